@@ -153,3 +153,19 @@ def at_first_commit(world: World, act: Callable[[], None]) -> Iterator[None]:
 
 def retries(result: dg.ExecuteInProcessResult) -> list[Any]:
     return [event for event in result.all_events if event.event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY]
+
+
+def check_cancelled(result: dg.ExecuteInProcessResult, world: World) -> None:
+    """The run over `land_many` has failed without a retry, after some commits; what had begun is recorded."""
+    assert not result.success
+    assert not retries(result)
+    found = statuses(world)
+    assert set(found) == {"committed", "cancelled"}
+    assert 1 <= len(world.totals()) == found["committed"] < len(DAYS) * 4
+
+
+def check_repeated(result: dg.ExecuteInProcessResult, world: World) -> None:
+    """The run over `land_many` was tried again once, and each partition is committed once."""
+    assert result.success
+    assert len(retries(result)) == 1
+    assert len(world.totals()) == committed(world) == len(DAYS) * 4

@@ -18,12 +18,12 @@ from lake_assets_tests.orchestration.launched_runs import (
     DAYS,
     as_in_process,
     at_first_commit,
-    committed,
+    check_cancelled,
+    check_repeated,
     interrupt,
     land_many,
     retries,
     run,
-    statuses,
 )
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -78,13 +78,9 @@ def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(local_world:
     with at_first_commit(local_world, terminate):
         result = run(file, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
 
-    assert not result.success
-    assert not retries(result)
+    check_cancelled(result, local_world)
     (driver,) = before
     assert not driver.is_running()
-    found = statuses(local_world)
-    assert set(found) == {"committed", "cancelled"}
-    assert 1 <= len(local_world.totals()) == found["committed"] < len(DAYS) * 4
 
 
 @pytest.mark.kill_all
@@ -102,9 +98,7 @@ def test_a_run_whose_driver_is_killed_is_tried_again(
     with at_first_commit(local_world, kill):
         result = run(file, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
 
-    assert result.success
-    assert len(retries(result)) == 1
-    assert len(local_world.totals()) == committed(local_world) == len(DAYS) * 4
+    check_repeated(result, local_world)
 
 
 def test_a_driver_ingests_what_the_launchpad_selects(local_world: World, tmp_path: Path) -> None:

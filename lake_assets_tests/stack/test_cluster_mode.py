@@ -21,12 +21,11 @@ from lake_assets_tests.orchestration.launched_runs import (
     DAYS,
     as_in_process,
     at_first_commit,
-    committed,
+    check_cancelled,
+    check_repeated,
     interrupt,
     land_many,
-    retries,
     run,
-    statuses,
 )
 from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.servers.standalone import standalone_cluster
@@ -157,14 +156,10 @@ def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(
     with at_first_commit(local_world, terminate):
         result = run(uri, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
 
-    assert not result.success
-    assert not retries(result)
+    check_cancelled(result, local_world)
     assert len(DRIVERS.findall(capfd.readouterr().err)) == 1
     psutil.wait_procs(before, timeout=30)
     assert [process for process in before if process.is_running()] == []
-    found = statuses(local_world)
-    assert set(found) == {"committed", "cancelled"}
-    assert 1 <= len(local_world.totals()) == found["committed"] < len(DAYS) * 4
 
 
 @pytest.mark.kill_all
@@ -181,9 +176,7 @@ def test_a_run_whose_driver_is_killed_on_its_worker_is_tried_again(
     with at_first_commit(local_world, kill):
         result = run(uri, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
 
-    assert result.success
-    assert len(retries(result)) == 1
-    assert len(local_world.totals()) == committed(local_world) == len(DAYS) * 4
+    check_repeated(result, local_world)
 
 
 @pytest.mark.kill_all

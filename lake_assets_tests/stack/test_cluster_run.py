@@ -2,24 +2,19 @@
 
 import io
 import os
-import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from lake_assets.config.load import load_config
 from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.servers.dagster import DagsterServer
-from lake_assets_tests.servers.process import running
-from lake_assets_tests.stack.configs import lake_document
+from lake_assets_tests.stack.command import started_stack
 from lake_assets_tests.stack.probes import server_of
-from lake_assets_tests.stack.site import HOST, Ports, Site
-from lake_assets_tests.stack.test_stack import STOPPER, stack
+from lake_assets_tests.stack.site import HOST, Site
 
 pytestmark = [
     pytest.mark.servers,
@@ -42,27 +37,24 @@ COMPONENTS = (
 DAYS = ("2026-01-01", "2026-01-02")
 
 
+def in_cluster_mode(site: Site, document: dict[str, Any]) -> None:
+    del document["streams"]["transactions"]["sensor"]
+    document["spark"] = {
+        "master": f"spark://{HOST}:{site.ports.spark_master}",
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+    }
+    document["runs"] = {
+        "launcher": "spark_submit",
+        "deploy_mode": "cluster",
+        "messages": "s3://logs/messages",
+        "config": os.fspath(site.lake_config),
+    }
+
+
 @pytest.fixture
 def site() -> Iterator[Site]:
-    folder = Path(tempfile.mkdtemp(prefix="lake-assets-stack-"))
-    with running([sys.executable, "-c", STOPPER, str(folder)], folder=folder, ready=lambda: True, grace=240):
-        result = Site.at(folder, Ports.free())
-        document = lake_document(result)
-        del document["streams"]["transactions"]["sensor"]
-        document["spark"] = {
-            "master": f"spark://{HOST}:{result.ports.spark_master}",
-            "spark.driver.memory": "512m",
-            "spark.executor.memory": "512m",
-        }
-        document["runs"] = {
-            "launcher": "spark_submit",
-            "deploy_mode": "cluster",
-            "messages": "s3://logs/messages",
-            "config": os.fspath(result.lake_config),
-        }
-        result.lake_config.write_text(yaml.safe_dump(document, sort_keys=False), "utf-8")
-        done = stack("up", *COMPONENTS, "--detach", folder=folder)
-        assert done.returncode == 0, done.stdout + done.stderr
+    with started_stack(in_cluster_mode, *COMPONENTS) as result:
         yield result
 
 

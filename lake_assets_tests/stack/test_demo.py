@@ -10,9 +10,10 @@ import pytest
 
 from lake_assets.config.load import load_config
 from lake_assets_tests.plain_client import plain_client
+from lake_assets_tests.stack.command import stack
 from lake_assets_tests.stack.site import Site
 from lake_assets_tests.stack.supervised import left_processes
-from lake_assets_tests.stack.test_stack import folder, stack
+from lake_assets_tests.stack.test_stack import folder
 
 __all__ = ["folder"]
 

@@ -3,14 +3,11 @@
 import datetime as dt
 import io
 import re
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
@@ -18,19 +15,16 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from lake_assets.config.load import load_config
 from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.servers.browser import chromium
 from lake_assets_tests.servers.dagster import DagsterServer
-from lake_assets_tests.servers.process import running
-from lake_assets_tests.stack.configs import lake_document
+from lake_assets_tests.stack.command import started_stack
 from lake_assets_tests.stack.killer import Killer, wait
 from lake_assets_tests.stack.probes import server_of
 from lake_assets_tests.stack.shown import check_visible, loaded_at, troubles
-from lake_assets_tests.stack.site import Ports, Site
-from lake_assets_tests.stack.test_stack import STOPPER, stack
+from lake_assets_tests.stack.site import Site
 
 __all__ = ["chromium"]
 
@@ -50,19 +44,16 @@ PARTITIONS = len(REGIONS) * DAYS
 RUN = 25  # partitions of a run at most
 
 
+def of_small_runs(_: Site, document: dict[str, Any]) -> None:
+    stream = document["streams"]["transactions"]
+    del stream["sensor"]
+    stream["max_partitions_per_run"] = RUN
+
+
 @pytest.fixture
 def site() -> Iterator[Site]:
     """A whole stack, whose stream has no sensor and small runs."""
-    folder = Path(tempfile.mkdtemp(prefix="lake-assets-stack-"))
-    with running([sys.executable, "-c", STOPPER, str(folder)], folder=folder, ready=lambda: True, grace=240):
-        result = Site.at(folder, Ports.free())
-        document = lake_document(result)
-        stream = document["streams"]["transactions"]
-        del stream["sensor"]
-        stream["max_partitions_per_run"] = RUN
-        result.lake_config.write_text(yaml.safe_dump(document, sort_keys=False), "utf-8")
-        done = stack("up", "--detach", folder=folder)
-        assert done.returncode == 0, done.stdout + done.stderr
+    with started_stack(of_small_runs) as result:
         yield result
 
 

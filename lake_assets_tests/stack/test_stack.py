@@ -6,9 +6,6 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +14,7 @@ import psycopg
 import pytest
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from lake_assets_tests.servers.process import running
+from lake_assets_tests.stack.command import stack, stack_folder
 from lake_assets_tests.stack.probes import server_of
 from lake_assets_tests.stack.site import Ports, Site, StackError
 from lake_assets_tests.stack.supervised import Process, Supervisor, left_processes
@@ -27,27 +24,10 @@ pytestmark = pytest.mark.servers
 SERVERS = ("postgres", "s3")
 
 
-def stack(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A command of the stack."""
-    command = [sys.executable, "-m", "lake_assets_tests.stack", *arguments, "--folder", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-
-
-# Stops the stack of a folder when it is interrupted.
-STOPPER = """
-import signal, subprocess, sys
-try:
-    signal.pause()
-except KeyboardInterrupt:
-    subprocess.call([sys.executable, "-m", "lake_assets_tests.stack", "stop", "--folder", sys.argv[1]])
-"""
-
-
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """The folder of a stack, which ends with the test, also where the tests are killed."""
-    result = Path(tempfile.mkdtemp(prefix="lake-assets-stack-"))
-    with running([sys.executable, "-c", STOPPER, str(result)], folder=result, ready=lambda: True, grace=240):
+    """The folder of a stack."""
+    with stack_folder() as result:
         yield result
 
 
