@@ -16,8 +16,8 @@ from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import World
 from lake_assets_tests.world_fixtures import bucket_on
 
-# A storage that may be away for a second, and one that is given up at once, or when it has not answered.
-PATIENT = {"retries": 20, "first_wait": 0.05}
+# A storage that may be away for five seconds, and one that is given up at once, or when it has not answered.
+PATIENT = {"retries": 100, "first_wait": 0.05}
 IMPATIENT = {"retries": 0}
 HURRIED = IMPATIENT | {"timeout": 3}
 
