@@ -13,6 +13,7 @@ from typing import Any
 import pendulum
 from pydantic import ValidationError
 
+from lake_assets.config.booleans import is_true
 from lake_assets.config.fields import below, check_identifier
 from lake_assets.config.globs import is_glob, split_glob
 from lake_assets.config.models import LakeConfig
@@ -50,7 +51,6 @@ _VARIABLES = (
     *(f"AWS_{part}" for part in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")),
 )
 
-_TRUE, _FALSE = frozenset({"1", "true", "t", "yes", "y", "on"}), frozenset({"0", "false", "f", "no", "n", "off"})
 _FOLDER = re.compile(r"([^=]+)=\*")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ANY_AGE = 10_000  # days before today, the most that a schedule has
@@ -76,7 +76,7 @@ def flight_config(environment: Mapping[str, str], folder: Path | None = None) ->
     environment = {name: environment.get(name, "").strip() for name in (*_VARIABLES, TOKEN)}
     column = _identifier(environment, "PARTITION_COLUMN", "year")
     table = _identifier(environment, "DESTINATION_TABLE", "duckdb_pypi_downloads")
-    in_path = _is_true(environment, "HIVE_PARTITIONING", default=True)
+    in_path = is_true(environment, "HIVE_PARTITIONING", default=True)
     value, partition = _partition(environment["LOAD_PARTITION"])
     glob, names = environment[SOURCE] or SAMPLE, []
     if has_query(glob):
@@ -173,13 +173,6 @@ def _checked(name: str, value: str) -> str:
         raise ConfigError(f"{name}: {error}.") from error
 
 
-def _is_true(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
-    value = environment[name]
-    if value.lower() not in _TRUE | _FALSE | {""}:
-        raise ConfigError(f"{name} is {value!r}:", "set it to true, 1, yes or on, or to false, 0, no or off.")
-    return value.lower() in _TRUE if value else default
-
-
 def _with_wildcard(glob: str, column: str, value: str) -> str:
     """The glob with a wildcard in the column's folder, which may name the one value that is loaded."""
     *folders, files = glob.split("/")
@@ -230,7 +223,7 @@ def _storage(uri: str, environment: Mapping[str, str]) -> str | dict[str, Any]:
         "region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
         "endpoint": environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
     }
-    if _is_true(environment, "AWS_SKIP_SIGNATURE", default=False):
+    if is_true(environment, "AWS_SKIP_SIGNATURE", default=False):
         options["anonymous"] = "true"
     elif environment.get("AWS_ACCESS_KEY_ID"):
         options["key_id"] = environment["AWS_ACCESS_KEY_ID"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from lake_assets.config.booleans import is_true
 from lake_assets.config.fields import below
 from lake_assets.config.storages import LakeStorage, S3Storage, Storage
 
@@ -19,6 +20,7 @@ def storage_at(place: str, environment: Mapping[str, str], folder: Path | None =
 
     Raises:
         ValidationError: it names no storage.
+        ConfigError: `AWS_SKIP_SIGNATURE` says neither yes nor no.
     """
     storage: LakeStorage = TypeAdapter[LakeStorage](Storage).validate_python(
         place, context=below(folder) if folder else None
@@ -28,7 +30,7 @@ def storage_at(place: str, environment: Mapping[str, str], folder: Path | None =
     named = {
         "region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
         "endpoint": environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
-        "anonymous": environment.get("AWS_SKIP_SIGNATURE", "").strip().lower() == "true",
+        "anonymous": is_true(environment, "AWS_SKIP_SIGNATURE", default=False),
     }
     written = storage.model_dump(include={"type", "bucket", "prefix"}) | {k: v for k, v in named.items() if v}
     return S3Storage.model_validate(written)

@@ -16,6 +16,7 @@ from lake_assets.config.load import load_config, parse_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.places import storage_at
 from lake_assets.config.storages import LocalStorage, S3Storage
+from lake_assets.errors import ConfigError
 from lake_assets.proposals.config import config_text
 from lake_assets.proposals.look import Look
 from lake_assets.proposals.streams import Proposal, propose
@@ -263,6 +264,17 @@ def test_the_source_of_a_stream_is_a_folder_of_the_storage(place: str, root: str
     source = config.streams["sales"].source
     assert (source.type, source.root) == (look.storage.type, root)
     assert look.listings == 0
+
+
+@pytest.mark.parametrize("text", ["true", " YES ", "1", "on"])
+def test_a_public_bucket_is_read_without_keys(text: str) -> None:
+    public, private = (storage_at("s3://landing", {"AWS_SKIP_SIGNATURE": value}) for value in (text, "no"))
+
+    assert isinstance(public, S3Storage)
+    assert isinstance(private, S3Storage)
+    assert (public.anonymous, private.anonymous) == (True, False)
+    with pytest.raises(ConfigError, match="AWS_SKIP_SIGNATURE is 'maybe': set it to true, 1, yes or on"):
+        storage_at("s3://landing", {"AWS_SKIP_SIGNATURE": "maybe"})
 
 
 @pytest.mark.parametrize(
