@@ -196,5 +196,6 @@ def _ingest_here(  # noqa: PLR0913 - the options of a run
         )
         with passing_on_interrupts(outcomes):
             for outcome in outcomes:
-                interrupt.check()  # after Ctrl-C, an error of Spark or DuckDB is not a failure of the partition
+                if outcome.error is not None:
+                    interrupt.check()  # after Ctrl-C, an error of Spark or DuckDB is not a failure of the partition
                 note(outcome)

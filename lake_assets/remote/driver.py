@@ -40,6 +40,7 @@ class _Stop:
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self._is_deferred = False
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
 
@@ -48,10 +49,20 @@ class _Stop:
         if self.number is not None:
             raise KeyboardInterrupt
 
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Raise nothing in the block; `check` raises later."""
+        self._is_deferred = True
+        try:
+            yield
+        finally:
+            self._is_deferred = False
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signal module's form
         if self.number is None:
             self.number = number
-            raise KeyboardInterrupt
+            if not self._is_deferred:
+                raise KeyboardInterrupt
 
 
 def main() -> int:
@@ -68,7 +79,7 @@ def main() -> int:
                 request = Request.of_extras(pipes.extras)
                 if _is_on_worker(request):
                     _follow_launcher(pipes)
-                _run(request, pipes, report, stop.check)
+                _run(request, pipes, report, stop)
         except Exception as error:  # noqa: BLE001 - the launcher raises it
             end = End(is_cancelled=True) if stop.number is not None or is_interrupt(error) else End(error)
         except KeyboardInterrupt:
@@ -93,7 +104,7 @@ def _run(
     request: Request,
     pipes: PipesContext,
     report: Callable[[Reported | End], None],
-    checkpoint: Callable[[], None],
+    stop: _Stop,
 ) -> None:
     config = load_config(request.config)
     check_same(request.stream, request.facts, request.launcher_config, config, request.config)
@@ -112,15 +123,17 @@ def _run(
             run_id=request.run_id,
             run_at=dt.datetime.fromisoformat(request.run_at),
             requested_by=request.requested_by,
-            checkpoint=checkpoint,
+            checkpoint=stop.check,
             planned=planned,
         )
         with passing_on_interrupts(outcomes):
             for outcome in outcomes:
-                checkpoint()  # after a signal, an error of Spark or DuckDB is not a failure of the partition
-                view = None if outcome.result is None else viewer.view(outcome.result, outcome.partition)
-                listed += 0 if outcome.result is None else len(outcome.result.manifest.objects)
-                report(Reported(outcome, view, listed <= OBJECTS))
+                if outcome.error is not None:
+                    stop.check()  # after a signal, an error of Spark or DuckDB is not a failure of the partition
+                with stop.deferred():  # what is committed is reported, so that it has its event in Dagster
+                    view = None if outcome.result is None else viewer.view(outcome.result, outcome.partition)
+                    listed += 0 if outcome.result is None else len(outcome.result.manifest.objects)
+                    report(Reported(outcome, view, listed <= OBJECTS))
 
 
 def _is_on_worker(request: Request) -> bool:
