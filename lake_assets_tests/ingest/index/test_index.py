@@ -143,7 +143,7 @@ def test_an_encrypted_lake_is_refused(indexed_world: World) -> None:
 def test_an_unreachable_landing_zone_fails_every_named_partition(indexed_world: World) -> None:
     outcomes = index(indexed_world, NW, SW)
 
-    assert [type(outcome.error).__name__ for outcome in outcomes.values()] == ["StorageError"] * 2
+    assert [type(outcome.error).__name__ for outcome in outcomes.values()] == ["AbsentStorageError"] * 2
     assert [row.status for row in indexed_world.ledger()] == ["failed"] * 2
 
 
