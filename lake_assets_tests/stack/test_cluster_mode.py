@@ -65,6 +65,12 @@ class Cluster:
         answer = self.server.client().list_objects_v2(Bucket=self.bucket, Prefix="messages/")
         return [entry["Key"] for entry in answer.get("Contents", ()) if entry["Key"].endswith(ending)]
 
+    def messages(self) -> str:
+        """What the drivers have sent."""
+        client = self.server.client()
+        bodies = [client.get_object(Bucket=self.bucket, Key=key)["Body"] for key in self.keys(".json")]
+        return "".join(body.read().decode() for body in bodies)
+
 
 @pytest.fixture
 def cluster(standalone: str, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
@@ -116,9 +122,8 @@ def test_the_events_are_those_of_a_run_in_process(
     assert totals == [1, 2]
     assert {event[0] for event in events} >= {"done", "seen", "check", "failed"}
     assert {row["status"] for row in rows} == {"committed", "failed"}
-    told = capfd.readouterr().err
-    (driver,) = DRIVERS.findall(told)
-    assert re.search(f"The driver's output is on its worker's page http://\\S+driverId={driver}", told)
+    (driver,) = DRIVERS.findall(capfd.readouterr().err)
+    assert re.search(f"The driver's output is on its worker's page http://\\S+driverId={driver}", cluster.messages())
     assert cluster.keys("context.json") == []
 
 
