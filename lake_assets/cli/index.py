@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import (
-    Options,
-    outside_option,
-    stream_argument,
-    stream_named,
-    user,
-)
+from lake_assets.cli.common import Options, outside_option, stream_argument, stream_named, user
 from lake_assets.cli.documents.base import Form, documented, form_option, json_of
 from lake_assets.cli.documents.index import (
     IndexCheckDocument,
@@ -148,7 +142,8 @@ def _index(
             checkpoint=interrupt.check,
         )
         for outcome in indexing:
-            interrupt.check()
+            if outcome.error is not None:
+                interrupt.check()  # after Ctrl-C, an error of DuckDB is not a failure of the partition
             trace(outcome)
             outcomes.add(outcome)
             done.advance()
