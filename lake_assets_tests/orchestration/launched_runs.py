@@ -82,6 +82,12 @@ class Kept(NamedTuple):
     rows: list[dict[str, Any]]
     totals: list[float]
 
+    def check_one_of_each(self) -> None:
+        """It was one run, with a partition that is committed and one that failed, and with the events of both."""
+        (events,) = self.events
+        assert {event[0] for event in events} >= {"done", "seen", "check", "failed"}
+        assert {row["status"] for row in self.rows} == {"committed", "failed"}
+
 
 def as_in_process(world: World, runs: Callable[[str], list[dg.ExecuteInProcessResult]], launcher: str) -> Kept:
     """What is left of the runs by a launcher, which is the same as after such runs in process."""
