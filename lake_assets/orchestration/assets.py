@@ -8,12 +8,7 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import (
-    ConfigError,
-    LakeAssetsError,
-    PartitionError,
-    is_interrupt,
-)
+from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError, is_interrupt
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count

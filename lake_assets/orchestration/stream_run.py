@@ -64,7 +64,7 @@ class StreamRun:
         specs: of the stream's assets.
         context: of the run's step.
         force: whether unchanged partitions are read too.
-        landed_only: whether partitions of which nothing has landed are passed over.
+        landed_only: whether partitions of which nothing has landed are left out.
         spark: gives the Spark session.
         remote: launches a driver; None for a driver in this process.
 

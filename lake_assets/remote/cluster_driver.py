@@ -36,7 +36,7 @@ class ClusterDriver:
         config: with the Spark settings.
         runs: the launcher, in cluster mode.
         received: what the driver has reported.
-        output: takes the lines of `spark-submit`, in the thread that waits for the driver.
+        output: takes the lines of `spark-submit`, in the thread that called `start`.
 
     Raises:
         LauncherError: the settings do not fit the launcher.

@@ -46,7 +46,7 @@ def printed_lines() -> list[str]:
 def submit(
     tmp_path: Path, moto: Moto, received: Received, printed_lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> Submit:
-    """Starts a driver by a script, which prints lines and then waits for its end, or ends with a code."""
+    """Starts a driver by a script, which prints lines and then sleeps, or ends with a code."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     moto.client("s3").create_bucket(Bucket="bucket")
     monkeypatch.setattr("lake_assets.remote.cluster_driver.POLL_SECONDS", 0.01)
