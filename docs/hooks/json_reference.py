@@ -72,6 +72,8 @@ def fields(schemas: Mapping[str, Schema]) -> Iterator[str]:
 
 def _table(schema: Schema) -> Iterator[str]:
     yield from (" ".join(schema["description"].split()), "")
+    if not schema["properties"]:
+        return
     yield from ("| field | type | description |", "|---|---|---|")
     for name, field in schema["properties"].items():
         description = " ".join(field["description"].split()).replace("|", "&#124;")

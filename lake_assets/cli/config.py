@@ -3,18 +3,14 @@
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
 from lake_assets.cli.common import Options
 from lake_assets.cli.documents.base import Form, form_option, json_of
 from lake_assets.cli.documents.schemas import COMMANDS, output_schema
-from lake_assets.cli.documents.validate import ConfigColumn, ConfigLake, ConfigStream, ValidateDocument
+from lake_assets.cli.documents.validate import ValidateDocument
 from lake_assets.cli.terminal import echo, style
-
-if TYPE_CHECKING:
-    from lake_assets.config.models import LakeConfig
 
 
 @click.command()
@@ -34,7 +30,7 @@ def validate(options: Options, form: Form) -> None:
 
     config = options.load()
     if form == "json":
-        echo(json_of(_document(config), indent=1))
+        echo(json_of(ValidateDocument.of(config), indent=1))
         return
     columns = [Column(name, overflow="fold") for name in ("stream", "from", "to", "partitions")]
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
@@ -46,24 +42,6 @@ def validate(options: Options, form: Form) -> None:
     for name, lake in config.lakes.items():
         echo(f"lake {name}: catalog {catalog_location(lake)}, storage {storage_location(lake)}")
     echo(style("The config is valid.", fg="green"))
-
-
-def _document(config: "LakeConfig") -> ValidateDocument:
-    from lake_assets.lake.failures import catalog_location, storage_location
-    from lake_assets.streams.stream import open_streams
-
-    streams = [
-        ConfigStream(
-            name,
-            stream.layout_uri,
-            config.lake_name(name),
-            str(stream.table),
-            [ConfigColumn(column.name, column.type) for column in stream.config.columns],
-        )
-        for name, stream in open_streams(config).items()
-    ]
-    lakes = [ConfigLake(name, catalog_location(lake), storage_location(lake)) for name, lake in config.lakes.items()]
-    return ValidateDocument(streams, lakes)
 
 
 @click.command()

@@ -5,7 +5,7 @@
 import click
 
 from lake_assets.cli.documents.base import Form, form_option, json_of
-from lake_assets.cli.documents.doctor import DoctorDocument, DoctorFinding
+from lake_assets.cli.documents.doctor import DoctorDocument
 from lake_assets.cli.terminal import echo, style
 from lake_assets.progress import counted
 
@@ -23,17 +23,14 @@ def doctor(ctx: click.Context, form: Form) -> None:
     """
     from lake_assets.doctor import examine
 
+    findings = counted(examine(ctx.obj.config), "doctor", "checks")
     if form == "json":
-        found = [
-            DoctorFinding(f.subject, f.status, f.text, f.hint)
-            for f in counted(examine(ctx.obj.config), "doctor", "checks")
-        ]
-        failed = sum(finding.status == "failed" for finding in found)
-        echo(json_of(DoctorDocument(failed, found), indent=1))
-        ctx.exit(1 if failed else 0)
+        document = DoctorDocument.of(findings)
+        echo(json_of(document, indent=1))
+        ctx.exit(1 if document.failed else 0)
     failed = 0
     first_subjects: dict[str, str] = {}  # by the text of a failure
-    for finding in counted(examine(ctx.obj.config), "doctor", "checks"):
+    for finding in findings:
         mark, color = _MARKS[finding.status]
         text = f"{finding.text} {finding.hint}".rstrip()
         if finding.status == "failed":

@@ -2,8 +2,6 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-import json
-
 import click
 
 from lake_assets.cli.common import (
@@ -14,7 +12,8 @@ from lake_assets.cli.common import (
     stream_argument,
     stream_named,
 )
-from lake_assets.cli.output import write_json
+from lake_assets.cli.documents.base import Form, form_option, json_option, write_documents
+from lake_assets.cli.documents.forget import ForgottenPartition
 from lake_assets.cli.terminal import echo, tell
 from lake_assets.layout.texts import count
 
@@ -23,9 +22,10 @@ from lake_assets.layout.texts import count
 @stream_argument
 @partition_option("Such as region=XX,date=2026-02-11; repeatable.", required=True)
 @dry_run_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@form_option
+@json_option
 @click.pass_obj
-def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
+def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_run: bool, form: Form) -> None:
     """Delete the ledger rows of partitions that hold nothing, such as a misspelt one.
 
     If one of the partitions has rows in the lake or landed objects, nothing is deleted.
@@ -34,9 +34,8 @@ def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_
 
     opened = stream_named(options.load(), stream)
     forgotten = forget_partitions(opened, partitions_of(opened.config, texts), dry_run=dry_run)
-    if as_json:
-        rows = ({"partition": str(entry.partition), "ledger_rows": entry.ledger_rows} for entry in forgotten)
-        write_json(json.dumps(row) for row in rows)
+    if form == "json":
+        write_documents(map(ForgottenPartition.of, forgotten))
         return
     would = "would be " if dry_run else ""
     for entry in forgotten:

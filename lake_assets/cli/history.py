@@ -2,9 +2,6 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-import dataclasses
-import datetime as dt
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -18,8 +15,18 @@ from lake_assets.cli.common import (
     stream_named,
     user,
 )
+from lake_assets.cli.documents.base import (
+    Form,
+    collected,
+    form_option,
+    json_of,
+    json_option,
+    write_csv_of,
+    write_documents,
+)
+from lake_assets.cli.documents.history import DiffDocument, HistorySnapshot, RestoredPartition
 from lake_assets.cli.failure import Failures
-from lake_assets.cli.output import Format, format_option, output_format, print_table, table_of, write_csv, write_json
+from lake_assets.cli.output import Format, format_option, output_format, print_table, table_of
 from lake_assets.cli.selecting import selected_or_all, selection_options
 from lake_assets.cli.terminal import echo, style, tell
 from lake_assets.cli.words import exported_text
@@ -36,7 +43,9 @@ if TYPE_CHECKING:
     from lake_assets.history.diff import Difference
     from lake_assets.history.read import HistoryEntry
     from lake_assets.history.restore import Restored
+    from lake_assets.layout.partition import Partition
     from lake_assets.selection.select import Wanted
+    from lake_assets.streams.stream import OpenStream
 
 
 @click.command()
@@ -60,18 +69,11 @@ def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, 
         raise click.ClickException(f"{opened.table} has no snapshot of partition {named}: check its name.")
     form = output_format(form)
     if form == "json":
-        write_json(json.dumps(dataclasses.asdict(entry), default=dt.datetime.isoformat) for entry in entries)
+        write_documents(map(HistorySnapshot.of, entries))
     elif form == "csv":
-        names = [field.name for field in dataclasses.fields(entries[0])] if entries else []
-        write_csv(names, ([_text(getattr(entry, name)) for name in names] for entry in entries))
+        write_csv_of(HistorySnapshot, map(HistorySnapshot.of, entries))
     else:
         print_history(entries)
-
-
-def _text(value: object) -> str | None:
-    if value is None:
-        return None
-    return value.isoformat() if isinstance(value, dt.datetime) else str(value)
 
 
 def print_history(entries: "Sequence[HistoryEntry]") -> None:
@@ -90,7 +92,8 @@ def print_history(entries: "Sequence[HistoryEntry]") -> None:
 @click.option("--hold", is_flag=True, help="Keep refreshes off the partition until --release.")
 @click.option("--release", is_flag=True, help="End a hold: refreshes read the partition again. Its rows stay.")
 @dry_run_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@form_option
+@json_option
 @click.pass_context
 def restore(
     ctx: click.Context,
@@ -101,16 +104,13 @@ def restore(
     hold: bool,
     release: bool,
     dry_run: bool,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Put the rows that a partition had in an earlier snapshot back, as a new snapshot.
 
     Readers see the present rows or the restored ones. Other partitions stay as they are. What the next refresh would do
     with the partition is printed; --hold keeps refreshes off it, except `ingest --force`.
     """
-    from lake_assets.history.hold import release as release_partition
-    from lake_assets.history.restore import restore as restore_partition
-
     if release and (snapshot is not None or hold or dry_run):
         raise click.UsageError("--release ends a hold: give it without --snapshot, --hold and --dry-run.", ctx)
     if not release and snapshot is None:
@@ -118,28 +118,36 @@ def restore(
     options: Options = ctx.obj
     opened = stream_named(options.load(), stream)
     partitions = partitions_or_only(opened.config, texts)
-    failures = Failures(debug=options.debug)
-    found: list[dict[str, object]] = []
-    for partition in counted(partitions, f"restore {opened.name}", "partitions", len(partitions)):
-        try:
-            if snapshot is None:
-                row = release_partition(opened, partition, requested_by=user())
-                found.append({"partition": partition.path, "released": True, "commit": row.snapshot_id})
-                if not as_json:
-                    tell(f"{style('released', fg='green')}   {partition}  snapshot {row.snapshot_id}")
+    failures = Failures(debug=options.debug, err=form == "json")
+    with collected(form) as documents:
+        for partition in counted(partitions, f"restore {opened.name}", "partitions", len(partitions)):
+            try:
+                document, lines = _restore(opened, partition, snapshot, hold=hold, dry_run=dry_run)
+            except LakeAssetsError as error:
+                failures.add(str(partition), error)
+                documents.append(RestoredPartition.of_error(partition, snapshot, error, dry_run=dry_run))
                 continue
-            restored = restore_partition(opened, partition, snapshot, hold=hold, dry_run=dry_run, requested_by=user())
-        except LakeAssetsError as error:
-            failures.add(str(partition), error)
-            continue
-        found.append(_json(restored))
-        if not as_json:
-            (echo if dry_run else tell)("\n".join(_lines(restored, is_dry=dry_run)))
-    if as_json:
-        write_json(json.dumps(entry) for entry in found)
+            documents.append(document)
+            if form == "text":
+                (echo if dry_run else tell)("\n".join(lines))
     failures.print_repeated()
     if failures.count:
         ctx.exit(1)
+
+
+def _restore(
+    stream: "OpenStream", partition: "Partition", snapshot: int | None, *, hold: bool, dry_run: bool
+) -> tuple[RestoredPartition, list[str]]:
+    """Restore a partition, or end its hold if there is no snapshot; returns what was done, also in lines."""
+    from lake_assets.history.hold import release
+    from lake_assets.history.restore import restore as restore_partition
+
+    if snapshot is None:
+        row = release(stream, partition, requested_by=user())
+        line = f"{style('released', fg='green')}   {partition}  snapshot {row.snapshot_id}"
+        return RestoredPartition.of_release(row), [line]
+    restored = restore_partition(stream, partition, snapshot, hold=hold, dry_run=dry_run, requested_by=user())
+    return RestoredPartition.of(restored, dry_run=dry_run), _lines(restored, is_dry=dry_run)
 
 
 def _lines(restored: "Restored", *, is_dry: bool) -> list[str]:
@@ -160,21 +168,6 @@ def _lines(restored: "Restored", *, is_dry: bool) -> list[str]:
     return [*lines, f"  next      {restored.next}"]
 
 
-def _json(restored: "Restored") -> dict[str, object]:
-    return {
-        "partition": restored.partition.path,
-        "snapshot": restored.snapshot,
-        "rows": restored.rows,
-        "rows_before": restored.rows_before,
-        "files_copied": restored.files,
-        "differences": list(restored.differences),
-        "unchanged": restored.is_unchanged,
-        "held": restored.is_held,
-        "commit": restored.row.snapshot_id if restored.row else None,
-        "next": restored.next,
-    }
-
-
 @click.command()
 @stream_argument
 @partition_option("Such as region=NW,date=2026-02-11. Optional if there is only one.")
@@ -182,7 +175,8 @@ def _json(restored: "Restored") -> dict[str, object]:
 @click.option("--to", "second", type=click.IntRange(0), help="The later snapshot. Default: the newest.")
 @click.option("--key", "keys", multiple=True, metavar="COLUMN", help="A column that names a row; repeatable.")
 @click.option("--sample", type=click.IntRange(0), default=5, show_default=True, help="Rows of each kind to show.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@form_option
+@json_option
 @click.pass_obj
 def diff(
     options: Options,
@@ -193,7 +187,7 @@ def diff(
     second: int | None,
     keys: tuple[str, ...],
     sample: int,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Show what differs between a partition's rows in two snapshots: counts, columns, and some rows.
 
@@ -207,8 +201,8 @@ def diff(
     if len(partitions) > 1:
         raise click.UsageError("diff compares one partition: give --partition once.")
     found = difference_of(opened, partitions[0], first, second, keys, sample)
-    if as_json:
-        echo(json.dumps(dataclasses.asdict(found) | {"partition": found.partition.path}, default=str))
+    if form == "json":
+        echo(json_of(DiffDocument.of(found), indent=1))
         return
     echo("\n".join(_difference_lines(found)))
     if found.sample:

@@ -2,9 +2,8 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-import dataclasses
 import datetime as dt
-import json
+import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lake_assets.cli.common import Options, lake_named, lake_option, partition_of
+from lake_assets.cli.documents.base import json_option, write_csv_of, write_documents
+from lake_assets.cli.documents.ledger import LedgerRun
 from lake_assets.cli.output import (
     Format,
     format_option,
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 TABLE_ROWS = 200  # most rows of a table; csv and json have all
 FETCHED = 10_000  # rows at a time
+
+# A text of JSON, or a number that DuckDB writes into JSON though JSON lacks it.
+_NOT_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|-?(?:NaN|Infinity)')
 
 _TEXTS = "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM result"
 
@@ -85,7 +89,8 @@ def _query_error(error: "duckdb.Error") -> CatalogError:
 def write_relation(relation: "duckdb.DuckDBPyRelation", form: Format) -> None:
     """Write the relation's rows; DuckDB casts each value to text."""
     if form == "json":
-        write_json(text for (text,) in _rows(relation.query("result", "SELECT to_json(result) FROM result")))
+        texts = _rows(relation.query("result", "SELECT to_json(result) FROM result"))
+        write_json(_NOT_JSON.sub(lambda match: match[1] or "null", text) for (text,) in texts)
     elif form == "csv":
         write_csv(relation.columns, _rows(relation.query("result", _TEXTS)))
     else:
@@ -149,7 +154,7 @@ def _moment(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--until", metavar="TIME", callback=_moment, help="Only runs that ended before then.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of runs, newest first.")
 @format_option
-@click.option("--json", "form", flag_value="json", help="The same as --format json.")
+@json_option
 @click.pass_obj
 def ledger(  # noqa: PLR0913 - a parameter for each option
     options: Options,
@@ -165,7 +170,7 @@ def ledger(  # noqa: PLR0913 - a parameter for each option
 ) -> None:
     """Show the newest runs and their results."""
     from lake_assets.lake.ledger.reading import read_ledger
-    from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, STATUSES
+    from lake_assets.lake.ledger.tables import STATUSES
 
     config = options.load()
     ducklake = lake_named(config, lake, stream)
@@ -174,9 +179,9 @@ def ledger(  # noqa: PLR0913 - a parameter for each option
         rows = read_ledger(session, stream, path, limit, statuses or STATUSES, since=since, until=until)
     form = output_format(form)
     if form == "json":
-        write_json(json.dumps(dataclasses.asdict(row), default=_text) for row in rows)
+        write_documents(map(LedgerRun.of, rows))
     elif form == "csv":
-        write_csv(list(LEDGER_COLUMNS), ([_text(getattr(row, name)) for name in LEDGER_COLUMNS] for row in rows))
+        write_csv_of(LedgerRun, map(LedgerRun.of, rows))
     else:
         print_ledger(rows)
 
@@ -214,9 +219,3 @@ def _partition_path(config: "LakeConfig", stream: str | None, text: str) -> str:
         except LakeAssetsError:  # another stream has other columns
             continue
     return partition_of(config.streams[names[-1]], text).path
-
-
-def _text(value: object) -> str | None:
-    if value is None:
-        return None
-    return value.isoformat() if isinstance(value, dt.datetime) else str(value)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, dry_run_option, lakes_named
-from lake_assets.cli.documents.base import Form, form_option, json_of
-from lake_assets.cli.documents.maintain import CompactedPartition, KeptFile, MaintainedLake
+from lake_assets.cli.documents.base import Form, collected, form_option, json_option
+from lake_assets.cli.documents.maintain import KEPT, MaintainedLake
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.output import write_json
 from lake_assets.cli.terminal import echo, style, tell
 from lake_assets.cli.words import size
 from lake_assets.layout.texts import count, first_lines, several
@@ -21,14 +20,12 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # files and partitions of each kind
 
-_KEPT = "in a landing zone, or in use again"
-
 
 @click.command()
 @click.option("--lake", metavar="NAME", help="Only this lake. Default: all lakes of the config.")
 @dry_run_option
 @form_option
-@click.option("--json", "form", flag_value="json", help="The same as --format json: an array, an object for each lake.")
+@json_option
 @click.pass_context
 def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form) -> None:
     """Expire old snapshots, delete unused files and compact partitions.
@@ -44,22 +41,16 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
     config = options.load()
     lakes = lakes_named(config, lake)
     failed = False
-    objects: list[str] = []
     session = Session(config.spark.settings, debug=options.debug, transforms=False)
-    try:
-        with session.stopped():
-            for name in lakes:
-                result = maintain_lake(config, name, session, dry_run=dry_run, checkpoint=interrupt.check)
-                if form == "json":
-                    objects.append(json_of(_document(result, dry_run=dry_run)))
-                else:
-                    (echo if dry_run else tell)("\n".join(_lines(result, dry_run=dry_run)))
-                    if result.left:
-                        echo("\n".join(_left_lines(result)))
-                failed |= bool(result.left)
-    finally:
-        if form == "json":  # after an error too: what was done in the lakes before is done
-            write_json(objects)
+    with collected(form) as documents, session.stopped():
+        for name in lakes:
+            result = maintain_lake(config, name, session, dry_run=dry_run, checkpoint=interrupt.check)
+            documents.append(MaintainedLake.of(result, dry_run=dry_run))
+            if form == "text":
+                (echo if dry_run else tell)("\n".join(_lines(result, dry_run=dry_run)))
+                if result.left:
+                    echo("\n".join(_left_lines(result)))
+            failed |= bool(result.left)
     if failed:
         ctx.exit(1)
 
@@ -92,7 +83,7 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
     for word, texts in (
         ("deleted", [*cleaned.deleted, *orphans, *more]),
         ("compacted", map(_compacted, compacted)),
-        ("kept", (f"{uri}: {_KEPT}" for uri in cleaned.kept)),
+        ("kept", (f"{uri}: {KEPT}" for uri in cleaned.kept)),
         ("kept", (f"{file.uri}: {file.why}" for file in cleaned.others)),
         ("pending", (f"{uri}: in no storage of the config" for uri in cleaned.unreachable)),
     ):
@@ -106,39 +97,6 @@ def _left_lines(result: "Maintained") -> list[str]:
     for partition in result.left:
         left.setdefault(partition.why or "", []).append(f"{partition.stream} {partition.partition}")
     return [f"    left       {several(names)}: {why}" for why, names in left.items()]
-
-
-def _document(result: "Maintained", *, dry_run: bool) -> MaintainedLake:
-    cleaned = result.cleaned
-    return MaintainedLake(
-        lake=result.lake,
-        dry_run=dry_run,
-        expired=list(result.expired),
-        deleted=list(cleaned.deleted),
-        orphans=[orphan.uri for orphan in result.orphans],
-        bytes_deleted=result.bytes_deleted,
-        kept=[
-            *(KeptFile(uri, _KEPT) for uri in cleaned.kept),
-            *(KeptFile(file.uri, file.why) for file in cleaned.others),
-        ],
-        waiting=list(cleaned.unreachable),
-        ledger_rows_moved=result.flushed,
-        ledger_rows_deleted=result.forgotten,
-        deltas_deleted=[delta.uri for delta in result.deltas],
-        dead_letters_deleted=[letter.uri for letter in result.letters],
-        compacted=[
-            CompactedPartition(
-                item.stream,
-                str(item.partition),
-                item.files_before,
-                item.bytes_before,
-                item.files_after,
-                item.bytes_after,
-                item.why,
-            )
-            for item in result.compacted
-        ],
-    )
 
 
 def _compacted(partition: "Compacted") -> str:

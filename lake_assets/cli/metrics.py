@@ -2,12 +2,12 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-import json
-
 import click
 
 from lake_assets.cli.common import Options
-from lake_assets.cli.output import print_table, table_of, write_json
+from lake_assets.cli.documents.base import write_documents
+from lake_assets.cli.documents.metrics import MetricValue
+from lake_assets.cli.output import print_table, table_of
 from lake_assets.cli.terminal import echo
 
 
@@ -35,7 +35,7 @@ def metrics(options: Options, form: str) -> None:
     if form == "prometheus":
         echo(prometheus_text(values).rstrip("\n"))
     elif form == "json":
-        write_json(json.dumps({"metric": v.metric, **v.attributes, "value": v.value}) for v in values)
+        write_documents(map(MetricValue.of, values))
     else:
         rows = [
             (v.metric, " ".join(f"{k}={text}" for k, text in v.attributes.items()), f"{v.value:,.15g}") for v in values

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, stream_argument, stream_named
-from lake_assets.cli.documents.base import json_of
+from lake_assets.cli.documents.base import write_csv_of, write_documents
 from lake_assets.cli.documents.report import ReportCounts, ReportPartition, ReportUnmatched
 from lake_assets.cli.output import (
     Format,
@@ -19,8 +19,6 @@ from lake_assets.cli.output import (
     output_format,
     print_table,
     table_of,
-    write_csv,
-    write_json,
 )
 from lake_assets.cli.selecting import selection_options
 from lake_assets.cli.terminal import echo, tell
@@ -105,7 +103,7 @@ def report_(
         rows = _rows(states, partitions=partitions)
         if form == "json":
             unmatched = [ReportUnmatched.of(state) for state in states if state.unmatched]
-            write_json(map(json_of, [*rows, *unmatched]))
+            write_documents([*rows, *unmatched])
         else:
             _print_rows(ReportPartition if partitions else ReportCounts, rows, form)
             # A CSV has one kind of row.
@@ -188,11 +186,11 @@ def _rows(states: "Sequence[StreamState]", *, partitions: bool) -> list[Row]:
 
 
 def _print_rows(kind: type[Row], rows: Sequence[Row], form: Format) -> None:
+    if form == "csv":
+        write_csv_of(kind, rows)
+        return
     columns = [field.name for field in dataclasses.fields(kind)]
     values = [[getattr(row, name) for name in columns] for row in rows]
-    if form == "csv":
-        write_csv(columns, ([None if value is None else str(value) for value in row] for row in values))
-        return
     for seldom in {"outside", "quarantined", "held", "held_by", "dead_letters"}.intersection(columns):
         at = columns.index(seldom)
         if not any(row[at] for row in values):

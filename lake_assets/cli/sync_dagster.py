@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, stream_argument, stream_named
+from lake_assets.cli.documents.base import Form, collected, form_option
+from lake_assets.cli.documents.sync_dagster import SyncedStream
 from lake_assets.cli.terminal import echo, tell
 from lake_assets.errors import ConfigError
 from lake_assets.escapes import visible_name
@@ -23,8 +25,9 @@ NAMED = 10  # partitions
 @click.command("sync-dagster")
 @stream_argument
 @click.option("--dry-run", is_flag=True, help="Name the partitions, and report nothing.")
+@form_option
 @click.pass_obj
-def sync_dagster(options: Options, stream: str | None, *, dry_run: bool) -> None:
+def sync_dagster(options: Options, stream: str | None, *, dry_run: bool, form: Form) -> None:
     """Show in Dagster what other processes have committed.
 
     Each partition whose newest commit Dagster lacks gets a materialization, with the figures of the ledger. Run it as
@@ -37,10 +40,12 @@ def sync_dagster(options: Options, stream: str | None, *, dry_run: bool) -> None
 
     config = options.load()
     streams = list(open_streams(config).values()) if stream is None else [stream_named(config, stream)]
-    with _instance() as instance:
+    with collected(form) as documents, _instance() as instance:
         for opened in streams:
             synced = sync_stream(opened, specs_of(opened).table.key, instance, dry_run=dry_run)
-            _print(opened.name, synced, dry_run=dry_run)
+            documents.append(SyncedStream.of(opened.name, synced, dry_run=dry_run))
+            if form == "text":
+                _print(opened.name, synced, dry_run=dry_run)
 
 
 def _instance() -> "dg.DagsterInstance":

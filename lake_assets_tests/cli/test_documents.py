@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 from click.testing import CliRunner, Result
@@ -12,10 +13,11 @@ from click.testing import CliRunner, Result
 from docs.hooks.json_reference import fields
 from lake_assets.cli import main
 from lake_assets.cli.documents.schemas import COMMANDS, output_schema
-from lake_assets.errors import StorageError
+from lake_assets.errors import LakeAssetsError, StorageError
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.streams.stream import OpenStream
+from lake_assets_tests.cli.test_verbosity import commands
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -25,15 +27,37 @@ Run = Callable[..., Result]
 
 FIELDS = Path(__file__).parent / "fields.txt"  # of all documents, with their types
 
+PLAN = "plan.json"
+ODD = """SELECT 'nan'::DOUBLE AS a, ['-inf'::FLOAT, 1] AS b, 'NaN \\" NaN' AS "NaN", now() AS d, 1.50 AS e"""
+XX = "region=XX,date=2026-02-11"
+
 CALLS = [
     ("doctor", ()),
     ("validate", ()),
-    ("maintain", ("--dry-run",)),
     ("plan", ("--partition", "region=*")),
     ("plan", ("--failed",)),
+    ("ingest", ("--partition", NW)),
+    ("apply", (PLAN,)),
+    ("index", ("--dry-run",)),
+    ("query", ("FROM sales",)),
+    ("query", (ODD,)),
+    ("ledger", ()),
+    ("ledger", ("--status", "cancelled")),
+    ("changes", ("sales", "--from", "0")),
+    ("history", ()),
+    ("history", ("--partition", NW)),
+    ("diff", ("--partition", NW, "--from", "{first}")),
+    ("restore", ("--partition", NW, "--snapshot", "{first}", "--dry-run")),
+    ("restore", ("--partition", NW, "--snapshot", "{first}", "--hold")),
     ("report", ()),
     ("report", ("--partitions",)),
     ("report", ("--partitions", "--failed")),
+    ("check", ("--only", "schema")),
+    ("sync-dagster", ()),
+    ("sync-dagster", ("--dry-run",)),
+    ("metrics", ()),
+    ("maintain", ("--dry-run",)),
+    ("forget", ("--partition", XX)),
 ]
 
 
@@ -44,30 +68,62 @@ def run(local_world: World, tmp_path: Path) -> Run:
 
 def fitting(command: str, output: str) -> Any:
     """The document, which fits the command's schema."""
-    document = json.loads(output)
+    document = json.loads(output, parse_constant=pytest.fail)  # NaN, Infinity
     jsonschema.Draft202012Validator(output_schema(command), format_checker=jsonschema.FormatChecker()).validate(
         document
     )
     return document
 
 
+def test_every_command_with_json_has_a_schema_and_is_called_here() -> None:
+    found = {
+        command.name
+        for command in commands(main)
+        for option in command.params
+        if "--format" in option.opts and isinstance(option.type, click.Choice) and "json" in option.type.choices
+    }
+
+    assert found == set(COMMANDS) == {command for command, _ in CALLS}
+
+
 @pytest.mark.parametrize(("command", "arguments"), CALLS, ids=lambda value: value if isinstance(value, str) else None)
 def test_the_json_of_a_command_fits_its_schema(
-    local_world: World, run: Run, command: str, arguments: tuple[str, ...]
+    local_world: World,
+    run: Run,
+    command: str,
+    arguments: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     local_world.lake_options = {"maintenance": {"compact": 2}}
+    if command == "index":
+        local_world.options["mode"] = "index"
+    snapshots = []
     for total in (1, 2):
-        local_world.land(NW, sales(total))
-        local_world.ingest(NW)
+        local_world.land(NW, sales(total), f"batch_{total}.parquet")
+        snapshots.append(local_world.ingest(NW).row.snapshot_id)
+    if command == "forget":
+        local_world.land(XX, b"no parquet")
+        with pytest.raises(LakeAssetsError):
+            local_world.ingest(XX)
+        local_world.unland(XX)
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    Path(PLAN).write_text(run("plan", "--partition", NW, "--format", "json").stdout)
     with local_world.stream.lake.open() as lake:
         lake.rows("INSERT INTO lake.sales VALUES (2, 2.0, 'NW', '2026-02-11')")
     local_world.land(SW, sales(3))
     Path(local_world.source["path"], "stray.parquet").write_bytes(b"x")
 
-    result = run(command, *arguments, "--format", "json")
+    result = run(command, *(word.format(first=snapshots[0]) for word in arguments), "--format", "json")
 
     assert result.exit_code == 0, result.output
     document = fitting(command, result.stdout)
+    if arguments[0:1] == (ODD,):
+        now = document[0].pop("d")
+        assert isinstance(now, str)
+        assert document == [{"a": None, "b": [None, 1.0], "NaN": 'NaN \\" NaN', "e": 1.5}]
     if command == "report":
         assert (document[-1:] == []) is ("--failed" in arguments)
         if document:
@@ -228,14 +284,50 @@ def test_each_way_of_an_index_is_a_document(local_world: World, run: Run) -> Non
     assert nothing["partitions"] == []
 
 
+def test_a_difference_by_key_is_a_document_with_the_values_before(local_world: World, run: Run) -> None:
+    for total in (1, 2):
+        local_world.land(NW, sales(total))
+        local_world.ingest(NW)
+    first = str(min(row.snapshot_id or 0 for row in local_world.ledger()))
+
+    result = run("diff", "--partition", NW, "--from", first, "--key", "id", "--format", "json")
+
+    document = fitting("diff", result.stdout)
+    assert (document["inserted"], document["deleted"], document["updated"]) == (0, 0, 1)
+    assert document["columns"] == [{"name": "total", "rows": 1}]
+    assert document["sample"] == [{"kind": "update", "values": {"id": "0", "total": "2.0"}, "before": {"total": "1.0"}}]
+    assert run("diff", "--partition", NW, "--from", first, "--key", "id", "--json").stdout == result.stdout
+
+
+def test_a_restore_is_a_document_with_its_failures(local_world: World, run: Run) -> None:
+    for total in (1, 2):
+        local_world.land(NW, sales(total))
+        local_world.ingest(NW)
+    first = str(min(row.snapshot_id or 0 for row in local_world.ledger()))
+
+    done = run("restore", "--partition", SW, "--partition", NW, "--snapshot", first, "--hold", "--format", "json")
+    released = run("restore", "--partition", NW, "--release", "--format", "json")
+
+    bad, good = fitting("restore", done.stdout)
+    assert done.exit_code == 1
+    assert (bad["partition"], bad["commit"], bad["rows"]) == ("region=SW/date=2026-02-11", None, None)
+    assert f"Error: {bad['error']['message']}\n" in done.stderr
+    assert (good["rows_before"], good["rows"], good["held"], good["error"]) == (1, 1, True, None)
+    assert good["commit"] == next(row.snapshot_id for row in local_world.ledger() if row.mode == "restore")
+    (entry,) = fitting("restore", released.stdout)
+    assert (entry["released"], entry["snapshot"], entry["commit"]) == (True, None, good["commit"] + 1)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_schemas_are_valid_and_refuse_other_documents(command: str) -> None:
     schema = json.loads(CliRunner().invoke(main, ["schema", command]).stdout)
 
     assert schema == output_schema(command)
+    # A row of a query may have any columns.
+    other: object = ["row"] if command == "query" else [{}] if "items" in schema else {}
     jsonschema.Draft202012Validator.check_schema(schema)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft202012Validator(schema).validate([{}] if "items" in schema else {})
+        jsonschema.Draft202012Validator(schema).validate(other)
 
 
 def test_every_field_is_kept_with_its_type() -> None:

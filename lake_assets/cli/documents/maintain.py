@@ -1,8 +1,15 @@
 """The document of `maintain`."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lake_assets.cli.documents.base import Documented
+
+if TYPE_CHECKING:
+    from lake_assets.maintenance.compaction import Compacted
+    from lake_assets.maintenance.run import Maintained
+
+KEPT = "in a landing zone, or in use again"  # why a file that no snapshot needs was not deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,19 @@ class CompactedPartition(Documented):
     """Their size in bytes."""
     left: str | None
     """Why the partition was left as it is."""
+
+    @classmethod
+    def of(cls, item: "Compacted") -> "CompactedPartition":
+        """The partition as the document has it."""
+        return cls(
+            stream=item.stream,
+            partition=str(item.partition),
+            files_before=item.files_before,
+            bytes_before=item.bytes_before,
+            files_after=item.files_after,
+            bytes_after=item.bytes_after,
+            left=item.why,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +85,26 @@ class MaintainedLake(Documented):
     """URIs of deleted files of dead letters."""
     compacted: list[CompactedPartition]
     """The partitions with many small files."""
+
+    @classmethod
+    def of(cls, result: "Maintained", *, dry_run: bool) -> "MaintainedLake":
+        """The lake as the document has it."""
+        cleaned = result.cleaned
+        return cls(
+            lake=result.lake,
+            dry_run=dry_run,
+            expired=list(result.expired),
+            deleted=list(cleaned.deleted),
+            orphans=[orphan.uri for orphan in result.orphans],
+            bytes_deleted=result.bytes_deleted,
+            kept=[
+                *(KeptFile(uri, KEPT) for uri in cleaned.kept),
+                *(KeptFile(file.uri, file.why) for file in cleaned.others),
+            ],
+            waiting=list(cleaned.unreachable),
+            ledger_rows_moved=result.flushed,
+            ledger_rows_deleted=result.forgotten,
+            deltas_deleted=[delta.uri for delta in result.deltas],
+            dead_letters_deleted=[letter.uri for letter in result.letters],
+            compacted=list(map(CompactedPartition.of, result.compacted)),
+        )

@@ -1,8 +1,12 @@
 """The document of `validate`."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lake_assets.cli.documents.base import Documented
+
+if TYPE_CHECKING:
+    from lake_assets.config.models import LakeConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +55,25 @@ class ValidateDocument(Documented):
     """In the order of the config."""
     lakes: list[ConfigLake]
     """In the order of the config."""
+
+    @classmethod
+    def of(cls, config: "LakeConfig") -> "ValidateDocument":
+        """The document of a config."""
+        # Imported here, so that `--help` is quick.
+        from lake_assets.lake.failures import catalog_location, storage_location  # noqa: PLC0415
+        from lake_assets.streams.stream import open_streams  # noqa: PLC0415
+
+        streams = [
+            ConfigStream(
+                name,
+                stream.layout_uri,
+                config.lake_name(name),
+                str(stream.table),
+                [ConfigColumn(column.name, column.type) for column in stream.config.columns],
+            )
+            for name, stream in open_streams(config).items()
+        ]
+        lakes = [
+            ConfigLake(name, catalog_location(lake), storage_location(lake)) for name, lake in config.lakes.items()
+        ]
+        return cls(streams, lakes)
