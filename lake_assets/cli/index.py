@@ -208,7 +208,7 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
     for error in repaired.errors:
         print_error(error, debug=options.debug)
     if repaired.rows:
-        rows = count(sum(row.row_count or 0 for row in repaired.rows), "row")
+        rows = count(sum(repaired.updated.values()), "row")
         tell(
             f"{count(repaired.ended, 'file')} removed from the table, "
             f"{count(repaired.renewed, 'changed file')} with {rows} updated"

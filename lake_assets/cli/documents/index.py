@@ -242,7 +242,9 @@ class IndexRepairDocument(Documented):
     def of(cls, stream: "OpenStream", repaired: "Repaired") -> "IndexRepairDocument":
         """The document of a repair."""
         partitions = [
-            RepairedPartition(row.load_partition, row.rows_before or 0, row.row_count or 0, row.snapshot_id)
+            RepairedPartition(
+                row.load_partition, row.rows_before or 0, repaired.updated[row.load_partition], row.snapshot_id
+            )
             for row in repaired.rows
         ]
         errors = list(map(Failure.of, repaired.errors))

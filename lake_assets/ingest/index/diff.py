@@ -57,6 +57,12 @@ class PartitionPlan:
     new: tuple[LandedObject, ...]  # to be registered
     changed: tuple[ChangedObject, ...] = ()  # cannot be registered again under their names
 
+    @property
+    def present(self) -> tuple[LandedObject, ...]:
+        """The objects that the lake has."""
+        others = {obj.uri for obj in self.new} | {obj.now.uri for obj in self.changed}
+        return tuple(obj for obj in self.objects if obj.uri not in others)
+
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:

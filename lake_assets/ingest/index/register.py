@@ -157,16 +157,20 @@ class Registrar:
         return Registration(self.stream.table, described, files, rows)
 
     def _row(self, partition: Partition, files: Sequence[LandedFile], now: dt.datetime) -> LedgerRow:
-        objects = sorted([*self.present[partition], *(file.object for file in files)], key=lambda obj: obj.key)
-        manifest = Manifest(tuple(objects))
+        present = [*self.present[partition], *(file.object for file in files)]
         return dataclasses.replace(
-            self.rows[partition],
-            source_files=len(objects),
-            source_bytes=manifest.size,
-            source_fingerprint=self.stream.fingerprint(manifest),
-            started_at=now,
-            **written(files),
+            self.rows[partition], started_at=now, **read_from(self.stream, present), **written(files)
         )
+
+
+def read_from(stream: OpenStream, objects: Iterable[LandedObject]) -> dict[str, Any]:
+    """The columns of a ledger row for the landed objects that the lake has after the commit."""
+    manifest = Manifest(tuple(sorted(objects, key=lambda obj: obj.key)))
+    return {
+        "source_files": len(manifest.objects),
+        "source_bytes": manifest.size,
+        "source_fingerprint": stream.fingerprint(manifest),
+    }
 
 
 def written(files: Iterable[LandedFile]) -> dict[str, Any]:

@@ -235,7 +235,7 @@ class IndexRun:
         registrar = Registrar(
             self.stream,
             {run.partition: run.row for run in runs},
-            {run.partition: [obj for obj in run.plan.objects if obj.uri not in new] for run in runs},
+            {run.partition: list(run.plan.present) for run in runs},
         )
         start = time.perf_counter()
         try:

@@ -9,11 +9,11 @@ import datetime as dt
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lake_assets.errors import LakeAssetsError, SourceError
 from lake_assets.ingest.index.diff import ChangedObject, changed_objects, registered_objects, table_files
-from lake_assets.ingest.index.register import Registrar, written
+from lake_assets.ingest.index.register import Registrar, read_from, written
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.commit.registration import LandedFile, Repair
@@ -22,6 +22,7 @@ from lake_assets.lake.ledger.object_history import KnownObject
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.stream import OpenStream
@@ -34,6 +35,7 @@ class IndexedState:
     live: tuple[KnownObject, ...] = ()  # files of the table
     vanished: tuple[KnownObject, ...] = ()
     changed: tuple[ChangedObject, ...] = ()
+    unchanged: Mapping[Partition, tuple[LandedObject, ...]] = field(default_factory=dict)  # as the lake recorded them
 
     @property
     def registered(self) -> int:
@@ -47,6 +49,7 @@ class IndexedState:
             tuple(obj for obj in self.live if obj.load_partition == path),
             tuple(obj for obj in self.vanished if obj.load_partition == path),
             tuple(obj for obj in self.changed if obj.partition == partition),
+            {partition: self.unchanged.get(partition, ())},
         )
 
     def unsound(self, columns: Sequence[PartitionColumn]) -> tuple[Partition, ...]:
@@ -68,6 +71,7 @@ class Repaired:
     ended: int = 0  # files removed from the table: they vanished, or have no rows now
     renewed: int = 0  # changed files that were described again
     errors: tuple[LakeAssetsError, ...] = ()  # of the objects that could not be repaired
+    updated: Mapping[str, int] = field(default_factory=dict)  # the rows of the changed files now, by partition's path
 
 
 def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> IndexedState:
@@ -103,6 +107,12 @@ def compare_indexed(
         tuple(obj for uri, obj in known.items() if uri in live),
         tuple(obj for uri, obj in sorted(known.items()) if uri in live and uri not in listed),
         tuple(sorted(changed, key=lambda obj: obj.now.uri)),
+        {
+            partition: tuple(
+                obj for obj in manifest.objects if obj.uri in known and known[obj.uri].is_now(obj.etag, obj.size)
+            )
+            for partition, manifest in landed.items()
+        },
     )
 
 
@@ -143,11 +153,13 @@ def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState, run_id: 
     if not partitions:
         return Repaired(errors=errors)
     now = dt.datetime.now(dt.UTC)
+    by_partition = {p: [f for f in files if f.partition == p] for p in sorted(partitions, key=lambda p: p.path)}
     rows = {}
-    for partition in sorted(partitions, key=lambda p: p.path):
+    for partition, own in by_partition.items():
         blank = PartitionRun(stream, partition, run_id, now).row
-        own = [file for file in files if file.partition == partition]
-        rows[partition] = dataclasses.replace(blank, mode="repair", **written(own))
+        present = [*state.unchanged.get(partition, ()), *(file.object for file in own)]
+        rows[partition] = dataclasses.replace(blank, mode="repair", **written(own), **read_from(stream, present))
     repair = Repair(stream.table, inspection.described, files, rows, vanished=vanished)
     done = commit_repair(lake, repair)
-    return Repaired(tuple(done), len(repair.ended), len(repair.with_rows), errors)
+    updated = {partition.path: sum(file.rows for file in own) for partition, own in by_partition.items()}
+    return Repaired(tuple(done), len(repair.ended), len(repair.with_rows), errors, updated)

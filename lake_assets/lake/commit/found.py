@@ -26,7 +26,7 @@ def committed_row(session: LakeSession, row: LedgerRow) -> LedgerRow | None:
     Raises:
         CatalogError: the ledger cannot be read.
     """
-    names = ("started_at", "snapshot_id", "rows_before", "finished_at")
+    of_commit = ("snapshot_id", "row_count", "rows_before", "finished_at")
     among = {
         "run_id": [row.run_id],
         "stream": [row.stream],
@@ -36,16 +36,15 @@ def committed_row(session: LakeSession, row: LedgerRow) -> LedgerRow | None:
     of_run = relation(
         session,
         ledger_table(session.config),
-        {name: LEDGER_COLUMNS[name] for name in names},
+        {name: LEDGER_COLUMNS[name] for name in ("started_at", *of_commit)},
         Wanted(among),
     )
     rows = query(
         session,
-        f"SELECT snapshot_id, rows_before, finished_at FROM {of_run} WHERE started_at = ?",  # noqa: S608
+        f"SELECT {', '.join(of_commit)} FROM {of_run} WHERE started_at = ?",  # noqa: S608
         [*of_run.parameters, row.started_at],
         [of_run],
     )
     if not rows:
         return None
-    snapshot_id, rows_before, finished_at = rows[0]
-    return dataclasses.replace(row, snapshot_id=snapshot_id, rows_before=rows_before, finished_at=finished_at)
+    return dataclasses.replace(row, **dict(zip(of_commit, rows[0], strict=True)))

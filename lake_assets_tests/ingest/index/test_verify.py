@@ -11,6 +11,8 @@ from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.index.verify import check_indexed, repair_indexed
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.lake.session import LakeSession
+from lake_assets.report.state import read_state
+from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.ingest.index.indexing import with_partition
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -66,8 +68,14 @@ def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> No
 
     assert not repaired.errors
     (row,) = repaired.rows
-    assert (row.mode, row.row_count, row.rows_before, row.files_written) == ("repair", 30, 6, 1)
+    assert (row.mode, row.row_count, row.rows_before, row.files_written) == ("repair", 32, 6, 1)
     assert row.snapshot_id == before + 1
+    partitions = read_state(world.stream).partitions
+    assert {str(p.partition): (p.state, p.rows, p.is_waiting) for p in partitions if p.objects} == {
+        str(world.partition(NW)): ("committed", 32, False),
+        str(world.partition(SW)): ("committed", 1, False),
+    }
+    assert not scan_landing(world.stream).pending
     assert world.totals(NW) == [1, 2, *range(10, 40)]
     for total in (10, 39):
         assert world.query("SELECT count(*) FROM lake.sales WHERE total = ?", total) == [(1,)]
@@ -77,6 +85,38 @@ def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> No
     assert world.query(f"SELECT count(*) FROM lake.sales AT (VERSION => {before}) WHERE total = 39") == [(1,)]
     row_ids = world.query("SELECT count(DISTINCT rowid), count(*) FROM lake.sales")
     assert row_ids == [(33, 33)]
+
+
+def test_what_a_repair_leaves_out_is_waiting(indexed_world: World) -> None:
+    indexed_world.unland(NW, "a.parquet")
+    indexed_world.land(NW, sales(9), "new.parquet")
+
+    repair_indexed(indexed_world.stream)
+
+    assert list(scan_landing(indexed_world.stream).pending) == [indexed_world.partition(NW)]
+    list(index_all(indexed_world.stream))
+    assert not scan_landing(indexed_world.stream).pending
+
+
+def test_a_partition_without_objects_is_current_after_its_repair(indexed_world: World) -> None:
+    indexed_world.unland(SW)
+
+    repair_indexed(indexed_world.stream)
+
+    of_sw = {str(p.partition): p for p in read_state(indexed_world.stream).partitions}[str(indexed_world.partition(SW))]
+    assert (of_sw.state, of_sw.rows, of_sw.is_waiting) == ("committed", 0, False)
+
+
+def test_a_changed_object_is_waiting_until_the_repair_also_beside_new_ones(indexed_world: World) -> None:
+    indexed_world.land(NW, sales(10, 20), "a.parquet")
+    indexed_world.land(NW, sales(9), "new.parquet")
+
+    (outcome,) = index_all(indexed_world.stream)
+
+    assert outcome.error is not None
+    assert list(scan_landing(indexed_world.stream).pending) == [indexed_world.partition(NW)]
+    repair_indexed(indexed_world.stream)
+    assert not scan_landing(indexed_world.stream).pending
 
 
 def test_the_lake_can_be_written_after_a_repair(indexed_world: World) -> None:

@@ -4,6 +4,8 @@ A path must not be registered a second time: DuckLake would delete the file when
 expires. So a changed file keeps its entry, and the entry gets new facts.
 """
 
+import dataclasses
+
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.registered import live_file_ids
@@ -42,4 +44,6 @@ def repair_directly(session: LakeSession, repair: Repair) -> list[LedgerRow]:
                 if f.facts is not None
             ],
         )
-        return opened.finish(repair, before)
+        after = opened.rows_of(repair.rows)
+        rows = {p: dataclasses.replace(row, row_count=after[p]) for p, row in repair.rows.items()}
+        return opened.finish(dataclasses.replace(repair, rows=rows), before)
