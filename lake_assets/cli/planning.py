@@ -237,7 +237,8 @@ def _summary_lines(made: "StreamPlan") -> list[str]:
     objects, bytes_ = sum(len(p.plan.reads.objects) for p in reads), sum(p.plan.reads.size for p in reads)
     line = f"to read: {count(objects, 'object')}, {size(bytes_)}, in {count(len(reads), 'partition')}"
     if made.seconds is not None and made.pace is not None:
-        line += f"; about {age(max(1, made.seconds + 0.5))} by the last {count(made.pace.runs, 'run')} of the ledger"
+        runs = "run" if made.pace.runs == 1 else f"{made.pace.runs} runs"
+        line += f"; about {age(max(1, made.seconds + 0.5))} by the last {runs} of the ledger"
     return [*lines, line]
 
 

@@ -1,0 +1,1 @@
+"""Pages of the documentation whose commands are run, and whose outputs are compared with the real ones."""

@@ -1,0 +1,45 @@
+"""The tutorial of every day: its commands, its script, and its sensor in Dagster."""
+
+import re
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lake_assets.config.load import load_config
+from lake_assets_tests.orchestration.ticks import Ticks
+from lake_assets_tests.pages.transcript import DOCS, follow, shown
+from lake_assets_tests.world import World
+
+PAGE = DOCS / "every-day.md"
+TICK = re.compile(r"Scanned 0 objects of the partitions from date=\d{4}-\d\d-\d\d on .*")
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_commands_of_every_day_have_the_outputs_that_the_page_shows(
+    local_world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    *commands, last = shown(PAGE)
+    script, defaults = re.findall(r"^```(?:python|yaml)\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    follow(commands, {"python revenue.py": lambda: Path("revenue.py").write_text(script)})
+    with Path("lake.yaml").open("a", encoding="utf-8") as config:
+        config.write(defaults)
+
+    with dg.DagsterInstance.from_config("dagster_home") as instance:
+        sensor = Ticks(local_world, instance, config=load_config(Path("lake.yaml")))
+        first = sensor.tick()
+        capfd.readouterr()
+        follow([last])
+        (run,) = sensor.tick()
+
+    assert first
+    assert logged(capfd.readouterr().err) == logged(PAGE.read_text("utf-8"))
+    assert (run.tags["dagster/asset_partition_range_start"], run.tags["dagster/asset_partition_range_end"]) == (
+        "2026-03-13|NW",
+        "2026-03-14|SW",
+    )
+
+
+def logged(text: str) -> list[str]:
+    """What ticks say in a text, without today's date."""
+    return [re.sub(r"date=\S+", "", line) for line in TICK.findall(text)]

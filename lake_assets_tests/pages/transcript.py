@@ -1,0 +1,165 @@
+"""A page's commands with the outputs that it shows, and a terminal on which they are run.
+
+In an indented block, a line after `$ ` is a command, and what follows is its output. A block without `$ ` has commands
+whose output is not shown. In an output, `…` is any text, and a line of `…` any lines.
+"""
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from lake_assets.cli import main
+
+DOCS = Path(__file__).parents[2] / "docs"
+PROGRAMS = ("lake-assets ", "cd ")  # of blocks without `$ `
+_INDENT = "    "
+# What differs from run to run: times, seconds, sizes, ids, snapshots; and so the widths of columns.
+_VARYING = [
+    (re.compile(pattern), text)
+    for pattern, text in {
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d": "TIME",
+        r"\b[0-9a-f]{8}\b": "RUN",
+        r"\d[\d,.]* [kMG]?B\b": "SIZE",
+        r"\d[\d,.]* (?:s|min)\b": "SECONDS",
+        r"\bsnapshot \d+": "snapshot N",
+        r"─+": "─",
+        r" +": " ",
+    }.items()
+]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command of a page."""
+
+    place: str
+    command: str
+    output: str | None
+    """None: the page does not show it."""
+
+
+def shown(page: Path) -> list[Shown]:
+    """The commands of a page, in its order."""
+    return list(_commands(page))
+
+
+def follow(commands: list[Shown], before: dict[str, Callable[[], object]] | None = None) -> list[str]:
+    """Run commands in the current folder, and compare their outputs with those of the page.
+
+    Args:
+        commands: of a page.
+        before: what happens before a command, by how it begins.
+
+    Returns:
+        The real outputs.
+    """
+    outputs = []
+    for each in commands:
+        for beginning, happen in (before or {}).items():
+            if each.command.startswith(beginning):
+                happen()
+        real, code = run(each.command)
+        outputs.append(real)
+        assert code in (0, 1), f"{each.place}: {each.command}\n{real}"
+        if each.output is None:
+            assert code == 0, f"{each.place}: {each.command}\n{real}"
+        else:
+            expected, found = comparable(each.output), comparable(real)
+            assert re.fullmatch(_pattern(expected), found), (
+                f"{each.place}: {each.command}\nThe page shows:\n{expected}\nThe command writes:\n{found}\n"
+            )
+    return outputs
+
+
+def run(command: str) -> tuple[str, int]:
+    """What a command writes on a terminal without colours, and its exit code.
+
+    A command of this package is run in this process, with its Spark session, and all others by bash.
+    """
+    if command.startswith("cd "):
+        os.chdir(command.removeprefix("cd "))
+        return "", 0
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    if command.startswith("lake-assets ") and not any(re.fullmatch(r"[|<>&;()]+", word) for word in words):
+        return _here(shlex.split(command)[1:])
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        env=os.environ | {"PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.stdout, done.returncode
+
+
+class _Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def _here(arguments: list[str]) -> tuple[str, int]:
+    screen = _Screen()
+    with (
+        redirect_stdout(screen),
+        redirect_stderr(screen),
+        mock.patch.dict(os.environ, {"NO_COLOR": "1", "COLUMNS": "300"}),
+    ):
+        try:
+            main(arguments, prog_name="lake-assets")
+        except SystemExit as end:
+            return screen.getvalue(), int(end.code or 0)
+    raise AssertionError("a command ends by SystemExit")
+
+
+def comparable(output: str) -> str:
+    """An output without what differs from run to run."""
+    lines = []
+    for line in output.splitlines():
+        for pattern, text in _VARYING:
+            line = pattern.sub(text, line)  # noqa: PLW2901 - one after the other
+        lines.append(line.strip())
+    return "\n".join(lines).strip()
+
+
+def _pattern(expected: str) -> str:
+    """The regular expression of an output with `…`."""
+    return "\n".join(
+        ".*(?:\n.*)*" if line == "…" else ".*".join(map(re.escape, line.split("…"))) for line in expected.split("\n")
+    )
+
+
+def _commands(page: Path) -> Iterator[Shown]:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    at = 0
+    while at < len(lines):
+        begin, line = at, lines[at].removeprefix(_INDENT)
+        at += 1
+        if line == lines[begin]:
+            continue
+        place = f"{page.name}:{begin + 1}"
+        has_output = line.startswith("$ ")
+        if not has_output and not line.startswith(PROGRAMS):
+            continue
+        command = line.removeprefix("$ ")
+        while command.endswith(("\\", "|")):
+            command = f"{command.removesuffix(chr(92))}{lines[at].strip()}"
+            at += 1
+        output = []
+        while has_output and at < len(lines) and (lines[at].startswith(_INDENT) or not lines[at]):
+            if lines[at].startswith(f"{_INDENT}$ "):
+                break
+            output.append(lines[at].removeprefix(_INDENT))
+            at += 1
+        yield Shown(place, re.sub(r"\s+#.*", "", command), "\n".join(output).strip() if has_output else None)
