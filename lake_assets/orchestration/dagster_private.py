@@ -5,11 +5,14 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import sqlalchemy
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData as Target,
 )
@@ -22,6 +25,7 @@ from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
+from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._utils.alert import EMAIL_MESSAGE, send_email_via_ssl, send_email_via_starttls
@@ -46,6 +50,9 @@ StepContext = dg.AssetExecutionContext | dg.OpExecutionContext
 
 OUTPUT_WITHOUT_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Metadata of a step's output with which Dagster makes no materialization of it; Dagster sets it for observations."""
+
+Begin = Callable[[], AbstractContextManager[sqlalchemy.Connection]]
+"""Begins a transaction of a database of Dagster."""
 
 _ENDED = (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE)
 _EVENTS = 500  # in one query: SQLite has a limit of parameters
@@ -314,6 +321,20 @@ def store_materializations(instance: dg.DagsterInstance, materializations: Seque
         ids = sorted(of_all.execute(insert.returning(SqlEventLogStorageTable.c.id)).scalars().all())
         storage._store_asset_event_tags(of_all, events, ids)  # noqa: SLF001
         storage._store_asset_event(of_all, events[-1], ids[-1])  # noqa: SLF001
+
+
+def event_database(instance: dg.DagsterInstance) -> Path | Begin | None:
+    """Where Dagster stores events: a SQLite file, or a function that begins a transaction of a PostgreSQL database.
+
+    None for other storages.
+    """
+    storage = instance.event_log_storage
+    if isinstance(storage, SqliteEventLogStorage):
+        return Path(storage.path_for_shard("index"))
+    if not isinstance(storage, SqlEventLogStorage) or not storage.is_persistent:
+        return None
+    with storage.index_connection() as connection:
+        return storage.index_transaction if connection.dialect.name == "postgresql" else None
 
 
 def _entry(materialization: dg.AssetMaterialization, time: float) -> dg.EventLogEntry:

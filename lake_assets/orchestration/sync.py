@@ -7,12 +7,13 @@ reports nothing again. A run of this instance that has not ended reports its com
 import datetime as dt
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import dagster as dg
 
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
-from lake_assets.errors import LakeAssetsError
+from lake_assets.errors import LakeAssetsError, SyncUnderWayError
 from lake_assets.lake.ledger.reading import newest_commits
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
@@ -21,6 +22,7 @@ from lake_assets.orchestration.dagster_private import newest_events, store_mater
 from lake_assets.orchestration.metadata import row_metadata
 from lake_assets.orchestration.partitions import dimension_tags, new_dynamic_keys, partition_key
 from lake_assets.orchestration.sensors import without_traceback
+from lake_assets.orchestration.sync_lock import sync_lock
 from lake_assets.progress import counting
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.stream import OpenStream
@@ -28,6 +30,7 @@ from lake_assets.streams.stream import OpenStream
 INTERVAL_SECONDS = 60
 OVERLAP = dt.timedelta(minutes=10)  # of two scans of the ledger: the clocks of writers differ
 REPORTED = 10_000  # materializations of one tick, to which Dagster gives a minute
+PATIENCE = 5  # seconds for which a tick waits for another sync; the next tick does its work
 TOGETHER = 500  # materializations of one transaction: SQLite has a limit of parameters
 
 Keyed = tuple[OpenStream, dg.AssetKey]  # a stream, and the key of its asset
@@ -58,8 +61,11 @@ def sync_stream(
     since: dt.datetime | None = None,
     most: int | None = None,
     dry_run: bool = False,
+    patience: float = 60,
 ) -> Synced:
     """Report a materialization of each partition whose newest commit Dagster lacks.
+
+    Another sync of the same instance reports before or after this one, so none is reported twice; see `sync_lock`.
 
     Args:
         stream: of the partitions.
@@ -68,10 +74,25 @@ def sync_stream(
         since: commits that ended then or later only, with a time zone; all when None.
         most: the number of partitions to report at most; the others remain for the next sync.
         dry_run: find them, and report nothing.
+        patience: seconds after which to give up, if another sync is under way.
 
     Raises:
         CatalogError: the ledger cannot be read.
+        SyncUnderWayError: another sync takes longer; nothing was reported.
     """
+    with nullcontext() if dry_run else sync_lock(instance, patience):
+        return _sync(stream, asset, instance, since, most, dry_run=dry_run)
+
+
+def _sync(
+    stream: OpenStream,
+    asset: dg.AssetKey,
+    instance: dg.DagsterInstance,
+    since: dt.datetime | None,
+    most: int | None,
+    *,
+    dry_run: bool,
+) -> Synced:
     with stream.lake.open_if_exists() as session:
         commits = newest_commits(session, stream.name, stream.table, since) if session is not None else []
     by_partition = {stream.config.partition_at(row.load_partition): row for row in commits}
@@ -141,7 +162,9 @@ def sync_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinition:
         for stream, asset in streams:
             try:
                 left = REPORTED - done["reported"]
-                synced = sync_stream(stream, asset, context.instance, since=since, most=left)
+                synced = sync_stream(stream, asset, context.instance, since=since, most=left, patience=PATIENCE)
+            except SyncUnderWayError as error:
+                return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
             except LakeAssetsError as error:
                 raise without_traceback(error) from None
             done.update(reported=len(synced.reported), under_way=synced.under_way)

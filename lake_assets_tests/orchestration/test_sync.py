@@ -2,6 +2,9 @@
 
 import dataclasses
 import datetime as dt
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import sqlalchemy
 from click.testing import CliRunner
 
 from lake_assets.cli import main
+from lake_assets.errors import SyncUnderWayError
 from lake_assets.lake.ledger.reading import newest_commits
 from lake_assets.lake.ledger.tables import COMPACT, RELEASE, LedgerRow, ledger_table
 from lake_assets.orchestration import sync
@@ -19,6 +23,7 @@ from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.dagster_private import store_materializations
 from lake_assets.orchestration.partitions import dimension_tags
 from lake_assets.orchestration.sync import Synced, sync_stream
+from lake_assets.orchestration.sync_lock import sync_lock
 from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.servers.postgres import PostgresServer
@@ -150,6 +155,63 @@ def test_a_sync_that_breaks_off_is_continued_by_the_next(
 
     assert sync_stream(committed.stream, KEY, instance) == Synced([SW_KEY], known=1)
     assert events(instance) == 2
+
+
+def test_two_syncs_at_the_same_moment_report_a_commit_once(
+    committed: World, storage: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others: list[threading.Thread] = []
+    ended: list[Synced] = []
+
+    def store(instance: dg.DagsterInstance, together: list[dg.AssetMaterialization]) -> None:
+        """Another sync begins before the first one has stored what it found."""
+        with pytest.raises(SyncUnderWayError, match="another sync reports commits"):
+            sync_stream(committed.stream, KEY, instance, patience=0)
+        assert sync_stream(committed.stream, KEY, instance, dry_run=True) == Synced([NW_KEY, SW_KEY])
+        others.append(threading.Thread(target=lambda: ended.append(sync_stream(committed.stream, KEY, instance))))
+        others[0].start()
+        store_materializations(instance, together)
+
+    monkeypatch.setattr(sync, "store_materializations", store)
+
+    assert sync_stream(committed.stream, KEY, storage) == Synced([NW_KEY, SW_KEY])
+    others[0].join()
+    assert ended == [Synced([], known=2)]
+    assert events(storage) == 2
+
+
+@pytest.mark.kill
+def test_a_sync_that_is_killed_keeps_no_other_one_off(committed: World, storage: dg.DagsterInstance) -> None:
+    code = (
+        "import sys, time, dagster as dg\n"
+        "from lake_assets.orchestration.sync_lock import sync_lock\n"
+        "with dg.DagsterInstance.from_config(sys.argv[1]) as instance, sync_lock(instance, 0):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, storage.root_directory], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"held\n"
+            with pytest.raises(SyncUnderWayError):
+                sync_stream(committed.stream, KEY, storage, patience=0)
+        finally:
+            process.kill()
+
+    assert sync_stream(committed.stream, KEY, storage) == Synced([NW_KEY, SW_KEY])
+
+
+def test_a_tick_during_another_sync_leaves_the_work_to_the_next(
+    committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "PATIENCE", 0)
+    ticks = Ticks(committed, instance, sensor="test_sync")
+    with sync_lock(instance, 0):
+        result = ticks.evaluate()
+
+    assert (result.cursor, events(instance)) == (None, 0)
+    assert "another sync reports commits" in (result.skip_message or "")
+    assert ticks.evaluate().skip_message == "2 partitions reported that others had committed."
 
 
 def test_partitions_outside_the_config_are_counted_and_not_reported(
