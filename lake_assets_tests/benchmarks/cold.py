@@ -17,11 +17,13 @@ from lake_assets.lake.ledger.reading import read_ledger
 from lake_assets.streams.stream import open_stream
 from lake_assets_tests.benchmarks import retail
 from lake_assets_tests.benchmarks.measure import Line, Report, Timing, Work, in_turns
+from lake_assets_tests.servers.connect import connect_server
 
 FILES, ROWS = 3, 1_000
 CLI_TARGET, DAGSTER_TARGET = 5.0, 7.0  # seconds
+CLI_TARGET_BY_CONNECT, DAGSTER_TARGET_BY_CONNECT = 3.5, 6.0
+MATERIALIZE = ("dagster", "asset", "materialize", "--partition", "2026-02-11|NW", "--select")
 _BIN = Path(sys.executable).parent
-KEY = "2026-02-11|NW"
 
 # A run of Dagster that does nothing.
 EMPTY = """
@@ -63,37 +65,66 @@ class _Process:
 
 
 def cold(report: Report, folder: Path, spark: SparkSession, repeat: int, scale: float) -> None:
-    """Both, and the run of Dagster that does nothing; `spark` and `scale` are those of the other benchmarks."""
+    """Both with a local session and through a Spark Connect server that runs; and a run of Dagster that does nothing.
+
+    `spark` and `scale` are those of the other benchmarks.
+    """
     del spark, scale
     place = folder / "work-cold"
     shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    config = place / "lake.yaml"
-    config.write_text(yaml.safe_dump(_config(retail.land(folder / "landing-cold", FILES, ROWS)), sort_keys=False))
-    (place / "empty.py").write_text(EMPTY)
-    settings = {"LAKE_CONFIG": str(config), "DAGSTER_HOME": str(place / "dagster")}
-    ingest = ("lake-assets", "--config", str(config), "ingest", "sales", "--partition", "region=NW,date=2026-02-11")
-    materialize = ("dagster", "asset", "materialize", "--partition", KEY, "--select")
-    commands = {
-        "cli": ingest,
-        "dagster": (*materialize, "sales", "-m", "lake_assets.definitions"),
-        "empty": (*materialize, "empty", "-f", "empty.py"),
-    }
-    processes = {name: _Process(place, command, settings) for name, command in commands.items()}
-    works = {name: process.work() for name, process in processes.items()}
-    commits: list[float] = []
-
-    def ingest_until_commit() -> None:
-        works["cli"].run()
-        commits.append(_committed_at(config) - processes["cli"].starts[-1])
-
-    timings = in_turns(works | {"cli": Work(ingest_until_commit, works["cli"].before)}, repeat)
-    what = "a process that ingests one partition, by the command line"
-    _line(report, f"{what}, to its commit", Timing(tuple(commits[1:])), CLI_TARGET)
-    report.lines.append(Line(f"{what}, to its end", str(timings["cli"]), ""))
-    what = "the same by a run of Dagster, with its checks"
-    _line(report, what, timings["dagster"], DAGSTER_TARGET)
+    landing = retail.land(folder / "landing-cold", FILES, ROWS)
+    local = _Starts.of(place / "local", landing, {})
+    empty = place / "local" / "empty.py"
+    empty.write_text(EMPTY)
+    nothing = _Process(local.dagster.folder, (*MATERIALIZE, "empty", "-f", str(empty)), local.dagster.environment)
+    timings = local.measure(report, repeat, "", CLI_TARGET, DAGSTER_TARGET, {"empty": nothing.work()})
+    what = "a run of Dagster, with its checks"
     report.compare(what, timings["dagster"], "a run of an asset that does nothing", timings["empty"])
+    with connect_server() as url:
+        remote = _Starts.of(place / "remote", landing, {"remote": url})
+        remote.measure(report, repeat, "through Spark Connect, ", CLI_TARGET_BY_CONNECT, DAGSTER_TARGET_BY_CONNECT, {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Starts:
+    """The processes that ingest one partition."""
+
+    config: Path
+    cli: _Process
+    dagster: _Process
+
+    @classmethod
+    def of(cls, place: Path, landing: Path, spark: Mapping[str, str]) -> "_Starts":
+        place.mkdir(parents=True)
+        config = place / "lake.yaml"
+        config.write_text(yaml.safe_dump(_config(landing, spark), sort_keys=False))
+        settings = {"LAKE_CONFIG": str(config), "DAGSTER_HOME": str(place / "dagster")}
+        ingest = ("lake-assets", "--config", str(config), "ingest", "sales", "--partition", "region=NW,date=2026-02-11")
+        materialize = (*MATERIALIZE, "sales", "-m", "lake_assets.definitions")
+        return cls(config, _Process(place, ingest, settings), _Process(place, materialize, settings))
+
+    def measure(
+        self,
+        report: Report,
+        repeat: int,
+        how: str,
+        cli_target: float,
+        dagster_target: float,
+        others: Mapping[str, Work],
+    ) -> Mapping[str, Timing]:
+        cli, commits = self.cli.work(), list[float]()
+
+        def ingest_until_commit() -> None:
+            cli.run()
+            commits.append(_committed_at(self.config) - self.cli.starts[-1])
+
+        works = {"cli": Work(ingest_until_commit, cli.before), "dagster": self.dagster.work(), **others}
+        timings = in_turns(works, repeat)
+        what = f"{how}a process that ingests one partition, by the command line"
+        _line(report, f"{what}, to its commit", Timing(tuple(commits[1:])), cli_target)
+        report.lines.append(Line(f"{what}, to its end", str(timings["cli"]), ""))
+        _line(report, f"{how}a run of Dagster, with its checks", timings["dagster"], dagster_target)
+        return timings
 
 
 def _committed_at(config: Path) -> float:
@@ -108,8 +139,9 @@ def _line(report: Report, what: str, timing: Timing, target: float) -> None:
     report.lines.append(Line(what, str(timing), f"{target:g} s", timing.median / target, 1.0))
 
 
-def _config(landing: Path) -> dict[str, object]:
+def _config(landing: Path, spark: Mapping[str, str]) -> dict[str, object]:
     return {
+        "spark": dict(spark),
         "lakes": {"bench": {"catalog": {"type": "sqlite", "path": "lake/catalog.sqlite"}, "storage": "lake/data"}},
         "streams": {
             "sales": {
