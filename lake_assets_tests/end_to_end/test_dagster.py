@@ -151,16 +151,31 @@ def test_a_backfill_is_launched_by_clicking(shop: Site, chromium: str) -> None:
     assert site.query("SELECT date::VARCHAR, flight FROM lake.flights ORDER BY ALL") == landed
 
 
-def test_one_bad_partition_of_a_backfill_fails_alone(shop: Site) -> None:
+@dataclass(frozen=True)
+class Failed:
+    """A backfill of two partitions, the second of which has an object that is not Parquet."""
+
+    site: Site
+    backfill: str
+    status: str
+    bad: Path
+
+
+@pytest.fixture(scope="module")
+def failed(shop: Site) -> Failed:
     site = shop.of("broken")
     site.land(DAYS[0], 1)
     bad = site.landed(DAYS[1])
     bad.write_bytes(b"no Parquet")
+    backfill = site.dagster.backfill(site.stream, [f"{day}|NW" for day in DAYS])
+    return Failed(site, backfill, site.dagster.wait(backfill, 600), bad)
 
-    launched = site.dagster.backfill(site.stream, [f"{day}|NW" for day in DAYS])
 
-    assert site.dagster.wait(launched, 600) == "COMPLETED_FAILED"
-    ((error,),) = site.failures(launched)
+def test_one_bad_partition_of_a_backfill_fails_alone(failed: Failed) -> None:
+    site, bad = failed.site, failed.bad
+
+    assert failed.status == "COMPLETED_FAILED"
+    ((error,),) = site.failures(failed.backfill)
     assert "1 of 2 partitions failed, 1 are done." in error
     assert f"{DAYS[1]}|NW: the object {bad}" in error
     assert site.totals() == [(DAYS[0], 1)]
@@ -169,6 +184,24 @@ def test_one_bad_partition_of_a_backfill_fails_alone(shop: Site) -> None:
         (f"region=NW/date={DAYS[0]}", "committed"),
         (f"region=NW/date={DAYS[1]}", "failed"),
     ]
+
+
+@pytest.mark.browser
+def test_the_page_of_a_partition_that_never_succeeded_has_its_error_object_and_fix(
+    failed: Failed, chromium: str
+) -> None:
+    from playwright.sync_api import expect, sync_playwright  # noqa: PLC0415 - may not be installed
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1600, "height": 1000})
+        page.set_default_timeout(60_000)
+        page.goto(f"{failed.site.dagster.url}/assets/broken?view=partitions&partition={DAYS[1]}%7CNW")
+        page.get_by_role("button", name="View logs").click()
+        error = page.get_by_role("dialog").get_by_text(f"{DAYS[1]}|NW: the object {failed.bad} ").last
+        expect(error).to_be_visible(timeout=60_000)
+        expect(error).to_contain_text("remove it or let its writer land it again.")
+        browser.close()
 
 
 def test_a_range_that_the_ui_launches_adds_the_new_objects_of_each_partition(shop: Site) -> None:
