@@ -20,10 +20,12 @@ from lake_assets.errors import (
 )
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.partition_run import IngestResult
+from lake_assets.ingest.partition_run import IngestResult, Outcome
 from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.ingest.reported import reported_run
 from lake_assets.ingest.view import Viewer
+from lake_assets.lake.ledger.reading import commits_of_run
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import StepContext, requester
@@ -38,6 +40,7 @@ from lake_assets.remote.messages import Reported
 from lake_assets.remote.request import RunOptions
 from lake_assets.remote.told import report_outcome
 from lake_assets.spark.session import Sessions
+from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
 from lake_assets.telemetry.lineage import lineage
 
@@ -52,6 +55,7 @@ PASSING = (
     DriverLostError,
     SparkUnreachableError,
 )
+CLOCKS = dt.timedelta(hours=1)  # by which those of a launcher and a driver may differ
 RETRIES = 2  # of a run without other errors
 RETRY_SECONDS = 30  # before the first retry; twice as many before the second
 
@@ -154,13 +158,39 @@ class StreamRun:
     ) -> None:
         """Refresh the partitions in a driver's process."""
         run_id, stream = self._context.run.run_id, self.stream
+        left = {partition.path: partition for partition in partitions}
 
         def tell(reported: Reported) -> None:
+            left.pop(reported.outcome.partition.path, None)
             report_outcome(run_id, stream.name, reported.outcome)
             note(reported)
 
         with reported_run(run_id, stream.name, stream.config.mode, len(partitions)):
-            remote.ingest(self._context, partitions, tell, **self._options)
+            try:
+                remote.ingest(self._context, partitions, tell, **self._options)
+            except BaseException as error:
+                if is_interrupt(error):
+                    self._tell_unreported(dict(left), tell)
+                raise
+
+    def _tell_unreported(self, left: Mapping[str, Partition], tell: Callable[[Reported], None]) -> None:
+        """Tell of the commits that the driver of a cancelled run did not report, by their ledger rows.
+
+        Args:
+            left: the partitions without an outcome, by their paths.
+            tell: takes each outcome.
+        """
+        stream, run_id = self.stream, self._context.run.run_id
+        try:
+            with stream.lake.open_if_exists() as session:
+                since = self._options["run_at"] - CLOCKS
+                rows = [] if session is None else commits_of_run(session, stream.name, run_id, since)
+        except LakeAssetsError as error:
+            self._context.log.warning(f"Commits that the driver did not report appear by the sync: {error}")
+            return
+        for row in rows:
+            if (partition := left.get(row.load_partition)) is not None:
+                tell(Reported(Outcome(partition, _result_of(stream, row, partition)), has_listing=False))
 
     def scope(self, failed: tuple[Partition, ...] = ()) -> Scope:
         """The scope of the run's checks, which list again if a driver did not send its listings."""
@@ -235,6 +265,12 @@ class StreamRun:
     def unforeseen(self) -> Exception | None:
         """The first error that is not one of this package's; as the failure's cause, the UI shows its traceback."""
         return next((error for error in self.failed.values() if not isinstance(error, LakeAssetsError)), None)
+
+
+def _result_of(stream: OpenStream, row: LedgerRow, partition: Partition) -> IngestResult:
+    """The result of a commit, as far as its ledger row has it."""
+    seconds = (row.finished_at - row.started_at).total_seconds() if row.finished_at is not None else 0.0
+    return IngestResult(row, Manifest(()), stream.destination_uri(partition), None, {"run": seconds})
 
 
 def _figures(result: IngestResult) -> str:

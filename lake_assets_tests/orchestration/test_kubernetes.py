@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.errors import MissingExtraError
+from lake_assets.orchestration.partitions import partition_key
 from lake_assets.remote.pods import Pods
 from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
@@ -101,7 +102,15 @@ def test_a_cancelled_run_deletes_its_pod_and_records_what_had_begun(
     with at_first_commit(local_world, terminate):
         result = run(file, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
 
-    check_cancelled(result, local_world, is_shown=False)  # Pipes reads the pod's log no further
+    check_cancelled(result, local_world)
+    events = result.get_asset_materialization_events()
+    shown = {event.partition: event.materialization.metadata["snapshot"].value for event in events}
+    rows = local_world.query(
+        "SELECT load_partition, snapshot_id FROM lake.ingest_runs WHERE status = 'committed' ORDER BY snapshot_id"
+    )
+    stream = local_world.config.streams["sales"]
+    partitions = {stream.partition_at(path): snapshot for path, snapshot in rows}
+    assert shown == {partition_key(p): snapshot for p, snapshot in partitions.items() if p is not None}
     assert not cluster.pods
 
 

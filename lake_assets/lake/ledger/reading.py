@@ -98,6 +98,31 @@ def newest_commits(
     return [LedgerRow(**dict(zip(LEDGER_COLUMNS, row, strict=True))) for row in rows]
 
 
+def commits_of_run(session: LakeSession, stream: str, run_id: str, since: dt.datetime) -> list[LedgerRow]:
+    """The last commit of each partition that a run has committed, by snapshot.
+
+    Args:
+        session: an open lake.
+        stream: of the partitions.
+        run_id: of the run.
+        since: commits that ended then or later only, with a time zone, so that files of earlier rows are not read.
+    """
+    ledger = ledger_table(session.config)
+    if not session.exists(ledger):
+        return []
+    wanted = Wanted({"run_id": [run_id], "stream": [stream], "status": ["committed"]}, since=since)
+    found = relation(session, ledger, LEDGER_COLUMNS, wanted)
+    names = ", ".join(f'"{name}"' for name in LEDGER_COLUMNS)
+    rows = query(
+        session,
+        f"SELECT {names} FROM {found} "  # noqa: S608 - quoted names
+        "QUALIFY row_number() OVER (PARTITION BY load_partition ORDER BY snapshot_id DESC) = 1 ORDER BY snapshot_id",
+        found.parameters,
+        [found],
+    )
+    return [LedgerRow(**dict(zip(LEDGER_COLUMNS, row, strict=True))) for row in rows]
+
+
 @dataclass(frozen=True, slots=True)
 class EndedPartition:
     """A partition of a run."""
