@@ -60,12 +60,16 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
     from lake_assets.templates.starter.folder import refuse_content, start_with
 
     refuse_content(folder)
+    if not place.strip():
+        raise click.UsageError("--from is empty: name a folder, or a URI such as s3://bucket/prefix.")
     if place.partition("://")[0] in {"http", "https"}:
         raise click.UsageError("--from names a web server, which cannot be listed: write lake.yaml by hand.")
     try:
         storage = storage_at(place, os.environ, Path.cwd())
     except ValidationError as error:
-        problem = sentence(error.errors(include_url=False, include_input=False)[0])
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = first["loc"][-1] if first["type"] == "string_pattern_mismatch" else ""  # others name what is wrong
+        problem = f"its {field} {sentence(first)}" if field else sentence(first)
         raise click.UsageError(f"--from {place!r} names no landing zone: {problem}.") from error
     try:
         with counting("look", "objects") as count:

@@ -11,6 +11,7 @@ from lake_assets.config.olake import identifier
 from lake_assets.errors import LayoutError
 from lake_assets.layout.hive import HIVE_NULL, unescape
 from lake_assets.layout.partition import PartitionType
+from lake_assets.layout.template import Template
 from lake_assets.layout.times import TIME_TYPES, TimeType
 
 _HIVE = re.compile(r"([^=]+)=(.*)", re.DOTALL)
@@ -128,9 +129,35 @@ def columns(paths: Sequence[Sequence[str]], taken: Sequence[str] = ()) -> tuple[
     return found, "/".join(segments)
 
 
+def unfit(paths: Sequence[Sequence[str]]) -> str | None:
+    """The first folder whose name the layout would have and cannot have, such as `z*`; None if there is none.
+
+    Args:
+        paths: the folders of each object, all of one depth.
+    """
+    for depth in range(len(paths[0])):
+        level = _Level.of({path[depth] for path in paths})
+        written = f"{level.name}=" if level.name is not None else "" if _is_column(level) else level.texts[0]
+        if written and not _is_static(written):
+            return "/".join(paths[0][: depth + 1])
+    return None
+
+
+def _is_static(text: str) -> bool:
+    """Whether a layout can have a text that is the same in all paths."""
+    try:
+        return not Template.parse(text).placeholders
+    except LayoutError:
+        return False
+
+
+def _is_column(level: _Level) -> bool:
+    return level.name is not None or len(level.texts) > 1 or _type(level.values) != "string"
+
+
 def _column(level: _Level, depth: int, names: Sequence[str], taken: Sequence[str]) -> Column | None:
     kind = _type(level.values)
-    if level.name is None and len(level.texts) == 1 and kind == "string":
+    if not _is_column(level):
         return None
     if kind == "integer" and _is_year(level):
         kind = "year"

@@ -16,7 +16,7 @@ from lake_assets.config.olake import MOST_COLUMNS, identifier
 from lake_assets.config.sentences import sentence
 from lake_assets.config.streams import Stream
 from lake_assets.layout.texts import count, several
-from lake_assets.proposals.folders import Column, are_partitions, columns
+from lake_assets.proposals.folders import Column, are_partitions, columns, unfit
 from lake_assets.proposals.look import MOST_LISTINGS, Folder, Look
 from lake_assets.storage.landed import LandedObject
 
@@ -123,6 +123,12 @@ def _proposal(look: Look, folder: Folder, name: str, start: dt.date | None) -> P
         notes.append(f"{parquet[0].shown} is no Parquet file, or too many were read: its columns are not known")
     paths = _paths(folder, parquet, notes)
     names = schema.names if schema else []
+    if (refused := unfit(paths)) is not None:
+        where = (
+            f"the folder {folder.path}{refused} has a character that no layout can have: one of {{ }} [ ] * ? \\, or a"
+        )
+        notes.append(f"{where} control character. Rename it, or move its objects, and run the command again")
+        return Proposal(name, path, columns=len(names), notes=tuple(notes))
     found, layout = columns(paths, names) if paths[0] else ([], "")
     if not found:
         config, example = _in_rows(schema, start, notes)
@@ -135,8 +141,9 @@ def _proposal(look: Look, folder: Folder, name: str, start: dt.date | None) -> P
     try:
         stream = Stream.model_validate(config | {"source": "landing"})
     except ValidationError as error:
-        reason = sentence(error.errors(include_url=False)[0])
-        return Proposal(name, path, columns=len(names), notes=(*notes, f"no stream fits the paths: {reason}"))
+        reason = sentence(error.errors(include_url=False)[0]).partition("\n")[0].rstrip(":")
+        why = f"no stream fits the folders below {path or look.storage.root}: {reason}: write the stream by hand"
+        return Proposal(name, path, columns=len(names), notes=(*notes, why))
     if schema is not None and (problem := clash(stream.template, stream.partitions, schema)):
         notes.append(" ".join(problem).rstrip("."))
     return Proposal(name, path, config, example, len(names), tuple(notes))

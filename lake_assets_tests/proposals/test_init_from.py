@@ -282,6 +282,11 @@ def test_a_public_bucket_is_read_without_keys(text: str) -> None:
     [
         ("https://example.com/data", "--from names a web server, which cannot be listed"),
         ("ftp://host/data", "ftp:// is not a known storage"),
+        ("", "--from is empty: name a folder, or a URI such as s3://bucket/prefix."),
+        (
+            "s3://B/data",
+            "--from 's3://B/data' names no landing zone: its bucket has the wrong form: write the bucket's",
+        ),
         ("nowhere", "/nowhere does not exist: correct it, or create it and land files."),
         (".", "--from '.': there are no objects in"),
     ],
@@ -296,6 +301,23 @@ def test_a_place_without_streams_is_an_error_and_nothing_is_written(
     assert result.exit_code != 0
     assert message in result.output
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["z*", "{z}", "z}", "z\a", "z\a=1"])
+def test_a_folder_that_no_layout_can_have_is_named_with_what_to_do(tmp_path: Path, name: str) -> None:
+    for number in (1, 2):
+        folder = tmp_path / "landing" / "sales" / f"a={number}" / name / "date=2026-01-01"
+        folder.mkdir(parents=True)
+        (folder / "part.parquet").write_bytes(parquet(SALES))
+
+    result = init(tmp_path / "shop", "--from", str(tmp_path / "landing"))
+
+    output = " ".join(result.output.split())
+    shown = name.replace("\a", "\\x07")
+    assert f"unsure: the folder sales/a=1/{shown} has a character that no layout can have: one of {{ }}" in output
+    assert "Rename it, or move its objects, and run the command again." in output
+    assert "no stream was found" in output
+    assert "template" not in output
 
 
 def test_objects_that_are_no_parquet_are_no_stream(tmp_path: Path) -> None:
