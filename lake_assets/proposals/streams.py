@@ -23,6 +23,7 @@ from lake_assets.storage.landed import LandedObject
 MOST_STREAMS = 40
 MOST_VALUES = 50  # of a column; one with more gets its values from the landing zone
 
+_UNFIT = "one of { } [ ] * ? \\, or a control character"
 _SUFFIXES = (".parquet", ".PARQUET", ".parq", ".pq")
 _DEPTH = 4  # of folders above those of streams
 _COMPARED = 3  # folders whose objects' columns are compared
@@ -124,10 +125,10 @@ def _proposal(look: Look, folder: Folder, name: str, start: dt.date | None) -> P
     paths = _paths(folder, parquet, notes)
     names = schema.names if schema else []
     if (refused := unfit(paths)) is not None:
-        where = (
-            f"the folder {folder.path}{refused} has a character that no layout can have: one of {{ }} [ ] * ? \\, or a"
+        notes.append(
+            f"the folder {folder.path}{refused} has a character that no layout can have ({_UNFIT}): rename it, or move "
+            "its objects, and run the command again"
         )
-        notes.append(f"{where} control character. Rename it, or move its objects, and run the command again")
         return Proposal(name, path, columns=len(names), notes=tuple(notes))
     found, layout = columns(paths, names) if paths[0] else ([], "")
     if not found:

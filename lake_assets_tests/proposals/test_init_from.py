@@ -314,8 +314,8 @@ def test_a_folder_that_no_layout_can_have_is_named_with_what_to_do(tmp_path: Pat
 
     output = " ".join(result.output.split())
     shown = name.replace("\a", "\\x07")
-    assert f"unsure: the folder sales/a=1/{shown} has a character that no layout can have: one of {{ }}" in output
-    assert "Rename it, or move its objects, and run the command again." in output
+    assert f"unsure: the folder sales/a=1/{shown} has a character that no layout can have (one of {{ }} [ ]" in output
+    assert "rename it, or move its objects, and run the command again." in output
     assert "no stream was found" in output
     assert "template" not in output
 
