@@ -33,7 +33,8 @@ class _Unwatched:
         pass
 
 
-_UNWATCHED = _Unwatched()
+UNWATCHED: Count = _Unwatched()
+"""A count that nobody sees."""
 _watcher: Watcher | None = None
 
 
@@ -48,15 +49,20 @@ def watching(watcher: Watcher) -> Iterator[None]:
         _watcher = before
 
 
+def is_watched() -> bool:
+    """Whether counts are shown."""
+    return _watcher is not None
+
+
 def counting(title: str, unit: str, total: int | None = None) -> AbstractContextManager[Count]:
     """A count for the duration of a block, which tells it what is done.
 
     Args:
         title: what is being done, such as `plan sales`.
-        unit: what is counted, in the plural.
+        unit: what is counted, in the plural; `bytes` and `%` are shown as sizes and shares.
         total: how many there are; None if that is unknown.
     """
-    return nullcontext(_UNWATCHED) if _watcher is None else _watcher(title, unit, total)
+    return nullcontext(UNWATCHED) if _watcher is None else _watcher(title, unit, total)
 
 
 def counted(items: Iterable[Item], title: str, unit: str, total: int | None = None) -> Iterator[Item]:

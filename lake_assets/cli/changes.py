@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
@@ -69,7 +70,7 @@ def changes(
         if form == "parquet":
             raise click.UsageError("--format parquet writes a file: name it by --out.", click.get_current_context())
         with read_changes(opened, since, until, partition=wanted) as reader:
-            _write(reader, form)
+            _show(reader, form, opened.name)
         return
     with read_changes(opened, since, until, partition=wanted) as reader, _complete(out) as unfinished:
         rows = _save(reader, form, unfinished, opened.name)
@@ -98,6 +99,15 @@ def _complete(out: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             unfinished.unlink()
+
+
+def _show(reader: "pa.RecordBatchReader", form: Format, stream: str) -> None:
+    """Write all changes to standard output."""
+    if form != "table" and sys.stdout.isatty():  # no bar below rows that are printed as they come
+        _write(reader, form)
+        return
+    with counting(f"changes of {stream}", "rows") as count_of:
+        _write(_Counted(reader, count_of).reader, form)
 
 
 def _save(reader: "pa.RecordBatchReader", form: Form, path: Path, stream: str) -> int:

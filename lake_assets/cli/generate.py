@@ -3,12 +3,16 @@
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import datetime as dt
+import os
+import stat
 import sys
 import time
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Literal
 
 import click
+
+from lake_assets.progress import counting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,10 +72,27 @@ def retail(  # noqa: PLR0917 - click gives them by name
     chain = Retail(stores, names, days, seed, start.date(), per_store)
     out = sys.stdout.buffer
     blocks = chain.blocks() if rate is None else _paced(chain.blocks(), rate)
+    if _is_file(out):
+        blocks = _counted(blocks, chain.rows)
     if form == "arrow":
         _write_arrow(blocks, out)
     else:
         _write_lines(blocks, out)
+
+
+def _is_file(out: IO[bytes]) -> bool:
+    """Whether the output is a file. A terminal shows the records, and the reader of a pipe has a bar of its own."""
+    try:
+        return stat.S_ISREG(os.fstat(out.fileno()).st_mode)
+    except OSError:  # no real file, such as a buffer in memory
+        return False
+
+
+def _counted(blocks: "Iterator[pa.Table]", total: int) -> "Iterator[pa.Table]":
+    with counting("generate", "records", total) as done:
+        for block in blocks:
+            yield block
+            done.advance(block.num_rows)
 
 
 def _paced(blocks: "Iterator[pa.Table]", rate: float) -> "Iterator[pa.Table]":

@@ -5,7 +5,9 @@
 import datetime as dt
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +27,7 @@ from lake_assets.cli.output import (
 from lake_assets.cli.terminal import echo
 from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.layout.texts import count
+from lake_assets.progress import counting
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,8 +38,9 @@ if TYPE_CHECKING:
 TABLE_ROWS = 200  # most rows of a table; csv and json have all
 FETCHED = 10_000  # rows at a time
 
-# A text of JSON, or a number that DuckDB writes into JSON though JSON lacks it.
-_NOT_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|-?(?:NaN|Infinity)')
+_TEXT_OR_NO_NUMBER = re.compile(r'("(?:[^"\\]|\\.)*")|-?(?:NaN|Infinity)')  # of JSON
+
+Follow = Callable[[], AbstractContextManager[None]]
 
 _TEXTS = "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM result"
 
@@ -54,6 +58,7 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
     """
     import duckdb
 
+    from lake_assets.duckdb_progress import followed
     from lake_assets.lake.confined import RefusedQueryError, check_reads, open_confined
 
     if sql == "-":
@@ -62,7 +67,10 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
     with open_confined(ducklake) as session:
         try:
             check_reads(sql, ducklake.config)
-            write_relation(session.connection.sql(sql), output_format(form))
+            follow = partial(followed, session.connection, "query")
+            with follow():  # DuckDB executes some statements, such as SUMMARIZE, at once
+                relation = session.connection.sql(sql)
+            write_relation(relation, output_format(form), follow)
         except RefusedQueryError as error:
             raise click.UsageError(str(error), click.get_current_context()) from error
         except duckdb.Error as error:
@@ -86,30 +94,49 @@ def _query_error(error: "duckdb.Error") -> CatalogError:
     return CatalogError("\n".join(["the query failed: " + lines[0], *lines[1:]]))
 
 
-def write_relation(relation: "duckdb.DuckDBPyRelation", form: Format) -> None:
-    """Write the relation's rows; DuckDB casts each value to text."""
+def write_relation(relation: "duckdb.DuckDBPyRelation", form: Format, follow: Follow = nullcontext) -> None:
+    """Write the relation's rows; DuckDB casts each value to text.
+
+    Args:
+        relation: of the rows.
+        form: csv, json, or a table of the first rows.
+        follow: its context is that of the execution.
+    """
     if form == "json":
-        texts = _rows(relation.query("result", "SELECT to_json(result) FROM result"))
-        write_json(_NOT_JSON.sub(lambda match: match[1] or "null", text) for (text,) in texts)
+        texts = _rows(relation.query("result", "SELECT to_json(result) FROM result"), follow)
+        write_json(_valid_json(text) for (text,) in texts)
     elif form == "csv":
-        write_csv(relation.columns, _rows(relation.query("result", _TEXTS)))
+        write_csv(relation.columns, _rows(relation.query("result", _TEXTS), follow))
     else:
-        print_relation(relation)
+        print_relation(relation, follow)
 
 
-def print_relation(relation: "duckdb.DuckDBPyRelation") -> None:
+def _valid_json(text: str) -> str:
+    """The text with null for NaN and infinities, which JSON lacks and DuckDB writes."""
+    if "NaN" not in text and "Infinity" not in text:
+        return text
+    return _TEXT_OR_NO_NUMBER.sub(lambda match: match[1] or "null", text)
+
+
+def print_relation(relation: "duckdb.DuckDBPyRelation", follow: Follow = nullcontext) -> None:
     """Print the first rows as a table, then the number of rows."""
     texts = relation.query("result", _TEXTS)
-    rows = texts.fetchmany(TABLE_ROWS)
+    with follow():
+        rows = texts.fetchmany(TABLE_ROWS)
+        more = texts.fetchone() is not None
     right = {name for name, kind in zip(relation.columns, relation.types, strict=True) if _is_number(kind)}
     print_table(table_of(relation.columns, rows, right=right))
-    more = texts.fetchone() is not None
     echo(f"the first {len(rows)} rows; --format csv prints all" if more else count(len(rows), "row"))
 
 
-def _rows(relation: "duckdb.DuckDBPyRelation") -> Iterator[tuple[Any, ...]]:
-    while rows := relation.fetchmany(FETCHED):
+def _rows(relation: "duckdb.DuckDBPyRelation", follow: Follow) -> Iterator[tuple[Any, ...]]:
+    """The rows. They are followed up to the last one, or on a terminal up to the first, where they are printed."""
+    with follow():
+        while (rows := relation.fetchmany(FETCHED)) and not sys.stdout.isatty():
+            yield from rows
+    while rows:
         yield from rows
+        rows = relation.fetchmany(FETCHED)
 
 
 def _is_number(kind: "duckdb.sqltypes.DuckDBPyType") -> bool:
@@ -175,7 +202,7 @@ def ledger(  # noqa: PLR0913 - a parameter for each option
     config = options.load()
     ducklake = lake_named(config, lake, stream)
     path = _partition_path(config, stream, partition) if partition else None
-    with ducklake.open(read_only=True) as session:
+    with counting("ledger", "rows"), ducklake.open(read_only=True) as session:
         rows = read_ledger(session, stream, path, limit, statuses or STATUSES, since=since, until=until)
     form = output_format(form)
     if form == "json":

@@ -16,8 +16,11 @@ from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.terminal import echo, style, tell
 from lake_assets.cli.words import size
 from lake_assets.layout.texts import count
+from lake_assets.progress import UNWATCHED, Count, counting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lake_assets.landing.drain import Drained
     from lake_assets.landing.read import Form
     from lake_assets.landing.writer import Landed, LandingWriter
@@ -57,16 +60,33 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
     from lake_assets.landing.writer import LandingWriter
 
     writer = LandingWriter(stream, opened.config)
+    paths = files or ("-",)
     try:
-        with _sigterm_as_sigint():
-            for file in files or ("-",):
-                _land(writer, file, form)
+        with _counting(stream, paths) as (done, total):
+            try:
+                with _sigterm_as_sigint():
+                    for path in paths:
+                        _land(writer, path, form, done, by_bytes=total is not None)
+            finally:
+                done.describe(f"upload {stream}")
+                with interrupt.held_back():
+                    writer.close()
     finally:
-        try:
-            with interrupt.held_back():
-                writer.close()
-        finally:
-            _print_landed(writer.landed())
+        _print_landed(writer.landed())
+
+
+@contextmanager
+def _counting(stream: str, paths: "Sequence[str]") -> Iterator[tuple[Count, int | None]]:
+    """The count of bytes with their total, or of records if the total is unknown; none below what a user types."""
+    from lake_assets.landing.read import size_of
+
+    sizes = [size_of(path, sys.stdin.buffer) for path in paths]
+    total = None if None in sizes else sum(size or 0 for size in sizes)
+    if "-" in paths and sys.stdin.isatty():
+        yield UNWATCHED, total
+        return
+    with counting(f"land {stream}", "records" if total is None else "bytes", total) as done:
+        yield done, total
 
 
 @contextmanager
@@ -82,14 +102,21 @@ def _sigterm_as_sigint() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _land(writer: "LandingWriter", path: str, form: "Form | None") -> None:
+def _land(writer: "LandingWriter", path: str, form: "Form | None", done: Count, *, by_bytes: bool) -> None:
     from lake_assets.landing.read import form_of, read_records
 
     pipe = sys.stdin.buffer if path == "-" else None
-    for records in read_records(pipe, path, form or form_of(path), writer.schema, writer.patience):
+    advance = done.advance if by_bytes else _ignore
+    for records in read_records(pipe, path, form or form_of(path), writer.schema, writer.patience, advance):
         # Interrupted only between two blocks: within one, a part of its records would land.
         with interrupt.held_back():
             writer.accept(records)
+        if not by_bytes:
+            done.advance(len(records))
+
+
+def _ignore(_: int) -> None:
+    """Bytes are not counted."""
 
 
 def _print_landed(landed: "Landed") -> None:

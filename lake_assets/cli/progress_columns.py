@@ -3,16 +3,23 @@
 from rich.progress import ProgressColumn, Task
 from rich.text import Text
 
-from lake_assets.layout.texts import age
+from lake_assets.layout.texts import age, size
 
 
 class Done(ProgressColumn):
-    """Such as `3/25 partitions`; without a total `12,000 objects`."""
+    """Such as `3/25 partitions`, `1.2 MB/3.4 MB` or `40 %`; without a total `12,000 objects`, and nothing for none."""
 
     def render(self, task: Task) -> Text:
         """The text."""
+        unit = task.fields["unit"]
+        if unit == "%":
+            return Text(f"{task.completed:.0f} %")
+        if unit == "bytes":
+            return Text(size(round(task.completed)) + ("" if task.total is None else f"/{size(round(task.total))}"))
+        if not task.completed and task.total is None:
+            return Text()
         total = "" if task.total is None else f"/{task.total:,.0f}"
-        return Text(f"{task.completed:,.0f}{total} {task.fields['unit']}")
+        return Text(f"{task.completed:,.0f}{total} {unit}")
 
 
 class Pace(ProgressColumn):
@@ -27,5 +34,6 @@ class Pace(ProgressColumn):
         if not task.completed or not task.elapsed:
             return Text()
         rate = task.completed / task.elapsed
-        text = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s"
+        number = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+        text = {"%": f"{number} %/s", "bytes": f"{size(round(rate))}/s"}.get(task.fields["unit"], f"{number}/s")
         return Text(text if task.remaining is None else f"{text}, {age(task.remaining / rate)} left")

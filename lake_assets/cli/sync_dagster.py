@@ -13,6 +13,7 @@ from lake_assets.cli.terminal import echo, tell
 from lake_assets.errors import ConfigError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, first_lines
+from lake_assets.progress import counted
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -41,7 +42,7 @@ def sync_dagster(options: Options, stream: str | None, *, dry_run: bool, form: F
     config = options.load()
     streams = list(open_streams(config).values()) if stream is None else [stream_named(config, stream)]
     with collected(form) as documents, _instance() as instance:
-        for opened in streams:
+        for opened in counted(streams, "sync-dagster", "streams", len(streams)):
             synced = sync_stream(opened, specs_of(opened).table.key, instance, dry_run=dry_run)
             documents.append(SyncedStream.of(opened.name, synced, dry_run=dry_run))
             if form == "text":

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lake_assets.duckdb_engine import identifier
+from lake_assets.duckdb_progress import followed
 from lake_assets.errors import CatalogError, PartitionError
 from lake_assets.history.snapshots import require_snapshot
 from lake_assets.lake.commit.replacement import where
@@ -154,7 +155,8 @@ class _Comparison:
         return {name: kind for name, kind, *_ in self.session.rows(query, [number])}
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
-        return self.session.rows(self._with + sql, self._parameters)
+        with followed(self.session.connection, f"diff {self.stream.name}"):
+            return self.session.rows(self._with + sql, self._parameters)
 
     def difference(self, keys: Sequence[str], sample: int) -> Difference:
         ((rows_before, rows),) = self._rows("SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM new)")

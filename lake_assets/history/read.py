@@ -23,6 +23,7 @@ from lake_assets.lake.ledger.tables import ADDING, Hold, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.layout.partition import Partition
+from lake_assets.progress import counted, counting
 from lake_assets.streams.stream import OpenStream
 
 
@@ -79,10 +80,13 @@ def history(
                 f"the lake has no table {stream.table} yet:", f"ingest a partition of {stream.name} first."
             )
         since = named_since(session, stream.table)
+        title = f"history {stream.name}"
         if partitions is None:
-            return _entries(stream, session, None, since, limit)
-        wanted = [partitions] if isinstance(partitions, Partition) else dict.fromkeys(partitions)
-        found = [entry for partition in wanted for entry in _entries(stream, session, partition, since, limit)]
+            with counting(title, "snapshots"):
+                return _entries(stream, session, None, since, limit)
+        wanted = [partitions] if isinstance(partitions, Partition) else list(dict.fromkeys(partitions))
+        each = counted(wanted, title, "partitions", len(wanted))
+        found = [entry for partition in each for entry in _entries(stream, session, partition, since, limit)]
         return sorted(found, key=lambda entry: (-entry.snapshot, entry.partition or ""))[:limit]
 
 

@@ -15,6 +15,7 @@ from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import identifier, literal
+from lake_assets.duckdb_progress import measure
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog.files import folders_outside, table_folders
 from lake_assets.lake.ducklake import DuckLake
@@ -67,6 +68,7 @@ def open_confined(lake: DuckLake) -> Iterator[LakeSession]:
     # Locked settings remain locked, so this engine is not used again.
     with DuckLake(lake.config).open(read_only=True) as session:
         session.rows("RESET threads")  # a query has every core
+        measure(session.connection)
         if not isinstance(lake.config.catalog, MotherDuckCatalog):
             _confine(session)
         session.rows(f"USE {identifier(session.alias)}")

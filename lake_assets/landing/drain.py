@@ -11,6 +11,7 @@ from lake_assets.config.streams import Stream
 from lake_assets.errors import LakeAssetsError, LandingError, StorageUnreachableError
 from lake_assets.landing.buffer import Buffer, Pending
 from lake_assets.landing.outputs import Output, open_outputs
+from lake_assets.progress import counting
 from lake_assets.retrying import pause_around, poll
 
 _REFUSALS = 10  # batches that an output refuses before the drain of it ends
@@ -59,13 +60,15 @@ def drain(name: str, stream: Stream) -> Drained:
     outputs = open_outputs(stream, options)
     buffer.adopt([output.name for output in outputs])
     uploaded, errors = 0, []
-    for output in outputs:
-        try:
-            arrived, failures = drain_output(buffer, output)
-        finally:
-            output.close()
-        uploaded += arrived
-        errors += [str(error) for error in failures]
+    total = sum(len(buffer.pending(output.name)) for output in outputs)
+    with counting(f"drain {name}", "uploads", total) as done:
+        for output in outputs:
+            try:
+                arrived, failures = drain_output(buffer, output, on_arrival=done.advance)
+            finally:
+                output.close()
+            uploaded += arrived
+            errors += [str(error) for error in failures]
     known = {output.name for output in outputs}
     errors += [
         f"{len(lost)} batches are pending for {other}, which is no output of {name} any more: put it back, or delete "
@@ -90,15 +93,34 @@ def state_of(buffer: Buffer, uploaded: int = 0, deleted: int = 0, errors: tuple[
 
 
 def drain_output(
-    buffer: Buffer, output: Output, *, retries: int | None = None, stop: Callable[[], bool] = lambda: False
+    buffer: Buffer,
+    output: Output,
+    *,
+    retries: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    on_arrival: Callable[[int], None] = lambda _: None,
 ) -> tuple[int, list[LakeAssetsError]]:
     """Upload the pending batches of one output, until none is left, the output is away, or `stop` returns True.
+
+    Args:
+        buffer: has the batches.
+        output: gets them.
+        retries: of an upload; as the storage's config says when None.
+        stop: asked before each batch.
+        on_arrival: called after each upload, with the number of batches that arrived by it.
 
     Returns:
         How many batches arrived, and the errors of the others.
     """
     uploaded = 0
     errors: list[LakeAssetsError] = []
+
+    def finish(batch: Pending, upload: "Future[bool]") -> None:
+        nonlocal uploaded
+        arrived = _finish_upload(buffer, batch, upload, errors)
+        uploaded += arrived
+        on_arrival(arrived)
+
     while not errors and not stop() and (batches := buffer.pending(output.name)):
         uploads: list[tuple[Pending, Future[bool]]] = []
         for batch in batches:
@@ -106,9 +128,9 @@ def drain_output(
                 break
             uploads.append((batch, output.submit(batch.key, batch.path.read_bytes, retries=retries)))
             if len(uploads) > output.in_flight:
-                uploaded += _finish_upload(buffer, *uploads.pop(0), errors)
+                finish(*uploads.pop(0))
         for batch, future in uploads:
-            uploaded += _finish_upload(buffer, batch, future, errors)
+            finish(batch, future)
     return uploaded, errors
 
 

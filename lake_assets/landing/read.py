@@ -4,7 +4,7 @@ import os
 import select
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,8 @@ Form = Literal["jsonl", "csv", "arrow", "parquet"]
 FixSchema = Callable[[Callable[[], pa.Schema]], pa.Schema]
 Fill = Callable[[memoryview], int]
 """Reads into a buffer, all of it if the source is fast, and returns the number of bytes: none at the end."""
+Advance = Callable[[int], None]
+"""Called with the number of bytes of a file that have been read since the last call, before their decompression."""
 
 BLOCK = 4 * 2**20  # bytes of text that are parsed at a time
 LONGEST_LINE = 16 * 2**20  # bytes
@@ -40,7 +42,7 @@ _SUFFIXES: dict[str, Form] = {
     **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), "arrow"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
 }
-_COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
+_COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 
 
 def form_of(path: str) -> Form:
@@ -58,7 +60,12 @@ def form_of(path: str) -> Form:
 
 
 def read_records(
-    file: IO[bytes] | None, path: str, form: Form, schema: FixSchema, patience: float
+    file: IO[bytes] | None,
+    path: str,
+    form: Form,
+    schema: FixSchema,
+    patience: float,
+    advance: Advance = lambda _: None,
 ) -> Iterator[Records]:
     """The records of a file or pipe in its order, not parsed yet.
 
@@ -68,6 +75,7 @@ def read_records(
         form: of its content.
         schema: takes a function that infers a schema from the first records, and returns the schema to use.
         patience: seconds for which the first records of a pipe are gathered, to infer columns from more of them.
+        advance: for progress; not called for a pipe.
 
     Raises:
         LandingError: the file cannot be read, or is not of that form.
@@ -79,13 +87,13 @@ def read_records(
         )
     try:
         if form in {"arrow", "parquet"}:
-            for batch in _parquet(path) if form == "parquet" else _arrow(file, path):
+            for batch in _parquet(path, advance) if form == "parquet" else _arrow(file, path, advance):
                 rows = pa.Table.from_batches([batch])
                 schema(partial(inferred, rows, texts=False))
                 yield Rows(rows, path)
         else:
             text: Text = JsonText(path, schema) if form == "jsonl" else CsvText(path, schema)
-            with _filler(file, path, patience) as fill:
+            with _filler(file, path, patience, advance) as fill:
                 for block in _whole_lines(fill, path):
                     yield from text.records(block)
     except (OSError, pa.ArrowInvalid) as error:
@@ -95,41 +103,101 @@ def read_records(
         raise LandingError(f"{path} cannot be read as {form}: {reason}.", "Check the file, and --format.") from error
 
 
-def _parquet(path: str) -> Iterator[pa.RecordBatch]:
+def size_of(path: str, file: IO[bytes]) -> int | None:
+    """The bytes of a file that are to be read, for progress; None if that is not known, as for a pipe.
+
+    Args:
+        path: of the file; `-` for an open one.
+        file: the open one.
+    """
+    try:
+        if path != "-":
+            return Path(path).stat().st_size if Path(path).is_file() else None
+        return os.fstat(file.fileno()).st_size - file.tell() if _is_regular(file) else None
+    except OSError:
+        return None
+
+
+def _is_regular(file: IO[bytes]) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except OSError:  # no real file, such as a buffer in memory
+        return False
+
+
+def _parquet(path: str, advance: Advance) -> Iterator[pa.RecordBatch]:
     if path == "-":
         raise LandingError("Parquet cannot be read from a pipe, because readers begin at its end:", "give a file.")
     with pa.memory_map(path) as file:
         rows = ParquetRows(file, path)
         for group in range(rows.parquet.num_row_groups):
-            yield from rows.batches(BATCH_ROWS, group, rows.schema.names)
+            for batch in rows.batches(BATCH_ROWS, group, rows.schema.names):
+                yield batch
+                advance(file.size() * batch.num_rows // rows.parquet.metadata.num_rows)
 
 
-def _arrow(file: IO[bytes] | None, path: str) -> Iterator[pa.RecordBatch]:
+def _arrow(file: IO[bytes] | None, path: str, advance: Advance) -> Iterator[pa.RecordBatch]:
     with pa.PythonFile(file, "r") if file else pa.memory_map(path) as source:
         if file is None and source.read(6) == b"ARROW1":
             reader = pa.ipc.open_file(source)
-            yield from (reader.get_batch(index) for index in range(reader.num_record_batches))
+            for index in range(reader.num_record_batches):
+                yield reader.get_batch(index)
+                advance(source.size() // reader.num_record_batches)
             return
         if file is None:
             source.seek(0)
-        yield from pa.ipc.open_stream(source)
+        batches = pa.ipc.open_stream(source)
+        if file is None or _is_regular(file):
+            yield from _measured(batches, source.tell, advance)
+        else:
+            yield from batches
+
+
+def _measured(
+    batches: Iterable[pa.RecordBatch], position: Callable[[], int], advance: Advance
+) -> Iterator[pa.RecordBatch]:
+    """The batches; how far the source is read is told after each."""
+    before = position()
+    for batch in batches:
+        now = position()
+        advance(now - before)
+        before = now
+        yield batch
 
 
 @contextmanager
-def _filler(file: IO[bytes] | None, path: str, patience: float) -> Iterator[Fill]:
+def _filler(file: IO[bytes] | None, path: str, patience: float, advance: Advance) -> Iterator[Fill]:
     """The function that reads a source."""
     if file is None:
-        with pa.input_stream(path, compression="detect") as opened:
-            yield partial(_fill, opened)
+        compression = _COMPRESSED.get(Path(path).suffix.lower())
+        with pa.OSFile(path) as raw, pa.input_stream(raw, compression=compression) as opened:
+            yield _advancing(partial(_fill, opened), raw.tell, advance)
         return
     try:
         descriptor = file.fileno()
     except OSError:  # no real file, such as a buffer in memory
-        descriptor = -1
-    if descriptor < 0 or stat.S_ISREG(os.fstat(descriptor).st_mode):
         yield partial(_fill, cast("BufferedIOBase", file))
+        return
+    if _is_regular(file):
+        yield _advancing(partial(_fill, cast("BufferedIOBase", file)), file.tell, advance)
     else:
         yield _Pipe(descriptor, patience).fill
+
+
+def _advancing(fill: Fill, position: Callable[[], int], advance: Advance) -> Fill:
+    """The same function, which tells how far it has read."""
+    before = 0
+
+    def read(space: memoryview) -> int:
+        nonlocal before
+        size = fill(space)
+        now = position()
+        advance(now - before)
+        before = now
+        return size
+
+    before = position()
+    return read
 
 
 def _fill(file: "pa.NativeFile | BufferedIOBase", space: memoryview) -> int:

@@ -8,6 +8,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.lake.catalog.figures import catalog_size, snapshots, table_files
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.progress import counted
 from lake_assets.report.state import by_partition, state_by
 from lake_assets.streams.lag import lag_by
 from lake_assets.streams.landing_zone import list_landed
@@ -35,9 +36,10 @@ def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[Value
         LakeAssetsError: a landing zone cannot be listed, or a lake cannot be read.
     """
     now = now or dt.datetime.now(dt.UTC)
-    for stream in open_streams(config).values():
+    streams = open_streams(config).values()
+    for stream in counted(streams, "metrics", "streams", len(streams)):
         yield from _of_stream(stream, now)
-    for name, lake in config.lakes.items():
+    for name, lake in counted(config.lakes.items(), "metrics", "lakes", len(config.lakes)):
         if lake.is_managed:
             continue  # MotherDuck's own
         with DuckLake(lake).open_if_exists() as session:

@@ -1,16 +1,23 @@
 """The progress bar: on a terminal, where an operation takes long, and gone at its end, also after an error."""
 
+import gzip
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from pyarrow import feather
 from rich.progress import Progress
 
 from lake_assets.cli import main
 from lake_assets.cli.progress_columns import Done, Pace
+from lake_assets.duckdb_progress import followed
+from lake_assets.landing.read import form_of, read_records
 from lake_assets.progress import Count, counted, counting, watching
 from lake_assets_tests.cli.terminals import Terminal, left_on, on_terminal
 from lake_assets_tests.world import NW, SW, World, sales
@@ -180,15 +187,90 @@ def test_nothing_is_shown_where_nobody_watches() -> None:
         (2, 10, 4, "2/10 partitions 0.5/s, 16 s left"),
         (12_000, None, 4, "12,000 partitions 3,000/s"),
         (1, 601, 1, "1/601 partitions 1/s, 10 min left"),
+        (0, None, 4, " "),
     ],
 )
 def test_the_figures_of_a_bar(done: int, total: int | None, seconds: float, text: str) -> None:
+    assert figures("partitions", done, total, seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("unit", "done", "total", "text"),
+    [
+        ("bytes", 3_000_000, 12_000_000, "3.0 MB/12.0 MB 1.5 MB/s, 6 s left"),
+        ("%", 40, 100, "40 % 20 %/s, 3 s left"),
+    ],
+)
+def test_bytes_and_shares_have_their_units(unit: str, done: int, total: int, text: str) -> None:
+    assert figures(unit, done, total, 2) == text
+
+
+def figures(unit: str, done: int, total: int | None, seconds: float) -> str:
+    """The figures of a bar after some seconds."""
     clock = iter([0.0, *[seconds] * 9])
     progress = Progress(get_time=lambda: next(clock))
-    progress.add_task("test", total=total, unit="partitions", completed=done)
+    progress.add_task("test", total=total, unit=unit, completed=done)
     (task,) = progress.tasks
 
-    assert f"{Done().render(task)} {Pace().render(task)}" == text
+    return f"{Done().render(task)} {Pace().render(task)}"
+
+
+def test_a_statement_of_duckdb_is_counted_as_far_as_it_is() -> None:
+    recorded = Recorded()
+    with duckdb.connect(config={"threads": 1}) as connection, watching(recorded.watch):
+        connection.execute("CREATE TABLE numbers AS SELECT range AS number FROM range(2_000_000)")
+        for _ in range(50):  # until one took long enough
+            with followed(connection, "test"):
+                connection.execute("SELECT max(md5(number::VARCHAR)) FROM numbers").fetchall()
+            unit, done, total = recorded.counts["test"]
+            if done:
+                break
+
+    assert (unit, total) == ("%", 100)
+    assert 0 < done <= 100
+
+
+GENERATE = """
+from lake_assets.cli import main, progress
+progress.SECONDS = 0
+main(prog_name="lake-assets")
+"""
+
+
+def test_records_that_are_generated_into_a_file_have_a_bar_and_those_into_a_pipe_have_none(tmp_path: Path) -> None:
+    """The reader of a pipe has a bar of its own on the same terminal."""
+    words = ["generate", "retail", "--stores", "1", "--per-store", "300", "--rate", "300/s"]
+    command = [sys.executable, "-c", GENERATE, *words]
+    with on_terminal(command, pipe=tmp_path / "records.jsonl") as terminal:
+        terminal.read_until("/300 records")
+        assert terminal.read_all() == 0
+    with on_terminal(["sh", "-c", '"$@" | cat > /dev/null', "sh", *command]) as terminal:
+        assert terminal.read_all() == 0
+
+    assert terminal.written == ""
+    assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 300
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.parquet", "a.arrow", "a.arrows"])
+def test_a_file_is_counted_by_its_own_bytes(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    rows = pa.table({"id": list(range(10_000))})
+    if name == "a.parquet":
+        pq.write_table(rows, path)
+    elif name == "a.arrow":
+        feather.write_feather(rows, path, compression="uncompressed")
+    elif name == "a.arrows":
+        with pa.ipc.new_stream(path, rows.schema) as writer:
+            writer.write_table(rows, max_chunksize=1000)
+    else:
+        text = "".join(f'{{"id":{number}}}\n' for number in range(10_000)).encode()
+        path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    read: list[int] = []
+
+    records = read_records(None, str(path), form_of(name), lambda infer: infer(), 0, read.append)
+
+    assert sum(map(len, records)) == 10_000
+    assert 0.9 * path.stat().st_size < sum(read) <= path.stat().st_size
 
 
 Counts = dict[str, tuple[str, int, int | None]]
@@ -229,10 +311,10 @@ def test_each_long_command_counts_what_it_does(
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     monkeypatch.setenv("DAGSTER_HOME", str(home))
 
-    def counts(*words: str) -> Counts:
+    def counts(*words: str, typed: str = "") -> Counts:
         recorded = Recorded()
         with watching(recorded.watch):
-            result = CliRunner().invoke(main, ["--config", file, *words])
+            result = CliRunner().invoke(main, ["--config", file, *words], input=typed)
         assert result.exit_code == 0, result.output
         return recorded.counts
 
@@ -246,13 +328,27 @@ def test_each_long_command_counts_what_it_does(
     checks = counts("check")
     assert checks["check sales"] == checks["read sales"]
     assert checks["check sales"][1] == checks["check sales"][2]
-    assert counts("sync-dagster")["report sales"] == both
+    assert counts("sync-dagster").items() >= {"report sales": both, "sync-dagster": ("streams", 1, 1)}.items()
+    assert counts("metrics").items() >= {"metrics": ("lakes", 1, 1), "list sales": landed}.items()
+    assert counts("query", "FROM sales")["query"][::2] == ("%", 100)
+    assert counts("ledger")["ledger"][0] == "rows"
+    assert counts("history", "--partition", NW)["history sales"] == ("partitions", 1, 1)
+    assert counts("history")["history sales"][0] == "snapshots"
     local_world.land(NW, sales(1, 2))
     local_world.ingest(NW)
     snapshot = next(row.snapshot_id for row in local_world.ledger() if row.row_count == 1)
     restored = counts("restore", "sales", "--partition", NW, "--snapshot", str(snapshot))
     assert restored == {"restore sales": ("partitions", 1, 1), "copy": ("files", 1, 1)}
+    diffed = counts("diff", "sales", "--partition", NW, "--from", str(snapshot))
+    assert diffed["diff sales"][::2] == ("%", 100)
+    assert counts("changes", "sales", "--from", "0")["changes of sales"][1] > 2
     out = str(tmp_path / "changes.csv")
     assert counts("changes", "sales", "--from", "0", "--out", out)["changes of sales"][1] > 2
     assert counts("maintain")["list test"] == ("files", 4, None)
-    assert counts("init", str(tmp_path / "new"), "--from", local_world.source["path"]) == {"look": landed}
+    records = tmp_path / "records.jsonl"
+    records.write_text('{"region":"NW","date":"2026-02-11","id":1,"total":1.5}\n' * 3)
+    size = records.stat().st_size
+    assert counts("land", "sales", str(records), str(records)) == {"land sales": ("bytes", 2 * size, 2 * size)}
+    typed = counts("land", "sales", "-", typed=records.read_text())
+    assert typed == {"land sales": ("records", 3, None)}
+    assert counts("init", str(tmp_path / "new"), "--from", local_world.source["path"])["look"][::2] == landed[::2]
