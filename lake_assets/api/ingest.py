@@ -126,7 +126,7 @@ def plan_partition(stream: OpenStream, partition: PartitionLike, *, force: bool 
 
     Raises:
         PartitionError: the partition does not fit the stream's partition columns, or the config does not have it.
-        LakeAssetsError: the landing zone or the lake cannot be read, or an object is not a Parquet file.
+        LakeAssetsError: the landing zone or the lake cannot be read.
     """
     wanted = partition_like(stream, partition)
     if not outside:

@@ -2,8 +2,11 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
+import dataclasses
 import json
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from lake_assets.streams.stream import OpenStream
 
 OBJECTS_SHOWN = 10
+_SETTINGS = ("lake", "table", "mode", "on_empty", "schema_policy")  # that decide what becomes of the same objects
 
 
 @click.command()
@@ -65,7 +69,7 @@ def plan(  # noqa: PLR0913 - the options of the command
 
     A partition that is named by its values is shown at length, others as a table. The whole landing zone is listed, to
     name the objects that are in no partition. The exit code is 1 if the ingest would fail because there are no source
-    objects, or a changed one in mode append.
+    objects, an object has no bytes, or one has changed in mode append.
     """
     from lake_assets.ingest.stream_plan import plan_stream
     from lake_assets.streams.landing_zone import list_landed
@@ -78,7 +82,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     made = plan_stream(opened, selection.partitions, force=force)
     unmatched = list_landed(opened)[1] if opened.source.is_listable else ()
     if form == "json":
-        echo(json_of(PlanDocument.of(made, unmatched=len(unmatched), outside=outside), indent=1))
+        echo(json_of(PlanDocument.of(opened, made, unmatched=len(unmatched), outside=outside), indent=1))
     else:
         _print_plan(opened, selection, made)
         _print_unmatched(unmatched)
@@ -102,13 +106,13 @@ def plan(  # noqa: PLR0913 - the options of the command
 
 
 def _selected(opened: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":
-    from lake_assets.selection.select import Selection, Wanted, only_partition
+    from lake_assets.selection.select import Selection, only_partition
 
-    if not wanted.is_empty:
+    if not wanted.is_open:
         return selected(opened, wanted, outside=outside)
     if (only := only_partition(opened.config)) is not None:
         return Selection((only,), 1, is_named=True)
-    return selected(opened, Wanted(waiting=True), outside=outside)
+    return selected(opened, dataclasses.replace(wanted, waiting=True), outside=outside)
 
 
 def _agrees(made: "StreamPlan") -> bool:
@@ -125,8 +129,9 @@ def _agrees(made: "StreamPlan") -> bool:
 def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, form: Form) -> None:
     """Do exactly what a plan says. FILE is the output of `plan --format json`; - is standard input.
 
-    A partition whose landed objects are not those of the plan is refused, and nothing of it is changed. The other
-    partitions are ingested. The exit code is 1 if a partition was refused or failed.
+    Nothing is done if the stream has another lake, table, mode, on_empty or schema_policy now. A partition whose landed
+    objects are not those of the plan is refused, and nothing of it is changed. The other partitions are ingested. The
+    exit code is 1 if a partition was refused or failed.
     """
     from lake_assets.selection.select import Selection
 
@@ -134,6 +139,7 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
     document = _read_plan(file)
     config = options.load()
     opened = stream_named(config, document["stream"])
+    _refuse_other_settings(opened, file, document)
     work = {
         _planned(opened, file, entry["partition"]): entry["fingerprint"]
         for entry in document["partitions"]
@@ -156,6 +162,22 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
         planned=work,
     ):
         ctx.exit(1)
+
+
+def _refuse_other_settings(opened: "OpenStream", file: str, document: dict[str, Any]) -> None:
+    """Refuse a plan of which the same objects would become something else now.
+
+    Raises:
+        ConfigError: a setting of the stream is not that of the plan.
+    """
+    config = opened.config
+    now = (opened.lake_name, str(opened.table), config.mode, config.on_empty, config.schema_policy)
+    for name, value in zip(_SETTINGS, now, strict=True):
+        if document[name] != value:
+            raise ConfigError(
+                f"{file} was made with {name}: {document[name]}, and {opened.name} has {name}: {value} now:",
+                f"make a new plan: `lake-assets plan {opened.name} --format json`.",
+            )
 
 
 def _planned(opened: "OpenStream", file: str, path: str) -> "Partition":
@@ -181,7 +203,7 @@ def _read_plan(file: str) -> dict[str, Any]:
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     try:
         document = json.loads(text)
-        {key: document[key] for key in ("stream", "force", "outside")}
+        {key: document[key] for key in ("stream", "force", "outside", *_SETTINGS)}
         for entry in document["partitions"]:
             {key: entry[key] for key in ("partition", "fingerprint", "action")}
     except (ValueError, KeyError, TypeError) as error:
@@ -198,6 +220,9 @@ def _print_plan(opened: "OpenStream", selection: "Selection", made: "StreamPlan"
         echo("\n".join(line for planned in made.partitions for line in _plan_lines(planned)))
     elif made.partitions:
         _print_table(made)
+        failures = (p.plan.decision.why for p in made.partitions if p.plan.decision.action == "fail")
+        for line in _counted("fail", failures):
+            echo(line)
     if len(made.partitions) != 1 or not selection.is_named:
         echo(f"{opened.name}: {selection}")
     echo("\n".join(_summary_lines(made)))
@@ -225,12 +250,7 @@ def _print_table(made: "StreamPlan") -> None:
 
 def _summary_lines(made: "StreamPlan") -> list[str]:
     """The columns that would change, the sum, and the time."""
-    lines = []
-    by_text: dict[str, int] = {}
-    for planned in made.partitions:
-        for text in planned.columns:
-            by_text[text] = by_text.get(text, 0) + 1
-    lines += [f"columns: {visible_name(text)} ({count(number, 'partition')})" for text, number in by_text.items()]
+    lines = _counted("columns", (text for planned in made.partitions for text in planned.columns))
     reads = [planned for planned in made.work if planned.job is not None]
     if not made.work:
         return [*lines, "an ingest would change nothing"]
@@ -240,6 +260,11 @@ def _summary_lines(made: "StreamPlan") -> list[str]:
         runs = "run" if made.pace.runs == 1 else f"{made.pace.runs} runs"
         line += f"; about {age(max(1, made.seconds + 0.5))} by the last {runs} of the ledger"
     return [*lines, line]
+
+
+def _counted(name: str, texts: Iterable[str]) -> list[str]:
+    """A line for each of the texts, with the number of partitions that have it."""
+    return [f"{name}: {visible_name(text)} ({count(n, 'partition')})" for text, n in Counter(texts).items()]
 
 
 def _print_unmatched(unmatched: "tuple[UnmatchedObject, ...]") -> None:

@@ -102,10 +102,10 @@ def selected(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selec
 
 
 def selected_or_only(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":
-    """The partitions that the options select; without options, the stream's only partition; see `selected`."""
+    """The partitions that the options select; without any but --max, the stream's only partition; see `selected`."""
     from lake_assets.selection.select import Selection
 
-    if not wanted.is_empty:
+    if not wanted.is_open:
         return selected(stream, wanted, outside=outside)
     only = the_only_partition(stream.config, ", or choose them by --waiting, --failed or --all")
     return Selection((only,), 1, is_named=True)

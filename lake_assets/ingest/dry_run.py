@@ -1,10 +1,11 @@
 """The dry run: what an ingest of a partition would do now."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from lake_assets.errors import SourceError
 from lake_assets.ingest.decide import Action, Decider, Decision, Facts
 from lake_assets.ingest.index.diff import PartitionPlan, plan_index
 from lake_assets.ingest.known import Comparison, compare, refuse_empty
@@ -76,7 +77,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     """What `ingest` would do with the partition now. Nothing is written, and no Spark session is started.
 
     Raises:
-        LakeAssetsError: what `ingest` would raise before its job.
+        LakeAssetsError: the landing zone or the lake cannot be read.
     """
     (listed,) = landed_in(stream, [partition])
     with stream.lake.open_if_exists() as lake:
@@ -142,9 +143,10 @@ def plan_in(stream: OpenStream, landed: PartitionPlan, decider: Decider, there: 
     lake, partition, is_index = there.lake, landed.partition, stream.config.mode == "index"
     new = [obj.uri for obj in landed.new]
     manifest = Manifest(landed.objects)
+    refused: Decision | None = None
     if not is_index:
         manifest = stream.without_empty(manifest)
-        manifest.check()
+        refused = _refused(manifest.check)
     fingerprint = stream.fingerprint(manifest)
     exists, rows_before, last = there.has_table, there.rows.get(partition, 0), there.last.get(partition.path)
     compared = _compare(lake, stream, partition, manifest)
@@ -160,13 +162,14 @@ def plan_in(stream: OpenStream, landed: PartitionPlan, decider: Decider, there: 
         known=len(compared.known) if compared else 0,
         quarantined=len(compared.quarantined) if compared else 0,
     )
-    decision = decider.decide(partition, facts, lake)
+    decision = refused or decider.decide(partition, facts, lake)
     letters_now = _letters_now(lake, stream, partition)
     if decision.action == "fail" and compared is not None and compared.changed and decision.on_empty is None:
         decision = replace(decision, note=str(compared.refusal(partition)))
     reads = compared.new if compared is not None and decision.action == "append" else manifest
     if compared is not None and decision.action in ("replace", "append"):
-        refuse_empty(stream, reads, compared if decision.action == "append" else None)
+        adds_to = compared if decision.action == "append" else None
+        decision = _refused(lambda: refuse_empty(stream, reads, adds_to)) or decision
     files_written = files_copied = 0
     rows_after: int | None = None
     statements: tuple[Statement, ...] = ()
@@ -206,6 +209,15 @@ def plan_in(stream: OpenStream, landed: PartitionPlan, decider: Decider, there: 
         letters_now,
         stream.export.deltas.to.root if stream.export and decision.action in ("replace", "append", "clear") else None,
     )
+
+
+def _refused(check: Callable[[], None]) -> Decision | None:
+    """The decision on a partition whose objects the ingest refuses by this check; None if it accepts them."""
+    try:
+        check()
+    except SourceError as error:
+        return Decision("fail", str(error).rstrip("."))
+    return None
 
 
 def _rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, int]:

@@ -113,7 +113,7 @@ def plan_stream(
         force: as of `ingest_all`.
 
     Raises:
-        LakeAssetsError: what `ingest` would raise before its job.
+        LakeAssetsError: the landing zone or the lake cannot be read.
     """
     landed = landed_in(stream, list(partitions))
     decider = Decider(stream, force=force)

@@ -101,6 +101,16 @@ class Selector:
             values.append(named)
         return [Partition(self.columns, combination) for combination in product(*values)]
 
+    @property
+    def values(self) -> list[Partition]:
+        """Each value that a condition names, as a partition of that column alone."""
+        return [
+            Partition((column,), (alternative.value,))
+            for column, condition in zip(self.columns, self.conditions, strict=True)
+            for alternative in condition
+            if isinstance(alternative, Value)
+        ]
+
     def matches(self, partition: Partition) -> bool:
         """Whether a partition of the stream is selected."""
         return all(
@@ -147,6 +157,8 @@ def parse(stream: Stream, text: str, calendar: Calendar) -> Selector:
             raise PartitionError(f"{shown(text)} is not a selection of partitions:", _EXAMPLE)
         texts[name] = condition
     columns = {column.name: column for column in stream.columns}
+    if (selection := re.sub(rf"/(?=(?:{'|'.join(columns)})=)", ",", text)) != text:
+        raise PartitionError(f"{shown(text)} is a path:", f"write {selection} (a slash inside a value as %2F).")
     if unknown := [name for name in texts if name not in columns]:
         raise PartitionError(
             f"the stream has no partition column {shown(unknown[0])}:",

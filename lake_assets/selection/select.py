@@ -53,6 +53,11 @@ class Wanted:
         """Whether nothing is selected, so that a command takes what it takes by default."""
         return self == Wanted()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing is selected except the number of partitions, which limits what a command takes by default."""
+        return replace(self, most=None).is_empty
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -99,16 +104,16 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
 
     Raises:
         PartitionError: a text is not of the selection grammar; the error names the column.
-        OutsidePartitionError: a named partition is outside the config.
+        OutsidePartitionError: a named partition or value is outside the config.
         StorageError: the landing zone cannot be listed.
         CatalogError: the lake cannot be read.
     """
     calendar = Calendar(stream.config, now)
     selectors = [parse(stream.config, text, calendar) for text in dict.fromkeys(wanted.texts)]
     named = list(dict.fromkeys(p for selector in selectors for p in selector.named or ()))
-    if not outside:
-        refuse_outside(stream.config, named)
     rest = [selector for selector in selectors if selector.named is None]
+    if not outside:
+        refuse_outside(stream.config, [*named, *(value for selector in rest for value in selector.values)])
     if selectors and not rest and not (wanted.waiting or wanted.failed):
         return _first(Selection(tuple(named), len(named), is_named=True), wanted.most)
     # Partitions outside the config are in the landing zone and the ledger only.

@@ -1,6 +1,7 @@
 """`plan` and `apply`: what is shown is done, and nothing else."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +55,49 @@ def test_a_plan_that_is_applied_at_once_shows_itself_first(local_world: World, r
     assert local_world.totals() == [1, 1, 2, 2]
     nothing = run("plan", "--apply")
     assert (nothing.exit_code, nothing.stdout) == (0, "sales: 0 partitions\nan ingest would change nothing\n")
+
+
+def test_an_object_without_bytes_fails_its_partition_only(local_world: World, run: Run) -> None:
+    local_world.land(SW, b"", "batch_2.parquet")
+
+    table = run("plan")
+    applied = run("plan", "--apply")
+
+    assert table.exit_code == applied.exit_code == 1
+    assert re.search("region=NW/date=2026-02-11 +replace", table.stdout)
+    assert re.search("region=SW/date=2026-02-11 +fail", table.stdout)
+    assert re.search(
+        r"^fail: the object .*batch_2\.parquet is empty \(0 bytes\).* \(1 partition\)$", table.stdout, re.MULTILINE
+    )
+    assert local_world.totals() == [1, 2]
+
+
+def test_a_number_limits_the_partitions_that_are_planned_by_default(local_world: World, run: Run) -> None:
+    local_world.ingest(NW)
+
+    assert "sales: 1 partition: region SW; date 2026-02-11\n" in run("plan", "--max", "1").stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ({"destination": {"table": "others"}}, "table: main.sales, and sales has table: main.others now"),
+        ({"mode": "append"}, "mode: replace, and sales has mode: append now"),
+        ({"on_empty": "clear"}, "on_empty: fail, and sales has on_empty: clear now"),
+        ({"schema_policy": "evolve"}, "schema_policy: strict, and sales has schema_policy: evolve now"),
+    ],
+)
+def test_a_plan_is_refused_where_its_objects_would_become_something_else(
+    local_world: World, run: Run, tmp_path: Path, setting: dict[str, object], says: str
+) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(run("plan", "--format", "json").stdout)
+    local_world.options |= setting
+
+    result = run("apply", str(file))
+
+    assert (result.exit_code, says in result.stderr, "make a new plan" in result.stderr) == (1, True, True)
+    assert not (tmp_path / "catalog.sqlite").exists()
 
 
 def test_json_has_what_the_table_has(local_world: World, run: Run) -> None:

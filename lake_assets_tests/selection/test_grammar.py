@@ -134,6 +134,7 @@ def test_partitions_are_described_column_by_column() -> None:
     [
         ("nonsense", "'nonsense' is not a selection of partitions: write conditions such as region=NW"),
         ("p=1,p=2", "each column once"),
+        ("p=1/p=2", "'p=1/p=2' is a path: write p=1,p=2"),
         ("q=1", "the stream has no partition column 'q': its columns are p; write p=…"),
         ("p=2026-13", "partition value p='2026-13' is not of type date: write it as YYYY-MM-DD"),
         ("p=2026-02-30", "is not of type date"),

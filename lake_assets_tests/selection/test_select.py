@@ -88,6 +88,9 @@ def test_partitions_outside_the_config_are_selected_if_that_is_meant(landed: Wor
     assert found(landed, "region=*", outside=True) == paths(EARLY, NW, SW, FAILED)
     with pytest.raises(OutsidePartitionError, match="region=SW is none of `values`"):
         found(landed, SW, "date=2026-02")
+    with pytest.raises(OutsidePartitionError, match="region=SW is none of `values`"):
+        found(landed, "region=NW|SW", waiting=True)
+    assert found(landed, "region=NW|SW", outside=True) == paths(EARLY, NW, SW, FAILED)
 
 
 def test_a_lake_that_does_not_exist_yet_has_everything_waiting(local_world: World) -> None:

@@ -10,6 +10,7 @@ from lake_assets.cli.documents.base import Documented
 if TYPE_CHECKING:
     from lake_assets.ingest.stream_plan import PlannedPartition, StreamPlan
     from lake_assets.storage.landed import LandedObject
+    from lake_assets.streams.stream import OpenStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,14 @@ class PlanDocument(Documented):
     """Its name."""
     table: str
     """With its schema, such as `main.sales`."""
+    lake: str
+    """Its name in the config."""
+    mode: Literal["replace", "append", "index"]
+    """Of the stream."""
+    on_empty: Literal["fail", "keep", "clear"]
+    """Of the stream."""
+    schema_policy: Literal["strict", "evolve", "ignore_extra"]
+    """Of the stream."""
     force: bool
     """Whether unchanged partitions would be read too."""
     outside: bool
@@ -121,10 +130,11 @@ class PlanDocument(Documented):
     """In the order of the selection."""
 
     @classmethod
-    def of(cls, made: "StreamPlan", *, unmatched: int, outside: bool) -> "PlanDocument":
+    def of(cls, stream: "OpenStream", made: "StreamPlan", *, unmatched: int, outside: bool) -> "PlanDocument":
         """The document of a plan.
 
         Args:
+            stream: of the plan.
             made: the plan.
             unmatched: the number of landed objects in no partition.
             outside: whether partitions outside the config are accepted.
@@ -132,6 +142,10 @@ class PlanDocument(Documented):
         return cls(
             stream=made.stream,
             table=made.table,
+            lake=stream.lake_name,
+            mode=stream.config.mode,
+            on_empty=stream.config.on_empty,
+            schema_policy=stream.config.schema_policy,
             force=made.force,
             outside=outside,
             seconds=None if made.seconds is None else round(made.seconds, 1),
