@@ -47,7 +47,7 @@ class PartitionState:
     snapshot: int | None = None
     finished_at: dt.datetime | None = None  # of the newest run, with any result
     error: str | None = None  # of the newest run, if that failed
-    is_waiting: bool = False  # the landed objects are not those in the lake; a refresh ingests them
+    is_waiting: bool = False  # the landed objects are not those in the lake, also if all of them have vanished
     outside: OutsidePartitionError | None = None  # the reason why the config does not have it
     quarantined: Mapping[str, str] = field(default_factory=dict)  # why its newest commit left objects out, by URI
     holder: Holder | None = None  # the run that keeps refreshes off it
@@ -148,8 +148,11 @@ def only(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bo
     """
     partitions = [partition for partition in state.partitions if is_wanted(partition.partition)]
     if wanted.waiting or wanted.failed:
+        # A partition whose objects have all vanished is stale, but `ingest --waiting` has nothing of it to read.
         partitions = [
-            p for p in partitions if (wanted.waiting and p.is_waiting) or (wanted.failed and p.state == "failed")
+            p
+            for p in partitions
+            if (wanted.waiting and p.is_waiting and p.objects) or (wanted.failed and p.state == "failed")
         ]
     if wanted.every:
         partitions = [p for p in partitions if p.state != "absent"]

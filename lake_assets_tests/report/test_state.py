@@ -8,7 +8,8 @@ import pytest
 
 from lake_assets.errors import SourceError
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs, ledger_figures
-from lake_assets.report.state import PartitionState, read_state, state_of
+from lake_assets.report.state import PartitionState, only, read_state, state_of
+from lake_assets.selection.select import Wanted, select
 from lake_assets_tests.world import NW, SW, World, sales
 
 THEN = dt.datetime(2026, 2, 11, tzinfo=dt.UTC)
@@ -45,6 +46,22 @@ def test_a_state_follows_from_the_newest_run_and_what_has_landed(
 
 def states(world: World) -> dict[str, PartitionState]:
     return {partition.partition.path: partition for partition in read_state(world.stream, NOW).partitions}
+
+
+def test_the_waiting_partitions_of_a_report_are_those_that_an_ingest_takes(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+        local_world.ingest(text)
+    local_world.unland(SW)
+    local_world.land(NW, sales(2), "new.parquet")
+    waiting = Wanted(waiting=True)
+
+    shown = only(read_state(local_world.stream, NOW), waiting, lambda _: True)
+
+    assert states(local_world)[region("SW")].state == "stale"  # its objects have vanished
+    assert tuple(p.partition for p in shown.partitions) == select(local_world.stream, waiting, now=NOW).partitions
+    assert [p.partition for p in shown.partitions] == [local_world.partition(NW)]
 
 
 def region(name: str) -> str:
