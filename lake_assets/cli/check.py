@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def check(
     ctx: click.Context, stream: str | None, wanted: "Wanted", names: tuple[str, ...], *, outside: bool, form: Form
 ) -> None:
-    """Compare a stream's table with its landing zone, ledger and catalog.
+    """Compare a table with its landing zone, ledger and catalog.
 
     Without a selection this is an audit: it reads the whole table, the whole landing zone and the whole ledger. With
     one, the checks look at these partitions only. Nothing is changed. The exit code is 1 if a check fails; a

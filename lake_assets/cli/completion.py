@@ -17,7 +17,7 @@ _shell = click.argument("shell", type=click.Choice(list(SHELLS)), required=False
 
 @click.group()
 def completion() -> None:
-    """Completion of commands, options, streams, partition columns and their values in a shell."""
+    """Complete commands, options, streams and values in a shell."""
 
 
 @completion.command()
@@ -30,9 +30,10 @@ def show(shell: str | None) -> None:
 @completion.command()
 @_shell
 def install(shell: str | None) -> None:
-    """Write the completion script of a shell, and have the shell read it. Default: the shell of $SHELL.
+    """Write a completion script, which the shell then reads.
 
-    For bash and zsh, one line is added to ~/.bashrc or ~/.zshrc, unless it is there.
+    The default is the shell of $SHELL. For bash and zsh, one line is added to ~/.bashrc or ~/.zshrc, unless it is
+    there.
     """
     shell = _named(shell)
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")

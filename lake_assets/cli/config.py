@@ -47,7 +47,9 @@ def validate(options: Options, form: Form) -> None:
 @click.command()
 @click.argument("command", required=False, type=click.Choice(COMMANDS))
 def schema(command: str | None) -> None:
-    """Print the JSON Schema of the config, for editors, or of a command's --format json.
+    """Print the JSON Schema of the config, or of an output.
+
+    That of the config is for editors, and that of a command describes its --format json.
 
     \b
     lake-assets schema > lake.schema.json

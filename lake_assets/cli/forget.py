@@ -26,9 +26,10 @@ from lake_assets.layout.texts import count
 @json_option
 @click.pass_obj
 def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_run: bool, form: Form) -> None:
-    """Delete the ledger rows of partitions that hold nothing, such as a misspelt one.
+    """Delete the ledger rows of partitions that hold nothing.
 
-    If one of the partitions has rows in the lake or landed objects, nothing is deleted.
+    Such a partition is, for example, a misspelt one. If one of the partitions has rows in the lake or landed
+    objects, nothing is deleted.
     """
     from lake_assets.ingest.forget import forget as forget_partitions
 

@@ -59,7 +59,9 @@ def retail(  # noqa: PLR0917 - click gives them by name
     rate: float | None,
     form: Literal["jsonl", "arrow"],
 ) -> None:
-    """Generate retail transactions with 26 columns; some are bad and flagged as such.
+    """Generate retail transactions with 26 columns.
+
+    Some are bad and flagged as such.
 
     \b
     lake-assets generate retail --days 3 | lake-assets land transactions -

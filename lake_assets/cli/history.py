@@ -55,9 +55,10 @@ if TYPE_CHECKING:
 @format_option
 @click.pass_obj
 def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, form: Format | None) -> None:
-    """Show the snapshots of a table or some partitions: when, by which run, with how many rows before and after.
+    """Show the snapshots of a table or of some partitions.
 
-    Snapshots of other clients are among them, until they expire. `restore` puts the rows of a snapshot back.
+    Each has its time, its run, and the rows before and after. Snapshots of other clients are among them, until they
+    expire. `restore` puts the rows of a snapshot back.
     """
     from lake_assets.history.read import history as history_of
 
@@ -106,10 +107,11 @@ def restore(
     dry_run: bool,
     form: Form,
 ) -> None:
-    """Put the rows that a partition had in an earlier snapshot back, as a new snapshot.
+    """Put back the rows that a partition had in a snapshot.
 
-    Readers see the present rows or the restored ones. Other partitions stay as they are. What the next refresh would do
-    with the partition is printed; --hold keeps refreshes off it, except `ingest --force`.
+    They become a new snapshot. Readers see the present rows or the restored ones. Other partitions stay as they
+    are. What the next refresh would do with the partition is printed; --hold keeps refreshes off it, except `ingest
+    --force`.
     """
     if release and (snapshot is not None or hold or dry_run):
         raise click.UsageError("--release ends a hold: give it without --snapshot, --hold and --dry-run.", ctx)
@@ -189,10 +191,10 @@ def diff(
     sample: int,
     form: Form,
 ) -> None:
-    """Show what differs between a partition's rows in two snapshots: counts, columns, and some rows.
+    """Show what differs between two snapshots of a partition.
 
-    With --key, rows of the same key are compared, and those with other values are updates. Without it such a row is one
-    that was deleted and one that was inserted.
+    The output has counts, columns, and some rows. With --key, rows of the same key are compared, and those with
+    other values are updates. Without it such a row is one that was deleted and one that was inserted.
     """
     from lake_assets.history.diff import diff as difference_of
 

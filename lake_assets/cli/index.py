@@ -61,11 +61,11 @@ def index(  # noqa: PLR0913 - the options of the command
     yes: bool,
     form: Form,
 ) -> None:
-    """Register landed files in the lake as they are, for a stream with mode: index.
+    """Register landed files in the lake as they are.
 
-    Each object that the lake does not have yet becomes one of its files, without being rewritten. A file that cannot be
-    registered does not stop the others. The exit code is 1 if a file was not registered, or if a registered object was
-    replaced by another one of the same name.
+    The stream has `mode: index`. Each object that the lake does not have yet becomes one of its files, without
+    being rewritten. A file that cannot be registered does not stop the others. The exit code is 1 if a file was not
+    registered, or if a registered object was replaced by another one of the same name.
     """
     if check + repair + dry_run > 1:
         raise click.UsageError("--check, --repair and --dry-run exclude each other.", ctx)

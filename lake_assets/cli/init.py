@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     help="The first date of the project. Default: the day before yesterday; with --from the first that has landed.",
 )
 def init(folder: Path, place: str | None, start: dt.datetime | None) -> None:
-    """Write a starter project: a commented config, Dagster's files, a README, and some landed data.
+    """Write a starter project, which runs as it is.
 
-    FOLDER must be new or empty; the default is the current folder. No file is overwritten.
+    It has a commented config, Dagster's files, a README, and some landed data. FOLDER must be new or empty; the
+    default is the current folder. No file is overwritten.
 
     With --from, look at a landing zone (a path, or a URI such as s3://bucket/prefix) and propose a config.
     """

@@ -51,10 +51,11 @@ _TEXTS = "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM result"
 @format_option
 @click.pass_obj
 def query(options: Options, sql: str, lake: str | None, form: Format | None) -> None:
-    """Run a query on the lake; with -, SQL is read from standard input.
+    """Run a query on the lake.
 
-    The lake is the current database, so `select count(*) from flights` works. It is attached read-only. A query can
-    read the lake's files only: no other files of this machine, no other addresses, no credentials.
+    With `-`, SQL is read from standard input. The lake is the current database, so `select count(*) from flights`
+    works. It is attached read-only. A query can read the lake's files only: no other files of this machine, no
+    other addresses, no credentials.
     """
     import duckdb
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--drain", is_flag=True, help="Upload the batches in the stream's buffer; read no records.")
 @click.pass_context
 def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | None", *, drain: bool) -> None:
-    """Write records as small Parquet files into a stream's landing zone.
+    """Write records as small Parquet files into a landing zone.
 
     Records are read from FILEs or, with `-`, from standard input. A record that does not fit is written to a
     dead-letter file with the reason; the others land. After Ctrl-C or SIGTERM, the records that were read land.

@@ -41,9 +41,10 @@ def layout() -> None:
 @click.option("--nested", is_flag=True, help="A / in a value makes folders.")
 @click.option("--compat", type=click.Choice(["olake"]), help="Read the template and write paths as this system does.")
 def explain(template: str, sample: Path | None, time_zone: str, *, nested: bool, compat: "Compat | None") -> None:
-    """Show how each part of TEMPLATE is read, such as 'region={region}/{date,,YYYY}'.
+    """Show how each part of TEMPLATE is read.
 
-    If TEMPLATE is malformed, the exit code is 2 and the error shows the position.
+    TEMPLATE is, for example, 'region={region}/{date,,YYYY}'. If TEMPLATE is malformed, the exit code is 2 and the
+    error shows the position.
     """
     from lake_assets.layout.explain import explain as explain_template
     from lake_assets.layout.template import Template

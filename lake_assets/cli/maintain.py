@@ -28,7 +28,7 @@ SHOWN = 20  # files and partitions of each kind
 @json_option
 @click.pass_context
 def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form) -> None:
-    """Expire old snapshots, delete unused files and compact partitions.
+    """Expire snapshots, delete unused files, compact partitions.
 
     The rules are those of `lakes.NAME.maintenance` in the config. Objects of a landing zone are never deleted, unless
     the stream has `owns_source: true` and they were registered. A partition that cannot be compacted is left unchanged,

@@ -22,7 +22,7 @@ from lake_assets.cli.terminal import echo
 )
 @click.pass_obj
 def metrics(options: Options, form: str) -> None:
-    """Measure the lag and the partitions of each stream, the files of its table, and the catalogs.
+    """Measure lag, partitions, files and catalogs.
 
     Landing zones are listed, and the ledgers and catalogs are read. If OpenTelemetry's environment variable
     OTEL_EXPORTER_OTLP_ENDPOINT is set, the figures are sent there too; this needs the extra `otel`.

@@ -41,9 +41,9 @@ def import_() -> None:
     help="Import only this stream; repeatable. Default: all selected streams.",
 )
 def olake(catalog: Path, source: str, lake: str, start: dt.datetime, names: tuple[str, ...]) -> None:
-    """Print a lake.yaml for the selected streams of OLake's CATALOG (catalog.json or streams.json).
+    """Print a lake.yaml for the selected streams of OLake.
 
-    If a stream cannot be imported, nothing is printed.
+    CATALOG is its catalog.json or streams.json. If a stream cannot be imported, nothing is printed.
     """
     from lake_assets.config.olake import stream_config
     from lake_assets.errors import ConfigError, LakeAssetsError

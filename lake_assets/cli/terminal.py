@@ -41,7 +41,8 @@ def echo(text: object = "", *, err: bool = False) -> None:
     # While a progress bar is shown, the stream is one of rich's. It has no encoding, so click would write around it.
     above_a_bar = stream if hasattr(stream, "rich_proxied_file") else None
     text = "".join(visible(part) + code for part, code in zip(parts[::2], codes, strict=True))
-    click.echo(text, file=above_a_bar, err=err)
+    # In a thread of a run, click does not find the context, whose colours are off.
+    click.echo(text, file=above_a_bar, err=err, color=False if is_plain() else None)
 
 
 def tell(text: object = "", *, err: bool = False) -> None:

@@ -68,7 +68,7 @@ def follow(commands: list[Shown], before: dict[str, Callable[[], object]] | None
                 happen()
         real, code = run(each.command)
         outputs.append(real)
-        assert code in (0, 1), f"{each.place}: {each.command}\n{real}"
+        assert code in (0, 1, 2), f"{each.place}: {each.command}\n{real}"
         if each.output is None:
             assert code == 0, f"{each.place}: {each.command}\n{real}"
         else:
@@ -82,15 +82,17 @@ def follow(commands: list[Shown], before: dict[str, Callable[[], object]] | None
 def run(command: str) -> tuple[str, int]:
     """What a command writes on a terminal without colours, and its exit code.
 
-    A command of this package is run in this process, with its Spark session, and all others by bash.
+    A command of this package is run in this process, with its Spark session, and all others by bash. A question is
+    answered with no.
     """
     if command.startswith("cd "):
         os.chdir(command.removeprefix("cd "))
         return "", 0
-    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    mine, _, file = command.partition(" > ")
+    words = shlex.shlex(mine, posix=True, punctuation_chars=True)
     words.whitespace_split = True
     if command.startswith("lake-assets ") and not any(re.fullmatch(r"[|<>&;()]+", word) for word in words):
-        return _here(shlex.split(command)[1:])
+        return _here(shlex.split(mine)[1:], Path(file) if file else None)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
@@ -109,16 +111,20 @@ class _Screen(io.StringIO):
         return True
 
 
-def _here(arguments: list[str]) -> tuple[str, int]:
+def _here(arguments: list[str], file: Path | None) -> tuple[str, int]:
     screen = _Screen()
+    output = screen if file is None else io.StringIO()
     with (
-        redirect_stdout(screen),
+        mock.patch.object(sys, "stdin", _Screen("n\n")),  # the answer to a question
+        redirect_stdout(output),
         redirect_stderr(screen),
         mock.patch.dict(os.environ, {"NO_COLOR": "1", "COLUMNS": "300"}),
     ):
         try:
             main(arguments, prog_name="lake-assets")
         except SystemExit as end:
+            if file is not None:
+                file.write_text(output.getvalue(), encoding="utf-8")
             return screen.getvalue(), int(end.code or 0)
     raise AssertionError("a command ends by SystemExit")
 
