@@ -16,7 +16,7 @@ def next_refresh(stream: OpenStream, partition: Partition, fingerprint: str | No
         fingerprint: of the landed objects that its rows were made of; None if they are unknown.
         is_held: refreshes leave it alone.
     """
-    text = ",".join(partition.path.split("/"))
+    text = partition.option
     appends = stream.config.mode == "append"
     if is_held:
         return (

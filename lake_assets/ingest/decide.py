@@ -94,7 +94,7 @@ class Decider:
             CatalogError: the ledger or the table cannot be read.
         """
         if facts.is_held and not self.force:
-            text = ",".join(partition.path.split("/"))
+            text = partition.option
             release = f"`lake-assets restore {self._stream.name} --partition {text} --release`"
             return Decision("skip", f"held until {release}; only --force replaces it", is_hold=True)
         of_mode = {"replace": self._of_replace, "append": self._of_append, "index": self._of_index}

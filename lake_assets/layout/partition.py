@@ -24,6 +24,7 @@ Empty = Literal["null", "value", "refuse"]
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")  # `\d` would accept digits of other scripts
 _ENCODED_IN_SHELL = re.compile(r"[,%\x00-\x1f\x7f]")  # separators and control characters
+_OF_SELECTIONS = re.compile(r"[,|]|\.(?=\.)|(?<=\.)\.")  # separators, alternatives and ranges
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -205,8 +206,22 @@ class Partition:
         """The partition as a Hive path: `region=NW/date=2026-02-11`, without slashes at its ends."""
         return "/".join(f"{name}={text}" for name, text in self.texts().items())
 
+    @property
+    def option(self) -> str:
+        """The partition as `--partition` takes it: `region=NW,date=2026-02-11`."""
+        return option_of(self.path)
+
     def __str__(self) -> str:
         return self.path
+
+
+def option_of(path: str) -> str:
+    """A `Partition.path` as `--partition` takes it, with percent-encoding for what a selection gives a meaning.
+
+    >>> option_of("region=a,b/date=2026-02-11")
+    'region=a%2Cb,date=2026-02-11'
+    """
+    return ",".join(_OF_SELECTIONS.sub(lambda match: percent(match[0]), part) for part in path.split("/"))
 
 
 def _as_written(partition: Partition, texts: Mapping[str, str]) -> Partition:

@@ -17,7 +17,7 @@ from lake_assets.ingest.view import PREVIEW_CHARACTERS
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
-from lake_assets.layout.partition import Partition
+from lake_assets.layout.partition import Partition, option_of
 from lake_assets.layout.texts import count, duration, durations, first_lines, size
 from lake_assets.streams.stream import OpenStream
 
@@ -168,7 +168,7 @@ def _take_back(row: LedgerRow) -> str | None:
     if row.status != "committed" or not row.snapshot_id or not row.rows_before or row.mode == "index":
         return None
     # In code, and values in the path's form have no backquote that ends it.
-    partition = visible_name(",".join(row.load_partition.split("/"))).replace("`", "%60")
+    partition = visible_name(option_of(row.load_partition)).replace("`", "%60")
     return (
         f"`lake-assets restore {row.stream} --partition {partition} --snapshot {row.snapshot_id - 1} --hold`, or the "
         f"job `restore_{row.stream}`, puts the {count(row.rows_before, 'row')} from before back"

@@ -20,13 +20,18 @@ _YEARS = range(1900, 2101)
 
 # The parts of a time in folders of their own: the layout's granularity, the names of such folders, the form of a value.
 _PARTS: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
-    ("YYYY", frozenset({"y", "yy", "yyyy", "yr", "year"}), re.compile(r"(19|20)[0-9]{2}")),
+    ("YYYY", frozenset({"y", "yy", "yyyy", "yr", "year"}), re.compile(r"(?:19|20)[0-9]{2}")),
     ("MM", frozenset({"m", "mm", "mon", "month"}), re.compile(r"0[1-9]|1[0-2]")),
     ("DD", frozenset({"d", "dd", "day", "dom"}), re.compile(r"0[1-9]|[12][0-9]|3[01]")),
     ("HH", frozenset({"h", "hh", "hr", "hour"}), re.compile(r"[01][0-9]|2[0-3]")),
 )
 _KINDS: Mapping[int, PartitionType] = MappingProxyType({1: "year", 2: "month", 3: "date", 4: "hour"})
-_COMPACT = re.compile(r"(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
+
+# Times without hyphens, by the narrowest type.
+_COMPACT: Mapping[PartitionType, re.Pattern[str]] = MappingProxyType(
+    {_KINDS[parts]: re.compile("".join(f"({form.pattern})" for _, _, form in _PARTS[:parts])) for parts in (4, 3, 2)}
+)
+_OF_MONTHS = re.compile(r"d(ate|t)|.*month|y*m+|period")  # names for which 202602 is a month, not a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,11 @@ def columns(paths: Sequence[Sequence[str]], taken: Sequence[str] = ()) -> tuple[
     depth = 0
     while depth < len(levels):
         names = [column.name for column in found]
-        column = _time_in_parts(levels, paths, depth, [*names, *taken]) or _column(levels[depth], depth, names, taken)
+        column = (
+            _time_in_parts(levels, paths, depth, [*names, *taken])
+            or _date_and_hour(levels, paths, depth, [*names, *taken])
+            or _column(levels[depth], depth, names, taken)
+        )
         if column is None:
             segments.append(levels[depth].texts[0])  # every path has it
             depth += 1
@@ -168,11 +177,10 @@ def _column(level: _Level, depth: int, names: Sequence[str], taken: Sequence[str
     begin = "" if level.name is None else f"{level.name}="
     pieces = f"{{{name}}}"
     values = level.values
-    if values and all(map(_COMPACT.fullmatch, values)):
-        kind = "date"
-        values = tuple(f"{text[:4]}-{text[4:6]}-{text[6:]}" for text in values)
-        name = name if level.name is not None else _free("date", [*names, *taken])
-        pieces = "".join(f"{{{name},,{part}}}" for part in ("YYYY", "MM", "DD"))
+    if (compact := _compact(level)) is not None:
+        kind, values = compact
+        name = name if level.name is not None else _free(kind, [*names, *taken])
+        pieces = "".join(_pieces(name, kind))
     return Column(
         name, kind, begin + pieces, values, range(depth, depth + 1), level.has_null, is_named=level.name is not None
     )
@@ -196,6 +204,49 @@ def _time_in_parts(
     values = {"-".join(_Level.of({path[level]}).values[0] for level in levels_of) for path in paths}
     layout = "/".join(f"{begin}{{{name},,{part}}}" for part, begin in pieces)
     return Column(name, kind, layout, tuple(sorted(values)), levels_of, is_named=False)
+
+
+def _date_and_hour(
+    levels: Sequence[_Level], paths: Sequence[Sequence[str]], depth: int, taken: Sequence[str]
+) -> Column | None:
+    """The hour whose date is one folder, and whose hour of the day is the next, as in `date=2026-02-11/hour=05`."""
+    day, hour = levels[depth], levels[depth + 1] if depth + 1 < len(levels) else None
+    _, names, form = _PARTS[3]
+    if hour is None or hour.has_null or day.has_null or (hour.name is not None and hour.name.lower() not in names):
+        return None
+    kind, days = _compact(day) or (_type(day.values), day.values)
+    if kind != "date" or not all(map(form.fullmatch, hour.values)):
+        return None
+    name = _free("hour", taken)
+    *parts, last = _pieces(name, "hour")
+    begins = ["" if level.name is None else f"{level.name}=" for level in (day, hour)]
+    layout = f"{begins[0]}{('' if _compact(day) else '-').join(parts)}/{begins[1]}{last}"
+    written = dict(zip(day.values, days, strict=True))
+    values = {
+        f"{written[_Level.of({path[depth]}).values[0]]}-{_Level.of({path[depth + 1]}).values[0]}" for path in paths
+    }
+    return Column(name, "hour", layout, tuple(sorted(values)), range(depth, depth + 2), is_named=False)
+
+
+def _compact(level: _Level) -> tuple[PartitionType, tuple[str, ...]] | None:
+    """The type and the values of times without hyphens; None if the folders are none."""
+    for kind, form in _COMPACT.items():
+        is_number = kind == "month" and level.name is not None and not _OF_MONTHS.fullmatch(level.name.lower())
+        matches = [form.fullmatch(value) for value in level.values]
+        if matches and not is_number and all(matches):
+            return kind, tuple("-".join(match.groups()) for match in matches if match)
+    return None
+
+
+def _pieces(name: str, kind: PartitionType) -> list[str]:
+    """The parts of a time in a layout."""
+    most = next(number for number, of in _KINDS.items() if of == kind)
+    return [f"{{{name},,{part}}}" for part, _, _ in _PARTS[:most]]
+
+
+def is_part_of_time(name: str) -> bool:
+    """Whether the name is that of a month, a day or an hour, of which others follow in time."""
+    return any(name.lower() in names for _, names, _ in _PARTS[1:])
 
 
 def _type(values: Sequence[str]) -> PartitionType:

@@ -19,6 +19,10 @@ MOST_FOLDERS = 60  # of one folder, each by a listing of its own
 
 _PAGE = 1000  # the most objects of one listing
 
+# What a table of another format has in its folder, by the folder's name; an object of Iceberg's ends in the text.
+_LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
+_ICEBERG = ("metadata", ".metadata.json")
+
 
 @dataclass
 class Folder:
@@ -55,6 +59,7 @@ class Look:
         listings: the number of listings so far, each of up to 1,000 objects.
         footers: the number of footers so far.
         seen: URIs of the objects that were seen so far.
+        formats: of the tables with a log, by their folders as in `Folder.path`: Delta, Hudi or Iceberg.
     """
 
     def __init__(self, storage: AnyStorage, listed: Callable[[int], object] = lambda _: None) -> None:
@@ -63,6 +68,7 @@ class Look:
         self.listings = 0
         self.footers = 0
         self.seen: set[str] = set()
+        self.formats: dict[str, str] = {}
         self._store = Store(storage)
         self._arrow: ArrowStore | None = None
         self._is_tree = False
@@ -103,10 +109,17 @@ class Look:
     def _add(self, found: Folder, page: tuple[LandedObject, ...]) -> None:
         for landed in page:
             names = landed.key.removeprefix(found.path).split("/")
+            self._note_format(landed.key.split("/"))
             if is_hidden(names) or not names[-1]:
                 continue
             self.seen.add(landed.uri)
             (found.files if len(names) == 1 else found.folders.setdefault(names[0], [])).append(landed)
+
+    def _note_format(self, names: list[str]) -> None:
+        for at, name in enumerate(names[:-1]):
+            is_iceberg = name == _ICEBERG[0] and names[-1].endswith(_ICEBERG[1])
+            if kind := _LOGS.get(name) or ("Iceberg" if is_iceberg else None):
+                self.formats["".join(f"{above}/" for above in names[:at])] = kind
 
     def _page(self, path: str, after: str) -> tuple[LandedObject, ...]:
         self.listings += 1

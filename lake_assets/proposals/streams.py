@@ -15,10 +15,14 @@ from lake_assets.config.clashes import clash
 from lake_assets.config.olake import MOST_COLUMNS, identifier
 from lake_assets.config.sentences import sentence
 from lake_assets.config.streams import Stream
+from lake_assets.errors import LakeAssetsError, OutsidePartitionError
+from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, several
-from lake_assets.proposals.folders import Column, are_partitions, columns, unfit
+from lake_assets.proposals.folders import Column, are_partitions, columns, is_part_of_time, unfit
 from lake_assets.proposals.look import MOST_LISTINGS, Folder, Look
 from lake_assets.storage.landed import LandedObject
+from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.locator import PartitionLocator
 
 MOST_STREAMS = 40
 MOST_VALUES = 50  # of a column; one with more gets its values from the landing zone
@@ -27,6 +31,12 @@ _UNFIT = "one of { } [ ] * ? \\, or a control character"
 _SUFFIXES = (".parquet", ".PARQUET", ".parq", ".pq")
 _DEPTH = 4  # of folders above those of streams
 _COMPARED = 3  # folders whose objects' columns are compared
+_TRIED = 3  # objects of a stream whose footers are read until one is Parquet
+_FIRST = dt.date(1970, 1, 1)  # an earlier folder is a date that stands for none, such as 0001-01-01
+
+# Names that the lake, or another stream with the rest of the name, has for a table or an asset of its own.
+_OF_THE_LAKE = frozenset({"ingest_runs", "ingest_files", "lake_ledger"})
+_OF_STREAMS = ("_landing", "_report")
 
 
 @dataclass(frozen=True)
@@ -77,9 +87,14 @@ def propose(look: Look, start: dt.date | None = None) -> list[Proposal]:
 def _free(name: str, names: set[str]) -> str:
     number = 2
     free = name
-    while free.lower() in names:
+    while free.lower() in names or _is_taken(free.lower(), names):
         free, number = f"{name}_{number}", number + 1
     return free
+
+
+def _is_taken(name: str, names: set[str]) -> bool:
+    rests = {name.removesuffix(suffix) for suffix in _OF_STREAMS if name.endswith(suffix)}
+    return name in _OF_THE_LAKE or not names.isdisjoint(rests)
 
 
 def _streams(look: Look, folder: Folder, depth: int) -> Iterator[tuple[Folder, tuple[str, ...]]]:
@@ -119,9 +134,16 @@ def _proposal(look: Look, folder: Folder, name: str, start: dt.date | None) -> P
     parquet = [landed for landed in folder.objects if landed.key.endswith(suffix)]
     others = len(folder.objects) - len(parquet)
     notes = [f"{count(others, 'object')} of those seen are no *{suffix}: the stream ignores them"] if others else []
-    schema = look.schema(parquet[0])
+    notes += [
+        f"the folder is of the {kind} table {table or './'}, whose log may have removed some of its files: their rows "
+        "would be read too, so export the table instead"
+        for table, kind in look.formats.items()
+        if folder.path.startswith(table)
+    ]
+    tried = parquet[:: -(-len(parquet) // _TRIED)]
+    schema = next((schema for landed in tried if (schema := look.schema(landed)) is not None), None)
     if schema is None:
-        notes.append(f"{parquet[0].shown} is no Parquet file, or too many were read: its columns are not known")
+        notes.append(f"{tried[0].shown} is no Parquet file, or too many were read: its columns are not known")
     paths = _paths(folder, parquet, notes)
     names = schema.names if schema else []
     if (refused := unfit(paths)) is not None:
@@ -131,10 +153,7 @@ def _proposal(look: Look, folder: Folder, name: str, start: dt.date | None) -> P
         )
         return Proposal(name, path, columns=len(names), notes=tuple(notes))
     found, layout = columns(paths, names) if paths[0] else ([], "")
-    if not found:
-        config, example = _in_rows(schema, start, notes)
-    else:
-        config, example = _in_path(found, layout, folder, start, notes)
+    config = _in_path(found, layout, folder, start, notes) if found else _in_rows(schema, start, notes)
     if not config:
         return Proposal(name, path, columns=len(names), notes=tuple(notes))
     files = {} if suffix == _SUFFIXES[0] else {"files": f"*{suffix}"}
@@ -145,9 +164,31 @@ def _proposal(look: Look, folder: Folder, name: str, start: dt.date | None) -> P
         reason = sentence(error.errors(include_url=False)[0]).partition("\n")[0].rstrip(":")
         why = f"no stream fits the folders below {path or look.storage.root}: {reason}: write the stream by hand"
         return Proposal(name, path, columns=len(names), notes=(*notes, why))
+    example = ""
+    if found:
+        keys = [key for landed in parquet if (key := landed.key.removeprefix(folder.path)).count("/") == len(paths[0])]
+        example, unread = _example(stream, keys)
+        if unread and not example:
+            why = f"no stream fits the folders below {path or look.storage.root}: {unread[0]}"
+            return Proposal(name, path, columns=len(names), notes=(*notes, why))
+        if unread:
+            notes.append(f"{count(len(unread), 'object')} of those seen are not read, the first because {unread[0]}")
     if schema is not None and (problem := clash(stream.template, stream.partitions, schema)):
         notes.append(" ".join(problem).rstrip("."))
     return Proposal(name, path, config, example, len(names), tuple(notes))
+
+
+def _example(stream: Stream, keys: Sequence[str]) -> tuple[str, list[str]]:
+    """The last partition of these keys that can be ingested by now, and why objects are in none.
+
+    The text is empty if there is no such partition, or if all of them are outside the config so far.
+    """
+    locator = PartitionLocator(stream, Calendar(stream))
+    found = [locator.find(key) for key in keys]
+    errors = [one for one in found if isinstance(one, LakeAssetsError)]
+    unread = [error.problem.rstrip(":") for error in errors if not isinstance(error, OutsidePartitionError)]
+    partitions = [one for one in found if isinstance(one, Partition)]
+    return (partitions[-1].option if partitions else ""), unread
 
 
 def _paths(folder: Folder, parquet: Sequence[LandedObject], notes: list[str]) -> list[tuple[str, ...]]:
@@ -162,8 +203,8 @@ def _paths(folder: Folder, parquet: Sequence[LandedObject], notes: list[str]) ->
 
 def _in_path(
     found: Sequence[Column], layout: str, folder: Folder, start: dt.date | None, notes: list[str]
-) -> tuple[dict[str, Any], str]:
-    """The keys of a stream with partition columns in the path, and a partition that has landed."""
+) -> dict[str, Any]:
+    """The keys of a stream with partition columns in the path."""
     times = [column for column in found if column.is_time]
     selected = list(dict.fromkeys([*times[:1], *found]))[:MOST_COLUMNS]
     partitions = [column for column in found if column in selected]
@@ -181,7 +222,7 @@ def _in_path(
             notes.append(f"{column.layout} has no name in the path: rename the column {column.name} as you like")
         if column.has_null:
             notes.append(f"{column.name} has a folder of NULL")
-    return config, ",".join(f"{column.name}={column.values[-1]}" for column in partitions if column.values)
+    return config
 
 
 def _field(column: Column, folder: Folder, start: dt.date | None, notes: list[str]) -> dict[str, Any]:
@@ -191,10 +232,15 @@ def _field(column: Column, folder: Folder, start: dt.date | None, notes: list[st
         is_first = column.levels.start == 0 or (column.levels.start == 1 and folder.is_complete)
         if start is None and folder.has_more and not is_first:
             notes.append(f"{column.name} begins at the first of those seen: earlier ones may exist")
+        if start is None and (early := column.start) is not None and early < _FIRST:
+            later = replace(column, values=tuple(text for text in column.values if text >= str(_FIRST.year))).start
+            notes.append(f"{column.name} has a folder of {early}: times before {later or _FIRST} are left out")
+            return {"type": column.type, "start": later or _FIRST}
         return {"type": column.type, "start": start or column.start}
     is_known = not folder.has_more or (folder.is_complete and column.levels.start == 0)
+    is_part = is_part_of_time(column.name)
     kind = {} if column.type == "string" else {"type": column.type}
-    if is_known and len(column.values) <= MOST_VALUES and not column.has_null:
+    if is_known and len(column.values) <= MOST_VALUES and not column.has_null and not is_part:
         values = sorted(map(int, column.values)) if column.type == "integer" else list(column.values)
         return {**kind, "values": values}
     why = (
@@ -202,28 +248,30 @@ def _field(column: Column, folder: Folder, start: dt.date | None, notes: list[st
         if column.has_null
         else f"there are more than {MOST_VALUES}"
         if len(column.values) > MOST_VALUES
+        else "others follow in time"
+        if is_part
         else "not all were seen"
     )
     notes.append(f"{column.name} has no list of values, because {why}: each value that lands is accepted")
     return kind or {"type": "string"}
 
 
-def _in_rows(schema: pa.Schema | None, start: dt.date | None, notes: list[str]) -> tuple[dict[str, Any], str]:
-    """The keys of a stream that is partitioned by a date or timestamp of its rows, and no example."""
+def _in_rows(schema: pa.Schema | None, start: dt.date | None, notes: list[str]) -> dict[str, Any]:
+    """The keys of a stream that is partitioned by a date or timestamp of its rows."""
     fields = list(schema or ())
     date = next((field for field in fields if types.is_date(field.type)), None)
     time = next((field for field in fields if types.is_timestamp(field.type)), None)
     chosen = date or time
     if chosen is None or (identifier(chosen.name) != chosen.name and chosen is date):
         notes.append("the paths have no partition columns and the rows no date: the stream is left out")
-        return {}, ""
+        return {}
     notes.append(f"the paths have no partition columns, so the rows' {chosen.name} is the partition")
     if start is None:
         start = dt.datetime.now(dt.UTC).date().replace(month=1, day=1)
         notes.append("start is the first day of this year: write the first date of the rows")
     if chosen is date:
-        return {"partitions": {date.name: {"type": "date", "in": "rows", "start": start}}}, ""
+        return {"partitions": {date.name: {"type": "date", "in": "rows", "start": start}}}
     name = "date"
     while name in {field.name.lower() for field in fields}:
         name = f"{name}_of_{identifier(chosen.name)}".lower()
-    return {"partitions": {name: {"type": "date", "in": "rows", "from": chosen.name, "start": start}}}, ""
+    return {"partitions": {name: {"type": "date", "in": "rows", "from": chosen.name, "start": start}}}

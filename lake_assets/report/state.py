@@ -259,6 +259,6 @@ def by_partition(stream: OpenStream, runs: Mapping[str, LastRuns]) -> dict[Parti
 
 def held_text(stream: str, state: PartitionState) -> str:
     """Who holds a held partition, and how to release it: one clause."""
-    text = ",".join(state.partition.path.split("/"))
+    text = state.partition.option
     release = f"`lake-assets restore {stream} --partition {text} --release` ends the hold"
     return f"{state.partition} is held by {state.holder}; {release}"

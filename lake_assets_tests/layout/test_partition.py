@@ -18,6 +18,15 @@ def test_the_command_lines_text_gives_typed_values_and_hives_path() -> None:
     assert partition.path == "region=NW/date=2026-02-11"
 
 
+@pytest.mark.parametrize("value", ["a,b", "a|b", "1..2", "..", "*", "last:7", "50%", "O'Hare", None])
+def test_the_option_of_a_partition_is_read_back_as_it_and_selects_no_other(value: str | None) -> None:
+    partition = Partition.from_values(REGION_AND_DATE, {"region": value, "date": dt.date(2026, 2, 11)})
+
+    assert Partition.parse(REGION_AND_DATE, partition.option) == partition
+    assert not {",", "|", "*"}.intersection(partition.option.partition("region=")[2].rpartition(",date")[0])
+    assert ".." not in partition.option
+
+
 @pytest.mark.parametrize(
     ("text", "value", "path"),
     [

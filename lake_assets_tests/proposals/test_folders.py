@@ -18,6 +18,17 @@ from lake_assets.proposals.folders import are_partitions, columns
         (["m=2026-02", "m=2026-12"], "m={m}", {"m": "month"}),
         (["at=2026-02-11-13"], "at={at}", {"at": "hour"}),
         (["dt=20260211"], "dt={dt,,YYYY}{dt,,MM}{dt,,DD}", {"dt": "date"}),
+        (["dt=2026021105"], "dt={dt,,YYYY}{dt,,MM}{dt,,DD}{dt,,HH}", {"dt": "hour"}),
+        (["month=202602"], "month={month,,YYYY}{month,,MM}", {"month": "month"}),
+        (["store=202602"], "store={store}", {"store": "integer"}),
+        (
+            ["date=2026-02-11/hour=05", "date=2026-02-12/hour=23"],
+            "date={hour,,YYYY}-{hour,,MM}-{hour,,DD}/hour={hour,,HH}",
+            {"hour": "hour"},
+        ),
+        (["dt=20260211/05"], "dt={hour,,YYYY}{hour,,MM}{hour,,DD}/{hour,,HH}", {"hour": "hour"}),
+        (["date=2026-02-11/hour=5"], "date={date}/hour={hour}", {"date": "date", "hour": "integer"}),
+        (["date=2026-02-11/store=05"], "date={date}/store={store}", {"date": "date", "store": "string"}),
         (["d=2026-02-30"], "d={d}", {"d": "string"}),
         (["2026/02/11"], "{date,,YYYY}/{date,,MM}/{date,,DD}", {"date": "date"}),
         (
@@ -52,7 +63,10 @@ def test_the_start_is_the_first_of_the_dates() -> None:
     (parts,), _ = columns([["2026", "02", "12"], ["2025", "12", "31"]])
     (month,), _ = columns([["month=2026-03"], ["month=2026-02"]])
 
-    assert (str(parts.start), str(month.start)) == ("2025-12-31", "2026-02-01")
+    (hour,), _ = columns([["date=2026-02-12", "hour=00"], ["date=2026-02-11", "hour=23"]])
+
+    assert (str(parts.start), str(month.start), str(hour.start)) == ("2025-12-31", "2026-02-01", "2026-02-11")
+    assert hour.values == ("2026-02-11-23", "2026-02-12-00")
 
 
 def test_a_column_without_a_name_gets_one_that_no_other_has() -> None:

@@ -17,6 +17,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.places import storage_at
 from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.errors import ConfigError
+from lake_assets.orchestration.build import build_definitions
 from lake_assets.proposals.config import config_text
 from lake_assets.proposals.look import Look
 from lake_assets.proposals.streams import Proposal, propose
@@ -217,7 +218,7 @@ def test_the_number_of_requests_does_not_grow_with_the_objects(tmp_path: Path) -
         }
     assert looks[50].listings == 1
     assert looks[500].listings <= 4
-    assert looks[500].footers == 1
+    assert looks[500].footers == 3  # of the first, a middle and a late object, because none is Parquet
 
 
 @pytest.mark.parametrize(
@@ -318,6 +319,104 @@ def test_a_folder_that_no_layout_can_have_is_named_with_what_to_do(tmp_path: Pat
     assert "rename it, or move its objects, and run the command again." in output
     assert "no stream was found" in output
     assert "template" not in output
+
+
+def look(folder: Path, *keys: str) -> dict[str, Proposal]:
+    """The proposals for a folder with these objects, by name."""
+    folder.mkdir()
+    store = Store(LocalStorage(path=str(folder)))
+    for key in keys:
+        store.put_new(key, parquet(SALES) if key.endswith(".parquet") else b"{}")
+    return {proposal.name: proposal for proposal in propose(Look(LocalStorage(path=str(folder))))}
+
+
+@pytest.mark.parametrize(
+    ("folders", "example"),
+    [
+        (["region=NW/date=2026-02-12", "region=SW/date=2026-02-11"], "region=SW,date=2026-02-11"),
+        (["region=a,b/date=2026-02-11"], "region=a%2Cb,date=2026-02-11"),
+        (["date=2026-02-11", "date=9999-12-31"], "date=2026-02-11"),  # the other is in the future
+        (["region=A", "region=Zo%C3%AB"], "region=A"),  # no run lists a folder in another encoding than the layout's
+    ],
+)
+def test_the_partition_in_the_next_command_has_landed_and_can_be_ingested(
+    tmp_path: Path, folders: list[str], example: str
+) -> None:
+    proposals = look(tmp_path / "sales", *(f"{folder}/part-0.parquet" for folder in folders))
+
+    assert proposals["sales"].example == example
+
+
+def test_objects_that_no_run_would_read_are_named_and_make_no_stream_by_themselves(tmp_path: Path) -> None:
+    some = look(tmp_path / "some", "region=A/a.parquet", "region=Zo%C3%AB/a.parquet", "region=/a.parquet")
+    none = look(tmp_path / "none", "region=Zo%C3%AB/a.parquet")
+
+    assert any(
+        "2 objects of those seen are not read, the first because the path" in note for note in some["some"].notes
+    )
+    assert none["none"].config == {}
+    assert ": the path has the values of partition region=Zoë" in none["none"].notes[-1]
+
+
+def test_a_stream_has_no_name_that_the_lake_or_another_stream_has_for_its_own(tmp_path: Path) -> None:
+    tables = ("ingest_runs", "lake_ledger", "sales", "sales_landing", "sales_report")
+    (tmp_path / "landing").mkdir()
+    for table in tables:
+        column = pa.table({table: [1]})
+        Store(LocalStorage(path=str(tmp_path / "landing"))).put_new(
+            f"{table}/date=2026-02-11/a.parquet", parquet(column)
+        )
+
+    result = init(tmp_path / "shop", "--from", str(tmp_path / "landing"))
+
+    assert result.exit_code == 0, result.output
+    config = load_config(tmp_path / "shop" / "lake.yaml")
+    build_definitions(config)
+    assert set(config.streams) == {"ingest_runs_2", "lake_ledger_2", "sales", "sales_landing_2", "sales_report_2"}
+
+
+def test_months_and_days_without_leading_zeros_have_no_list_that_would_end_with_them(tmp_path: Path) -> None:
+    sales = look(tmp_path / "sales", "year=2026/month=2/day=1/a.parquet")["sales"]
+
+    assert sales.config["partitions"] == {
+        "year": {"type": "year", "start": dt.date(2026, 1, 1)},
+        "month": {"type": "integer"},
+    }
+    assert any("others follow in time" in note for note in sales.notes)
+
+
+def test_a_date_that_stands_for_none_is_not_the_start(tmp_path: Path) -> None:
+    sales = look(tmp_path / "sales", "date=0001-01-01/a.parquet", "date=2026-02-11/a.parquet")["sales"]
+
+    assert sales.config["partitions"]["date"]["start"] == dt.date(2026, 2, 11)
+    assert "date has a folder of 0001-01-01: times before 2026-02-11 are left out" in sales.notes
+
+
+def test_the_first_object_may_be_broken(tmp_path: Path) -> None:
+    folder = tmp_path / "sales"
+    (folder / "date=2026-02-10").mkdir(parents=True)
+    (folder / "date=2026-02-10" / "a.parquet").write_bytes(b"")
+    (folder / "date=2026-02-11").mkdir()
+    pq.write_table(SALES, folder / "date=2026-02-11" / "a.parquet")
+
+    (sales,) = propose(Look(LocalStorage(path=str(folder))))
+
+    assert (sales.columns, sales.notes) == (2, ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "log", "data"),
+    [
+        ("Delta", "_delta_log/00000000000000000000.json", "date=2026-02-11/a.parquet"),
+        ("Hudi", ".hoodie/hoodie.properties", "2026/02/11/a.parquet"),
+        ("Iceberg", "metadata/v1.metadata.json", "data/date=2026-02-11/a.parquet"),
+    ],
+)
+def test_a_table_with_a_log_is_named(tmp_path: Path, kind: str, log: str, data: str) -> None:
+    proposals = look(tmp_path / "landing", f"orders/{log}", f"orders/{data}", "sales/date=2026-02-11/a.parquet")
+
+    warned = {name for name, one in proposals.items() if any(f"is of the {kind} table orders/" in n for n in one.notes)}
+    assert warned == ({"data"} if kind == "Iceberg" else {"orders"})
 
 
 def test_objects_that_are_no_parquet_are_no_stream(tmp_path: Path) -> None:
