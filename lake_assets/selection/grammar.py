@@ -157,7 +157,7 @@ def parse(stream: Stream, text: str, calendar: Calendar) -> Selector:
             raise PartitionError(f"{shown(text)} is not a selection of partitions:", _EXAMPLE)
         texts[name] = condition
     columns = {column.name: column for column in stream.columns}
-    if (selection := re.sub(rf"/(?=(?:{'|'.join(columns)})=)", ",", text)) != text:
+    if (selection := re.sub(rf"/(?=(?:{'|'.join(map(re.escape, columns))})=)", ",", text)) != text:
         raise PartitionError(f"{shown(text)} is a path:", f"write {selection} (a slash inside a value as %2F).")
     if unknown := [name for name in texts if name not in columns]:
         raise PartitionError(
