@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from unittest import mock
 
 from lake_assets.cli import main
@@ -51,6 +52,24 @@ def shown(page: Path) -> list[Shown]:
     return list(_commands(page))
 
 
+def section(page: Path, title: str) -> str:
+    """The text of a page below a title, up to the next title of any level."""
+    _, mark, rest = page.read_text(encoding="utf-8").partition(f"# {title}\n")
+    assert mark, f"{page.name} has no title {title!r}"
+    return re.split(r"^#+ ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def fenced(text: str, language: str) -> list[str]:
+    """The fenced blocks of a language in a text."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def indented(text: str) -> list[str]:
+    """The indented blocks of a text, without their indent and without fenced blocks."""
+    plain = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return [dedent(block).strip() for block in re.findall(r"(?:^    .*\n)+", plain, re.MULTILINE)]
+
+
 def follow(commands: list[Shown], before: dict[str, Callable[[], object]] | None = None) -> list[str]:
     """Run commands in the current folder, and compare their outputs with those of the page.
 
@@ -72,11 +91,20 @@ def follow(commands: list[Shown], before: dict[str, Callable[[], object]] | None
         if each.output is None:
             assert code == 0, f"{each.place}: {each.command}\n{real}"
         else:
-            expected, found = comparable(each.output), comparable(real)
-            assert re.fullmatch(_pattern(expected), found), (
-                f"{each.place}: {each.command}\nThe page shows:\n{expected}\nThe command writes:\n{found}\n"
-            )
+            agree(each.output, real, f"{each.place}: {each.command}")
     return outputs
+
+
+def agree(expected: str, real: str, place: str) -> None:
+    """Compare a text with that of a page.
+
+    Args:
+        expected: the page's.
+        real: without what differs from run to run, it is the page's.
+        place: what an error begins with.
+    """
+    pattern, found = comparable(expected), comparable(real)
+    assert re.fullmatch(_pattern(pattern), found), f"{place}\nThe page shows:\n{pattern}\nReal is:\n{found}\n"
 
 
 def run(command: str) -> tuple[str, int]:
