@@ -1,7 +1,9 @@
-"""A plain DuckDB client of a lake, which reads it without this package's session."""
+"""Plain DuckDB clients of a lake, which read it without this package's session."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from shutil import copy
 
 import duckdb
 
@@ -21,3 +23,12 @@ def plain_client(lake: Lake, *, read_only: bool = True) -> Iterator[duckdb.DuckD
             client.execute(statement)
         client.execute(attach_statement(lake, read_only=read_only))
         yield client
+
+
+def install_extensions(home: Path, *names: str) -> None:
+    """Copy extensions to the place below a home folder to which DuckDB would download them."""
+    ((platform,),) = duckdb.sql("PRAGMA platform").fetchall()
+    folder = home / ".duckdb" / "extensions" / f"v{duckdb.__version__}" / platform
+    folder.mkdir(parents=True)
+    for name in names:
+        copy(find_extension(name).file, folder)

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import duckdb
@@ -14,11 +13,11 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from lake_assets import open_stream, read_partition
-from lake_assets.duckdb_engine import find_extension
+from lake_assets import open_stream
 from lake_assets.ingest.api import ingest
 from lake_assets_tests.examples import EXAMPLES
 from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.plain_client import install_extensions
 from lake_assets_tests.servers.absent import absent
 from lake_assets_tests.world import NW, World, sales
 
@@ -61,31 +60,12 @@ def test_each_asset_downstream_reads_its_partition(definitions: dg.Definitions) 
     assert facts["store_revenue"]["revenue"] == pytest.approx(by_region["total_sum"][0])
 
 
-def test_spark_reads_the_files_as_the_page_says(definitions: dg.Definitions, spark: SparkSession) -> None:
-    assert spark
-    assert definitions
-    code = PAGE.read_text(encoding="utf-8").split("## Spark")[1].split("```python\n")[1]
-    names: dict[str, Any] = {}
-
-    exec(code.split("```")[0], names)
-
-    read = read_partition(names["sales"], "region=NW,date=2026-02-11")
-    assert names["rows"].count() == read.num_rows
-    assert {(row.region, str(row.date)) for row in names["rows"].select("region", "date").distinct().collect()} == {
-        ("NW", "2026-02-11")
-    }
-
-
 @pytest.fixture
 def dbt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command `dbt`, and DuckDB's extensions where it would download them to."""
     if not (DBT / "dbt").exists():
         absent("no dbt: `make .dbt/.installed` installs it")
-    platform = duckdb.sql("PRAGMA platform").fetchall()[0][0]
-    extensions = tmp_path / "home" / ".duckdb" / "extensions" / f"v{duckdb.__version__}" / platform
-    extensions.mkdir(parents=True)
-    for name in ("ducklake", "sqlite_scanner", "postgres_scanner", "httpfs"):
-        shutil.copy(find_extension(name).file, extensions)
+    install_extensions(tmp_path / "home", "ducklake", "sqlite_scanner", "postgres_scanner", "httpfs")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{DBT}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("DBT_SEND_ANONYMOUS_USAGE_STATS", "false")

@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.config.load import load_config
 from lake_assets_tests.orchestration.ticks import Ticks
-from lake_assets_tests.pages.transcript import DOCS, follow, shown
+from lake_assets_tests.pages.transcript import DOCS, follow, shown, write_scripts
 from lake_assets_tests.world import World
 
 PAGE = DOCS / "every-day.md"
@@ -20,8 +20,8 @@ def test_the_commands_of_every_day_have_the_outputs_that_the_page_shows(
     local_world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:
     *commands, last = shown(PAGE)
-    script, defaults = re.findall(r"^```(?:python|yaml)\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    follow(commands, {"python revenue.py": lambda: Path("revenue.py").write_text(script)})
+    (defaults,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    follow(commands, {"python": lambda: write_scripts(PAGE)})
     with Path("lake.yaml").open("a", encoding="utf-8") as config:
         config.write(defaults)
 

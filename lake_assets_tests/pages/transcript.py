@@ -1,12 +1,14 @@
 """A page's commands with the outputs that it shows, and a terminal on which they are run.
 
 In an indented block, a line after `$ ` is a command, and what follows is its output. A block without `$ ` has commands
-whose output is not shown. In an output, `…` is any text, and a line of `…` any lines.
+whose output is not shown. In an output, `…` is any text, and a line of `…` any lines, or none. A Python block is a
+script if its first line is a comment with the name of its file.
 """
 
 import io
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -70,6 +72,13 @@ def indented(text: str) -> list[str]:
     return [dedent(block).strip() for block in re.findall(r"(?:^    .*\n)+", plain, re.MULTILINE)]
 
 
+def write_scripts(page: Path) -> None:
+    """Write the scripts of a page into the current folder."""
+    for block in fenced(page.read_text(encoding="utf-8"), "python"):
+        if named := re.match(r"# (\w+\.py)\n", block):
+            Path(named[1]).write_text(block, encoding="utf-8")
+
+
 def follow(commands: list[Shown], before: dict[str, Callable[[], object]] | None = None) -> list[str]:
     """Run commands in the current folder, and compare their outputs with those of the page.
 
@@ -104,14 +113,14 @@ def agree(expected: str, real: str, place: str) -> None:
         place: what an error begins with.
     """
     pattern, found = comparable(expected), comparable(real)
-    assert re.fullmatch(_pattern(pattern), found), f"{place}\nThe page shows:\n{pattern}\nReal is:\n{found}\n"
+    assert re.fullmatch(_pattern(pattern), f"{found}\n"), f"{place}\nThe page shows:\n{pattern}\nReal is:\n{found}\n"
 
 
 def run(command: str) -> tuple[str, int]:
     """What a command writes on a terminal without colours, and its exit code.
 
-    A command of this package is run in this process, with its Spark session, and all others by bash. A question is
-    answered with no.
+    A command of this package and a Python script are run in this process, with its Spark session, and all others by
+    bash. A question is answered with no.
     """
     if command.startswith("cd "):
         os.chdir(command.removeprefix("cd "))
@@ -121,6 +130,8 @@ def run(command: str) -> tuple[str, int]:
     words.whitespace_split = True
     if command.startswith("lake-assets ") and not any(re.fullmatch(r"[|<>&;()]+", word) for word in words):
         return _here(shlex.split(mine)[1:], Path(file) if file else None)
+    if command.startswith("python "):
+        return _script(shlex.split(command)[1:])
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
@@ -157,6 +168,24 @@ def _here(arguments: list[str], file: Path | None) -> tuple[str, int]:
     raise AssertionError("a command ends by SystemExit")
 
 
+def _script(arguments: list[str]) -> tuple[str, int]:
+    """What a script of the current folder writes; its error is raised here."""
+    screen = io.StringIO()
+    modules = set(sys.modules)
+    with (
+        mock.patch.object(sys, "argv", arguments),
+        mock.patch.object(sys, "path", [str(Path.cwd()), *sys.path]),
+        redirect_stdout(screen),
+        redirect_stderr(screen),
+    ):
+        try:
+            runpy.run_path(arguments[0], run_name="__main__")
+        finally:
+            for name in {path.stem for path in Path.cwd().glob("*.py")} - modules:
+                sys.modules.pop(name, None)
+    return screen.getvalue(), 0
+
+
 def comparable(output: str) -> str:
     """An output without what differs from run to run."""
     lines = []
@@ -169,8 +198,9 @@ def comparable(output: str) -> str:
 
 def _pattern(expected: str) -> str:
     """The regular expression of an output with `…`."""
-    return "\n".join(
-        ".*(?:\n.*)*" if line == "…" else ".*".join(map(re.escape, line.split("…"))) for line in expected.split("\n")
+    return "".join(
+        "(?:.*\n)*" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + "\n"
+        for line in expected.split("\n")
     )
 
 
