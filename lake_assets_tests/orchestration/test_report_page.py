@@ -7,6 +7,7 @@ import pytest
 
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.report import report_asset
+from lake_assets_tests.orchestration.automation import Automation
 from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
@@ -29,27 +30,8 @@ def run(world: World, instance: dg.DagsterInstance, *keys: str) -> bool:
     return done.success
 
 
-class Automation:
-    """The report's automation, tick by tick."""
-
-    def __init__(self, world: World, instance: dg.DagsterInstance) -> None:
-        self.definitions, self.instance = build_definitions(world.config), instance
-        self.cursor = self._evaluate(None).cursor
-
-    def _evaluate(self, cursor: object) -> dg.EvaluateAutomationConditionsResult:
-        selection = dg.AssetSelection.assets(REPORT)
-        return dg.evaluate_automation_conditions(
-            self.definitions,
-            self.instance,
-            asset_selection=selection,
-            cursor=cursor,  # type: ignore[arg-type]
-        )
-
-    def tick(self) -> int:
-        """The number of reports that a tick requests."""
-        result = self._evaluate(self.cursor)
-        self.cursor = result.cursor
-        return result.total_requested
+def automation_of(world: World, instance: dg.DagsterInstance) -> Automation:
+    return Automation(build_definitions(world.config), instance, REPORT)
 
 
 def test_the_page_is_written_where_the_config_says_and_replaced(world: World, tmp_path: Path) -> None:
@@ -69,7 +51,7 @@ def test_the_page_is_written_where_the_config_says_and_replaced(world: World, tm
 def test_a_run_is_followed_by_one_report_whether_it_succeeds_or_fails(
     world: World, instance: dg.DagsterInstance
 ) -> None:
-    automation = Automation(world, instance)
+    automation = automation_of(world, instance)
     assert automation.tick() == 0
     for region in ("NW", "SW"):
         world.land(f"region={region},date=2026-02-11", sales(1))
@@ -84,7 +66,7 @@ def test_a_run_is_followed_by_one_report_whether_it_succeeds_or_fails(
 
 
 def test_the_report_is_not_requested_while_a_run_is_under_way(world: World, instance: dg.DagsterInstance) -> None:
-    automation = Automation(world, instance)
+    automation = automation_of(world, instance)
     world.land(NW, sales(1))
     assert run(world, instance, NW_KEY)
     job = build_definitions(world.config).resolve_implicit_global_asset_job_def().get_subset(asset_selection={SALES})
