@@ -30,7 +30,7 @@ class LedgerRun(Documented):
     load_partition: str
     """The partition as a path, such as `region=NW/date=2026-02-11`."""
     mode: str
-    """`replace`, `append`, `index`, `compact`, `restore` or `release`."""
+    """`replace`, `append`, `index`, `repair`, `compact`, `restore` or `release`."""
     status: Literal["committed", "skipped", "failed", "cancelled"]
     """How it ended."""
     on_empty: str | None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SyncedStream(Documented):
-    """What Dagster got to know of one stream."""
+    """What was reported to Dagster of one stream."""
 
     stream: str
     """Its name."""
