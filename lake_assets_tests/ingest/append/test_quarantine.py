@@ -164,8 +164,8 @@ def test_a_new_partition_of_bad_objects_only_is_one_without_rows(local_world: Wo
         with pytest.raises(LakeAssetsError, match=BAD):
             local_world.ingest(NW)
         if kind == "empty":
-            with pytest.raises(LakeAssetsError, match=BAD):
-                plan(local_world.stream, local_world.partition(NW))
+            decision = plan(local_world.stream, local_world.partition(NW)).decision
+            assert (decision.action, BAD in decision.why) == ("fail", True)
     else:
         assert (row := local_world.ingest(NW).row).status == "skipped"
         assert (row.on_empty, row.files_quarantined) == ("keep", 1)
