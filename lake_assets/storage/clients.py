@@ -1,6 +1,7 @@
 """obstore's client of each storage: the driver lists and deletes with it, and tasks fetch small objects."""
 
 import datetime as dt
+import os
 from typing import TYPE_CHECKING, Any
 
 from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore, S3Store
@@ -66,6 +67,8 @@ def client(storage: AnyStorage) -> Client:
 
 def _s3(storage: S3Storage | R2Storage) -> S3Store:
     service = storage.service
+    if service.endpoint is None:
+        _refuse_other_endpoint(storage)
     options: dict[str, Any] = {"skip_signature": True} if service.anonymous else {}
     if storage.key_id is not None and storage.secret is not None:
         options |= {"access_key_id": storage.key_id, "secret_access_key": storage.secret.get_secret_value()}
@@ -84,6 +87,20 @@ def _s3(storage: S3Storage | R2Storage) -> S3Store:
         retry_config=_retry_config(storage.requests),
         **options,
     )
+
+
+def _refuse_other_endpoint(storage: S3Storage | R2Storage) -> None:
+    """Refuse an endpoint that obstore alone would take from the environment: it would ask there for an empty list.
+
+    Raises:
+        StorageError: the environment has one.
+    """
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        if os.environ.get(name):
+            raise StorageError(
+                f"{name} is set, and {storage.root} has no endpoint in the config:",
+                f"write `endpoint: ${{{name}}}` to the storage, or unset the variable if the bucket is on AWS.",
+            )
 
 
 def _aws_chain(storage: S3Storage | R2Storage) -> object:

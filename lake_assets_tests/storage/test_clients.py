@@ -171,3 +171,16 @@ def test_r2_is_s3_at_the_accounts_endpoint(storage: R2Storage | S3Storage) -> No
         connect_timeout=5,
         request_timeout=60,
     )
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"])
+def test_an_endpoint_of_the_environment_alone_is_an_error_and_not_an_empty_bucket(
+    name: str, listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, listener.url)
+    storage = S3Storage.model_validate({"bucket": "retail", **KEYS})
+
+    with pytest.raises(StorageError, match=rf"{name} is set, .*s3://retail.*: write `endpoint: \$\{{{name}\}}`"):
+        Store(storage).list()
+
+    assert listener.asked == []
