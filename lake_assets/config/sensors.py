@@ -16,8 +16,8 @@ class SensorBase(Model):
         None,
         ge=5,
         le=86400,
-        description="Minimum number of seconds between two ticks; by default 5 for a folder, an S3 server "
-        "in a private network, and a queue; else 30.",
+        description="Seconds between two ticks; Dagster's daemon looks every 5. By default 5 for a folder, an S3 "
+        "server in a private network, and a queue; else 30.",
     )
     max_runs: int = Field(
         25,

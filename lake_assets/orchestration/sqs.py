@@ -8,8 +8,8 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.queues import Queue
 from lake_assets.orchestration.sensors import (
     default_status,
-    interval_of,
     log_unmatched,
+    minimum_interval,
     result,
     sensor_name,
     sharing,
@@ -32,7 +32,7 @@ def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefin
     @dg.sensor(
         name=sensor_name(stream),
         target=asset,
-        minimum_interval_seconds=interval_of(config, stream.config.source),
+        minimum_interval_seconds=minimum_interval(config, stream.config.source),
         default_status=default_status(config),
         description=f"Requests a run of each partition for which {config.queue_url} has a notification.",
     )
