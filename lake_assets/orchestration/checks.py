@@ -132,6 +132,7 @@ def evaluations_of_failed_run(
     for name in names:
         try:
             yield from evaluator.of_scope(name, checkup)
+            yield from evaluator.nothing_to_check(name)
             has_landing_zone = has_landing_zone or name == "landing_zone"
         except LakeAssetsError as error:
             context.log.warning(f"Check {name} was not made: {error}")

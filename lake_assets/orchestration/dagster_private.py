@@ -22,7 +22,7 @@ from dagster._core.errors import DagsterPipesExecutionError
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.events import StepMaterializationData
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord, AssetCheckPartitionInfo
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.event_log import SqlEventLogStorage
@@ -208,13 +208,33 @@ def runs_with_plan(instance: dg.DagsterInstance, check: dg.AssetCheckKey, partit
     return {record.run_id for record in _history(instance, check, _PLANS, {Status.PLANNED}, key_filter)}
 
 
-def failing_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> list[str]:
-    """The keys of the partitions whose newest result of a check is a failure."""
+def failing_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey, *, of_newest: bool) -> list[str]:
+    """The keys of the partitions whose newest result of a check is a failure.
+
+    Args:
+        instance: with the results.
+        check: whose results they are.
+        of_newest: leave out failures from before the partition's newest materialization, which Dagster does not show.
+    """
     infos = instance.event_log_storage.get_asset_check_partition_info([check])
     return [
         info.partition_key
         for info in infos
-        if info.partition_key is not None and info.latest_execution_status == Status.FAILED
+        if info.partition_key is not None
+        and info.latest_execution_status == Status.FAILED
+        and (info.is_current or not of_newest)
+    ]
+
+
+def partitions_without_result(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: str) -> list[str]:
+    """The keys of the partitions for which this run has planned a check, as the newest run, and not made it."""
+    infos = instance.event_log_storage.get_asset_check_partition_info([check])
+    return [
+        info.partition_key
+        for info in infos
+        if info.partition_key is not None
+        and info.latest_execution_status == Status.PLANNED
+        and info.latest_planned_run_id == run_id
     ]
 
 
@@ -223,7 +243,8 @@ def plans_of_runs(
 ) -> Mapping[str, list[str | None]]:
     """The plans of a check that these runs left without a result: by run the partition keys, None for the whole table.
 
-    A partition that its run has committed is left out: an earlier result does not describe it any more.
+    A partition that was committed since is left out, unless its newest result is of that commit: an earlier result does
+    not describe it any more.
     """
     storage = instance.event_log_storage
     plans: dict[str, list[str | None]] = defaultdict(list)
@@ -232,10 +253,21 @@ def plans_of_runs(
         plans[newest.run_id].append(None)
     for info in storage.get_asset_check_partition_info([check]) if by_partition else ():
         is_planned = info.latest_execution_status == Status.PLANNED and info.latest_planned_run_id in runs
-        is_uncommitted = info.latest_check_event_storage_id > (info.latest_materialization_storage_id or 0)
-        if is_planned and is_uncommitted and info.partition_key is not None:
+        if is_planned and info.partition_key is not None and _describes_partition(instance, check, info):
             plans[info.latest_planned_run_id].append(info.partition_key)
     return plans
+
+
+def _describes_partition(
+    instance: dg.DagsterInstance, check: dg.AssetCheckKey, planned: AssetCheckPartitionInfo
+) -> bool:
+    """Whether the newest result of a planned check describes the partition, also if it was committed since."""
+    materialized = planned.latest_materialization_storage_id or 0
+    if planned.latest_check_event_storage_id > materialized:
+        return True
+    newest = newest_result(instance, check, planned.partition_key)
+    target = newest[1].target_materialization_data if newest is not None else None
+    return target is not None and target.storage_id == materialized
 
 
 def repeated_result(

@@ -91,6 +91,20 @@ class Evaluator:
         both = None if left is None or result.failing is None else result.failing | left
         return self._evaluation(replace(result, failing=both), is_blocking=self._is_blocking(result.name))
 
+    def nothing_to_check(self, name: str) -> Iterator[dg.AssetCheckEvaluation]:
+        """A result for each partition that a failed run did not commit, and of which the check has no earlier result.
+
+        Without it Dagster shows an execution that failed, also after the command line, the job `ingest_<stream>` or
+        another run has committed the partition. This result disappears with the partition's next materialization.
+        """
+        if not is_by_partition(self.stream, name):
+            return
+        left = dagster_private.partitions_without_result(self.instance, self._key(name), self.run_id)
+        text = "The run did not commit the partition: there is nothing to check."
+        for key in self.free(name, left):
+            result = CheckResult(name, True, text, severity_of(name))
+            yield self._evaluation(result, is_blocking=False, partition=key)
+
     def not_run(self, name: str, but: Iterable[str] = ()) -> Iterator[dg.AssetCheckEvaluation]:
         """The earlier results of a check that the run ends without; otherwise Dagster shows the check as skipped.
 
@@ -164,7 +178,9 @@ class Evaluator:
 
     def _failing(self, name: str) -> list[str]:
         """The partitions whose newest result is a failure, as far as the config still has them."""
-        failing = dagster_private.failing_partitions(self.instance, self._key(name))
+        # A commit that Dagster has learned of since, such as one of the command line, ends a failure to commit.
+        of_newest = name == "landing_zone"
+        failing = dagster_private.failing_partitions(self.instance, self._key(name), of_newest=of_newest)
         return [key for key in failing if has_key(self.stream, key, self.instance)]
 
     def total(self, name: str, whole: CheckResult | None = None) -> Iterator[dg.AssetCheckEvaluation]:

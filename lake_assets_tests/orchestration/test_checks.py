@@ -120,7 +120,8 @@ def test_what_a_run_committed_is_checked_though_it_failed(local_world: World) ->
 
     assert not result.success
     assert materialized(result) == {("sales", "2026-02-11|NW")}
-    evaluations = evaluations_of(result)
+    committed = (e for e in result.get_asset_check_evaluations() if e.partition == "2026-02-11|NW")
+    evaluations = {evaluation.check_name: evaluation for evaluation in committed}
     assert evaluations["row_counts"].metadata["partitions"].value == 1
     assert (evaluations["row_counts"].passed, evaluations["positive"].passed) == (True, False)
     assert evaluations["positive"].blocking

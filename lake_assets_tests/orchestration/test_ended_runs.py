@@ -5,7 +5,9 @@ from typing import Any, NoReturn
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.event_api import PartitionKeyFilter
+from dagster._core.execution.api import execute_run
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 from dagster_shared.record import replace
 
@@ -13,6 +15,7 @@ from lake_assets.ingest.index.run import IndexRun
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.orchestration import ended_runs
 from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.sync import sync_stream
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -20,6 +23,8 @@ PARTITIONS = {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "star
 DATES = {"date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"}}
 POSITIVE = {"positive": "SELECT * FROM refreshed WHERE total <= 0", "some": "SELECT 1 WHERE false"}
 POSITIVE_KEY = dg.AssetCheckKey(dg.AssetKey("sales"), "positive")
+SALES_KEY = dg.AssetKey("sales")
+PARTITIONED = ("row_counts", "landing_zone", "indexed_objects", "positive")
 KEYS = ("2026-02-11|NW", "2026-02-11|SW")
 
 
@@ -83,6 +88,19 @@ def shown(ticks: Ticks, name: str) -> dict[str | None, str]:
     return statuses | {None: newest.status.value if newest else ""}
 
 
+def resolved(ticks: Ticks, name: str) -> dict[str, str | None]:
+    """The status of each partition as Dagster's checks list shows it; None if it shows none."""
+    key = dg.AssetCheckKey(SALES_KEY, name)
+    graph = build_definitions(ticks.world.config).get_repository_def().asset_graph
+    state = ticks.instance.event_log_storage.get_asset_check_state([(key, graph.get(key).partitions_def)])[key]
+    found = {
+        partition: status.value
+        for status, subset in state.subsets.items()
+        for partition in subset.subset_value.get_partition_keys()
+    }
+    return {partition: found.get(partition) for partition in KEYS}
+
+
 def names(ticks: Ticks) -> list[str]:
     return [key.name for key in build_definitions(ticks.world.config).get_repository_def().asset_graph.asset_check_keys]
 
@@ -135,6 +153,41 @@ def test_checks_that_were_never_made_stay_skipped(ticks: Ticks) -> None:
     assert "; 0 results" in tick(ticks)
 
     assert {status for name in names(ticks) for status in shown(ticks, name).values()} == {"PLANNED"}
+
+
+def with_one_bad_object(ticks: Ticks) -> None:
+    """The first run of two partitions, of which one fails and has no result of before; then its object is replaced."""
+    ticks.world.land(NW, sales(1))
+    ticks.world.land(SW, b"no Parquet")
+    assert not materialize(ticks, *KEYS).success
+    tick(ticks)
+    ticks.world.land(SW, sales(2))
+
+
+def test_a_partition_that_failed_and_is_then_committed_by_the_command_line_fails_no_check(ticks: Ticks) -> None:
+    with_one_bad_object(ticks)
+    ticks.world.ingest(SW)
+    sync_stream(ticks.world.stream, SALES_KEY, ticks.instance)
+    tick(ticks)
+
+    statuses = {name: resolved(ticks, name)[KEYS[1]] for name in PARTITIONED}
+
+    assert set(statuses.values()) == {None}  # not checked since its commit
+    assert materialize(ticks, KEYS[0]).success
+    assert {shown(ticks, name)[None] for name in names(ticks)} == {"SUCCEEDED"}
+
+
+def test_a_partition_that_failed_and_is_then_committed_by_a_run_from_before_fails_no_check(ticks: Ticks) -> None:
+    older = queued(ticks, KEYS[1])
+    with_one_bad_object(ticks)
+    assert execute_run(InMemoryJob(job_of(ticks.world)), older, ticks.instance).success
+    tick(ticks)
+
+    statuses = {name: resolved(ticks, name)[KEYS[1]] for name in PARTITIONED}
+
+    assert statuses["row_counts"] == statuses["positive"] == "SUCCEEDED"
+    assert not {"FAILED", "EXECUTION_FAILED"}.intersection(map(str, statuses.values()))
+    assert {shown(ticks, name)[None] for name in names(ticks)} == {"SUCCEEDED"}
 
 
 def test_a_check_that_could_not_be_made_is_shown_as_that(ticks: Ticks) -> None:
@@ -293,4 +346,4 @@ def test_only_checks_of_partitions_are_partitioned(ticks: Ticks) -> None:
     graph = build_definitions(ticks.world.config).get_repository_def().asset_graph
     partitioned = {key.name for key in graph.asset_check_keys if graph.get(key).partitions_def is not None}
 
-    assert partitioned == {"row_counts", "landing_zone", "indexed_objects", "positive"}
+    assert partitioned == set(PARTITIONED)
