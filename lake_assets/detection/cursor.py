@@ -1,5 +1,6 @@
 """The state between two scans, as a short text that Dagster stores with the sensor and with each tick."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,10 +39,15 @@ class Cursor:
         """
         layout = identity(stream)
         state = unpacked(text)
-        if state is None:
+        try:
+            if state is not None and state["layout"] != layout:
+                return cls(layout, scans=state["looks"])
+            return cls(layout, scans=scans) if state is None else cls._of(layout, state)
+        except (KeyError, TypeError, ValueError):  # of a version with other fields
             return cls(layout, scans=scans)
-        if state["layout"] != layout:
-            return cls(layout, scans=state["looks"])
+
+    @classmethod
+    def _of(cls, layout: str, state: Mapping[str, Any]) -> "Cursor":
         return cls(
             layout=layout,
             tree=state["tree"],

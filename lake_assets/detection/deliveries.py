@@ -53,8 +53,11 @@ class QueueCursor:
         name, state = identity(stream), unpacked(text)
         if state is None or state.get("stream") != name:
             return cls(name)
-        waiting, future = ([(key, number) for key, number in state[name]] for name in ("waiting", "future"))
-        return cls(name, list(state["receipts"]), list(state["seen"]), waiting, future, list(state["told"]))
+        try:
+            waiting, future = ([(key, number) for key, number in state[of]] for of in ("waiting", "future"))
+            return cls(name, list(state["receipts"]), list(state["seen"]), waiting, future, list(state["told"]))
+        except (KeyError, TypeError, ValueError):  # of a version with other fields
+            return cls(name)
 
     def dump(self) -> str:
         """The cursor as a text, for `load`."""

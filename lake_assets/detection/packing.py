@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import datetime as dt
 import json
 import zlib
 from collections.abc import Mapping
@@ -24,7 +25,18 @@ def unpacked(text: str | None) -> Mapping[str, Any] | None:
         outer = json.loads(text)
         if outer["version"] != VERSION:
             return None
-        state: Mapping[str, Any] = json.loads(zlib.decompress(base64.b85decode(outer["state"])))
+        state = json.loads(zlib.decompress(base64.b85decode(outer["state"])))
     except (ValueError, KeyError, TypeError, zlib.error, binascii.Error):
         return None
-    return state
+    return state if isinstance(state, dict) else None
+
+
+def time_of(text: str | None) -> dt.datetime | None:
+    """The time of a cursor that is nothing else; None if there is no cursor, or none with a time and its zone."""
+    if not text:
+        return None
+    try:
+        time = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else None

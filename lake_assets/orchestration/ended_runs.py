@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from lake_assets.checks.run import checks_of, is_by_partition
+from lake_assets.detection.packing import time_of
 from lake_assets.layout.texts import count
 from lake_assets.orchestration import dagster_private
 from lake_assets.orchestration.evaluations import Evaluator, step_of_checks
@@ -41,7 +42,7 @@ def ended_runs_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinitio
     )
     def checks(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         now = dt.datetime.now(dt.UTC)
-        since = dt.datetime.fromisoformat(context.cursor) if context.cursor else now
+        since = time_of(context.cursor) or now
         scan = _Scan(context.instance, since - OVERLAP)
         repeated = 0
         for run, step, evaluation in scan.results(streams):

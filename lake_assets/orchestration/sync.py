@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
+from lake_assets.detection.packing import time_of
 from lake_assets.errors import LakeAssetsError, SyncUnderWayError
 from lake_assets.lake.ledger.reading import newest_commits
 from lake_assets.lake.ledger.tables import LedgerRow
@@ -157,7 +158,8 @@ def sync_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinition:
     )
     def sync(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         now = dt.datetime.now(dt.UTC)
-        since = dt.datetime.fromisoformat(context.cursor) - OVERLAP if context.cursor else None
+        last = time_of(context.cursor)
+        since = last - OVERLAP if last is not None else None
         done: Counter[str] = Counter()
         for stream, asset in streams:
             try:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lake_assets.detection.cursor import Cursor
-from lake_assets.detection.packing import VERSION
+from lake_assets.detection.packing import VERSION, packed, unpacked
 from lake_assets.detection.scan import MOST_REMEMBERED
 from lake_assets_tests.detection.bucket import NOW, Bucket
 from lake_assets_tests.detection.watch import Watch, stream_of
@@ -274,10 +274,23 @@ def test_a_store_that_lists_folder_by_folder_is_noticed() -> None:
     assert seen.tick_until_quiet(3) == ["NW 2025-01-01"]
 
 
-@pytest.mark.parametrize("text", ["", "no JSON", '{"version": 0}', '{"version": 2, "state": "!"}', "[]"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "no JSON", '{"version": 0}', '{"version": 2, "state": "!"}', "[]", packed([]), packed({"tree": False})],  # type: ignore[arg-type]
+)
 def test_an_unreadable_cursor_starts_again(text: str) -> None:
     seen = watch(f"{TODAY}/a.parquet")
     seen.cursor = text
+    assert seen.tick() == ["NW 2026-02-11"]
+
+
+def test_a_cursor_without_a_field_of_this_version_starts_again() -> None:
+    before, seen = watch(f"{TODAY}/a.parquet"), watch(f"{TODAY}/a.parquet")
+    before.tick()
+    state = dict(unpacked(before.cursor) or {})
+    del state["untold"]
+    seen.cursor = packed(state)
+
     assert seen.tick() == ["NW 2026-02-11"]
 
 

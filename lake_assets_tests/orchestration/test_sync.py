@@ -244,6 +244,15 @@ def test_a_lake_that_does_not_exist_yet_has_nothing_to_report(local_world: World
     assert sync_stream(local_world.stream, KEY, instance) == Synced([])
 
 
+@pytest.mark.parametrize("cursor", ["no time", "2026-02-11T00:00:00"])
+def test_a_damaged_cursor_of_the_sensor_reads_the_whole_ledger(
+    committed: World, instance: dg.DagsterInstance, cursor: str
+) -> None:
+    ticks = Ticks(committed, instance, sensor="test_sync", cursor=cursor)
+
+    assert (ticks.evaluate().skip_message or "").startswith("2 partitions reported")
+
+
 def test_the_sensor_reports_in_ticks_and_is_on_from_the_start(
     committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
