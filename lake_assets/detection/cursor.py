@@ -38,16 +38,12 @@ class Cursor:
         of scans begins with `scans`.
         """
         layout = identity(stream)
-        state = unpacked(text)
-        try:
-            if state is not None and state["layout"] != layout:
-                return cls(layout, scans=state["looks"])
-            return cls(layout, scans=scans) if state is None else cls._of(layout, state)
-        except (KeyError, TypeError, ValueError):  # of a version with other fields
-            return cls(layout, scans=scans)
+        return unpacked(text, lambda state: cls._of(layout, state)) or cls(layout, scans=scans)
 
     @classmethod
     def _of(cls, layout: str, state: Mapping[str, Any]) -> "Cursor":
+        if state["layout"] != layout:
+            return cls(layout, scans=state["looks"])
         return cls(
             layout=layout,
             tree=state["tree"],

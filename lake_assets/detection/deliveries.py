@@ -1,9 +1,10 @@
 """The messages of a queue: the partitions that they name, and the messages that can be deleted."""
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 from lake_assets.config.sensors import SqsSensor
 from lake_assets.config.storages import S3Storage
@@ -50,14 +51,15 @@ class QueueCursor:
     @classmethod
     def load(cls, text: str | None, stream: Stream) -> "QueueCursor":
         """Load a cursor; a new one if it cannot be read, as the queue delivers messages again that were not deleted."""
-        name, state = identity(stream), unpacked(text)
-        if state is None or state.get("stream") != name:
+        name = identity(stream)
+        return unpacked(text, lambda state: cls._of(name, state)) or cls(name)
+
+    @classmethod
+    def _of(cls, name: str, state: Mapping[str, Any]) -> "QueueCursor":
+        if state["stream"] != name:
             return cls(name)
-        try:
-            waiting, future = ([(key, number) for key, number in state[of]] for of in ("waiting", "future"))
-            return cls(name, list(state["receipts"]), list(state["seen"]), waiting, future, list(state["told"]))
-        except (KeyError, TypeError, ValueError):  # of a version with other fields
-            return cls(name)
+        waiting, future = ([(key, number) for key, number in state[of]] for of in ("waiting", "future"))
+        return cls(name, list(state["receipts"]), list(state["seen"]), waiting, future, list(state["told"]))
 
     def dump(self) -> str:
         """The cursor as a text, for `load`."""

@@ -1,12 +1,13 @@
 """The state of a sensor as a short text."""
 
 import base64
-import binascii
 import datetime as dt
 import json
 import zlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+State = TypeVar("State")
 
 VERSION = 2
 
@@ -17,18 +18,20 @@ def packed(state: Mapping[str, Any]) -> str:
     return json.dumps({"version": VERSION, "state": base64.b85encode(zlib.compress(text, 9)).decode()})
 
 
-def unpacked(text: str | None) -> Mapping[str, Any] | None:
-    """The state of a text; None if there is no text, or none of this version that can be read."""
+def unpacked(text: str | None, read: Callable[[Mapping[str, Any]], State]) -> State | None:
+    """What `read` makes of the state of a text; None if there is no text, or none of this version that can be read.
+
+    A sensor then starts again, which is safe; a tick that fails would fail until somebody resets the cursor.
+    """
     if not text:
         return None
     try:
         outer = json.loads(text)
         if outer["version"] != VERSION:
             return None
-        state = json.loads(zlib.decompress(base64.b85decode(outer["state"])))
-    except (ValueError, KeyError, TypeError, zlib.error, binascii.Error):
+        return read(json.loads(zlib.decompress(base64.b85decode(outer["state"]))))
+    except (ValueError, KeyError, TypeError, AttributeError, zlib.error):  # damaged, or of a version with other fields
         return None
-    return state if isinstance(state, dict) else None
 
 
 def time_of(text: str | None) -> dt.datetime | None:

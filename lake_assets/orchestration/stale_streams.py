@@ -1,13 +1,14 @@
 """Dagster's sensor of stale streams: objects that landed and are not ingested, and refreshes that do not come."""
 
 import datetime as dt
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import dagster as dg
 
 from lake_assets.config.alerts import Alerts
+from lake_assets.detection.packing import packed, time_of, unpacked
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, several
@@ -64,12 +65,17 @@ class _Cursor:
 
     @classmethod
     def of(cls, text: str | None) -> "_Cursor":
-        found = json.loads(text) if text else {}
-        return cls(found.get("told", {}), found.get("undated", {}))
+        """The cursor of a text; a new one if it cannot be read, with which each receiver is told what it knows."""
+        return unpacked(text, cls._read) or cls({}, {})
+
+    @classmethod
+    def _read(cls, state: Mapping[str, Any]) -> "_Cursor":
+        told = {receiver: dict(known) for receiver, known in state["told"].items()}
+        return cls(told, {stream: first for stream, first in state["undated"].items() if time_of(first)})
 
     @property
     def text(self) -> str:
-        return json.dumps({"told": self.told, "undated": self.undated}, sort_keys=True)
+        return packed({"told": self.told, "undated": self.undated})
 
     def since(self, lag: Lag) -> dt.datetime | None:
         """Since when the stream lags; of pending partitions without a date, since they were first seen."""

@@ -11,7 +11,7 @@ from lake_assets_tests.detection.watch import stream_of
 def test_a_cursor_without_a_field_of_this_version_starts_again(field: str) -> None:
     stream = stream_of()
     empty = QueueCursor.load(None, stream)
-    state = dict(unpacked(QueueCursor(empty.stream, receipts=["receipt"], seen=[1]).dump()) or {})
+    state = unpacked(QueueCursor(empty.stream, receipts=["receipt"], seen=[1]).dump(), dict) or {}
     del state[field]
 
     assert QueueCursor.load(packed(state), stream) == empty

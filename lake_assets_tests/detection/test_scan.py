@@ -287,7 +287,7 @@ def test_an_unreadable_cursor_starts_again(text: str) -> None:
 def test_a_cursor_without_a_field_of_this_version_starts_again() -> None:
     before, seen = watch(f"{TODAY}/a.parquet"), watch(f"{TODAY}/a.parquet")
     before.tick()
-    state = dict(unpacked(before.cursor) or {})
+    state = unpacked(before.cursor, dict) or {}
     del state["untold"]
     seen.cursor = packed(state)
 

@@ -14,6 +14,7 @@ import slack_sdk.web.base_client
 from slack_sdk.web.base_client import BaseClient
 
 from lake_assets.config.models import LakeConfig
+from lake_assets.detection.packing import packed, unpacked
 from lake_assets.errors import MissingExtraError
 from lake_assets.orchestration.alert_receivers import Alert, mail_body, mail_subject, slack_text
 from lake_assets.orchestration.alerts import alert_sensors
@@ -201,13 +202,36 @@ def test_objects_without_a_date_are_stale_from_when_they_were_first_seen(
     land(local_world, 9, "kept-its-time.parquet")
 
     assert looks.tick() == "1 stream; all are in time"
-    assert looks.cursor is not None
-    seen = json.loads(looks.cursor)["undated"]["sales"]
-    earlier = dt.datetime.fromisoformat(seen) - dt.timedelta(hours=3)
-    looks.cursor = looks.cursor.replace(seen, earlier.isoformat())
+    state = unpacked(looks.cursor, dict) or {}
+    earlier = dt.datetime.fromisoformat(state["undated"]["sales"]) - dt.timedelta(hours=3)
+    looks.cursor = packed(state | {"undated": {"sales": earlier.isoformat()}})
 
     assert looks.tick() == "1 stream; sales: stale"
     assert [letter.json["kind"] for letter in inbox.letters] == ["stale"]
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "no JSON",
+        '{"told": {}',
+        packed({"told": [], "undated": {}}),
+        packed({"told": {}}),
+        packed({"told": {}, "undated": {"sales": "soon"}}),
+        packed({"told": {}, "undated": {"sales": "2026-02-11T00:00:00"}}),
+    ],
+)
+def test_a_damaged_cursor_starts_again(
+    local_world: World, instance: dg.DagsterInstance, inbox: Inbox, cursor: str
+) -> None:
+    looks = Looks(lambda: configured(local_world, webhook=webhook(inbox), stale_hours=2), instance)
+    land(local_world, 1)
+    local_world.ingest(NW)
+    land(local_world, 3, "kept-its-time.parquet")
+    looks.cursor = cursor
+
+    assert looks.tick() == "1 stream; all are in time"
+    assert looks.cursor != cursor
 
 
 def test_a_stream_that_gets_nothing_new_is_told_by_its_freshness(
