@@ -23,7 +23,7 @@ from lake_assets.cli.selecting import confirm, selected_or_all, selection_option
 from lake_assets.cli.terminal import echo, style, tell
 from lake_assets.cli.words import size
 from lake_assets.escapes import visible_name
-from lake_assets.layout.texts import count
+from lake_assets.layout.texts import count, first_lines
 from lake_assets.progress import counting
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lake_assets.streams.stream import OpenStream
 
 NAMED = 3  # objects of a list that are shown
+FAILING = 20  # partitions that would fail, of which a dry run shows why
 
 
 @click.command()
@@ -95,11 +96,18 @@ def index(  # noqa: PLR0913 - the options of the command
 
 def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form, *, outside: bool) -> bool:
     from lake_assets.ingest.index.diff import plan_index
+    from lake_assets.ingest.index.run import decide_index
 
     plan = plan_index(stream, partitions, outside=outside)
+    parts = [part for part in plan.partitions if partitions is not None or part.new or part.changed]
+    failing = [
+        f"{part.partition}  {decision}"
+        for part, decision in zip(parts, decide_index(stream, parts), strict=True)
+        if decision.fails
+    ]
     if form == "json":
         echo(json_of(IndexPlanDocument.of(stream, plan), indent=1))
-        return True
+        return not failing
     for part in plan.partitions:
         if part.new:
             echo(
@@ -108,13 +116,9 @@ def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", for
             )
     echo(f"{count(len(plan.new), 'new object')} of {count(sum(len(p.objects) for p in plan.partitions), 'object')}")
     _print_outside(plan)
-    if plan.changed:
-        echo(
-            f"{count(len(plan.changed), 'object')} changed since they were registered: "
-            f"{_first_names([obj.key for obj in plan.changed])}; see --check",
-            err=True,
-        )
-    return True
+    for line in first_lines(failing, FAILING):
+        echo(line, err=True)
+    return not failing
 
 
 def _index(

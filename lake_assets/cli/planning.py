@@ -69,7 +69,7 @@ def plan(  # noqa: PLR0913 - the options of the command
 
     A partition that is named by its values is shown at length, others as a table. The whole landing zone is listed, to
     name the objects that are in no partition. The exit code is 1 if the ingest would fail because there are no source
-    objects, an object has no bytes, or one has changed in mode append.
+    objects, an object has no bytes, one has changed in mode append or index, or the lake refuses one in mode index.
     """
     from lake_assets.ingest.stream_plan import plan_stream
     from lake_assets.streams.landing_zone import list_landed
@@ -101,7 +101,7 @@ def plan(  # noqa: PLR0913 - the options of the command
             planned=made.fingerprints,
         ):
             ctx.exit(1)
-    elif any(planned.plan.decision.action == "fail" for planned in made.partitions):
+    elif any(planned.plan.decision.fails for planned in made.partitions):
         ctx.exit(1)
 
 
@@ -220,7 +220,7 @@ def _print_plan(opened: "OpenStream", selection: "Selection", made: "StreamPlan"
         echo("\n".join(line for planned in made.partitions for line in _plan_lines(planned)))
     elif made.partitions:
         _print_table(made)
-        failures = (p.plan.decision.why for p in made.partitions if p.plan.decision.action == "fail")
+        failures = (p.plan.decision.fails for p in made.partitions if p.plan.decision.fails)
         for line in _counted("fail", failures):
             echo(line)
     if len(made.partitions) != 1 or not selection.is_named:

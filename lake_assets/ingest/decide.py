@@ -57,10 +57,16 @@ class Decision:
     note: str = ""  # for such a partition: the values that exist
     on_empty: OnEmpty | None = None  # the policy that decided, if the partition has no rows
     is_hold: bool = False  # a restore keeps refreshes off the partition
+    failure: str = ""  # why the partition fails after new objects were registered, a clause
+
+    @property
+    def fails(self) -> str:
+        """Why the partition fails; empty if it does not."""
+        return self.why if self.action == "fail" else self.failure
 
     def __str__(self) -> str:
         if self.action in ("register", "append"):
-            return f"{self.action} {self.why}"
+            return f"{self.action} {self.why}{f', then fail: {self.failure}' if self.failure else ''}"
         action = _WORDS.get(self.action, self.action)
         return f"{action}: {self.why}" if self.why else action
 
@@ -119,11 +125,12 @@ class Decider:
         return Decision("append", _objects(facts.new, "new")) if facts.rows != 0 or facts.known else None
 
     def _of_index(self, facts: Facts) -> Decision | None:
+        check = f"see `lake-assets index {self._stream.name} --check`"
+        failure = f"{_objects(facts.changed, 'changed')}, {check}" if facts.changed else ""
         if facts.new:
-            return Decision("register", f"{_objects(facts.new, 'new')} in place")
+            return Decision("register", f"{_objects(facts.new, 'new')} in place", failure=failure)
         if facts.changed:
-            check = f"`lake-assets index {self._stream.name} --check`"
-            return Decision("fail", f"nothing new; {facts.changed:,} changed, see {check}")
+            return Decision("fail", f"nothing new; {failure}")
         if facts.objects:
             return Decision("skip", "all objects are registered")
         return Decision("leave_out", "nothing of it has landed") if self._landed_only else None

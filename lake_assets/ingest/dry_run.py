@@ -166,6 +166,8 @@ def plan_in(stream: OpenStream, landed: PartitionPlan, decider: Decider, there: 
     letters_now = _letters_now(lake, stream, partition)
     if decision.action == "fail" and compared is not None and compared.changed and decision.on_empty is None:
         decision = replace(decision, note=str(compared.refusal(partition)))
+    if decision.fails and landed.changed:
+        decision = replace(decision, note=str(landed.changed[0].error(stream.name)))
     reads = compared.new if compared is not None and decision.action == "append" else manifest
     if compared is not None and decision.action in ("replace", "append"):
         adds_to = compared if decision.action == "append" else None

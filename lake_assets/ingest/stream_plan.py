@@ -1,7 +1,7 @@
 """The plan of several partitions: what an ingest would read and change, by which job and commit, and how long."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from lake_assets.lake.schema.evolve import ColumnChange, column_changes, evolved
 from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
 from lake_assets.progress import counted
 from lake_assets.storage.landed import LandedObject
 from lake_assets.streams.stream import OpenStream
@@ -130,7 +131,7 @@ def plan_stream(
         adds = {p.partition: is_index or p.decision.action == "append" for p in plans if _commits(p)}
         strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
         columns = _Columns.of(lake, stream, footers, plans)
-        for plan in plans:
+        for plan in map(columns.judged, plans):
             new, changed, vanished = _compare(plan, known.get(plan.partition.path, {}))
             planned.append(
                 PlannedPartition(
@@ -200,6 +201,14 @@ class _Columns:
             new = [(obj, plan.partition) for plan in plans if plan.adds_rows for obj in plan.reads.objects]
             return cls(stream, footers, refused=Registrar(stream, {}, {}).inspect(lake, new).errors if new else {})
         return cls(stream, footers, data_schema(lake, stream.table, stream.config.columns))
+
+    def judged(self, plan: Plan) -> Plan:
+        """The plan, which fails if the lake refuses new objects of mode index."""
+        refused = sum(obj.uri in self.refused for obj in plan.reads.objects)
+        if not refused:
+            return plan
+        texts = (plan.decision.failure, f"the lake refuses {count(refused, 'new object')}")
+        return replace(plan, decision=replace(plan.decision, failure="; ".join(filter(None, texts))))
 
     def changes(self, plan: Plan) -> tuple[str, ...]:
         """What the objects that the partition reads would change, or why they do not fit."""

@@ -1,5 +1,6 @@
 """`lake-assets index` as a user types it."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,50 @@ def test_ingest_and_plan_say_what_mode_index_does(local_world: World, run: Run) 
     assert "skip: all objects are registered" in nothing.output
 
 
+def test_a_plan_says_that_new_objects_are_registered_and_that_the_partition_then_fails(
+    local_world: World, run: Run
+) -> None:
+    """By a changed object, and by new ones that the lake refuses: plan, dry run and run have the same exit code."""
+    uri = local_world.land(NW, sales(1), "a.parquet")
+    run("index")
+    local_world.land(NW, sales(1, 2, 3), "a.parquet")
+    local_world.land(NW, sales(4), "b.parquet")
+    local_world.land(SW, sales(5), "a.parquet")
+    local_world.land(SW, b"no Parquet", "b.parquet")
+
+    plan, dry = run("plan"), run("index", "--dry-run")
+    named = run("plan", "--partition", NW)
+    document = json.loads(run("plan", "--format", "json").stdout)
+    applied = run("plan", "--apply")
+
+    assert (plan.exit_code, named.exit_code, dry.exit_code, applied.exit_code) == (1, 1, 1, 1)
+    changed = "1 changed object, see `lake-assets index sales --check`"
+    assert f"fail: {changed} (1 partition)" in plan.stdout
+    assert "fail: the lake refuses 1 new object (1 partition)" in plan.stdout
+    assert f"sales region=NW/date=2026-02-11: register 1 new object in place, then fail: {changed}" in named.stdout
+    assert f"note      the object {uri} has changed since it was registered" in named.stdout
+    assert f"region=NW/date=2026-02-11  register 1 new object in place, then fail: {changed}" in dry.stderr
+    assert [(p["action"], p["fails"]) for p in document["partitions"]] == [("register", True)] * 2
+    registered = "SELECT region, total FROM lake.sales WHERE total > 3 ORDER BY ALL"
+    assert local_world.query(registered) == [("NW", 4), ("SW", 5)]
+
+
+def test_a_run_leaves_a_held_partition_alone_as_its_plan_says(local_world: World, run: Run) -> None:
+    """A stream that is put into mode index while a partition is held."""
+    local_world.options = {}
+    local_world.land(NW, sales(1))
+    snapshot = local_world.ingest(NW).row.snapshot_id
+    restored = run("restore", "--snapshot", str(snapshot), "--partition", NW, "--hold")
+    assert restored.exit_code == 0, restored.output
+    local_world.land(NW, sales(2), "b.parquet")
+    local_world.options = {"mode": "index"}
+
+    plan, ingested = (run(command, "--partition", NW) for command in ("plan", "ingest"))
+
+    assert "skip: held until" in plan.stdout
+    assert (ingested.exit_code, local_world.totals()) == (0, [1])
+
+
 def test_landed_records_are_counted_in_the_lake(local_world: World, run: Run) -> None:
     Path(local_world.source["path"]).mkdir()
     records = CliRunner().invoke(
@@ -134,9 +179,8 @@ def test_an_object_that_came_back_is_an_error_with_its_fix(local_world: World, r
         assert "land it under another name." in result.output
         assert "--repair" not in result.output
     dry = run("index", "--dry-run")
-    assert (
-        f"1 object changed since they were registered: {local_world.partition(NW).path}/batch_1.parquet" in dry.output
-    )
+    assert dry.exit_code == 1
+    assert "fail: nothing new; 1 changed object, see `lake-assets index sales --check`" in dry.stderr
 
 
 def test_nothing_new_is_not_said_where_something_was_not_registered(local_world: World, run: Run) -> None:

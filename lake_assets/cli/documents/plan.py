@@ -42,8 +42,11 @@ class PlanPartition(Documented):
     """The decision."""
     why: str
     """Its reason; empty if it needs none."""
+    fails: bool
+    """Whether the partition fails. With `register`, it fails after its new objects were registered."""
     note: str
-    """For a partition of which nothing has landed: the values that exist; otherwise empty."""
+    """For a partition of which nothing has landed: the values that exist; for one with a changed object that fails it:
+    how to fix it; otherwise empty."""
     fingerprint: str
     """Of its landed objects, in hexadecimal digits."""
     new: list[PlannedObject]
@@ -83,6 +86,7 @@ class PlanPartition(Documented):
             partition=str(plan.partition),
             action=plan.decision.action,
             why=plan.decision.why,
+            fails=bool(plan.decision.fails),
             note=plan.decision.note,
             fingerprint=plan.fingerprint,
             new=PlannedObject.list_of(planned.new),

@@ -7,22 +7,24 @@ Dagster both call these functions.
 import datetime as dt
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from lake_assets.errors import LakeAssetsError, SourceError, StorageUnreachableError
 from lake_assets.events import step
-from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
+from lake_assets.ingest.decide import Action, Decider, Decision, Facts, empty_source
 from lake_assets.ingest.index.diff import IndexPlan, PartitionPlan, plan_index
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.partition_run import Outcome, PartitionRun, State
 from lake_assets.ingest.partition_runs import chunks, record_failures
 from lake_assets.ingest.recording import record_skipped
 from lake_assets.ingest.reported import of_run, reported_run
-from lake_assets.lake.ledger.tables import create_ledger
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.ledger.last_runs import LastCommit
+from lake_assets.lake.ledger.partition_states import last_states
+from lake_assets.lake.ledger.tables import create_ledger, ledger_table
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import first_lines
 from lake_assets.storage.manifest import Manifest
@@ -101,15 +103,19 @@ def _index_all(
         yield from index_run.fail([index_run.open(PartitionPlan(partition, (), ())) for partition in named], error)
         return
     runs = [index_run.open(part, (time.perf_counter() - start) / len(plan.partitions)) for part in plan.partitions]
-    if named is not None:
-        for run in runs:
-            if landed_only and not run.plan.objects:
-                run.leave_out()
-                yield run.report()
-        idle = [run for run in runs if run.state is State.OPEN and not run.plan.new and not run.plan.changed]
-        yield from index_run.skip_idle(idle)
-    yield from index_run.refuse([run for run in runs if run.plan.changed and not run.plan.new])
-    for chunk in chunks([run for run in runs if run.plan.new], FILES, lambda run: len(run.plan.new)):
+    if named is None:
+        runs = [run for run in runs if run.plan.new or run.plan.changed]
+    try:
+        actions = index_run.decide(runs, landed_only=landed_only)
+    except LakeAssetsError as error:
+        yield from index_run.fail(runs, error)
+        return
+    for run in actions["leave_out"]:
+        run.leave_out()
+        yield run.report()
+    yield from index_run.skip([*actions["skip"], *actions["keep"]])
+    yield from index_run.failed(actions["fail"])
+    for chunk in chunks(actions["register"], FILES, lambda run: len(run.plan.new)):
         try:
             checkpoint()
             outcomes = index_run.register(chunk)
@@ -127,6 +133,17 @@ class IndexedPartition(PartitionRun):
         self.plan = plan
         self.manifest = Manifest(plan.objects)
         self.update(source_files=len(plan.objects), source_bytes=self.manifest.size)
+
+    def decide(self, decision: Decision) -> None:
+        """Note the decision, and set the error of a partition of which nothing is registered."""
+        if decision.is_hold:
+            self.hold(None, decision)
+        elif not (self.plan.new or self.plan.changed):
+            if self.plan.objects:
+                self.update(source_fingerprint=self.stream.fingerprint(self.manifest))
+            self.set_decision(decision)
+        if decision.action == "fail" and not self.set_error([]):
+            self.fail(empty_source(self.stream, self.partition, decision))
 
     def set_error(self, of_new: Sequence[LakeAssetsError]) -> bool:
         """Set the one error of the partition, whose new objects have these; returns whether there is one."""
@@ -167,52 +184,36 @@ class IndexRun:
         """Fail these partitions with the same error."""
         for run in runs:
             run.fail(error)
-        yield from self._failed(runs)
+        yield from self.failed(runs)
 
-    def _failed(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
+    def failed(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
+        """Record and report partitions that have an error."""
         record_failures(self.stream, runs)
         for run in runs:
             if not isinstance(run.error, Exception):
                 run.report_event()  # the interrupt ends the run, and its caller gets no outcome
         yield from (run.report() for run in runs if isinstance(run.error, Exception))
 
-    def refuse(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
-        """Fail partitions that have no new objects, but other objects under the names of registered ones."""
-        yield from self._failed([run for run in runs if run.set_error([])])
+    def decide(self, runs: Sequence[IndexedPartition], *, landed_only: bool) -> Mapping[Action, list[IndexedPartition]]:
+        """Decide on partitions, and group them by what is to be done with them.
 
-    def skip_idle(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
-        """Skip partitions without new objects; `on_empty` decides on those without any object."""
-        try:
-            decisions = self._decide(runs)
-        except LakeAssetsError as error:
-            yield from self.fail(runs, error)
-            return
-        skipped: list[IndexedPartition] = []
-        for run, decision in zip(runs, decisions, strict=True):
-            if run.plan.objects:
-                run.update(source_fingerprint=self.stream.fingerprint(run.manifest))
-            run.set_decision(decision)
-            if decision.action == "fail":
-                run.fail(empty_source(self.stream, run.partition, decision))
-                continue
+        Raises:
+            CatalogError: the catalog or the ledger cannot be read.
+        """
+        actions: dict[Action, list[IndexedPartition]] = defaultdict(list)
+        decided = decide_index(self.stream, [run.plan for run in runs], landed_only=landed_only)
+        for run, decision in zip(runs, decided, strict=True):
+            run.decide(decision)
+            actions[decision.action].append(run)
+        return actions
+
+    def skip(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
+        """Skip partitions."""
+        for run in runs:
             run.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))
-            skipped.append(run)
-        self._skip(skipped)
-        yield from (run.report() for run in skipped if run.state is State.DONE)
-        yield from self._failed([run for run in runs if run.state is State.FAILED])
-
-    def _decide(self, runs: Sequence[IndexedPartition]) -> list[Decision]:
-        decider = Decider(self.stream)
-        decider.expect(run.partition for run in runs)
-
-        def decide(lake: LakeSession | None) -> list[Decision]:
-            facts = [Facts(len(run.plan.objects), table_exists=lake is not None) for run in runs]
-            return [decider.decide(run.partition, fact, lake) for run, fact in zip(runs, facts, strict=True)]
-
-        if all(run.plan.objects for run in runs):
-            return decide(None)  # the ledger need not be read
-        with self.stream.lake.open_if_exists() as lake:
-            return decide(lake)
+        self._skip(runs)
+        yield from (run.report() for run in runs if run.state is State.DONE)
+        yield from self.failed([run for run in runs if run.state is State.FAILED])
 
     def _skip(self, runs: Sequence[IndexedPartition]) -> None:
         """Record skipped partitions; if the ledger cannot be written, that is their error."""
@@ -254,7 +255,7 @@ class IndexRun:
             run.add_seconds("register", (time.perf_counter() - start) / len(runs))
             self._conclude(run, registrar)
         self._skip([run for run in runs if run.state is State.OPEN])
-        failed = list(self._failed([run for run in runs if run.error is not None]))
+        failed = list(self.failed([run for run in runs if run.error is not None]))
         return [run.report() for run in runs if run.state is State.DONE] + failed
 
     def _conclude(self, run: IndexedPartition, registrar: Registrar) -> None:
@@ -265,6 +266,36 @@ class IndexRun:
             run.row = unfilled  # the commit has a ledger row of its own
         elif row is None:  # another process has registered the objects meanwhile
             run.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))
+
+
+def decide_index(stream: OpenStream, plans: Sequence[PartitionPlan], *, landed_only: bool = False) -> list[Decision]:
+    """What an index does with partitions.
+
+    Raises:
+        CatalogError: the catalog or the ledger cannot be read.
+    """
+    decider = Decider(stream, landed_only=landed_only)
+    decider.expect(plan.partition for plan in plans if not plan.objects)
+    changing = [plan.partition for plan in plans if plan.new or plan.changed]
+    # Registered objects that are all unchanged need no look into the lake.
+    opened = stream.lake.open_if_exists() if changing or not all(plan.objects for plan in plans) else nullcontext()
+    with opened as lake:
+        exists = lake is not None and lake.exists(stream.table)
+        last: Mapping[str, LastCommit] = {}
+        if lake is not None and exists and changing and lake.exists(ledger_table(lake.config)):
+            last = last_states(lake, stream.table, changing)
+        held = {path for path, commit in last.items() if commit.is_held}
+        facts = [
+            Facts(
+                len(plan.objects),
+                table_exists=exists,
+                new=len(plan.new),
+                changed=len(plan.changed),
+                is_held=plan.partition.path in held,
+            )
+            for plan in plans
+        ]
+        return [decider.decide(plan.partition, fact, lake) for plan, fact in zip(plans, facts, strict=True)]
 
 
 def _joined(errors: Sequence[LakeAssetsError], problem: str) -> LakeAssetsError:
