@@ -41,7 +41,8 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
     """Write records as small Parquet files into a landing zone.
 
     Records are read from FILEs or, with `-`, from standard input. A record that does not fit is written to a
-    dead-letter file with the reason; the others land. After Ctrl-C or SIGTERM, the records that were read land.
+    dead-letter file with the reason; the others land. If none lands, the exit code is 1. After Ctrl-C or SIGTERM, the
+    records that were read land.
     """
     options: Options = ctx.obj
     opened = stream_named(options.load(), stream)
@@ -72,7 +73,9 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
                 with interrupt.held_back():
                     writer.close()
     finally:
-        _print_landed(writer.landed())
+        _print_landed(landed := writer.landed())
+    if landed.rejected and not landed.records:
+        ctx.exit(1)
 
 
 @contextmanager
@@ -126,13 +129,14 @@ def _print_landed(landed: "Landed") -> None:
     )
     notes = [f"{warning}." for warning in landed.warnings]
     if landed.rejected:
-        notes.append(f"{count(landed.rejected, 'record')} did not fit: see the folder _dead_letters of the output.")
+        number = count(landed.rejected, "record") if landed.records else f"all {count(landed.rejected, 'record')}"
+        notes.append(f"{number} did not fit: see the folder _dead_letters of the output.")
     if landed.pending:
         notes.append(f"{count(landed.pending, 'upload')} pending in the buffer: run `lake-assets land … --drain`.")
     if landed.expired:
         notes.append(f"{landed.expired:,} of them are older than the retention; they are kept.")
     if landed.lost:
-        notes.append(f"{count(landed.lost, 'record')} that were read did not land.")
+        notes.append(f"{count(landed.lost, 'record')} that were read did not land anywhere.")
     for note in notes:
         echo(note, err=True)
 

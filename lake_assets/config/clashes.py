@@ -1,14 +1,20 @@
 """Columns of landed records that contradict the layout, so that no ingest could read the landed files."""
 
-from collections.abc import Mapping
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 
 import pyarrow as pa
 from pyarrow import types
 
 from lake_assets.config.partition_fields import PartitionField
-from lake_assets.layout.partition import PartitionType
+from lake_assets.errors import LayoutError, PartitionError
+from lake_assets.layout.derived import placeholders
+from lake_assets.layout.partition import PartitionColumn, PartitionType
 from lake_assets.layout.template import Template
 from lake_assets.layout.times import TIME_TYPES
+
+_TIME = dt.datetime(2026, 2, 11, 13, 45, tzinfo=dt.UTC)
 
 
 def clash(template: Template, partitions: Mapping[str, PartitionField], schema: pa.Schema) -> tuple[str, str] | None:
@@ -38,6 +44,56 @@ def clash(template: Template, partitions: Mapping[str, PartitionField], schema: 
         line = renamed(partitions, name, new_name)
         return problem, f"give the partition column another name, as in partitions: {{{line}}}."
     return None
+
+
+def misfit(template: Template, columns: Iterable[PartitionColumn], schema: pa.Schema) -> tuple[str, str] | None:
+    """The problem of records whose columns can never make a path of the layout, and how to fix it; None if they may.
+
+    Args:
+        template: the layout of the stream.
+        columns: the stream's columns of the path.
+        schema: the records' columns.
+    """
+    examples = {field.name: _example(field.type) for field in schema}
+    try:
+        template.render_row(dict.fromkeys(examples), now=_TIME)
+    except LayoutError as error:  # a column is missing
+        return error.problem, error.hint
+    try:
+        path = template.render_row(examples, now=_TIME)
+    except LayoutError as error:
+        return f"the layout {template.text!r} does not fit the records; for example, {error.problem}", error.hint
+    texts = template.match(f"{path}/file", file=True) or {}
+    for column in columns:
+        source = template.source(column.name)
+        if source is None or examples.get(source) is None or column.name not in texts:
+            continue
+        try:
+            column.parse(texts[column.name])
+        except PartitionError as error:
+            made = f"{column.name} of the records' column {source!r}, which is {schema.field(source).type}"
+            problem = f"the layout {template.text!r} makes {made}; for example, {error.problem}"
+            hint = "correct the type of the partition column, or name another column in the layout."
+            if column.type in TIME_TYPES:
+                hint = f"write {placeholders(column.type, source)} there, or correct the type of the partition column."
+            return problem, hint
+    return None
+
+
+def _example(kind: pa.DataType) -> object:
+    """A value of a column's type; None for texts, of which each may fit, and for types without values."""
+    if types.is_timestamp(kind):
+        return _TIME if kind.tz else _TIME.replace(tzinfo=None)
+    if types.is_decimal(kind):
+        return Decimal(1).scaleb(-kind.scale) if kind.scale > 0 else Decimal(1)
+    by_kind: tuple[tuple[Callable[[pa.DataType], bool], object], ...] = (
+        (types.is_date, _TIME.date()),
+        (types.is_boolean, True),
+        (types.is_integer, 2026),
+        (types.is_floating, 0.5),
+        (types.is_nested, []),
+    )
+    return next((example for is_kind, example in by_kind if is_kind(kind)), None)
 
 
 def renamed(partitions: Mapping[str, PartitionField], name: str, new: str) -> str:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.checks import Checks
-from lake_assets.config.clashes import clash
+from lake_assets.config.clashes import clash, misfit
 from lake_assets.config.dead_letters import DeadLetters
 from lake_assets.config.deltas import Deltas
 from lake_assets.config.fields import FileSize, Identifier, KeyPrefix, Texts
@@ -312,7 +312,9 @@ class Stream(Model):
             raise ValueError("sensor type sqs reads the notifications of an S3 bucket: use type objects here")  # noqa: TRY004 - pydantic takes ValueError
         if self.landing is not None and self.landing.columns is not None:
             schema = pa.schema([(name, arrow_type(kind)) for name, kind in self.landing.columns.items()])
-            if problem := clash(self.template, self.partitions, schema):
+            if problem := clash(self.template, self.partitions, schema) or misfit(
+                self.template, self.path_typed, schema
+            ):
                 raise ValueError(f"landing.columns: {' '.join(problem).rstrip('.')}")
         if isinstance(self.source, WebStorage):
             check_names(self.files, self.template, self.columns, self.partitions)
@@ -343,6 +345,12 @@ class Stream(Model):
         return tuple(
             PartitionColumn(n, field.type, field.where == "rows", field.empty) for n, field in self.partitions.items()
         )
+
+    @property
+    def path_typed(self) -> tuple[PartitionColumn, ...]:
+        """All columns whose values are in the path: those of partitions, and `path_columns`."""
+        others = (PartitionColumn(name, column.type) for name, column in self.path_columns.items())
+        return (*(column for column in self.columns if not column.in_rows), *others)
 
     @property
     def selects_rows(self) -> bool:

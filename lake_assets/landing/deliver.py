@@ -3,10 +3,12 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from threading import BoundedSemaphore, Lock
 
 import pyarrow as pa
 
+from lake_assets.errors import StorageUnreachableError
 from lake_assets.landing.buffer import Buffer
 from lake_assets.landing.drain import Uploader
 from lake_assets.landing.outputs import Output
@@ -15,6 +17,8 @@ _ENCODERS = max(1, min(4, os.cpu_count() or 1))
 _IN_PROGRESS = 16  # batches that are encoded or uploaded at a time, besides those in the buffer
 
 Encode = Callable[[], pa.Buffer | bytes]
+OnArrival = Callable[[Sequence[str]], None]
+"""Called when a batch is at all outputs or in the buffer, with nothing; else with the roots of those that have it."""
 
 
 class Delivery:
@@ -45,13 +49,13 @@ class Delivery:
         self.files = 0
         """Number of these batches."""
 
-    def send(self, key: str, encode: Encode, on_arrival: Callable[[], None]) -> None:
+    def send(self, key: str, encode: Encode, on_arrival: OnArrival) -> None:
         """Send a batch. The call blocks while too many batches are in progress.
 
         Args:
             key: its name at every output.
             encode: makes its bytes.
-            on_arrival: called when it has arrived, or is in the buffer.
+            on_arrival: see `OnArrival`; not called if no output has it.
 
         Raises:
             LakeAssetsError: an earlier batch did not arrive.
@@ -98,29 +102,29 @@ class Delivery:
             for output in self._outputs:
                 output.close()
 
-    def _deliver(self, key: str, encode: Encode, on_arrival: Callable[[], None]) -> None:
+    def _deliver(self, key: str, encode: Encode, on_arrival: OnArrival) -> None:
         try:
             body = encode()
             uploads = self._store(key, body)
         except BaseException as error:  # noqa: BLE001 - raised by the next call
-            self._finish(error, 0, on_arrival)
+            self._finish([error], [], 0, on_arrival)
             return
         if not uploads:
-            self._finish(None, len(body), on_arrival)
-        remaining, errors, lock = len(uploads), list[BaseException](), Lock()
+            self._finish([], [], len(body), on_arrival)
+        errors, reached, lock = list[BaseException](), list[str](), Lock()
 
-        def count_down(upload: "Future[bool]") -> None:
-            nonlocal remaining
+        def count_down(upload: "Future[bool]", root: str) -> None:
             with lock:
-                remaining -= 1
-                is_last = remaining == 0
                 if (error := upload.exception()) is not None:
                     errors.append(error)
+                else:
+                    reached.append(root)
+                is_last = len(errors) + len(reached) == len(uploads)
             if is_last:
-                self._finish(errors[0] if errors else None, len(body), on_arrival)
+                self._finish(errors, reached, len(body), on_arrival)
 
-        for upload in uploads:
-            upload.add_done_callback(count_down)
+        for output, upload in zip(self._outputs, uploads, strict=True) if uploads else ():
+            upload.add_done_callback(partial(count_down, root=output.store.root))
 
     def _store(self, key: str, body: pa.Buffer | bytes) -> "list[Future[bool]]":
         """Put a batch into the buffer, or start its uploads; it is safe when these are done."""
@@ -131,12 +135,24 @@ class Delivery:
             uploader.notify()
         return []
 
-    def _finish(self, error: BaseException | None, size: int, on_arrival: Callable[[], None]) -> None:
+    def _finish(
+        self, errors: Sequence[BaseException], reached: Sequence[str], size: int, on_arrival: OnArrival
+    ) -> None:
         with self._lock:
-            if error is None:
+            if not errors:
                 self.bytes += size
                 self.files += 1
-                on_arrival()
+                on_arrival(())
             else:
-                self._error = self._error or error
+                if reached:
+                    on_arrival(tuple(sorted(reached)))
+                self._error = self._error or _without_advice(errors[0])
         self._slots.release()
+
+
+def _without_advice(error: BaseException) -> BaseException:
+    """The error of an upload, which must not advise to land the same records again."""
+    if not isinstance(error, StorageUnreachableError):
+        return error
+    hint = "check it. Records that have reached an output would be there twice if they were landed again."
+    return StorageUnreachableError(error.problem, hint)

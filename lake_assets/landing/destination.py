@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lake_assets.config.clashes import clash, renamed
+from lake_assets.config.clashes import clash, misfit, renamed
 from lake_assets.config.streams import Stream
-from lake_assets.errors import FuturePartitionError, LakeAssetsError, SchemaError
+from lake_assets.errors import FuturePartitionError, LakeAssetsError, OutsidePartitionError, SchemaError
+from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import PartitionColumn
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.leaves import no_rows
@@ -50,7 +51,9 @@ class Destination:
         self._layout = stream.template
         empty = no_rows(schema)
         self._layout.render(empty)
-        if error := clash(stream.template, stream.partitions, schema):
+        if error := clash(stream.template, stream.partitions, schema) or misfit(
+            stream.template, stream.path_typed, schema
+        ):
             raise SchemaError(*error)
         placeholders = [placeholder for placeholder in self._layout.placeholders if not placeholder.is_now]
         in_parts = {placeholder.column for placeholder in placeholders if placeholder.granularity is not None}
@@ -73,8 +76,11 @@ class Destination:
 
     def _kept_columns(self, names: Mapping[str, str]) -> tuple[PartitionColumn, ...]:
         """The columns of the path that the files get: those of partitions, and others that the records lack."""
-        more = (PartitionColumn(n, c.type) for n, c in self._stream.path_columns.items() if n.lower() not in names)
-        return (*(column for column in self._stream.columns if not column.in_rows), *more)
+        return tuple(
+            column
+            for column in self._stream.path_typed
+            if column.name not in self._stream.path_columns or column.name.lower() not in names
+        )
 
     def file_rows(self, path: str, rows: pa.Table) -> pa.Table:
         """The rows as the file of a path has them: with the columns of the path, if these are kept."""
@@ -140,12 +146,27 @@ class Destination:
         """
         return self._layout.render(rows, now=now)
 
-    def faults(self, paths: pa.DictionaryArray) -> Sequence[str | None]:
+    def faults(self, paths: pa.DictionaryArray) -> Sequence[LakeAssetsError | None]:
         """Why the stream has no partition of a path, for each distinct path; None where it has."""
         return [self.fault(path) for path in paths.dictionary.to_pylist()]
 
-    def _fault(self, path: str) -> str | None:
+    def _fault(self, path: str) -> LakeAssetsError | None:
         partition = self._locator.find(f"{path}/file")
         error = partition if isinstance(partition, LakeAssetsError) else self._calendar.outside(partition)
         # A clock may be ahead of ours: what lands today for tomorrow is ingested tomorrow.
-        return None if error is None or isinstance(error, FuturePartitionError) else error.problem.rstrip(":")
+        return None if isinstance(error, FuturePartitionError) else error
+
+    def reason(self, path: str, row: pa.Table) -> str:
+        """Why the stream has no partition of a record, given its path."""
+        fault = self.fault(path)
+        if isinstance(fault, OutsidePartitionError) and fault.reason == "null_time":
+            for column in self._stream.columns:
+                source = self._layout.source(column.name)
+                if column.type not in TIME_TYPES or source not in row.schema.names:
+                    continue
+                values = row.column(source)
+                # The path of a text that is not a time is that of NULL.
+                is_null = self._layout.read_rows(column.name, values)[0].as_py() == HIVE_NULL
+                if is_null and (value := values[0].as_py()) not in {None, ""}:
+                    return f"column {source!r} has the value {value!r}, which is not a time"
+        return "" if fault is None else fault.problem.rstrip(":")

@@ -47,6 +47,9 @@ class Records(Protocol):
     def parts(self) -> Sequence["Records"]:
         """The same records in smaller parts; none if this is one record."""
 
+    def at(self, row: int) -> "Records":
+        """The one record of a row of `parse`, from 0."""
+
     def parse(self) -> pa.Table:
         """Their rows.
 
@@ -104,6 +107,12 @@ class Block:
         """The lines that are not blank."""
         return [self.lines()]
 
+    def at(self, row: int) -> Records:
+        """See `Records`."""
+        start = int(self.breaks[row - 1]) + 1 if row else 0
+        line = bytes(self.text[start : int(self.breaks[row])]).strip(self.parser.blank)
+        return Lines([(self.first + row, line)], self.parser)
+
     def lines(self) -> "Lines":
         """The lines that are not blank."""
         lines = ((n, line.strip(self.parser.blank)) for n, line in enumerate(bytes(self.text).split(b"\n"), self.first))
@@ -142,6 +151,10 @@ class Lines:
         """Two halves."""
         middle = len(self) // 2
         return [Lines(half, self.parser) for half in (self.lines[:middle], self.lines[middle:])] if middle else []
+
+    def at(self, row: int) -> Records:
+        """See `Records`."""
+        return Lines([self.lines[row]], self.parser)
 
     def parse(self) -> pa.Table:
         """See `Records`."""
@@ -202,6 +215,10 @@ class Rows:
         halves = (self.rows.slice(0, middle), self.rows.slice(middle))
         return [Rows(half, self.source) for half in halves] if middle else []
 
+    def at(self, row: int) -> Records:
+        """See `Records`."""
+        return Rows(self.rows.slice(row, 1), self.source)
+
     def parse(self) -> pa.Table:
         """See `Records`."""
         return self.rows
@@ -212,7 +229,7 @@ class Rows:
         return Rejected(_reason(error), record, self.source)
 
 
-def validate(records: Records, admit: Callable[[pa.Table], Admitted]) -> Iterator[Admitted | Rejected]:
+def validate(records: Records, admit: Callable[[Records, pa.Table], Admitted]) -> Iterator[Admitted | Rejected]:
     """The results of `admit` for the records that fit, and the rejected records, in their order.
 
     If a record does not fit, its part is halved and both halves are tried again. One bad record among n costs about two
@@ -220,12 +237,12 @@ def validate(records: Records, admit: Callable[[pa.Table], Admitted]) -> Iterato
 
     Args:
         records: any number.
-        admit: raises ArrowInvalid, ValueError or LayoutError if one of the rows does not fit.
+        admit: is given records with their rows; raises ArrowInvalid, ValueError or LayoutError if one does not fit.
     """
     if not len(records):
         return
     try:
-        yield admit(records.parse())
+        yield admit(records, records.parse())
     except (pa.ArrowInvalid, ValueError, LayoutError) as error:
         parts = records.parts()
         if not parts:

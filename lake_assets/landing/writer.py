@@ -3,13 +3,14 @@
 import datetime as dt
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from threading import Event, RLock, Thread
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from lake_assets.config.landing import Landing
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LandingError, LayoutError, SchemaError
 from lake_assets.landing.batches import OpenBatches, Part
-from lake_assets.landing.deliver import Delivery
+from lake_assets.landing.deliver import Delivery, OnArrival
 from lake_assets.landing.destination import Destination
 from lake_assets.landing.drain import open_buffer, state_of
 from lake_assets.landing.encode import Encoder
@@ -27,6 +28,7 @@ from lake_assets.landing.names import BatchNames
 from lake_assets.landing.outputs import open_outputs
 from lake_assets.landing.schema import declared, fit, inferred
 from lake_assets.landing.validate import Records, Rejected, Rows, validate
+from lake_assets.layout.texts import count
 
 DEAD_LETTERS = "_dead_letters"  # a folder of each output that no listing takes for data
 
@@ -47,12 +49,21 @@ class Landed:
     rejected: int
     """Records that did not fit and are in dead-letter files."""
     lost: int
-    """Records that neither landed nor became dead letters; none, unless an error was raised."""
+    """Records that have reached no output; none, unless an error was raised."""
     pending: int
     """Files in the buffer that an output lacks, also of earlier writers; a file counts once for each such output."""
     expired: int
     """Pending files whose retention has ended; they are kept."""
     warnings: tuple[str, ...]
+
+
+class _Admitted(NamedTuple):
+    """Rows that fit the columns, and where they come from."""
+
+    rows: pa.Table
+    paths: pa.DictionaryArray
+    numbers: npt.NDArray[np.int64]  # of the rows among those of the records
+    records: Records
 
 
 class LandingWriter:
@@ -87,6 +98,7 @@ class LandingWriter:
         self._schema: pa.Schema | None = None
         self._is_fixed = False  # the columns, for later runs too
         self._taken = self._landed = self._rejected = self._buried = 0
+        self._partial: Counter[Sequence[str]] = Counter()  # records by the only outputs that they have reached
         self._lock = RLock()
         self._closed = Event()
         self._failure: BaseException | None = None
@@ -168,16 +180,16 @@ class LandingWriter:
                 raise LandingError("the records' columns are not known yet:", "call `schema` before `accept`.")
             now = dt.datetime.fromtimestamp(self._clock(), dt.UTC)
 
-            def admit(table: pa.Table) -> tuple[pa.Table, pa.DictionaryArray]:
+            def admit(part: Records, table: pa.Table) -> _Admitted:
                 with self._fixed_before():
                     rows = fit(table, self._schema or schema)
-                return rows, self._destination.paths(rows, now)
+                return _Admitted(rows, self._destination.paths(rows, now), np.arange(len(rows)), part)
 
             for result in validate(records, admit):
                 if isinstance(result, Rejected):
                     self._reject(result)
                 else:
-                    self._add(*result, records.source, now)
+                    self._add(result, now)
             self._send(self._batches.complete())
 
     def flush(self) -> None:
@@ -219,12 +231,17 @@ class LandingWriter:
                 f"the clock went {self._names.behind:.0f} s backwards, now or since the last batch was written: "
                 "file names wait for it to catch up"
             )
+        for roots, records in self._partial.items():
+            warnings.append(
+                f"{count(records, 'record')} reached {' and '.join(roots)} only, and would be there twice if landed "
+                f"again: copy the files batch_*_{self._names.writer}.* from there to the other outputs"
+            )
         return Landed(
             self._landed,
             self._delivery.files,
             self._delivery.bytes,
             self._buried,
-            self._taken + self._rejected - self._landed - self._buried,
+            self._taken + self._rejected - self._landed - self._buried - self._partial.total(),
             state.pending if state else 0,
             state.expired if state else 0,
             tuple(warnings),
@@ -243,46 +260,44 @@ class LandingWriter:
             raise self._failure
         self._delivery.check()
 
-    def _add(self, rows: pa.Table, paths: pa.DictionaryArray, source: str, now: dt.datetime) -> None:
-        faults = self._destination.faults(paths)
+    def _add(self, admitted: "_Admitted", now: dt.datetime) -> None:
+        faults = self._destination.faults(admitted.paths)
         if any(faults):
-            codes = paths.indices.to_numpy()
+            codes = admitted.paths.indices.to_numpy()
             is_outside = np.array([fault is not None for fault in faults])[codes]
-            rows, paths = self._without(rows, paths, source, is_outside, lambda row: faults[codes[row]])
-        if not self._is_fixed and rows.num_rows:
-            rows, paths = self._fix(rows, paths, now)
-        if refused := self._destination.refused_rows(rows, paths):
-            if not self._taken and 2 * refused.rows.sum() > rows.num_rows:
+            rows, paths, why = admitted.rows, admitted.paths, self._destination.reason
+            admitted = self._without(admitted, is_outside, lambda row: why(paths[row].as_py(), rows.slice(row, 1)))
+        admitted = self._fix(admitted, now)
+        if refused := self._destination.refused_rows(admitted.rows, admitted.paths):
+            if not self._taken and 2 * refused.rows.sum() > admitted.rows.num_rows:
                 # The column has another meaning; these are not a few wrong values.
                 raise SchemaError(refused.problem, refused.hint)
             reason = refused.problem.rstrip(":")
-            rows, paths = self._without(rows, paths, source, refused.rows, lambda _: reason)
-        if not self._is_fixed and rows.num_rows:
-            rows, paths = self._fix(rows, paths, now)
-        self._taken += rows.num_rows
-        self._batches.add(rows.select(self._destination.columns), paths)
+            admitted = self._without(admitted, refused.rows, lambda _: reason)
+        admitted = self._fix(admitted, now)
+        self._taken += admitted.rows.num_rows
+        self._batches.add(admitted.rows.select(self._destination.columns), admitted.paths)
 
     def _without(
-        self,
-        rows: pa.Table,
-        paths: pa.DictionaryArray,
-        source: str,
-        is_rejected: npt.NDArray[np.bool_],
-        reason: Callable[[int], str | None],
-    ) -> tuple[pa.Table, pa.DictionaryArray]:
-        """Reject some rows, each with its reason; returns the others with their paths."""
+        self, admitted: "_Admitted", is_rejected: npt.NDArray[np.bool_], reason: Callable[[int], str]
+    ) -> "_Admitted":
+        """Reject some rows, each with its reason; returns the others."""
+        rows, paths, numbers, records = admitted
         for row in np.flatnonzero(is_rejected).tolist():
-            self._reject(Rows(rows.slice(row, 1), source).rejected(ValueError(reason(row))))
+            self._reject(records.at(int(numbers[row])).rejected(ValueError(reason(row))))
         others = pa.array(~is_rejected)
-        return rows.filter(others), paths.filter(others)
+        return _Admitted(rows.filter(others), paths.filter(others), numbers[~is_rejected], records)
 
-    def _fix(self, rows: pa.Table, paths: pa.DictionaryArray, now: dt.datetime) -> tuple[pa.Table, pa.DictionaryArray]:
+    def _fix(self, admitted: "_Admitted", now: dt.datetime) -> "_Admitted":
         """Fix the columns by the first rows that fit; they are those of another process if that was faster."""
+        rows = admitted.rows
+        if self._is_fixed or not rows.num_rows:
+            return admitted
         assert self._buffer is not None  # noqa: S101 - without one there is nothing to fix
         fixed = self._buffer.fix_schema(rows.schema)
         self._is_fixed = True
         if fixed.equals(rows.schema):
-            return rows, paths
+            return admitted
         self._use(fixed)
         try:
             with self._fixed_before():
@@ -292,7 +307,7 @@ class LandingWriter:
                 f"the records do not fit the columns that another process has fixed meanwhile: {error}:",
                 f"see {self._buffer.schema_file}, and declare landing.columns in the config.",
             ) from error
-        return rows, self._destination.paths(rows, now)
+        return admitted._replace(rows=rows, paths=self._destination.paths(rows, now))
 
     def _send(self, parts: list[Part]) -> None:
         parts = [Part(path, self._destination.file_rows(path, rows)) for path, rows in parts]
@@ -321,12 +336,15 @@ class LandingWriter:
         key = f"{DEAD_LETTERS}/{self._names.next()}.jsonl"
         self._delivery.send(key, lambda: body, self._count(0, len(letters)))
 
-    def _count(self, rows: int, letters: int) -> Callable[[], None]:
-        def count() -> None:
+    def _count(self, rows: int, letters: int) -> OnArrival:
+        def count_records(only: Sequence[str]) -> None:
+            if only:
+                self._partial[only] += rows + letters
+                return
             self._landed += rows
             self._buried += letters
 
-        return count
+        return count_records
 
     def _tick(self) -> None:
         """Close batches that have reached their age, also while no records come."""

@@ -75,7 +75,7 @@ streams:
     sensor: {type: sqs, interval: 30, max_runs: 3, lookback: 2, budget: 20, status: running, region: eu, wait: 1,
              queue_url: "https://host/account/queue", messages: 10}
     landing:
-      columns: {id: bigint, amount: "decimal(10,2)"}
+      columns: {id: bigint, amount: "decimal(10,2)", region: string, date: date, hour: integer}
       batch: {records: 10, bytes: 1048576, age: 1.5}
       memory: 10MB
       outputs: [out, {type: local, path: x}]

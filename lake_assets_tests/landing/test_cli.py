@@ -3,10 +3,12 @@
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -115,6 +117,34 @@ def test_an_output_that_is_away_leaves_batches_in_the_buffer_until_a_drain(
     assert drained.exit_code == 0
     assert drained.stdout == "drained  1 upload, 0 pending, 0 deleted after their retention\n"
     assert landed_ids(tmp_path / "landing") == [1, 2]
+
+
+def test_records_that_reached_one_of_two_outputs_are_counted_and_no_repeat_is_advised(
+    config: Callable[..., Path], tmp_path: Path
+) -> None:
+    away, reached = tmp_path / "away", tmp_path / "reached"
+    away.mkdir()
+    (away / "region=NW").write_text("in the way")
+    file = config(outputs=[str(away), str(reached)], retries=0)
+
+    done = run(file, "land", "sales", stdin=lines(1, 2, 3) + "bad\n")
+
+    assert done.exit_code == 1
+    assert landed_ids(reached) == [1, 2, 3]
+    assert done.stdout.startswith("landed  0 records")
+    assert f"3 records reached {reached} only, and would be there twice if landed again" in done.stderr
+    assert "did not land" not in done.stderr
+    assert "run it again" not in done.stderr
+    (pattern,) = re.findall(r"copy the files (\S+) from there", done.stderr)
+    assert [fnmatch(file.name, pattern) for file in files(reached)] == [True]
+
+
+def test_an_input_of_which_no_record_fits_fails(config: Callable[..., Path], tmp_path: Path) -> None:
+    done = run(config(columns=COLUMNS), "land", "sales", stdin="bad\n[]\n")
+
+    assert done.exit_code == 1
+    assert "all 2 records did not fit: see the folder _dead_letters" in done.stderr
+    assert len(letters(tmp_path / "landing")) == 2
 
 
 def test_a_wrong_option_is_named_by_its_field(config: Callable[..., Path]) -> None:

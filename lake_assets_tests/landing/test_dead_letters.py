@@ -42,10 +42,46 @@ def test_a_record_that_does_not_fit_is_a_dead_letter_and_the_others_land(
     assert landed_ids(tmp_path / "out") == [1, 2]
     (letter,) = letters(tmp_path / "out")
     assert reason in letter["reason"]
-    assert (letter["source"], letter["line"] or 3) == (str(source), 3)
-    assert json.loads(letter["record"])["id"] == 1 if letter["line"] is None else letter["record"] == line
+    assert (letter["source"], letter["line"], letter["record"]) == (str(source), 3, line)
     landed = writer.landed()
     assert (landed.records, landed.rejected, landed.lost) == (2, 1, 0)
+
+
+@pytest.mark.parametrize("before", ["", "bad\n"], ids=["a whole block", "lines tried again"])
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_a_record_of_no_partition_keeps_its_line_and_its_text(tmp_path: Path, form: str, before: str) -> None:
+    source = tmp_path / f"in.{form}"
+    head = "total,id,date,region\n" if form == "csv" else ""
+    line = {"csv": "{},{},{},NW", "jsonl": '{{"total": {}, "id": {},"date":"{}","region": "NW" }}'}[form]
+    dates = ["2026-02-11", "2025-12-31", "2026-02-12", "2025-12-30"]
+    lines = [line.format("1.50", number, date) for number, date in enumerate(dates)]
+    source.write_text(head + before + "\n".join(lines))
+
+    land_text(stream_of(tmp_path / "out"), source)
+
+    first = f"{head}{before}".count("\n") + 1
+    found = [(letter["line"], letter["record"]) for letter in letters(tmp_path / "out") if letter["record"] != "bad"]
+    assert found == [(first + 1, lines[1]), (first + 3, lines[3])]
+    assert landed_ids(tmp_path / "out") == [0, 2]
+
+
+def test_a_text_that_is_no_time_is_named_in_its_dead_letter(tmp_path: Path) -> None:
+    stream = Stream.model_validate(
+        {
+            "source": str(tmp_path),
+            "layout": "{ts,,YY}-{ts,,MM}-{ts,,DD}",
+            "partitions": {"date": {"type": "date", "start": "2026-01-01", "from": "ts"}},
+            "destination": {"table": "sales"},
+            "landing": {"columns": {"ts": "string", "id": "bigint"}},
+        }
+    )
+    with LandingWriter("sales", stream) as writer:
+        writer.write(pa.table({"ts": ["2026-02-11 10:00:00", "soon", None], "id": [1, 2, 3]}))
+
+    assert [letter["reason"] for letter in letters(tmp_path)] == [
+        "column 'ts' has the value 'soon', which is not a time",
+        "partition value date is NULL, which is no day",
+    ]
 
 
 def test_bytes_that_are_no_text_are_a_dead_letter(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def test_threads_that_flush_at_the_same_time_do_not_wait_for_each_other(tmp_path
         return b"rows"
 
     for number in range(16):  # as many as may be on their way
-        delivery.send(f"batch_{number}", encode, lambda: None)
+        delivery.send(f"batch_{number}", encode, lambda _: None)
     threads = [threading.Thread(target=delivery.flush, daemon=True) for _ in range(4)]
     for thread in threads:
         thread.start()

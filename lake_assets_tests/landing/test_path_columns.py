@@ -10,7 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.config.streams import Stream
-from lake_assets.errors import SchemaError
+from lake_assets.errors import LayoutError, SchemaError
+from lake_assets.landing.schema import declared
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.landing.streams import files, land_text, letters
 
@@ -163,3 +164,47 @@ def test_a_date_whose_parts_are_folders_keeps_its_name(tmp_path: Path) -> None:
     )
 
     assert land(made, id=[1], date=[dt.date(2025, 2, 18)]).names == ["id", "date"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "partitions", "columns", "message"),
+    [
+        (
+            "date={ts}",
+            {"date": START | {"from": "ts"}},
+            {"ts": "timestamp"},
+            r"of the records' column 'ts', which is .* not of type date: write \{ts,,YY}-\{ts,,MM}-\{ts,,DD} there",
+        ),
+        ("{n,,YYYY}", {"n": START | {"type": "year"}}, {"n": "bigint"}, "column n has .*its granularity needs a time"),
+        ("{n}", {"n": {"type": "integer"}}, {"n": "boolean"}, "n='true' is not of type integer: correct the type"),
+        ("{n}", {"n": {}}, {"n": "double"}, "type float, which paths cannot hold"),
+        ("{nosuch}", {"nosuch": {}}, {"n": "bigint"}, "the rows have no column 'nosuch'"),
+    ],
+)
+def test_a_layout_that_the_records_columns_never_fit_is_an_error_before_anything_lands(
+    tmp_path: Path, layout: str, partitions: dict[str, Any], columns: dict[str, str], message: str
+) -> None:
+    types = {"id": "bigint"} | columns
+    with pytest.raises(ValidationError, match=f"landing.columns: .*{message}"):
+        stream(tmp_path, layout, partitions, columns=types)
+    schema = declared(types)
+    with pytest.raises((SchemaError, LayoutError), match=message):
+        land(stream(tmp_path, layout, partitions), **dict(zip(schema.names, schema.empty_table().columns, strict=True)))
+    assert list(tmp_path.rglob("*")) == []
+
+
+@pytest.mark.parametrize(
+    ("layout", "field", "type_"),
+    [
+        ("{d}", START, "date"),
+        ("{d}", START, "string"),
+        ("{d,,YY}-{d,,MM}-{d,,DD}", START | {"from": "d"}, "timestamptz"),
+        ("{d}", {"type": "integer"}, "decimal(10,0)"),
+        ("{d}", START | {"type": "year"}, "bigint"),
+        ("{d}", {}, "timestamp"),
+    ],
+)
+def test_a_layout_that_they_may_fit_is_valid(tmp_path: Path, layout: str, field: dict[str, Any], type_: str) -> None:
+    name = "date" if "from" in field else "d"
+
+    stream(tmp_path, layout, {name: field}, columns={"id": "bigint", "d": type_})

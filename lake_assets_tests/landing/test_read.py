@@ -138,7 +138,7 @@ def test_a_text_reads_the_same_however_it_is_cut_into_blocks(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("lake_assets.landing.read.BLOCK", size)
             blocks = list(read_records(io.BytesIO(text), "-", "jsonl", lambda _: schema, 0))
-        sifted = (item for records in blocks for item in validate(records, pa.Table.to_pylist))
+        sifted = (item for records in blocks for item in validate(records, lambda _, rows: rows.to_pylist()))
         return [row for value in sifted for row in ([value] if isinstance(value, Rejected) else value)]
 
     each = [line.strip(b" \t\r") for line in lines]

@@ -74,7 +74,7 @@ def as_csv(value: Any) -> str:
 def landed(form: Form, kind: str, text: str) -> list[Any]:
     schema = declared({"v": kind, "n": "bigint"})
     records = read_records(io.BytesIO(text.encode()), "-", form, lambda _: schema, 0)
-    result = [item for record in records for item in validate(record, lambda rows: fit(rows, schema))]
+    result = [item for record in records for item in validate(record, lambda _, rows: fit(rows, schema))]
     return [value for entry in result for value in (plain(entry["v"]) if isinstance(entry, pa.Table) else [entry])]
 
 

@@ -102,7 +102,7 @@ def test_an_infinity_is_one() -> None:
 def parsed(form: Form, kind: str, text: bytes) -> list[pa.Table | Rejected]:
     schema = declared({"v": kind})
     records = read_records(io.BytesIO(text), "-", form, lambda _: schema, 0)
-    return [item for record in records for item in validate(record, lambda rows: fit(rows, schema))]
+    return [item for record in records for item in validate(record, lambda _, rows: fit(rows, schema))]
 
 
 @pytest.mark.parametrize(

@@ -97,10 +97,11 @@ def test_a_layout_by_arrival_files_late_records_under_today(tmp_path: Path) -> N
 
 
 def test_a_layout_by_parts_of_a_time_keeps_the_time(tmp_path: Path) -> None:
-    stream = stream_of(tmp_path, columns={"region": "string", "date": "timestamptz", "id": "bigint"})
+    landing = {"columns": {"region": "string", "date": "timestamptz", "id": "bigint"}}
     layout = "{region}/{date,,YY}/{date,,MM}/{date,,DD}"
     partitions = {"region": {}, "day": {"type": "date", "from": "date", "start": "2026-01-01"}}
-    stream = Stream.model_validate(stream.model_dump(by_alias=True) | {"layout": layout, "partitions": partitions})
+    base = stream_of(tmp_path).model_dump(by_alias=True)
+    stream = Stream.model_validate(base | {"layout": layout, "partitions": partitions, "landing": landing})
     at = pa.array([dt.datetime(2026, 2, 11, 23, 30, tzinfo=dt.UTC)])
     with LandingWriter("sales", stream) as writer:
         writer.write(pa.table({"region": ["NW"], "date": at, "id": [1]}))
