@@ -77,6 +77,9 @@ def _select(streams: Sequence["OlakeStream"], names: Iterable[str], catalog: Pat
 def _lines(
     name: str, streams: Sequence["OlakeStream"], configs: Sequence[dict[str, object]], lake: str
 ) -> Iterator[str]:
+    from lake_assets.config.olake import null_times
+    from lake_assets.layout.hive import HIVE_NULL
+
     lakes = {"main": {"catalog": {"type": "sqlite", "path": f"{lake}/catalog.sqlite"}, "storage": f"{lake}/data"}}
     yield f"# Made from OLake's {name}. `start` is the first date of a partition: correct it if earlier files exist."
     yield _yaml({"lakes": lakes})
@@ -87,6 +90,9 @@ def _lines(
             yield f"  # sync_mode {stream.sync_mode}: OLake appends files; a refresh replaces the whole partition."
         elif stream.template is None:
             yield "  # OLake does not partition this stream: each refresh reads all of its files."
+        for column, source in null_times(stream, config):
+            null = f"{column}={HIVE_NULL}"
+            yield f"  # Rows whose {source} is NULL are in {null}, outside the config: ingest it with --outside."
         yield _indented(_yaml({_free(stream, taken): config}))
 
 

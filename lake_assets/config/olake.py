@@ -2,8 +2,9 @@
 
 import datetime as dt
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -30,25 +31,37 @@ class _Column:
     Attributes:
         name: the column's name in the table.
         type: one of the types of partition columns.
-        source: the column's name in the layout, if it is another one.
+        source: the column's name in the layout.
+        is_now: it is the time of the sync, which only the path has.
+        is_whole: it is a whole value, and not parts of a time.
     """
 
     name: str
     type: str
-    source: str | None
+    source: str
+    is_now: bool
+    is_whole: bool
 
     @property
-    def field(self) -> Mapping[str, object]:
-        return {"type": self.type, "from": self.source} if self.source else {"type": self.type}
+    def field(self) -> dict[str, object]:
+        field: dict[str, object] = {"type": self.type}
+        return field | ({"from": self.source} if self.name != self.source else {})
+
+    def partition(self, start: dt.date) -> dict[str, object]:
+        """The field of `partitions`."""
+        may_be_empty = self.type == "string" and self.is_whole and not self.is_now
+        more = {"start": start} if self.type in TIME_TYPES else {"empty": "value"} if may_be_empty else {}
+        return self.field | more
 
 
 def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str, object]:
     """The stream's mapping in `streams:` of a `lake.yaml`, with a partition for every path that OLake writes.
 
-    A folder of a column's values becomes a partition column of that name. A folder of the parts of a timestamp becomes
-    a date (year, month, hour) that is derived from the timestamp, and a folder of `now()` becomes the time of the sync.
-    Of three or more columns, two become partition columns, a time first, and the others `path_columns`. A stream
-    without a template is partitioned by the date of the sync in its rows.
+    A folder of a column's values becomes a partition column beside the rows' own column, because a folder may have
+    NULL and the value that is equal to the default. A folder of the parts of a timestamp becomes a date (year, month,
+    hour) that is derived from the timestamp, and a folder of `now()` becomes the time of the sync. Of three or more
+    columns, two become partition columns, a time first; another time of the sync becomes one of `path_columns`. A
+    stream without a template is partitioned by the date of the sync in its rows.
 
     Args:
         stream: a stream of OLake's catalog.
@@ -65,16 +78,30 @@ def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str,
     else:
         columns = _columns(stream, stream.template)
         partitions = _partition_columns(columns)
-        others = [column for column in columns if column not in partitions]
+        # The rows have the values of the other columns, but not the time of the sync.
+        others = [column for column in columns if column not in partitions and column.is_now]
         config["layout"] = {"template": stream.template.text, "compat": "olake"}
-        config["partitions"] = {
-            c.name: {**c.field, **({"start": start} if c.type in TIME_TYPES else {})} for c in partitions
-        }
+        config["partitions"] = {column.name: column.partition(start) for column in partitions}
         if others:
             config["path_columns"] = {column.name: column.field for column in others}
     config["destination"] = {"schema": identifier(stream.namespace), "table": identifier(stream.name)}
     _check(stream, config)
     return config
+
+
+def null_times(stream: OlakeStream, config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The partition columns with a folder of times that are NULL, which no config has, and their columns of the rows.
+
+    Args:
+        stream: a stream of OLake's catalog.
+        config: as `stream_config` returns it.
+    """
+    placeholders = stream.template.placeholders if stream.template else ()
+    for name, field in config["partitions"].items():
+        of_column = [p for p in placeholders if not p.is_now and p.column == field.get("from")]
+        # A default of digits is a time like any other.
+        if field["type"] in TIME_TYPES and not all(p.null.isdecimal() for p in of_column):
+            yield name, field["from"]
 
 
 def identifier(text: str) -> str:
@@ -88,9 +115,11 @@ def _columns(stream: OlakeStream, template: Template) -> list[_Column]:
     _refuse_mistakes(stream, template)
     sources = list(dict.fromkeys(_source(placeholder) for placeholder in template.placeholders))
     template = template.named({NOW: NOW}) if NOW in sources else template
+    taken = {placeholder.column for placeholder in template.placeholders if not placeholder.is_now}
     columns: list[_Column] = []
     for source in sources:
-        columns.append(_column(stream, template, source, {column.name for column in columns}))
+        columns.append(_column(stream, template, source, taken))
+        taken.add(columns[-1].name)
     return columns
 
 
@@ -120,13 +149,10 @@ def _column(stream: OlakeStream, template: Template, source: str, taken: Collect
     if all(placeholder.granularity for placeholder in placeholders):
         time = time_type(template, source)
         name = _free_name(stream, taken, _name_of_parts(template, placeholders, time))
-        return _Column(name, time or "string", None if name == source else source)
-    if not is_now and identifier(source) == source and kind in {None, "string", "integer", "integer_small"}:
-        return _Column(source, "integer" if kind and kind.startswith("integer") else "string", None)
-    # The text of a timestamp, number or boolean in the path differs from the one in the rows.
-    return _Column(
-        _free_name(stream, taken, identifier("olake_time" if is_now else f"{source}_text")), "string", source
-    )
+        return _Column(name, time or "string", source, is_now, is_whole=False)
+    name = _free_name(stream, taken, identifier("olake_time" if is_now else source))
+    is_integer = not is_now and kind in {"integer", "integer_small"}
+    return _Column(name, "integer" if is_integer else "string", source, is_now, is_whole=True)
 
 
 def _name_of_parts(template: Template, placeholders: Sequence[Placeholder], time: str | None) -> str:

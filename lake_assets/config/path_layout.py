@@ -50,13 +50,9 @@ def stream_template(
     in_path = {name: field for name, field in partitions.items() if field.where == "path"}
     template = _hive(in_path, time_zone) if layout is None else _named(layout.parsed, in_path, path_columns)
     values, nulls = ([name for name, field in in_path.items() if field.empty == empty] for empty in ("value", "null"))
-    if not values and not nulls:
-        return template
-    if template.compat:
-        raise LayoutError(
-            f"{(values + nulls)[0]} has empty, and the layout has compat: {template.compat}:", "remove it."
-        )
-    return template.with_empty(values=values, nulls=nulls)
+    # OLake's paths may always have empty values.
+    is_as_it_is = template.compat or not (values or nulls)
+    return template if is_as_it_is else template.with_empty(values=values, nulls=nulls)
 
 
 def _named(
@@ -99,6 +95,8 @@ def _hive(in_path: Mapping[str, PartitionField], time_zone: str) -> Template:
 def derived_columns(template: Template, partitions: Mapping[str, PartitionField], time_zone: str) -> Iterator[Derived]:
     """The partition columns that are derived from another column of the rows.
 
+    A whole value in OLake's paths is not: it may be equal to the text of NULL, and end where another value begins.
+
     Args:
         template: returned by `stream_template`.
         partitions: the stream's partition columns.
@@ -110,7 +108,9 @@ def derived_columns(template: Template, partitions: Mapping[str, PartitionField]
             text = placeholders(field.type, field.source)
             yield Derived(name, field.source, Template.parse(text, time_zone=zone).named({field.source: name}))
         elif field.where == "path" and (column := template.source(name)) is not None and column != name:
-            yield Derived(name, column, template)
+            derived = Derived(name, column, template)
+            if not (template.compat and derived.is_whole):
+                yield derived
 
 
 def missing_column(template: Template, name: str) -> str:

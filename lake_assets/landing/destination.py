@@ -58,7 +58,8 @@ class Destination:
         placeholders = [placeholder for placeholder in self._layout.placeholders if not placeholder.is_now]
         in_parts = {placeholder.column for placeholder in placeholders if placeholder.granularity is not None}
         in_path = {placeholder.column for placeholder in placeholders if placeholder.name in stream.partitions}
-        in_path -= in_parts
+        # OLake's paths do not tell a value from the default of NULL, so its files have all columns.
+        in_path = set() if self._layout.compat else in_path - in_parts
         self.columns = [name for name in schema.names if name not in in_path]
         """The columns of the records that are in the files. One that the path holds whole is left out, as Hive does."""
         self._none = empty.select(self.columns)

@@ -128,26 +128,35 @@ def write_partition(placeholder: Placeholder, text: str, granularities: Sequence
     Raises:
         LayoutError: the placeholder is a part of a time, and the text is not a time.
     """
-    if text in {"", HIVE_NULL}:
+    if text == HIVE_NULL:
         return placeholder.null
-    if placeholder.granularity is None:
+    if not text or placeholder.granularity is None:
         return unescape(text)
     digits = codec.write_partition(placeholder, text, granularities, dt.UTC, nested=True)
     return str(int(digits)) if placeholder.granularity == "YY" else digits
 
 
 def pattern(parts: Sequence[Part]) -> re.Pattern[str]:
-    """The template as a regular expression with a group for each placeholder, for a folder without a final slash."""
+    """The template as a regular expression with a group for each placeholder, for a folder with a final slash.
+
+    An empty value that is a folder alone leaves the folder out; its group is None then.
+    """
     text = ""
-    for part in parts:
-        if isinstance(part, Static):
-            text += re.escape(re.sub("/+", "/", part.text))
-        elif part.granularity is None:
-            text += "(.+?)"
-        else:
-            digits = "[0-9]{1,4}" if part.granularity == "YY" else DIGITS[part.granularity]
-            text += f"({digits}|{re.escape(part.null)})"
-    return re.compile(text.removeprefix("/"), re.DOTALL)
+    for folder in _folders(parts):
+        if folder == [Static("/")]:
+            continue
+        is_alone = len(folder) == 1 and isinstance(folder[0], Placeholder) and folder[0].granularity is None
+        text += "(?:(.+?)/)?" if is_alone else f"{''.join(map(_group, folder))}/"
+    return re.compile(text, re.DOTALL)
+
+
+def _group(part: Part) -> str:
+    if isinstance(part, Static):
+        return re.escape(part.text)
+    if part.granularity is None:
+        return "(.*?)"
+    digits = "[0-9]{1,4}" if part.granularity == "YY" else DIGITS[part.granularity]
+    return f"({digits}|{re.escape(part.null)})"
 
 
 def read(texts: codec.PlaceholderTexts) -> str | None:
@@ -159,7 +168,7 @@ def read(texts: codec.PlaceholderTexts) -> str | None:
     digits: dict[Granularity, str] = {}
     for placeholder, text in texts:
         if placeholder.granularity is None:
-            return HIVE_NULL if text == placeholder.null else escape(text)
+            return HIVE_NULL if text == placeholder.null else escape(text) if text else ""
         digits[placeholder.granularity] = f"{text:0>4}" if placeholder.granularity == "YY" else text
     return join_parts(digits, iso_year=False) if all(text.isdecimal() for _, text in texts) else HIVE_NULL
 

@@ -218,13 +218,14 @@ class Template:
         """
         if file or (self.nested and not path.endswith("/")):
             path = path.rpartition("/")[0]
-        match = self._pattern.fullmatch(path.removesuffix("/"))
+        path = path.removesuffix("/")
+        match = self._pattern.fullmatch(f"{path}/" if self.compat and path else path)
         if match is None:
             return None
         texts: dict[str, list[tuple[Placeholder, str]]] = {name: [] for name in self.columns}
         for placeholder, text in zip(self.placeholders, match.groups(), strict=True):
             if placeholder.name is not None:
-                texts[placeholder.name].append((placeholder, text))
+                texts[placeholder.name].append((placeholder, text or ""))
         values = {name: value for name in texts if (value := self._read(texts[name])) is not None}
         return values if len(values) == len(texts) else None
 

@@ -73,11 +73,13 @@ class Made:
             texts = self._texts(values)
             row = pc.index(is_other, True).as_py()
             value, text = values[row].as_py(), texts[row].as_py()
-            clock = f" by the clock of {self.derived.template.time_zone}" if self.column.type in TIME_TYPES else ""
+            is_time = self.column.type in TIME_TYPES
+            clock = f" by the clock of {self.derived.template.time_zone}" if is_time else ""
+            hint = ", or correct the layout's time_zone in the config." if is_time else "."
             raise SchemaError(
                 f"{self.origin} has a row with {self.name}={str(value)!r}, which is {self.column.name}={text}{clock}, "
                 f"and belongs to {self.partition}:",
-                "land the row in its own partition, or correct the layout's time_zone in the config.",
+                f"land the row in its own partition{hint}",
             )
 
     def is_other(self, batch: pa.RecordBatch) -> pa.Array:

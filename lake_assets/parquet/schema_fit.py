@@ -237,7 +237,13 @@ class Fitter:
             wrong = is_other(array, column, value)
             if pc.any(wrong).as_py():
                 text = cast(array.filter(wrong)[:1], pa.string())[0].as_py()
-                hint = "land the row in its own partition, or correct the transform."
+                is_landed = self._origin.startswith("the object")
+                hint = "land the row in its own partition." if is_landed else "correct the transform."
+                if value is None and is_landed:
+                    hint = (
+                        "land the row in its own partition. If the layout writes NULL as this value too, as OLake, "
+                        f"give the partition column another name and from: {name}."
+                    )
                 if column.type in TIME_TYPES and str(text).startswith(str(value)):
                     hint = f"if the path holds a part of it, give the partition column another name and from: {name}."
                 raise SchemaError(

@@ -10,10 +10,12 @@ from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
+from lake_assets.errors import SchemaError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.layout.template import Template
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.stream import OpenStream, open_stream
+from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
 from lake_assets_tests.world import World
 
 CATALOG: dict[str, Any] = {
@@ -73,28 +75,28 @@ SECOND_SAMPLE = """{
 // Additional configuration...
 }"""
 
-# Every other partition_regex of that page, and the columns that a stream of ours has for it.
-REGEXES: dict[str, tuple[list[str], list[str]]] = {
-    "/{title,,}/{now(),2025,DD}/{latest_version,,}": (["title", "olake_day"], ["latest_version"]),
-    "{title,,}/{now(),2025,DD}/{latest_version,,}": (["title", "olake_day"], ["latest_version"]),
-    "{now(),2025,YY}": (["olake_year"], []),
-    "{now(),2025,MM}": (["olake_month"], []),
-    "{now(),2025,DD}": (["olake_day"], []),
-    "{now(),2025,YY}-{now(),06,MM}": (["olake_month"], []),
-    "{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}": (["olake_date"], []),
-    "{timestamp_column,2025,YY}-{timestamp_column,12,MM}-{timestamp_column,13,DD}": (["timestamp_column_date"], []),
-    "/age={age_column, default_age,}/city={city_column, default_city,}/type={type_column, default_type,}": (
-        ["age_column", "city_column"],
-        ["type_column"],
-    ),
-    "/age={age,unknown,}/location=city-{city,unknown,}/type={type,default,}": (["age", "city"], ["type"]),
-    "/dt={now(),2025,YY}-{now(),06,MM}-{now(),13,DD}/country={country,default_country,}/city={city,default_city,}": (
-        ["dt", "country"],
-        ["city"],
-    ),
-    "/dt={now(),2025,YY}-{now(),06,MM}-{now(),13,DD}": (["dt"], []),
-    "/country={country,default_country,}/state={state,default_state,}": (["country", "state"], []),
-    "/age={age,default_age,}/city={city,default_city,}/type={type,default_type,}": (["age", "city"], ["type"]),
+# Every other partition_regex of that page, and the partition columns that a stream of ours has for it.
+REGEXES: dict[str, list[str]] = {
+    "/{title,,}/{now(),2025,DD}/{latest_version,,}": ["title_of_path", "olake_day"],
+    "{title,,}/{now(),2025,DD}/{latest_version,,}": ["title_of_path", "olake_day"],
+    "{now(),2025,YY}": ["olake_year"],
+    "{now(),2025,MM}": ["olake_month"],
+    "{now(),2025,DD}": ["olake_day"],
+    "{now(),2025,YY}-{now(),06,MM}": ["olake_month"],
+    "{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}": ["olake_date"],
+    "{timestamp_column,2025,YY}-{timestamp_column,12,MM}-{timestamp_column,13,DD}": ["timestamp_column_date"],
+    "/age={age_column, default_age,}/city={city_column, default_city,}/type={type_column, default_type,}": [
+        "age_column_of_path",
+        "city_column_of_path",
+    ],
+    "/age={age,unknown,}/location=city-{city,unknown,}/type={type,default,}": ["age_of_path", "city_of_path"],
+    "/dt={now(),2025,YY}-{now(),06,MM}-{now(),13,DD}/country={country,default_country,}/city={city,default_city,}": [
+        "dt",
+        "country_of_path",
+    ],
+    "/dt={now(),2025,YY}-{now(),06,MM}-{now(),13,DD}": ["dt"],
+    "/country={country,default_country,}/state={state,default_state,}": ["country_of_path", "state_of_path"],
+    "/age={age,default_age,}/city={city,default_city,}/type={type,default_type,}": ["age_of_path", "city_of_path"],
 }
 
 # Records of four times, two of them without one, and with values that OLake writes as they are.
@@ -165,7 +167,7 @@ def test_the_output_is_a_valid_config(tmp_path: Path) -> None:
     streams = load_config(written).streams
     assert list(streams) == ["orders", "other_orders"]
     assert streams["orders"].template.compat == "olake"
-    assert [(c.name, c.type) for c in streams["orders"].columns] == [("region", "string"), ("day_date", "date")]
+    assert [(c.name, c.type) for c in streams["orders"].columns] == [("region_of_path", "string"), ("day_date", "date")]
     assert "sync_mode cdc" in result.stdout
 
 
@@ -194,23 +196,21 @@ def test_a_columns_type_is_that_of_the_catalogs_schema(tmp_path: Path) -> None:
 
     (item,) = opened(tmp_path, {"selected_streams": {"db": [selected]}, "streams": [{"stream": stream}]})
 
-    assert [(c.name, c.type) for c in item.config.columns] == [("n", "integer"), ("ts_date_of_path", "date")]
-    assert list(item.config.path_columns) == ["b_text"]
+    assert [(c.name, c.type) for c in item.config.columns] == [("n_of_path", "integer"), ("ts_date_of_path", "date")]
+    assert list(item.config.path_columns) == []
     assert item.layout_uri.endswith("olake/pg_db_public/s/n={n,,}/{ts,,YYYY}-{ts,,MM}-{ts,,DD}/{b,,}")
 
 
 @pytest.mark.parametrize(
     ("regex", "columns"), REGEXES.items(), ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_each_template_of_the_reference_finds_every_file(
-    tmp_path: Path, regex: str, columns: tuple[list[str], list[str]]
-) -> None:
+def test_each_template_of_the_reference_finds_every_file(tmp_path: Path, regex: str, columns: list[str]) -> None:
     (stream,) = opened(tmp_path, of_regex(regex))
     written = land(tmp_path / "olake" / "otter_db" / "stream_0", Template.parse(regex, compat="olake"))
 
     found, outside = list_landed(stream)
 
-    assert ([column.name for column in stream.config.columns], list(stream.config.path_columns)) == columns
+    assert [column.name for column in stream.config.columns] == columns
     assert outside == ()
     assert sum(len(stream.manifest(partition).objects) for partition in found) == written
 
@@ -251,6 +251,72 @@ def test_a_timestamps_date_is_queried_beside_the_timestamp(tmp_path: Path, local
     # OLake writes a record without a time into the folder of the defaults, which is a date like any other.
     dates = [dt.date(2024, 2, 29), dt.date(2025, 2, 18), dt.date(2025, 12, 13), dt.date(2026, 11, 1)]
     assert rows == list(zip(dates, (TIMES[0], TIMES[1], None, TIMES[2]), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("regex", "type_", "values"),
+    [
+        ("city={city,default_city,}", "string", ["default_city", None, "delhi", "", "null", "a/b", "a//b/", "x=1 %"]),
+        ("/{city,default_city,}", "string", ["default_city", None, "delhi", "", "a/b", "/a"]),
+        ("{city,,}/{day,,YYYY}", "string", ["default_city", None, "delhi", "", "a/b"]),
+        ("country={country,,}/city={city,unknown,}", "string", ["unknown", None, "", "delhi"]),
+        ("{n,0,}", "integer", [0, None, 7, -1]),
+        ("n={n,unknown,}", "integer", [0, None, 7]),
+        ("{d,0,}", "double", [0.0, None, 1.5]),
+        ("{b,false,}", "boolean", [False, None, True]),
+    ],
+)
+def test_every_record_enters_and_keeps_its_value(
+    tmp_path: Path, local_world: World, regex: str, type_: str, values: list[Any]
+) -> None:
+    name = next(name for name in ("city", "n", "d", "b") if f"{{{name}," in regex)
+    arrow = {"string": pa.string(), "integer": pa.int64(), "double": pa.float64(), "boolean": pa.bool_()}[type_]
+    schema = {"properties": {name: {"type": [type_, "null"]}}}
+    catalog = of_regex(regex) | {
+        "streams": [{"stream": {"name": "stream_0", "namespace": "otter_db", "type_schema": schema}}]
+    }
+    (stream,) = opened(tmp_path, catalog)
+    template = Template.parse(regex, compat="olake")
+    day = dt.datetime(2026, 2, 11, 10)  # noqa: DTZ001
+    for number, value in enumerate(values):
+        record = {name: value, "day": day, "country": ""}
+        folder = tmp_path / "olake" / "otter_db" / "stream_0" / template.render_row(record)
+        folder.mkdir(parents=True, exist_ok=True)
+        columns = {"id": pa.array([number]), name: pa.array([value], arrow), "day": [day], "country": [""]}
+        pq.write_table(pa.table(columns), folder / f"{number}.parquet")
+
+    assert rows_in_the_lake(stream, local_world) == len(values)
+    with stream.lake.open() as lake:
+        assert lake.rows(f"SELECT {name} FROM {stream.table.sql} ORDER BY id") == [(value,) for value in values]
+
+
+def test_a_partition_column_of_the_rows_own_name_says_how_rows_of_the_default_enter(local_world: World) -> None:
+    local_world.options = {"layout": {"template": "{city,,}", "compat": "olake"}, "partitions": {"city": {}}}
+    with local_world.landing.create("default_city/a.parquet") as file:
+        pq.write_table(pa.table({"id": [1, 2], "city": [None, "default_city"]}), file)
+
+    with pytest.raises(
+        SchemaError, match="NULL as this value too, as OLake, give the partition column another name and from: city"
+    ):
+        local_world.ingest("city=__HIVE_DEFAULT_PARTITION__")
+
+    local_world.options |= {"partitions": {"city_of_path": {"from": "city"}}}
+    assert local_world.ingest("city_of_path=__HIVE_DEFAULT_PARTITION__").row.row_count == 2
+
+
+def test_rows_without_a_time_are_named_in_the_config_and_enter_by_outside(tmp_path: Path, local_world: World) -> None:
+    regex = "{timestamp_column,,YYYY}-{timestamp_column,,MM}"
+    (stream,) = opened(tmp_path, of_regex(regex))
+    written = land(tmp_path / "olake" / "otter_db" / "stream_0", Template.parse(regex, compat="olake"))
+
+    null = "timestamp_column_month=__HIVE_DEFAULT_PARTITION__"
+    assert f"# Rows whose timestamp_column is NULL are in {null}, outside" in (tmp_path / "lake.yaml").read_text()
+    list(ingest_all(stream, list_landed(stream)[0], local_world.sessions, outside=True))
+    with stream.lake.open() as lake:
+        assert lake.rows(f"SELECT count(*), count(timestamp_column) FROM {stream.table.sql}") == [
+            (written, written - 2)
+        ]
+    assert "is NULL" not in imported(tmp_path, of_regex(list(REGEXES)[7])).stdout
 
 
 def test_what_cannot_be_carried_over_is_an_error(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ START = {"type": "date", "start": "2025-01-01"}
 CLOCK = dt.datetime(2025, 2, 20, 12, tzinfo=dt.UTC).timestamp()
 
 
-def stream(source: Path, layout: str, partitions: dict[str, Any], **landing: Any) -> Stream:
+def stream(source: Path, layout: str | dict[str, str], partitions: dict[str, Any], **landing: Any) -> Stream:
     return Stream.model_validate(
         {
             "source": str(source),
@@ -208,3 +208,12 @@ def test_a_layout_that_they_may_fit_is_valid(tmp_path: Path, layout: str, field:
     name = "date" if "from" in field else "d"
 
     stream(tmp_path, layout, {name: field}, columns={"id": "bigint", "d": type_})
+
+
+def test_files_of_olakes_layout_have_all_columns_for_its_paths_do_not_tell_a_value_from_null(tmp_path: Path) -> None:
+    layout = {"template": "{city,unknown,}", "compat": "olake"}
+    made = stream(tmp_path, layout, {"city_of_path": {"from": "city", "empty": "value"}})
+
+    assert land(made, id=[1, 2, 3], city=["unknown", None, ""]).names == ["id", "city"]
+    found = [(file.parent.name, pq.read_table(file, partitioning=None)["city"].to_pylist()) for file in files(tmp_path)]
+    assert sorted(found) == [(tmp_path.name, [""]), ("unknown", ["unknown", None])]

@@ -95,7 +95,12 @@ def test_the_parts_of_a_value_are_those_of_the_reference(value: object, path: st
         ("dt={now(),,YY}/dt={now(),,MM}", "dt=2026/dt=02/part.parquet", {"dt": "2026"}),
         ("a={a,,}", "a=%41/part.parquet", {"a": "%2541"}),
         ("{t,,YYYY}-{t,,MM}", "soon-soon/part.parquet", None),
-        ("{a,,}/{b,,}", "x/part.parquet", None),
+        ("{a,,}/{b,,}", "x/part.parquet", {"a": "x", "b": ""}),
+        ("{a,,}/{t,,YY}-{t,,MM}/{b,,}", "2026-02/y/part.parquet", {"a": "", "t": "2026-02", "b": "y"}),
+        ("{a,,}/{t,,YY}-{t,,MM}/{b,,}", "part.parquet", None),
+        ("/c={a,,}/s={b,,}", "c=/s=/part.parquet", {"a": "", "b": ""}),
+        ("{a,,}", "part.parquet", {"a": ""}),
+        ("x/{a,,}/y", "x/y/part.parquet", {"a": ""}),
     ],
 )
 def test_a_path_of_the_reference_is_read(text: str, path: str, found: dict[str, str] | None) -> None:
@@ -113,6 +118,10 @@ def test_a_path_of_the_reference_is_read(text: str, path: str, found: dict[str, 
         ("{t,,YYYY}/{t,,WW}", {"t": "2021-W53"}, "2021/53/"),
         ("a//{a,,}", {"a": "b%2Fc"}, "a/b/c/"),
         ("{a,,}-{b,,}", {"a": "x"}, "x-"),
+        ("/c={a,,}/s={b,,}", {"a": "", "b": "x"}, "c=/s=x/"),
+        ("{a,,}/{b,,}", {"a": "", "b": "x"}, "x/"),
+        ("x/{a,,}/y", {"a": ""}, "x/y/"),
+        ("{a,,}", {"a": ""}, ""),
     ],
 )
 def test_a_partition_of_the_reference_is_listed(text: str, texts: dict[str, str], prefix: str) -> None:
