@@ -36,6 +36,7 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
     force: bool,
     outside: bool,
     planned: Mapping[Partition, str] | None = None,
+    landed_only: bool = False,
     launcher: str | None = None,
 ) -> None:
     """Refresh partitions by a driver.
@@ -50,6 +51,7 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
         force: as of `ingest_all`.
         outside: as of `ingest_all`.
         planned: as of `ingest_all`.
+        landed_only: as of `ingest_all`.
         launcher: its name; that of the config when None.
 
     Raises:
@@ -64,7 +66,7 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
         stream.name,
         partitions,
         force=force,
-        landed_only=False,
+        landed_only=landed_only,
         outside=outside,
         run_id=run_id,
         run_at=dt.datetime.now(dt.UTC),

@@ -64,8 +64,18 @@ def ingest(
     selection = selected_or_only(opened, wanted, outside=outside)
     if not confirm(opened, selection, "Ingest", yes=yes):
         ctx.exit(1)
+    # Whether a partition of columns in the rows has rows is known when its objects are read.
+    may_be_empty = opened.config.selects_rows and not selection.is_named and not wanted.failed
     if not run_ingest(
-        ctx.obj, config, opened, selection.partitions, force=force, outside=outside, launcher=launcher, form=form
+        ctx.obj,
+        config,
+        opened,
+        selection.partitions,
+        force=force,
+        outside=outside,
+        launcher=launcher,
+        form=form,
+        landed_only=may_be_empty,
     ):
         ctx.exit(1)
 
@@ -81,6 +91,7 @@ def run_ingest(  # noqa: PLR0913 - the options of a run
     launcher: str | None,
     form: Form = "text",
     planned: "Mapping[Partition, str] | None" = None,
+    landed_only: bool = False,
 ) -> bool:
     """Refresh partitions, and print the outcome of each, or a document of all; returns whether none failed.
 
@@ -94,6 +105,7 @@ def run_ingest(  # noqa: PLR0913 - the options of a run
         launcher: where the driver executes; as the config says when None.
         form: of the output.
         planned: as of `ingest_all`.
+        landed_only: as of `ingest_all`.
     """
     outcomes, run_id = Outcomes(form, debug=options.debug), str(uuid.uuid4())
 
@@ -113,6 +125,7 @@ def run_ingest(  # noqa: PLR0913 - the options of a run
                 outside=outside,
                 launcher=launcher,
                 planned=planned,
+                landed_only=landed_only,
             )
     outcomes.print_repeated()
     if outcomes.failed:
@@ -132,6 +145,7 @@ def _run(  # noqa: PLR0913 - the options of a run
     outside: bool,
     launcher: str | None,
     planned: "Mapping[Partition, str] | None",
+    landed_only: bool,
 ) -> None:
     """Refresh the partitions in this process or by a driver, with a progress bar."""
     from lake_assets.telemetry.lineage import lineage
@@ -159,6 +173,7 @@ def _run(  # noqa: PLR0913 - the options of a run
             force=force,
             outside=outside,
             planned=planned,
+            landed_only=landed_only,
         )
 
 
@@ -173,6 +188,7 @@ def _ingest_here(  # noqa: PLR0913 - the options of a run
     force: bool,
     outside: bool,
     planned: "Mapping[Partition, str] | None",
+    landed_only: bool,
     debug: bool,
 ) -> None:
     """Refresh the partitions in this process."""
@@ -193,6 +209,7 @@ def _ingest_here(  # noqa: PLR0913 - the options of a run
             requested_by=user(),
             checkpoint=interrupt.check,
             planned=planned,
+            landed_only=landed_only,
         )
         with passing_on_interrupts(outcomes):
             for outcome in outcomes:

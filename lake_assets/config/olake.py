@@ -20,8 +20,8 @@ from lake_assets.layout.timestamps import GRANULARITIES
 # Dagster's partitions have two dimensions; the other columns of the path become `path_columns`.
 MOST_COLUMNS = 2
 
-# The column that OLake writes into every record: the time when the record was read.
-SYNC_TIME = "_olake_timestamp"
+# OLake writes the files of a stream without partitions into the stream's own folder: an empty value of this layout.
+_WHOLE = "olake_folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str,
     NULL and the value that is equal to the default. A folder of the parts of a timestamp becomes a date (year, month,
     hour) that is derived from the timestamp, and a folder of `now()` becomes the time of the sync. Of three or more
     columns, two become partition columns, a time first; another time of the sync becomes one of `path_columns`. A
-    stream without a template is partitioned by the date of the sync in its rows.
+    stream without a template has one partition.
 
     Args:
         stream: a stream of OLake's catalog.
@@ -73,8 +73,9 @@ def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str,
     """
     config: dict[str, object] = {"source": f"{source.rstrip('/')}/{stream.folder}"}
     if stream.template is None:
-        by_sync = {"type": "date", "in": "rows", "from": SYNC_TIME, "start": start}
-        config["partitions"] = {_free_name(stream, (), "olake_date"): by_sync}
+        name = _free_name(stream, (), _WHOLE)
+        config["layout"] = {"template": f"{{{name},,}}", "compat": "olake"}
+        config["partitions"] = {name: {"values": [""], "empty": "value"}}
     else:
         columns = _columns(stream, stream.template)
         partitions = _partition_columns(columns)
@@ -100,7 +101,7 @@ def null_times(stream: OlakeStream, config: Mapping[str, Any]) -> Iterator[tuple
     for name, field in config["partitions"].items():
         of_column = [p for p in placeholders if not p.is_now and p.column == field.get("from")]
         # A default of digits is a time like any other.
-        if field["type"] in TIME_TYPES and not all(p.null.isdecimal() for p in of_column):
+        if field.get("type") in TIME_TYPES and not all(p.null.isdecimal() for p in of_column):
             yield name, field["from"]
 
 

@@ -13,7 +13,10 @@ from lake_assets.config.load import load_config
 from lake_assets.errors import SchemaError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.layout.template import Template
+from lake_assets.report.state import read_state
+from lake_assets.selection.select import only_partition
 from lake_assets.streams.landing_zone import list_landed
+from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.stream import OpenStream, open_stream
 from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
 from lake_assets_tests.world import World
@@ -143,13 +146,9 @@ def of_regex(regex: str) -> dict[str, object]:
 
 def rows_in_the_lake(stream: OpenStream, world: World) -> int:
     """Ingest all that has landed, and count the rows."""
-    result, outside = list_landed(stream)
+    landed, outside = list_landed(stream)
     assert outside == ()
-    if stream.config.selects_rows:
-        result = {
-            partition: result[partition] for partition in result if partition.values[0] in {n.date() for n in NOWS}
-        }
-    outcomes = list(ingest_all(stream, result, world.sessions))
+    outcomes = list(ingest_all(stream, landed, world.sessions))
     assert [outcome.error for outcome in outcomes if outcome.error] == []
     with stream.lake.open() as lake:
         ((count,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql}")
@@ -232,9 +231,24 @@ def test_files_of_the_reference_samples_reach_the_lake(
     (stream,) = opened(tmp_path, catalog, name)
     folder = Path(stream.source.uri("").removeprefix("file://"))
     layout = stream.config.layout
-    written = land(folder, Template.parse(layout.template if layout else "", compat="olake"))
+    regex = layout.template if layout and "{olake_" not in layout.template else ""
+    written = land(folder, Template.parse(regex, compat="olake"))
 
     assert rows_in_the_lake(stream, local_world) == written
+
+
+def test_a_stream_without_partitions_has_one_that_is_ingested_without_an_option(
+    tmp_path: Path, local_world: World
+) -> None:
+    (stream,) = opened(tmp_path, of_regex(""))
+    written = land(tmp_path / "olake" / "otter_db" / "stream_0", Template.parse("", compat="olake"))
+
+    assert only_partition(stream.config) == stream.config.partition("olake_folder=")
+    assert list(scan_landing(stream).pending) == [only_partition(stream.config)]
+    assert rows_in_the_lake(stream, local_world) == written
+    state = read_state(stream)
+    assert [(found.partition.path, found.state) for found in state.partitions] == [("olake_folder=", "committed")]
+    assert list(scan_landing(stream).pending) == []
 
 
 def test_a_timestamps_date_is_queried_beside_the_timestamp(tmp_path: Path, local_world: World) -> None:

@@ -1,9 +1,12 @@
 """Partitions selected on the command line: ranges, patterns and states, and the question before a large run."""
 
+import datetime as dt
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
@@ -98,3 +101,26 @@ def test_a_terminal_is_asked_before_a_run_of_more_than_ten_partitions(
     assert ("Index 11 partitions? [y/N]" in output) == (answer is not None)
     assert code == (1 if answer == "n" else 0), output
     assert ("files registered" in output) == (answer != "n")
+
+
+def test_days_without_rows_are_no_failures_of_a_selection_that_does_not_name_them(
+    local_world: World, tmp_path: Path
+) -> None:
+    field = {"type": "date", "start": "2026-01-01", "end": "2026-02-15", "in": "rows"}
+    local_world.options = {"partitions": {"date": field}}
+    for day in (3, 5):
+        rows = sales(1).append_column("date", pa.array([dt.date(2026, 2, day)]))
+        with local_world.landing.create(f"{day}.parquet") as file:
+            pq.write_table(rows, file)
+    config = ["--config", str(local_world.config_file(tmp_path))]
+
+    for option in ("--waiting", "--all"):
+        done = CliRunner().invoke(main, [*config, "ingest", option])
+        assert (done.exit_code, done.stderr.count("Error")) == (0, 0), done.output
+    assert done.stdout.count("unchanged") == 2
+    assert [day for (day,) in local_world.query("SELECT date::VARCHAR FROM lake.sales ORDER BY 1")] == [
+        "2026-02-03",
+        "2026-02-05",
+    ]
+    named = CliRunner().invoke(main, [*config, "ingest", "--partition", "date=2026-02-04"])
+    assert (named.exit_code, "has no rows" in named.stderr) == (1, True)
