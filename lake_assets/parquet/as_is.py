@@ -5,7 +5,7 @@ most writers ignore NaN and readers would skip such rows; and columns whose stat
 A file that does not fit is left to the job that encodes, which tells what is wrong with it, or adapts it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +14,9 @@ from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import Partition
-from lake_assets.parquet.files import ParquetRows
+from lake_assets.parquet.files import TAIL, ParquetRows
 from lake_assets.parquet.job import Job
-from lake_assets.parquet.leaves import decoded, has_first, is_list, leaf_types, leaves, plain, too_early, width
+from lake_assets.parquet.leaves import decoded, has_limits, leaf_types, leaves, not_held, plain, width
 from lake_assets.parquet.partition_values import is_other
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
@@ -25,12 +25,16 @@ from lake_assets.parquet.write import parquet_schema
 BATCH_ROWS = 131_072
 
 _CODECS = {"none": "UNCOMPRESSED", "zstd": "ZSTD", "snappy": "SNAPPY", "gzip": "GZIP"}
-# LZ4 has two forms in Parquet, which not every reader distinguishes, and LZO is hardly read.
-_READ_EVERYWHERE = {*_CODECS.values(), "BROTLI"}
-TAIL = 8  # bytes behind the footer: its length, and PAR1
+# LZ4 has two forms in Parquet: Arrow calls both LZ4, and DuckDB reads the one that it calls LZ4_RAW. It reads no LZO.
+_READ_CODECS = {*_CODECS.values(), "BROTLI", "LZ4_RAW"}
+_READ_ENCODINGS = {
+    *("PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"),
+    *("DELTA_BINARY_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"),
+}
+_SPLIT = "BYTE_STREAM_SPLIT"  # Arrow writes it for any type of a fixed width
 _KINDS = ("NONE", "INT")  # two ways to say that a column is of plain whole numbers
 _GEO = b"geo"  # in the footer: DuckDB then reads some columns of bytes as geometries
-_OLD_TIMES = '"is_from_converted_type":true'
+_EXACT = {"TIME", "TIMESTAMP"}  # their units, whether they are in UTC, and whether they are in an old form
 
 
 class UnfitError(Exception):
@@ -106,7 +110,8 @@ class Candidate:
             given = source.field(name).type
             if name != field.name:
                 raise UnfitError(f"it has a column {name!r}, and the table {field.name!r}")
-            if not _is_read_as(given, field.type):
+            # DuckDB compares the numbers of a narrower type with conditions in that type, and then misses some.
+            if not widens(field.type, plain(given)):
                 raise UnfitError(f"column {name!r} is {given}, and the table's is {field.type}")
         if self._rows.int96:
             raise UnfitError(f"column {min(self._rows.int96)!r} is INT96")
@@ -129,7 +134,7 @@ class Candidate:
         """Refuse codecs that the table's files do not have, and row groups that are not before the footer."""
         assert self._job.copies is not None  # noqa: S101 - the caller copies
         codec = self._job.copies.codec
-        allowed = _READ_EVERYWHERE if codec is None else {_CODECS[codec]}
+        allowed = _READ_CODECS if codec is None else {_CODECS[codec]}
         rows = 0
         for number, group in enumerate(self._groups()):
             rows += group.num_rows
@@ -137,6 +142,8 @@ class Candidate:
                 chunk = group.column(index)
                 if chunk.compression not in allowed:
                     raise UnfitError(f"column {chunk.path_in_schema!r} is compressed by {chunk.compression.lower()}")
+                if form := unread_form(chunk.physical_type, chunk.compression, chunk.encodings):
+                    raise UnfitError(f"column {chunk.path_in_schema!r} is {form}")
                 begins = [place for place in (chunk.dictionary_page_offset, chunk.data_page_offset) if place]
                 if chunk.file_path or min(begins) < 4 or min(begins) + chunk.total_compressed_size > end:
                     raise UnfitError(f"column {chunk.path_in_schema!r} of row group {number} is not within the file")
@@ -194,6 +201,20 @@ class Candidate:
         return (self._metadata.row_group(number) for number in range(self._metadata.num_row_groups))
 
 
+def unread_form(physical_type: str, codec: str, encodings: Iterable[str]) -> str | None:
+    """The form of a column chunk that DuckDB 1.5.5 cannot read, in words; None if it can.
+
+    Args:
+        physical_type: of Parquet.
+        codec: its compression.
+        encodings: those of its pages.
+    """
+    if codec not in _READ_CODECS:
+        return f"compressed by {codec}"
+    read = _READ_ENCODINGS | ({_SPLIT} if physical_type in ("FLOAT", "DOUBLE") else set())
+    return next((f"{physical_type} encoded by {name}" for name in encodings if name not in read), None)
+
+
 def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether the statistics of a column chunk prove that its values are right.
 
@@ -211,38 +232,10 @@ def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wan
         raise UnfitError(f"column {path!r} has no least and greatest value")
     if t.is_floating(plain(given)):
         return False
-    if not has_first(wanted):
+    if not has_limits(wanted):
         return True
-    stored = pa.array([statistics.min_raw, statistics.max_raw], pa.int32() if t.is_date(given) else pa.int64())
-    try:
-        return too_early(stored.view(pa.date32() if t.is_date(given) else given).cast(wanted)) is None
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return False
-
-
-def _is_read_as(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether every reader of the table reads a file's column as the table's type, with the values of a rewrite."""
-    if given.equals(wanted):
-        return True
-    if t.is_dictionary(given):
-        return _is_read_as(given.value_type, wanted)
-    if t.is_null(given) or isinstance(given, pa.BaseExtensionType) or t.is_float16(given) or t.is_time(given):
-        return False
-    if t.is_timestamp(given):
-        return bool(t.is_timestamp(wanted) and wanted.unit == "us" and given.unit != "ns" and widens(given, wanted))
-    if t.is_decimal(given):
-        return bool(t.is_decimal(wanted) and given.scale == wanted.scale and widens(given, wanted))
-    if t.is_map(given):
-        return t.is_map(wanted) and all(
-            _is_read_as(*pair) for pair in ((given.key_type, wanted.key_type), (given.item_type, wanted.item_type))
-        )
-    if t.is_struct(given):
-        if not t.is_struct(wanted) or {f.name for f in given} != {f.name for f in wanted}:
-            return False
-        return all(_is_read_as(given.field(f.name).type, f.type) for f in wanted)
-    if is_list(given):
-        return is_list(wanted) and _is_read_as(given.value_type, wanted.value_type)
-    return widens(given, wanted)
+    stored = pa.int32() if wanted.bit_width == 32 else pa.int64()
+    return not_held(pa.array([statistics.min_raw, statistics.max_raw], stored).view(wanted)) is None
 
 
 def _columns(schema: pq.ParquetSchema) -> Sequence[pq.ColumnSchema]:
@@ -252,10 +245,14 @@ def _columns(schema: pq.ParquetSchema) -> Sequence[pq.ColumnSchema]:
 def _check_kind(given: pq.ColumnSchema, wanted: pq.ColumnSchema) -> None:
     """Refuse a column that Arrow reads as the wanted type, and other readers may read as another one."""
     kinds = {given.logical_type.type, wanted.logical_type.type}
-    if len(kinds) > 1 and not kinds.issubset(_KINDS):
+    text = given.logical_type.to_json()
+    is_other = len(kinds) > 1 and not kinds.issubset(_KINDS)
+    if is_other or (kinds <= _EXACT and text != wanted.logical_type.to_json()):
         raise UnfitError(
             f"Parquet's column {given.path!r} is {given.logical_type}, and a data file's {wanted.logical_type}"
         )
-    text = given.logical_type.to_json()
-    if _OLD_TIMES in text or (given.logical_type.type == "TIME" and text != wanted.logical_type.to_json()):
-        raise UnfitError(f"Parquet's column {given.path!r} has a time in an old form")
+    # DuckDB reads a decimal of any form by its digits.
+    if given.physical_type != wanted.physical_type and kinds != {"DECIMAL"}:
+        raise UnfitError(
+            f"Parquet's column {given.path!r} is {given.physical_type}, and a data file's {wanted.physical_type}"
+        )

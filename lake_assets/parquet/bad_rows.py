@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from lake_assets.parquet.casts import cast
-from lake_assets.parquet.leaves import decoded, filterable, leaf_types, leaves, plain, too_early
+from lake_assets.parquet.leaves import decoded, filterable, leaf_types, leaves, not_held, plain
 from lake_assets.parquet.type_fit import Misfit, wider
 
 NUMBER = "_row"
@@ -70,7 +70,7 @@ def misfitting(values: pa.Array, data_type: pa.DataType) -> list[int]:
             converted = cast(part, data_type)
         except pa.ArrowInvalid:
             return False
-        return not any(map(too_early, leaves(converted))) and (not rounds or is_exact(part, converted))
+        return not any(map(not_held, leaves(converted))) and (not rounds or is_exact(part, converted))
 
     return list(halved(values, fits))
 

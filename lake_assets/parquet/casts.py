@@ -22,7 +22,7 @@ def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
         array = array.storage
     if array.type.equals(data_type):
         return array
-    if t.is_null(array.type) or _has_same_fields(array.type, data_type):
+    if t.is_null(array.type) or _is_cast_by_arrow(array.type, data_type):
         return array.cast(data_type)
     if t.is_dictionary(array.type):
         return cast(array.dictionary_decode(), data_type)
@@ -54,16 +54,21 @@ def _offsets(lists: pa.Array) -> pa.Int32Array:
     return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum_checked(lengths)])
 
 
-def _has_same_fields(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether all structs of two types have the same fields in the same order."""
+def _is_cast_by_arrow(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether all structs of two types have the same fields in the same order, and Arrow's cast gives whole lists."""
+    if t.is_list_view(given) or t.is_large_list_view(given):
+        return False  # Arrow leaves the last offset out
     if t.is_struct(given) and t.is_struct(wanted):
         return [f.name for f in given] == [f.name for f in wanted] and all(
-            _has_same_fields(mine.type, other.type) for mine, other in zip(given, wanted, strict=True)
+            _is_cast_by_arrow(mine.type, other.type) for mine, other in zip(given, wanted, strict=True)
         )
     if t.is_map(given) and t.is_map(wanted):
-        return _has_same_fields(given.key_type, wanted.key_type) and _has_same_fields(given.item_type, wanted.item_type)
+        return all(
+            _is_cast_by_arrow(*pair)
+            for pair in ((given.key_type, wanted.key_type), (given.item_type, wanted.item_type))
+        )
     if is_list(given) and is_list(wanted):
-        return _has_same_fields(given.value_type, wanted.value_type)
+        return _is_cast_by_arrow(given.value_type, wanted.value_type)
     if t.is_dictionary(given):
-        return _has_same_fields(given.value_type, wanted)
+        return _is_cast_by_arrow(given.value_type, wanted)
     return True

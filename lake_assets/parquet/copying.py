@@ -11,9 +11,9 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import SchemaError
 from lake_assets.escapes import visible_name
 from lake_assets.parquet import footers
-from lake_assets.parquet.as_is import TAIL, Candidate, UnfitError
+from lake_assets.parquet.as_is import Candidate, UnfitError
 from lake_assets.parquet.attempt import discard, discard_unfinished
-from lake_assets.parquet.files import ParquetRows
+from lake_assets.parquet.files import TAIL, ParquetRows
 from lake_assets.parquet.job import DataFile, Job, Share
 from lake_assets.parquet.read import readable
 from lake_assets.parquet.task import Bin, Refusal, Report, encode, reported

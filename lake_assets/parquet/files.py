@@ -8,6 +8,7 @@ the year 294247. A column in nanoseconds gets nanoseconds, within its own years.
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +17,10 @@ import pyarrow.parquet as pq
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
+from lake_assets.parquet.foreign_types import wide_integer, with_foreign_types
 from lake_assets.parquet.leaves import FIRST_NANOSECOND, leaves, width
 
+TAIL = 8  # bytes behind the footer: its length, and PAR1
 _MICROS = 1000  # nanoseconds of one
 _FIRST, _LAST = FIRST_NANOSECOND // _MICROS, 9_223_372_036_854_774  # microseconds of DuckDB's TIMESTAMP_NS
 _SECONDS = 2**63 // 10**6 - 1  # that 64 bits of microseconds hold, before and after 1970
@@ -51,9 +54,20 @@ class ParquetRows:
         self._pre_buffer = pre_buffer
         self._dictionaries: tuple[Sequence[str], pq.ParquetFile] | None = None
         self._checksums = checksums
-        self.parquet = self._opened("us")
-        self.schema: pa.Schema = self.parquet.schema_arrow.remove_metadata()
+        try:
+            self.parquet = self._opened("us")
+        except pa.ArrowNotImplementedError as error:
+            raise wide_integer(self.footer(), origin) or error from error
+        self.schema: pa.Schema = with_foreign_types(self.parquet, self.footer)
         self.int96 = _int96_columns(self.parquet.schema, self.schema)
+
+    def footer(self) -> bytes:
+        """The bytes between the row groups and the footer's length, read again."""
+        with nullcontext(self._file) if isinstance(self._file, pa.NativeFile) else pa.OSFile(self._file) as file:
+            file.seek(file.size() - TAIL)
+            length = int.from_bytes(file.read(4), "little")
+            file.seek(file.size() - TAIL - length)
+            return bytes(file.read(length))
 
     def batches(
         self,

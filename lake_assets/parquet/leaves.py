@@ -1,5 +1,6 @@
 """The leaves of Arrow's nested types: the parts that Parquet stores as columns."""
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
@@ -11,42 +12,57 @@ FIRST_NANOSECOND = -9_223_286_400_000_000_000
 """The first nanosecond since 1970 of DuckDB's TIMESTAMP_NS; 64 bits begin half a day earlier."""
 
 
-class First(NamedTuple):
-    """The first value of a time type of DuckDB."""
+class Held(NamedTuple):
+    """The values that a time type of DuckDB holds."""
 
-    name: str  # of the type
-    first: str
-    value: int  # as it is stored
-    infinity: int | None  # the value before the first that means minus infinity
-    hint: str = ""  # a further way to fix an earlier value
+    first: int  # as it is stored
+    misfit: str  # what another value is
+    infinity: int | None = None  # the value before the first that means minus infinity
+    last: int | None = None
+    hint: str = ""  # a further way to fix it
 
 
-_FIRSTS = {
-    "ns": First("TIMESTAMP_NS", "1677-09-22", FIRST_NANOSECOND, None, ", or land the column in microseconds"),
-    "us": First("TIMESTAMP", "290309-12-22 (BC)", -9_223_372_022_400_000_000, -(2**63) + 1),
-    "day": First("DATE", "5877642-06-25 (BC)", -(2**31) + 2, -(2**31) + 1),
+_MICROSECONDS = "a time before 290309-12-22 (BC), the first that DuckDB's TIMESTAMP can hold"
+_NANOSECONDS = "a time before 1677-09-22, the first that DuckDB's TIMESTAMP_NS can hold"
+_DAYS = "a time before 5877642-06-25 (BC), the first that DuckDB's DATE can hold"
+_OF_DAY = "a time of day before 00:00 or of 24 hours and more, which DuckDB's TIME cannot hold"
+_HELD = {
+    pa.timestamp("ns"): Held(FIRST_NANOSECOND, _NANOSECONDS, hint=", or land the column in microseconds"),
+    pa.timestamp("us"): Held(-9_223_372_022_400_000_000, _MICROSECONDS, -(2**63) + 1),
+    pa.date32(): Held(-(2**31) + 2, _DAYS, -(2**31) + 1),
+    **{
+        data_type: Held(0, _OF_DAY, last=86_400 * per_second - 1)
+        for data_type, per_second in (
+            (pa.time32("s"), 1),
+            (pa.time32("ms"), 10**3),
+            (pa.time64("us"), 10**6),
+            (pa.time64("ns"), 10**9),
+        )
+    },
 }
 
 
-def _first(data_type: pa.DataType) -> First | None:
-    return _FIRSTS.get(data_type.unit if t.is_timestamp(data_type) else "day" if t.is_date32(data_type) else "")
+def _held(data_type: pa.DataType) -> Held | None:
+    return _HELD.get(pa.timestamp(data_type.unit) if t.is_timestamp(data_type) else data_type)
 
 
-def has_first(data_type: pa.DataType) -> bool:
-    """Whether a type, or a part of it, has early values that DuckDB cannot read."""
-    return any(_first(leaf) is not None for leaf in leaf_types(data_type))
+def has_limits(data_type: pa.DataType) -> bool:
+    """Whether a type, or a part of it, has values that DuckDB cannot read."""
+    return any(_held(leaf) is not None for leaf in leaf_types(data_type))
 
 
-def too_early(leaf: pa.Array) -> First | None:
-    """The first value that DuckDB can read, if one of the values is earlier; else None."""
-    first = _first(leaf.type)
-    if first is None:
+def not_held(leaf: pa.Array) -> Held | None:
+    """What DuckDB can read, if one of the values is another one; else None."""
+    held = _held(leaf.type)
+    if held is None:
         return None
-    stored = leaf.view(pa.int32() if t.is_date32(leaf.type) else pa.int64())
-    early = pc.less(stored, first.value)
-    if first.infinity is not None:
-        early = pc.and_(early, pc.not_equal(stored, first.infinity))
-    return first if pc.any(early).as_py() else None
+    stored = leaf.view(pa.int32() if leaf.type.bit_width == 32 else pa.int64())
+    others = pc.less(stored, held.first)
+    if held.infinity is not None:
+        others = pc.and_(others, pc.not_equal(stored, held.infinity))
+    if held.last is not None:
+        others = pc.or_(others, pc.greater(stored, held.last))
+    return held if pc.any(others).as_py() else None
 
 
 def leaves(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
@@ -77,6 +93,14 @@ def leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
             yield from leaf_types(data_type.field(index).type)
     else:
         yield data_type
+
+
+_OPAQUE = re.compile(r"extension<arrow\.opaque\[storage_type=.*?, type_name=(\w+), vendor_name=\w+\]>")
+
+
+def shown(data_type: pa.DataType) -> str:
+    """The type in an error, where Arrow's text of an opaque type names its storage."""
+    return _OPAQUE.sub(r"\1", str(data_type))
 
 
 def is_list(data_type: pa.DataType) -> bool:

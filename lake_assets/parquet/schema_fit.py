@@ -31,7 +31,7 @@ from lake_assets.parquet.bad_rows import (
 )
 from lake_assets.parquet.casts import cast
 from lake_assets.parquet.derived_columns import made_of
-from lake_assets.parquet.leaves import filterable, has_first, has_nanoseconds, leaves, too_early
+from lake_assets.parquet.leaves import filterable, has_limits, has_nanoseconds, leaves, not_held
 from lake_assets.parquet.partition_values import chosen_values, is_other, read_as
 from lake_assets.parquet.type_fit import Misfit, misfits
 
@@ -95,7 +95,7 @@ class Fitter:
         """The columns to read, in the target's order, without partition columns."""
         self.nanos = {name for name, f in zip(self._names, target, strict=True) if name and has_nanoseconds(f.type)}
         """The columns to read that the target has in nanoseconds."""
-        self._bounded = {name for name, f in zip(self._names, target, strict=True) if name and has_first(f.type)}
+        self._bounded = {name for name, f in zip(self._names, target, strict=True) if name and has_limits(f.type)}
         self._rounded = {
             name
             for name, f in zip(self._names, target, strict=True)
@@ -203,11 +203,9 @@ class Fitter:
         for name, field in zip(self._names, self._target, strict=True):
             if name not in self._bounded:
                 continue
-            if (first := next(filter(None, map(too_early, leaves(batch.column(field.name)))), None)) is not None:
+            if (held := next(filter(None, map(not_held, leaves(batch.column(field.name)))), None)) is not None:
                 raise SchemaError(
-                    f"column {name!r} of {self._origin} has a time before {first.first}, the first that DuckDB's "
-                    f"{first.name} can hold:",
-                    f"correct the value{first.hint}.",
+                    f"column {name!r} of {self._origin} has {held.misfit}:", f"correct the value{held.hint}."
                 )
         return batch
 

@@ -11,10 +11,12 @@ from pyarrow import types as t
 
 from lake_assets.config.modes import SchemaPolicy
 from lake_assets.errors import SchemaError
-from lake_assets.parquet.leaves import is_list
+from lake_assets.parquet.leaves import is_list, shown
 
 STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
 _BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
+
+LAND_AS_ANOTHER = "let its writer cast it to another type, such as a text."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Misfit:
         assert self.given is not None  # noqa: S101 - the caller checks
         assert self.known is not None  # noqa: S101 - the caller checks
         return SchemaError(
-            f"{'column' if len(self.path) == 1 else 'field'} {self.name!r} of {origin} is {self.given}, and {whose} is "
-            f"{self.known}, which cannot hold all of it:",
+            f"{'column' if len(self.path) == 1 else 'field'} {self.name!r} of {origin} is {shown(self.given)}, and "
+            f"{whose} is {shown(self.known)}, which cannot hold all of it:",
             _hint(self.given, self.known),
         )
 
@@ -192,6 +194,8 @@ def _shared_type(data_type: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _hint(given: pa.DataType, known: pa.DataType) -> str:
+    if isinstance(given, pa.OpaqueType):
+        return LAND_AS_ANOTHER
     if wider(known, given) is not None:
         return "set schema_policy: evolve, which widens the table's column, or cast it in a transform."
     # DuckLake has this type for a column that was NULL in all rows when its table was created.
@@ -201,6 +205,8 @@ def _hint(given: pa.DataType, known: pa.DataType) -> str:
 
 def _plain(given: pa.DataType, known: pa.DataType) -> pa.DataType:
     """The type of the values of a dictionary, or of an extension type that the known type is not."""
+    if isinstance(given, pa.OpaqueType):
+        return given  # no column holds it
     if isinstance(given, pa.BaseExtensionType) and not isinstance(known, pa.BaseExtensionType):
         return _plain(given.storage_type, known)
     return _plain(given.value_type, known) if t.is_dictionary(given) and not given.equals(known) else given

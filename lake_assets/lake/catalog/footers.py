@@ -23,7 +23,8 @@ _FEW = 8  # files whose footers one thread reads
 # One opening of each file; `parquet_metadata` and `parquet_file_metadata` would take one each.
 _FOOTERS = (
     "SELECT f.file_name, f.num_rows, f.file_size_bytes, f.footer_size, shape, c.path_in_schema, c.type, "
-    "c.total_compressed_size, c.num_values, c.stats_null_count, c.stats_min_value, c.stats_max_value FROM "
+    "c.total_compressed_size, c.num_values, c.stats_null_count, c.stats_min_value, c.stats_max_value, "
+    "c.compression, string_split(c.encodings, ', ') FROM "
     "(SELECT parquet_file_metadata[1] AS f, hash([(e.name, e.type, e.num_children, e.converted_type, e.scale, "
     "e.precision, e.logical_type) for e in parquet_schema]) AS shape, "
     "unnest(CASE WHEN len(parquet_metadata) = 0 THEN [NULL] ELSE parquet_metadata END) AS c "
@@ -62,7 +63,7 @@ class FileFacts:
     row_groups: int
 
 
-class _Chunk(NamedTuple):
+class Chunk(NamedTuple):
     """A column in one row group."""
 
     type: str  # Parquet's physical type
@@ -71,6 +72,8 @@ class _Chunk(NamedTuple):
     nulls: int | None  # None: unknown
     least: str | None
     greatest: str | None
+    codec: str
+    encodings: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Footer:
     size: int  # bytes
     footer_size: int  # bytes
     shape: int  # a hash of the names, types and nesting of all columns
-    chunks: Mapping[str, Sequence[_Chunk]]  # by Parquet's path of the column; empty if there are no rows
+    chunks: Mapping[str, Sequence[Chunk]]  # by Parquet's path of the column; empty if there are no rows
 
     @property
     def row_groups(self) -> int:
@@ -179,15 +182,15 @@ def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list
         rows = engine.execute(_FOOTERS, [[glob_literal(uri) for uri in uris]]).fetchall()
     files: dict[str, Footer] = {}
     for uri, num_rows, size, footer_size, shape, path, *chunk in rows:
-        chunks: dict[str, list[_Chunk]]
+        chunks: dict[str, list[Chunk]]
         if uri not in files:
             files[uri] = Footer(uri, num_rows, size, footer_size, shape, chunks := {})
         if path is not None:
-            chunks.setdefault(path, []).append(_storable(_Chunk(*chunk)))
+            chunks.setdefault(path, []).append(_storable(Chunk(*chunk)))
     return [files[uri] for uri in uris]
 
 
-def _storable(chunk: _Chunk) -> _Chunk:
+def _storable(chunk: Chunk) -> Chunk:
     """The chunk without bounds that contain a zero byte, which a text of a PostgreSQL catalog cannot hold."""
     least, greatest = (None if text is None or "\0" in text else text for text in (chunk.least, chunk.greatest))
     return chunk._replace(least=least, greatest=greatest)
@@ -197,7 +200,7 @@ def file_facts(
     engine: duckdb.DuckDBPyConnection, footers: Sequence[Footer], leaves: Mapping[str, Column]
 ) -> list[FileFacts]:
     """The facts that the catalog keeps of files without an `unsupported_reason`, by the same `leaves`."""
-    chunks: dict[tuple[str, str], Sequence[_Chunk]] = {}
+    chunks: dict[tuple[str, str], Sequence[Chunk]] = {}
     for footer in footers:
         for path, column in leaves.items():
             of_column = footer.chunks[path]
@@ -217,7 +220,7 @@ def file_facts(
     ]
 
 
-def _as_double(chunk: _Chunk) -> _Chunk:
+def _as_double(chunk: Chunk) -> Chunk:
     """The chunk with bounds in double precision: a FLOAT of 0.1 is 0.10000000149011612."""
     least, greatest = (
         None if text is None else repr(struct.unpack("f", struct.pack("f", float(text)))[0])
@@ -227,7 +230,7 @@ def _as_double(chunk: _Chunk) -> _Chunk:
 
 
 def _columns(
-    engine: duckdb.DuckDBPyConnection, chunks: Mapping[tuple[str, str], Sequence[_Chunk]], leaves: Mapping[str, Column]
+    engine: duckdb.DuckDBPyConnection, chunks: Mapping[tuple[str, str], Sequence[Chunk]], leaves: Mapping[str, Column]
 ) -> dict[tuple[str, str], ColumnFacts]:
     """The facts of all row groups together, by file and path."""
     result = {}
@@ -254,7 +257,7 @@ def _columns(
     return result
 
 
-def _facts(chunk: _Chunk) -> ColumnFacts:
+def _facts(chunk: Chunk) -> ColumnFacts:
     """The facts of a column in one row group."""
     values = None if chunk.nulls is None else chunk.values - chunk.nulls
     known = values == 0 or (chunk.least is not None and chunk.greatest is not None)

@@ -1,13 +1,15 @@
 """Checks that every reader of the lake can read a landed file as it is, because a registered file is not rewritten."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+from pyarrow import types as t
 
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import SchemaError
-from lake_assets.lake.catalog.footers import Footer
+from lake_assets.lake.catalog.footers import Chunk, Footer
 from lake_assets.lake.catalog.mapping import Folders
 from lake_assets.lake.failures import translated
 from lake_assets.lake.schema.paths import is_in_path
@@ -16,8 +18,10 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
+from lake_assets.parquet.as_is import unread_form
 from lake_assets.parquet.derived_columns import Made, made_of
 from lake_assets.parquet.empty_columns import without_values
+from lake_assets.parquet.leaves import leaf_types, leaves, not_held, shown
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
 from lake_assets.storage.landed import LandedObject
@@ -25,6 +29,7 @@ from lake_assets.storage.landed import LandedObject
 _ROWS = 131_072  # of a batch
 TOO_EARLY = ("INT32", "5877642-06-23 (BC)")
 """The type and text of a day that DuckDB writes and cannot read: in the catalog it would fail each query."""
+_TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?")  # DuckDB writes others too
 
 SchemaOf = Callable[[LandedObject], pa.Schema]
 """Reads the Arrow schema of a landed object; raises SourceError."""
@@ -76,19 +81,14 @@ class FileChecker:
             SchemaError: a column, a day or a row's partition does not fit; the error names it.
             SourceError: it cannot be read.
         """
-        early = [p for p, chunks in footer.chunks.items() if any((c.type, c.least) == TOO_EARLY for c in chunks)]
-        if early:
-            raise SchemaError(
-                f"column {early[0]!r} of the object {landed.shown} has a day before 5877642-06-25 (BC), the first that "
-                "DuckDB's DATE can hold:",
-                "correct the value where it is written.",
-            )
+        _check_chunks(landed, footer)
         schema = self._schemas.get(footer.shape)
         if schema is None:
             schema = self._schemas[footer.shape] = self._schema_of(landed)
         if footer.shape not in self._checked:
             self._check_columns(landed, partition, schema)
             self._checked.add(footer.shape)
+        self._check_times(landed, schema, footer)
         names = {name.lower(): name for name in schema.names}
         in_path = self._in_path(landed, partition)
         own = {(column.name.lower(), column.name) for column in self._columns}
@@ -118,9 +118,14 @@ class FileChecker:
                         "land it with the table's type, also where all of it is NULL, or use mode: replace, which "
                         "rewrites it.",
                     )
+                why = f"which DuckLake does not read as the table's {wanted.type}"
+                if any(map(t.is_float32, leaf_types(given))):
+                    why = (
+                        f"and conditions on the table's {wanted.type} would miss rows of it, because DuckDB compares "
+                        "it in single precision"
+                    )
                 raise SchemaError(
-                    f"column {name!r} of the object {landed.shown} is {given}, which DuckLake does not read as the "
-                    f"table's {wanted.type}:",
+                    f"column {name!r} of the object {landed.shown} is {shown(given)}, {why}:",
                     "land it with the table's type, or use mode: replace, which rewrites it.",
                 )
 
@@ -173,7 +178,51 @@ class FileChecker:
         kind = schema.field(made.name).type
         if chunks and all(made.is_proved(c.least, c.greatest, c.nulls, c.values, kind) for c in chunks):
             return
-        sql = f"SELECT {identifier(made.name)} FROM read_parquet(?, hive_partitioning => false)"  # noqa: S608
+        for batch in self._read(landed, made.name):
+            made.check(batch)
+
+    def _check_times(self, landed: LandedObject, schema: pa.Schema, footer: Footer) -> None:
+        """Check that times of day are within a day; mostly the footer proves it."""
+        names = [field.name for field in schema for _ in leaf_types(field.type)]
+        kinds = [kind for field in schema for kind in leaf_types(field.type)]
+        unproved = {
+            name
+            for name, kind, chunks in zip(names, kinds, footer.chunks.values(), strict=False)  # none without rows
+            if t.is_time(kind) and not all(_is_within_a_day(chunk) for chunk in chunks)
+        }
+        for name in sorted(unproved):
+            for batch in self._read(landed, name):
+                if held := next(filter(None, map(not_held, leaves(batch.column(0)))), None):
+                    raise SchemaError(
+                        f"column {name!r} of the object {landed.shown} has {held.misfit}:",
+                        "correct the value where it is written.",
+                    )
+
+    def _read(self, landed: LandedObject, name: str) -> Iterator[pa.RecordBatch]:
+        sql = f"SELECT {identifier(name)} FROM read_parquet(?, hive_partitioning => false)"  # noqa: S608
         with translated(self._session.config), self._session.connection.cursor() as cursor:
-            for batch in cursor.execute(sql, [glob_literal(landed.uri)]).to_arrow_reader(_ROWS):
-                made.check(batch)
+            yield from cursor.execute(sql, [glob_literal(landed.uri)]).to_arrow_reader(_ROWS)
+
+
+def _check_chunks(landed: LandedObject, footer: Footer) -> None:
+    """Refuse what DuckDB cannot read in any column, by the footer."""
+    for path, chunks in footer.chunks.items():
+        for chunk in chunks:
+            if (chunk.type, chunk.least) == TOO_EARLY:
+                raise SchemaError(
+                    f"column {path!r} of the object {landed.shown} has a day before 5877642-06-25 (BC), the first that "
+                    "DuckDB's DATE can hold:",
+                    "correct the value where it is written.",
+                )
+            if form := unread_form(chunk.type, chunk.codec, chunk.encodings):
+                raise SchemaError(
+                    f"column {path!r} of the object {landed.shown} is {form}, which DuckDB cannot read:",
+                    "let its writer write it in another form, or use mode: replace, which rewrites it.",
+                )
+
+
+def _is_within_a_day(chunk: Chunk) -> bool:
+    """Whether the statistics prove that all values of a column of times are times of day."""
+    if chunk.nulls == chunk.values:
+        return True
+    return all(text is not None and _TIME_OF_DAY.fullmatch(text) for text in (chunk.least, chunk.greatest))

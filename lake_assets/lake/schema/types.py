@@ -3,26 +3,30 @@
 If Parquet has a type that DuckLake lacks, the column gets the nearest type that holds all values. If there is none, the
 column is refused by name. Lists, structs, maps and dictionaries are mapped by the types in them.
 
-| Arrow (Parquet)                     | DuckLake                                                      |
-|-------------------------------------|---------------------------------------------------------------|
-| bool, bool8                         | BOOLEAN, TINYINT                                              |
-| int8 … int64, uint8 … uint64        | TINYINT … BIGINT, UTINYINT … UBIGINT                          |
-| float16, float32, float64           | FLOAT, FLOAT, DOUBLE                                          |
-| decimal(p, s), p ≤ 38               | DECIMAL(p, s)                                                 |
-| string, large, view, JSON           | VARCHAR                                                       |
-| binary, large, view, fixed size     | BLOB                                                          |
-| UUID                                | UUID                                                          |
-| date32, date64                      | DATE                                                          |
-| time32, time64                      | TIME (µs)                                                     |
-| timestamp[s, ms, us]                | TIMESTAMP (µs)                                                |
-| timestamp[ns]                       | TIMESTAMP_NS                                                  |
-| INT96 (read as timestamp[us])       | TIMESTAMP (µs; in mode index refused)                         |
-| timestamp with a zone               | TIMESTAMPTZ (µs, the instant; nanoseconds are refused at read) |
-| list, large, view, fixed size       | LIST                                                          |
-| struct, map                         | STRUCT, MAP                                                   |
-| dictionary                          | its values' type                                              |
-| null (a column that is always NULL) | that of another object, else INTEGER, as DuckDB reads it       |
-| decimal256, duration, interval      | refused                                                       |
+The names in brackets are what writers call a type whose file has the one before them.
+
+| Arrow (Parquet)                                                           | DuckLake                                 |
+|---------------------------------------------------------------------------|------------------------------------------|
+| bool, bool8                                                               | BOOLEAN, TINYINT                         |
+| int8 … int64, uint8 … uint64 (Spark's INTERVALs)                          | TINYINT … BIGINT, UTINYINT … UBIGINT     |
+| float16, float32, float64 (DuckDB's HUGEINT, UHUGEINT)                    | FLOAT, FLOAT, DOUBLE                     |
+| decimal32, 64, 128, 256, of at most 38 digits                             | DECIMAL(p, s)                            |
+| string, large, view, JSON (DuckDB's ENUM, BIT, BIGNUM, TIME_NS; CHAR)     | VARCHAR                                  |
+| binary, large, view, fixed size                                           | BLOB                                     |
+| UUID                                                                      | UUID                                     |
+| date32, date64                                                            | DATE                                     |
+| time32, time64, of a day: 00:00 to before 24:00                           | TIME (µs)                                |
+| timestamp[s, ms, us] (DuckDB's TIMESTAMP_S, TIMESTAMP_MS)                 | TIMESTAMP (µs)                           |
+| timestamp[ns]                                                             | TIMESTAMP_NS                             |
+| INT96 (read as timestamp[us])                                             | TIMESTAMP (µs; in mode index refused)    |
+| timestamp with a zone                                                     | TIMESTAMPTZ (µs, the instant)            |
+| list, large, view, fixed size (DuckDB's ARRAY)                            | LIST                                     |
+| struct, map                                                               | STRUCT, MAP                              |
+| dictionary                                                                | its values' type                         |
+| null (a column that is always NULL)                                       | that of another object, else INTEGER     |
+| a struct with a field without a name (DuckDB's UNION)                     | refused                                  |
+| decimals of more digits, 128-bit integers, durations, other extensions    | refused                                  |
+| INTERVAL, TIMETZ, GEOMETRY, GEOGRAPHY, VARIANT; `parquet/foreign_types`   | refused                                  |
 """
 
 from collections.abc import Sequence
@@ -34,7 +38,8 @@ from pyarrow import types as t
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import PartitionType
-from lake_assets.parquet.leaves import is_list
+from lake_assets.parquet.leaves import is_list, shown
+from lake_assets.parquet.type_fit import LAND_AS_ANOTHER
 
 PARTITION_TYPES: dict[PartitionType, str] = {
     "string": "VARCHAR",
@@ -105,8 +110,8 @@ def sql_type(data_type: pa.DataType, column: str) -> str:
     if is_list(data_type):
         return f"{sql_type(data_type.value_type, column)}[]"
     raise SchemaError(
-        f"column {column!r} has the type {data_type}, which DuckLake cannot hold:",
-        "cast it to another type in a transform.",
+        f"column {column!r} has the type {shown(data_type)}, which DuckLake cannot hold:",
+        LAND_AS_ANOTHER if isinstance(data_type, pa.OpaqueType) else "cast it to another type in a transform.",
     )
 
 
@@ -159,7 +164,8 @@ def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
         return is_read_as(source.value_type, target)
     if isinstance(source, pa.BaseExtensionType):
         return bool(source.equals(target))
-    if t.is_float16(source) or t.is_time(source):
+    if t.is_floating(source) or t.is_time(source):
+        # DuckDB compares a FLOAT in a file with a DOUBLE of a condition in single precision, and misses rows.
         return bool(source.equals(target))
     if t.is_timestamp(source):
         return bool(source.unit != "ns" or (target.unit == "ns" and target.tz is None))

@@ -99,7 +99,7 @@ NS = pa.timestamp("ns")
         (pa.timestamp("ns", "UTC"), pa.timestamp("us", "UTC"), False),
         (pa.timestamp("ms"), pa.timestamp("us"), True),
         (pa.float16(), pa.float32(), False),
-        (pa.float32(), pa.float64(), True),
+        (pa.float32(), pa.float64(), False),
         (pa.time32("ms"), pa.time64("us"), False),
         (pa.time64("ns"), pa.time64("us"), False),
         (pa.time64("us"), pa.time64("us"), True),

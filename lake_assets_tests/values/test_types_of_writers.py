@@ -1,0 +1,255 @@
+"""Each type that DuckDB, Arrow, polars and Spark write is in the lake as DuckDB reads it, or is refused by column."""
+
+import datetime as dt
+import decimal
+import io
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets.errors import LakeAssetsError, SchemaError
+from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
+from lake_assets_tests.ingest.index.indexing import index
+from lake_assets_tests.world import NW, World
+
+WAYS: dict[str, dict[str, Any]] = {
+    "encoded": {},
+    "copied": {"copy": "always"},
+    "indexed": {"mode": "index"},
+    "evolved": {"schema_policy": "evolve"},
+    "encrypted": {},
+}
+
+# Of DuckDB: what it writes and reads again as the same type, or as another one.
+KEPT = [
+    "true", "1::TINYINT", "1::SMALLINT", "1::INTEGER", "1::BIGINT", "1::UTINYINT", "1::USMALLINT", "1::UINTEGER",
+    "18446744073709551615::UBIGINT", "1::HUGEINT", "1::UHUGEINT", "'12345678901234567890123'::BIGNUM", "1.5::FLOAT",
+    "1.1::DOUBLE", "1.5::DECIMAL(4,1)", "1.5::DECIMAL(9,1)", "1.5::DECIMAL(18,1)", "1.5::DECIMAL(38,1)", "'ü'",
+    "'\\xAA'::BLOB", "'101'::BIT", "'a'::ENUM('a', 'b')", "'{}'::JSON", "'12345678-1234-5678-1234-567812345678'::UUID",
+    "DATE '2026-02-11'", "TIME '12:30:00.000001'", "'12:30:00.123456789'::TIME_NS", "TIMESTAMP '2026-02-11 12:30'",
+    "'2026-02-11 12:30'::TIMESTAMP_S", "'2026-02-11 12:30'::TIMESTAMP_MS",
+    "'2026-02-11 12:30:00.000000001'::TIMESTAMP_NS",
+    "'2026-02-11 12:30:00+02'::TIMESTAMPTZ", "[1, NULL]", "[1, 2]::INTEGER[2]", "{'a': 1, 'b c': {'d': 'x'}}",
+    "map {'k': 1}", "[map {'k': [{'a': 1.5::DECIMAL(4,1)}]}]",
+]  # fmt: skip
+REFUSED = {
+    "INTERVAL": "INTERVAL 1 MONTH",
+    "TIMETZ": "'12:00:00+02'::TIMETZ",
+    "GEOMETRY": "'POINT(1 2)'::GEOMETRY",
+    "VARIANT": "{'a': 1}::VARIANT",
+}
+NESTED = ["{}", "[{}]", "{{'a': {}}}", "map {{'k': {}}}"]
+OF_ARROW: dict[str, pa.Array] = {
+    "decimal32": pa.array([decimal.Decimal("1.5"), None], pa.decimal32(5, 1)),
+    "decimal64": pa.array([decimal.Decimal("1.5"), None], pa.decimal64(15, 1)),
+    "decimal256": pa.array([decimal.Decimal("1.5"), None], pa.decimal256(30, 1)),
+    "list_view": pa.array([[1, None], None], pa.list_view(pa.int32())),
+    "large_list_view": pa.array([["x"], None], pa.large_list_view(pa.string())),
+    "list of list_view": pa.array([[[1], []], None], pa.list_(pa.list_view(pa.int8()))),
+    "struct of list_view": pa.array([{"a": [1]}, None], pa.struct([("a", pa.list_view(pa.int8()))])),
+    "map of list_view": pa.array([[("k", [1])], None], pa.map_(pa.string(), pa.list_view(pa.int8()))),
+    "list_view of struct": pa.array([[{"a": 1}], None], pa.list_view(pa.struct([("a", pa.int8())]))),
+    "fixed_size_list": pa.array([[1, 2], None], pa.list_(pa.int32(), 2)),
+    "string_view": pa.array(["x", None], pa.string_view()),
+    "binary_view": pa.array([b"x", None], pa.binary_view()),
+    "fixed_size_binary": pa.array([b"abc", None], pa.binary(3)),
+    "dictionary": pa.array(["x", None]).dictionary_encode(),
+    "float16": pa.array([1.5, None], pa.float16()),
+    "time32": pa.array([1_500, None], pa.time32("ms")),
+    "time64": pa.array([86_399_999_999, None], pa.time64("us")),
+    "time64[ns]": pa.array([1_000, None], pa.time64("ns")),
+    "date64": pa.array([dt.date(2026, 2, 11), None], pa.date64()),
+    "timestamp[s]": pa.array([1, None], pa.timestamp("s")),
+    "zoned": pa.array([1, None], pa.timestamp("us", "Europe/Berlin")),
+    "uuid": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"1" * 16, None], pa.binary(16))),
+    "json": pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}", None])),
+    "bool8": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, None], pa.int8())),
+}
+REFUSED_OF_ARROW: dict[str, tuple[pa.Array, str]] = {
+    "duration": (pa.array([1], pa.duration("us")), r"duration\[us\]"),
+    "decimal256": (pa.array([1], pa.decimal256(50, 0)), r"decimal256\(50, 0\)"),
+    "opaque": (pa.ExtensionArray.from_storage(pa.opaque(pa.int32(), "TYPE", "V"), pa.array([1], pa.int32())), "TYPE"),
+    "list of duration": (pa.array([[1]], pa.list_view(pa.duration("s"))), r"duration\["),
+}  # fmt: skip
+NOT_INDEXED = {"float16", "time32", "time64[ns]", "json", "bool8"}  # refused by column; see `is_read_as`
+
+
+def by_duckdb(path: Path, columns: dict[str, str]) -> bytes:
+    listed = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+    # DuckDB writes an array that is NULL with elements, and Arrow does not read that.
+    nulls = ", ".join(text if text.endswith("[2]") else "NULL" for text in columns.values())
+    duckdb.sql(f"COPY (SELECT {listed} UNION ALL SELECT {nulls}) TO '{path}' (FORMAT parquet, COMPRESSION zstd)")
+    return path.read_bytes()
+
+
+def by_arrow(columns: dict[str, pa.Array]) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def world_of(world: World, way: str) -> World:
+    world.options = dict(WAYS[way])
+    world.lake_options = {"attach_options": {"encrypted": way == "encrypted"}}
+    return world
+
+
+def ingest(world: World) -> None:
+    if world.options.get("mode") != "index":
+        world.ingest(NW)
+        return
+    (done,) = index(world).values()
+    if done.error is not None:
+        raise done.error
+
+
+def read(client: duckdb.DuckDBPyConnection, relation: str, names: list[str]) -> list[tuple[Any, ...]]:
+    """The type and the texts of each column."""
+    client.execute("SET TimeZone = 'UTC'")
+    listed = ", ".join(f"array_agg(DISTINCT typeof({name})), array_agg({name}::VARCHAR ORDER BY 1)" for name in names)
+    row = client.execute(f"SELECT {listed} FROM {relation}").fetchone()
+    assert row is not None
+    return list(zip(names, row[::2], row[1::2], strict=True))
+
+
+def as_in_the_lake(columns: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [(name, [kind.replace("JSON", "VARCHAR") for kind in kinds], texts) for name, kinds, texts in columns]
+
+
+def assert_as_duckdb_reads(world: World, uri: str, names: list[str]) -> None:
+    with world.reader() as client:
+        found = read(client, "lake.sales", names)
+    assert found == as_in_the_lake(read(duckdb.connect(), f"read_parquet('{uri}', hive_partitioning = false)", names))
+
+
+def refused(world: World, body: bytes, reason: str) -> None:
+    world.land(NW, body)
+    with pytest.raises(SchemaError, match=reason):
+        ingest(world)
+    with pytest.raises(LakeAssetsError, match=reason):  # also where a table is known
+        ingest(world)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_types_of_duckdb_are_kept(local_world: World, tmp_path: Path, way: str) -> None:
+    world = world_of(local_world, way)
+    columns = {f"c{number}": expression for number, expression in enumerate(KEPT)}
+    columns |= {f"n{number}": f"[{{'a': {expression}}}]" for number, expression in enumerate(KEPT)}
+    left_out = [name for name, text in columns.items() if "JSON" in text] if way == "indexed" else []
+    columns = {name: text for name, text in columns.items() if name not in left_out}
+    uri = world.land(NW, by_duckdb(tmp_path / "a.parquet", columns))
+
+    ingest(world)
+
+    assert_as_duckdb_reads(world, uri, list(columns))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("name", "nesting"),  # DuckDB writes no VARIANT within another type
+    [(name, nesting) for name in REFUSED for nesting in NESTED if name != "VARIANT" or nesting == "{}"],
+)
+def test_types_of_duckdb_that_no_lake_holds_are_refused(
+    local_world: World, tmp_path: Path, name: str, nesting: str, way: str
+) -> None:
+    world = world_of(local_world, way)
+    body = by_duckdb(tmp_path / "a.parquet", {"id": "1", "x": nesting.format(REFUSED[name])})
+
+    refused(world, body, f"column 'x' has the type {name}, which DuckLake cannot hold")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("version", ["NONE", "V1", "V2", "BOTH"])
+def test_geometries_of_each_form_are_refused(local_world: World, tmp_path: Path, version: str, way: str) -> None:
+    geometry = "SELECT 'POINT(1 2)'::GEOMETRY AS x"
+    duckdb.sql(f"COPY ({geometry}) TO '{tmp_path}/a' (FORMAT parquet, GEOPARQUET_VERSION '{version}')")
+
+    refused(world_of(local_world, way), (tmp_path / "a").read_bytes(), "column 'x' has the type GEOMETRY")
+
+
+def test_a_type_that_no_lake_holds_does_not_fit_the_column_that_an_earlier_version_made(
+    local_world: World, tmp_path: Path
+) -> None:
+    local_world.land(NW, pa.table({"x": [b"123456789012"], "l": [[b"1"]]}))
+    local_world.ingest(NW)
+    columns = {"x": "INTERVAL 1 DAY", "l": "['POINT(1 2)'::GEOMETRY]"}
+    local_world.land(NW, by_duckdb(tmp_path / "a.parquet", columns))
+
+    with pytest.raises(SchemaError, match=r"column 'x' of the object .* is INTERVAL, and the table's is binary"):
+        local_world.ingest(NW)
+    local_world.land(NW, by_duckdb(tmp_path / "b.parquet", {"x": "'a'::BLOB", "l": columns["l"]}))
+    with pytest.raises(SchemaError, match=r"field 'l.element' of the object .* is GEOMETRY, and the table's is binary"):
+        local_world.ingest(NW)
+
+
+def test_a_column_that_the_table_lacks_is_left_out_whatever_its_type(local_world: World, tmp_path: Path) -> None:
+    local_world.options = {"schema_policy": "ignore_extra"}
+    local_world.land(NW, pa.table({"s": [{"a": 1}]}))
+    local_world.ingest(NW)
+    columns = {"s": "{'a': 2::BIGINT, 'b': '12:00:00+02'::TIMETZ}"} | {f"x_{name}": REFUSED[name] for name in REFUSED}
+    local_world.land(NW, by_duckdb(tmp_path / "a.parquet", columns), "a.parquet")
+
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT s FROM lake.sales ORDER BY ALL") == [({"a": 1},), ({"a": 2},), (None,)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_types_of_arrow_are_kept(local_world: World, way: str) -> None:
+    world = world_of(local_world, way)
+    arrays = [array for name, array in OF_ARROW.items() if way != "indexed" or name not in NOT_INDEXED]
+    columns = {f"c{number}": array for number, array in enumerate(arrays)}
+    uri = world.land(NW, by_arrow(columns))
+
+    ingest(world)
+
+    assert_as_duckdb_reads(world, uri, list(columns))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", REFUSED_OF_ARROW)
+def test_types_of_arrow_that_no_lake_holds_are_refused(local_world: World, name: str, way: str) -> None:
+    array, text = REFUSED_OF_ARROW[name]
+
+    refused(world_of(local_world, way), by_arrow({"x": array}), f"column 'x' has the type {text}")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", [pl.Int128, pl.List(pl.Int128), pl.Struct({"a": pl.UInt128})], ids=str)
+def test_wide_integers_of_polars_are_refused_by_column(local_world: World, kind: Any, way: str) -> None:
+    sink = io.BytesIO()
+    value = {"a": 1} if isinstance(kind, pl.Struct) else [1] if isinstance(kind, pl.List) else 1
+    pl.DataFrame([pl.Series("id", [1]), pl.Series("x", [value], dtype=kind)]).write_parquet(sink)
+
+    refused(world_of(local_world, way), sink.getvalue(), r"column 'x.*' of the object .* has the type 128-bit integer")
+
+
+TIMES = {"us": pa.time64("us"), "ns": pa.time64("ns"), "ms": pa.time32("ms")}
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "indexed"])
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("unit", TIMES)
+@pytest.mark.parametrize("days", [-1, 1, 2])
+def test_a_time_of_another_day_is_a_bad_value(
+    local_world: World, days: int, unit: str, way: str, *, nested: bool
+) -> None:
+    """In mode index: `ingest/index/test_files.py`."""
+    world = world_of(local_world, way)
+    per_day = 86_400 * {"us": 10**6, "ns": 10**9, "ms": 10**3}[unit]
+    stored = pa.array([0, days * per_day, None], pa.int32() if unit == "ms" else pa.int64()).view(TIMES[unit])
+    column = pa.ListArray.from_arrays([0, 1, 2, 3], stored) if nested else stored
+    body = by_arrow({"id": pa.array([1, 2, 3]), "x": column})
+    world.land(NW, body)
+
+    with pytest.raises(SchemaError, match=r"column 'x' of the object .* has a time of day before 00:00 or of 24 hours"):
+        ingest(world)
+    if way == "encoded":
+        world.options["on_bad_row"] = "dead_letter"
+        ingest(world)
+        assert world.query("SELECT id FROM lake.sales ORDER BY id") == [(1,), (3,)]
