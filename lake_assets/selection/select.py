@@ -68,12 +68,14 @@ class Selection:
         found: their number before `most` was applied.
         nothing_landed: the number of partitions of the config that were described, and left out because nothing of
             them has landed or is in the lake.
+        outside: the number of others that were described, and left out because the config does not have them.
         is_named: whether each partition was named by its values.
     """
 
     partitions: tuple[Partition, ...]
     found: int
     nothing_landed: int = 0
+    outside: int = 0
     is_named: bool = False
 
     def __str__(self) -> str:
@@ -85,6 +87,8 @@ class Selection:
             text += f": {described(self.partitions)}"
         if self.nothing_landed:
             text += f"; of {self.nothing_landed:,} more nothing has landed"
+        if self.outside:
+            text += f"; {self.outside:,} more outside the config, which --outside accepts"
         return text
 
 
@@ -120,12 +124,15 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
     expected = _expected(rest, named, calendar) if selectors and not outside else None
     known, in_state = _read(stream, wanted, expected)
     is_wanted = matcher(selectors)
-    found = {p for p in known if is_wanted(p) and (outside or calendar.outside(p) is None)}
+    meant = {p for p in known if is_wanted(p)}
+    found = meant if outside else {p for p in meant if calendar.outside(p) is None}
+    others = meant - found
     absent = 0 if expected is None else len({p for p in expected if calendar.outside(p) is None} - found - set(named))
     chosen = [*named, *sorted(found.difference(named), key=sort_key)]
     if wanted.waiting or wanted.failed:
         chosen, absent = [partition for partition in chosen if partition in in_state], 0
-    return _first(Selection(tuple(chosen), len(chosen), absent), wanted.most)
+        others = others.intersection(in_state)
+    return _first(Selection(tuple(chosen), len(chosen), absent, len(others)), wanted.most)
 
 
 def narrowed(stream: OpenStream, partitions: Sequence[Partition], wanted: Wanted) -> list[Partition]:

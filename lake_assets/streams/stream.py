@@ -123,10 +123,9 @@ class OpenStream:
             StorageError: the landing zone cannot be listed.
         """
         prefixes = folder_prefixes(self.layout, partition.path_part)
-        # In the order of keys, as in a listing of the whole landing zone.
-        listed = sorted(
-            (obj for p in prefixes for obj in self.source.list(p, self.config.files)), key=lambda obj: obj.key
-        )
+        # In the order of keys, as in a listing of the whole landing zone. One prefix may be within another.
+        by_key = {obj.key: obj for p in prefixes for obj in self.source.list(p, self.config.files)}
+        listed = [by_key[key] for key in sorted(by_key)]
         for landed in listed:
             if not is_unicode(landed.key):
                 name = quote(os.fsencode(landed.uri), safe="/:=")

@@ -314,7 +314,18 @@ def test_a_partition_column_of_the_rows_own_name_says_how_rows_of_the_default_en
     ):
         local_world.ingest("city=__HIVE_DEFAULT_PARTITION__")
 
-    local_world.options |= {"partitions": {"city_of_path": {"from": "city"}}}
+    with local_world.landing.create("b.parquet") as file:  # an empty city leaves its folder out
+        pq.write_table(pa.table({"id": [3], "city": [""]}), file)
+    local_world.options |= {"partitions": {"city": {"empty": "value"}}}
+    assert local_world.ingest("city=").row.row_count == 1
+    local_world.options |= {
+        "partitions": {"city_of_path": {"from": "city", "empty": "null"}},
+        "destination": {"table": "both"},
+    }
+    assert local_world.ingest("city_of_path=__HIVE_DEFAULT_PARTITION__").row.row_count == 3
+    assert local_world.query("SELECT city FROM lake.both ORDER BY id") == [(None,), ("default_city",), ("",)]
+
+    local_world.options |= {"partitions": {"city_of_path": {"from": "city"}}, "destination": {"table": "sales2"}}
     assert local_world.ingest("city_of_path=__HIVE_DEFAULT_PARTITION__").row.row_count == 2
 
 

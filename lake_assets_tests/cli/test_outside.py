@@ -89,6 +89,19 @@ def test_outside_is_taken_if_it_is_meant_and_shown_as_such(local_world: World, r
     assert (named.exit_code, "All landed objects of 1 partition are in the lake." in named.output) == (0, True)
 
 
+def test_a_run_over_all_counts_what_it_leaves_out(local_world: World, run: Run) -> None:
+    for text in (NW, XX, EARLY, "region=NW,date=__HIVE_DEFAULT_PARTITION__"):
+        local_world.land(text, sales(1))
+
+    first, again, whole = run("ingest", "--all"), run("ingest", "--waiting"), run("ingest", "--all", "--outside")
+
+    assert first.stderr.endswith("date 2026-02-11; 3 more outside the config, which --outside accepts\n")
+    assert again.stderr == "sales: 0 partitions; 3 more outside the config, which --outside accepts\n"
+    assert (first.exit_code, again.exit_code, whole.exit_code) == (0, 0, 0)
+    assert whole.stdout.count("committed") == 3
+    assert run("ingest", "--waiting").stderr == "sales: 0 partitions\n"
+
+
 def test_index_leaves_what_is_outside_and_names_it(local_world: World, run: Run) -> None:
     local_world.options["mode"] = "index"
     for text in (NW, XX):
