@@ -90,7 +90,7 @@ def _example(kind: pa.DataType) -> object:
         (types.is_date, _TIME.date()),
         (types.is_boolean, True),
         (types.is_integer, 2026),
-        (types.is_floating, 0.5),
+        (types.is_floating, 2026.0),
         (types.is_nested, []),
     )
     return next((example for is_kind, example in by_kind if is_kind(kind)), None)

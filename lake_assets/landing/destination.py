@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lake_assets.config.clashes import clash, misfit, renamed
 from lake_assets.config.streams import Stream
-from lake_assets.errors import FuturePartitionError, LakeAssetsError, OutsidePartitionError, SchemaError
+from lake_assets.errors import FuturePartitionError, LakeAssetsError, LayoutError, OutsidePartitionError, SchemaError
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import PartitionColumn
 from lake_assets.layout.times import TIME_TYPES
@@ -160,14 +160,15 @@ class Destination:
     def reason(self, path: str, row: pa.Table) -> str:
         """Why the stream has no partition of a record, given its path."""
         fault = self.fault(path)
-        if isinstance(fault, OutsidePartitionError) and fault.reason == "null_time":
+        is_null = isinstance(fault, OutsidePartitionError) and fault.reason == "null_time"
+        if is_null or isinstance(fault, LayoutError):  # OLake's paths have such a text as it is
             for column in self._stream.columns:
                 source = self._layout.source(column.name)
                 if column.type not in TIME_TYPES or source not in row.schema.names:
                     continue
                 values = row.column(source)
                 # The path of a text that is not a time is that of NULL.
-                is_null = self._layout.read_rows(column.name, values)[0].as_py() == HIVE_NULL
-                if is_null and (value := values[0].as_py()) not in {None, ""}:
+                is_no_time = self._layout.read_rows(column.name, values)[0].as_py() == HIVE_NULL
+                if is_no_time and (value := values[0].as_py()) not in {None, ""}:
                     return f"column {source!r} has the value {value!r}, which is not a time"
         return "" if fault is None else fault.problem.rstrip(":")

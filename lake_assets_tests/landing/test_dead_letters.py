@@ -65,11 +65,12 @@ def test_a_record_of_no_partition_keeps_its_line_and_its_text(tmp_path: Path, fo
     assert landed_ids(tmp_path / "out") == [0, 2]
 
 
-def test_a_text_that_is_no_time_is_named_in_its_dead_letter(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compat", [None, "olake"])
+def test_a_text_that_is_no_time_is_named_in_its_dead_letter(tmp_path: Path, compat: str | None) -> None:
     stream = Stream.model_validate(
         {
             "source": str(tmp_path),
-            "layout": "{ts,,YY}-{ts,,MM}-{ts,,DD}",
+            "layout": {"template": "{ts,,YY}-{ts,,MM}-{ts,,DD}", "compat": compat},
             "partitions": {"date": {"type": "date", "start": "2026-01-01", "from": "ts"}},
             "destination": {"table": "sales"},
             "landing": {"columns": {"ts": "string", "id": "bigint"}},
