@@ -64,8 +64,6 @@ def ingest(
     selection = selected_or_only(opened, wanted, outside=outside)
     if not confirm(opened, selection, "Ingest", yes=yes):
         ctx.exit(1)
-    # Whether a partition of columns in the rows has rows is known when its objects are read.
-    may_be_empty = opened.config.selects_rows and not selection.is_named and not wanted.failed
     if not run_ingest(
         ctx.obj,
         config,
@@ -75,7 +73,7 @@ def ingest(
         outside=outside,
         launcher=launcher,
         form=form,
-        landed_only=may_be_empty,
+        is_named=selection.is_named or wanted.failed,
     ):
         ctx.exit(1)
 
@@ -91,7 +89,7 @@ def run_ingest(  # noqa: PLR0913 - the options of a run
     launcher: str | None,
     form: Form = "text",
     planned: "Mapping[Partition, str] | None" = None,
-    landed_only: bool = False,
+    is_named: bool = False,
 ) -> bool:
     """Refresh partitions, and print the outcome of each, or a document of all; returns whether none failed.
 
@@ -105,7 +103,7 @@ def run_ingest(  # noqa: PLR0913 - the options of a run
         launcher: where the driver executes; as the config says when None.
         form: of the output.
         planned: as of `ingest_all`.
-        landed_only: as of `ingest_all`.
+        is_named: whether a person has named each partition, so that one without rows fails.
     """
     outcomes, run_id = Outcomes(form, debug=options.debug), str(uuid.uuid4())
 
@@ -125,7 +123,8 @@ def run_ingest(  # noqa: PLR0913 - the options of a run
                 outside=outside,
                 launcher=launcher,
                 planned=planned,
-                landed_only=landed_only,
+                # Whether a partition of columns in the rows has rows is known when its objects are read.
+                landed_only=opened.config.selects_rows and not is_named,
             )
     outcomes.print_repeated()
     if outcomes.failed:

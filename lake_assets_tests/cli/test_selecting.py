@@ -114,8 +114,8 @@ def test_days_without_rows_are_no_failures_of_a_selection_that_does_not_name_the
             pq.write_table(rows, file)
     config = ["--config", str(local_world.config_file(tmp_path))]
 
-    for option in ("--waiting", "--all"):
-        done = CliRunner().invoke(main, [*config, "ingest", option])
+    for arguments in (("plan", "--waiting", "--apply"), ("ingest", "--waiting"), ("ingest", "--all")):
+        done = CliRunner().invoke(main, [*config, *arguments])
         assert (done.exit_code, done.stderr.count("Error")) == (0, 0), done.output
     assert done.stdout.count("unchanged") == 2
     assert [day for (day,) in local_world.query("SELECT date::VARCHAR FROM lake.sales ORDER BY 1")] == [
