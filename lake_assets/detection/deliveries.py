@@ -15,7 +15,7 @@ from lake_assets.detection.notifications import Event, parse
 from lake_assets.detection.packing import packed, unpacked
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import UnmatchedKey
-from lake_assets.detection.run_plan import ChangedFolder, RunPlan, ScanResult, Sharing
+from lake_assets.detection.run_plan import ChangedFolder, IsQueued, RunPlan, ScanResult, Sharing
 from lake_assets.errors import FuturePartitionError, LakeAssetsError, NotificationError
 from lake_assets.layout.texts import count
 from lake_assets.storage.names import is_data
@@ -81,6 +81,7 @@ def sort_out(
     cursor: QueueCursor,
     *,
     sharing: Sharing | None = None,
+    is_queued: IsQueued = lambda _: False,
     now: dt.datetime | None = None,
 ) -> ScanResult:
     """Find the changed partitions in the messages. The order and the repetition of messages make no difference.
@@ -94,9 +95,10 @@ def sort_out(
         messages: the messages of the queue.
         cursor: of the tick before, without the receipts that were used.
         sharing: as of `RunPlan`.
+        is_queued: as of `RunPlan.targets`.
         now: the present, with time zone; the clock's when None.
     """
-    return _Sorting(stream, cursor, sharing, now or dt.datetime.now(dt.UTC)).run(messages)
+    return _Sorting(stream, cursor, sharing, now or dt.datetime.now(dt.UTC)).run(messages, is_queued)
 
 
 class _Sorting:
@@ -115,7 +117,7 @@ class _Sorting:
         self.waiting: dict[str, tuple[str, int]] = {}
         self.future: dict[str, tuple[str, int]] = {}
 
-    def run(self, messages: Sequence[Message]) -> ScanResult:
+    def run(self, messages: Sequence[Message], is_queued: IsQueued) -> ScanResult:
         cursor = self.cursor
         for key, number in [*cursor.waiting, *cursor.future]:
             self._add(key, number)
@@ -128,11 +130,11 @@ class _Sorting:
         cursor.receipts += [m.receipt for m, events in delivered.items() if not any(map(self._is_deferred, events))]
         cursor.waiting, cursor.future = list(self.waiting.values()), list(self.future.values())[:MOST_FUTURE]
         # The hashes of the events make the state of a target unique.
-        targets = self.run_plan.targets(0)
+        targets = self.run_plan.targets(0, is_queued)
         unmatched = tuple(self._new(self.unmatched))
         summary = (
             f"Received {count(len(messages), 'message')}, {known:,} of their events again; "
-            f"changed: {count(len(self.run_plan), 'partition')}, deferred: {len(self.waiting) + len(self.future):,}."
+            f"changed: {self.run_plan.changed}, deferred: {len(self.waiting) + len(self.future):,}."
         )
         return ScanResult(targets, unmatched, cursor.dump(), summary)
 

@@ -1,18 +1,22 @@
 """The changed partitions of one scan, and the runs to request for them."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from lake_assets.detection.digests import FolderDigest, hash_of
 from lake_assets.detection.reading import UnmatchedKey
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
+from lake_assets.layout.texts import count
 from lake_assets.layout.times import TIME_TYPES
 
 # Steps between two partitions of one run, tried in turn. Each partition between them costs one listing.
 _GAPS = (1, 7, 31)
 
 MOST_BYTES = 2**30  # of objects in a shared run; as many as one Spark job reads
+
+IsQueued = Callable[[Partition], bool]
+"""Whether a run of the partition has yet to begin. It will list the partition, so no other needs to be requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +82,16 @@ class RunPlan:
         self._ranges = _Segments(_GAPS[-1])  # of times
         self._neighbours: _Segments | None = None  # in the column of `sharing`, once there are too many ranges
         self._bytes = 0  # of the folders, each as no more than `MOST_BYTES`
+        self._queued = 0  # changed partitions that need no run
 
     def __len__(self) -> int:
         return len(self._changed)
+
+    @property
+    def changed(self) -> str:
+        """The number of changed partitions in words, and of those that need no run."""
+        queued = f" ({self._queued:,} of them in queued runs)" if self._queued else ""
+        return f"{count(len(self), 'partition')}{queued}"
 
     def take(self, folders: Iterable[ChangedFolder]) -> bool:
         """Add changed folders; False, and nothing is added, if that would need too many runs.
@@ -131,18 +142,21 @@ class RunPlan:
         axis = self._sharing.axis
         return partition.values[:axis] + partition.values[axis + 1 :], self._sharing.position(partition)
 
-    def targets(self, scan: int) -> tuple[RunTarget, ...]:
+    def targets(self, scan: int, is_queued: IsQueued) -> tuple[RunTarget, ...]:
         """The runs: one for each partition, or, if these are too many, one for each range of times in a group.
 
         Args:
             scan: the number of the scan, which is part of `RunTarget.state`. Dagster ignores a run key that it has
                 seen, and a folder may return to an earlier state. A repeated scan has the same number.
+            is_queued: of partitions that are in no run of the result. A range ends before such a partition.
         """
-        if len(self._changed) <= self._max_runs or self._time is None or self._are_shared():
-            return tuple(self._target([partition], scan) for partition in self._changed)
+        changed = [partition for partition in self._changed if not is_queued(partition)]
+        self._queued = len(self._changed) - len(changed)
+        if len(changed) <= self._max_runs or self._time is None or self._are_shared():
+            return tuple(self._target([partition], scan) for partition in changed)
         ranges: list[list[Partition]] = []
         for gap in _GAPS:
-            ranges = self._split(gap)
+            ranges = self._split(changed, gap, is_queued)
             if len(ranges) <= self._max_runs:
                 break
         return tuple(self._target(partitions, scan) for partitions in ranges)
@@ -159,20 +173,30 @@ class RunPlan:
     def _group(self, partition: Partition) -> tuple[PartitionValue, ...]:
         return tuple(value for number, value in enumerate(partition.values) if number != self._time)
 
-    def _split(self, gap: int) -> list[list[Partition]]:
-        """The partitions by group and time, split between two that are more than `gap` steps apart."""
+    def _split(self, changed: Sequence[Partition], gap: int, is_queued: IsQueued) -> list[list[Partition]]:
+        """The partitions by group and time, split at more than `gap` steps between two, and at a queued partition."""
         ranges: list[list[Partition]] = []
-        for partition in sorted(self._changed, key=lambda p: (str(self._group(p)), self._step(p))):
+        for partition in sorted(changed, key=lambda p: (str(self._group(p)), self._step(p))):
             before = ranges[-1][-1] if ranges else None
             if (
                 before is not None
                 and self._group(before) == self._group(partition)
                 and self._step(partition) - self._step(before) <= gap
+                and not any(map(is_queued, self._between(before, partition)))
             ):
                 ranges[-1].append(partition)
             else:
                 ranges.append([partition])
         return ranges
+
+    def _between(self, before: Partition, behind: Partition) -> Iterator[Partition]:
+        """The partitions between two of one group."""
+        assert self._time is not None  # noqa: S101 - others are in no range
+        column, values = before.columns[self._time], before.values
+        kind = TIME_TYPES[column.type]
+        for number in range(self._step(before) + 1, self._step(behind)):
+            value = column.parse(kind.text(kind.at(number)))
+            yield replace(before, values=(*values[: self._time], value, *values[self._time + 1 :]))
 
     def _step(self, partition: Partition) -> int:
         if self._time is None:

@@ -18,7 +18,7 @@ from lake_assets.detection.digests import NOTHING
 from lake_assets.detection.older import changed_folder, reconcile
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import Folder, Listing, Reader, Reading, ScanPosition, UnmatchedKey
-from lake_assets.detection.run_plan import ChangedFolder, RunPlan, ScanResult, Sharing
+from lake_assets.detection.run_plan import ChangedFolder, IsQueued, RunPlan, ScanResult, Sharing
 from lake_assets.errors import KeyOrderError, LakeAssetsError
 from lake_assets.layout.texts import count
 from lake_assets.storage.walk import position
@@ -37,6 +37,7 @@ def scan(
     *,
     scanned_at: float | None = None,
     sharing: Sharing | None = None,
+    is_queued: IsQueued = lambda _: False,
     now: dt.datetime | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> ScanResult:
@@ -49,6 +50,7 @@ def scan(
         scanned_at: Unix time in seconds at which the scan before was recorded. It makes run keys after a reset differ
             from those before, and the keys of a repeated scan the same.
         sharing: as of `RunPlan`.
+        is_queued: as of `RunPlan.targets`; called after the last listing.
         now: the present, with time zone; the clock's when None.
         clock: seconds of a clock, for the time budget.
 
@@ -58,9 +60,11 @@ def scan(
     now = now or dt.datetime.now(dt.UTC)
     scans = int(scanned_at or 0)
     try:
-        return _Scan(stream, listing, Cursor.load(cursor, stream, scans), sharing, now, clock).run()
+        return _Scan(stream, listing, Cursor.load(cursor, stream, scans), sharing, now, clock).run(is_queued)
     except KeyOrderError:
-        return _Scan(stream, listing, Cursor.load(cursor, stream, scans).in_tree_order(), sharing, now, clock).run()
+        return _Scan(stream, listing, Cursor.load(cursor, stream, scans).in_tree_order(), sharing, now, clock).run(
+            is_queued
+        )
 
 
 class _Scan:
@@ -93,7 +97,7 @@ class _Scan:
         self.unmatched: dict[int, UnmatchedKey] = {}
         self.active_objects = self.old_objects = 0
 
-    def run(self) -> ScanResult:
+    def run(self, is_queued: IsQueued) -> ScanResult:
         """Scan, within the budget of the sensor."""
         cursor = self.cursor
         cursor.sweep_begun = cursor.sweep_begun or self.now.timestamp()
@@ -105,8 +109,8 @@ class _Scan:
         else:
             self._read_older()
         cursor.ranges.shrink()
-        targets = self.run_plan.targets(cursor.scans)
-        cursor.scans += bool(targets)
+        targets = self.run_plan.targets(cursor.scans, is_queued)
+        cursor.scans += bool(len(self.run_plan))
         unmatched, unremembered = self._new_unmatched()
         return ScanResult(targets, unmatched, cursor.dump(), self._summary(), unremembered)
 
@@ -244,5 +248,5 @@ class _Scan:
             parts.append(f"{self.old_objects:,} {older} that were never read before, up to {cursor.first[0].after!r}")
         else:
             parts.append(f"{self.old_objects:,} {older} (round {cursor.sweeps + 1})")
-        text = f"Scanned {' and '.join(parts)}; changed: {count(len(self.run_plan), 'partition')}."
+        text = f"Scanned {' and '.join(parts)}; changed: {self.run_plan.changed}."
         return f"{text} In no partition: {count(len(self.unmatched), 'object')}." if self.unmatched else text

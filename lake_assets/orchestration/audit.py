@@ -6,6 +6,7 @@ import dagster as dg
 
 from lake_assets.checks.run import checks_of
 from lake_assets.config.models import LakeConfig
+from lake_assets.orchestration.queued_runs import unless_queued
 from lake_assets.streams.stream import OpenStream
 
 Keyed = tuple[OpenStream, dg.AssetKey]  # a stream, and the key of its asset
@@ -37,9 +38,11 @@ def audits(config: LakeConfig, streams: Mapping[str, Sequence[Keyed]]) -> dg.Def
         jobs.append(job)
         audit = config.lakes[name].audit
         if audit is not None:
+            schedule = f"audit_{name}_schedule"
             schedules.append(
                 dg.ScheduleDefinition(
-                    name=f"audit_{name}_schedule",
+                    name=schedule,
+                    execution_fn=unless_queued(schedule),
                     job=job,
                     cron_schedule=audit.cron,
                     execution_timezone=audit.time_zone,

@@ -3,6 +3,7 @@
 import dagster as dg
 
 from lake_assets.landing.drain import drain
+from lake_assets.orchestration.queued_runs import unless_queued
 from lake_assets.streams.stream import OpenStream
 
 
@@ -36,8 +37,10 @@ def drain_schedule(stream: OpenStream) -> dg.ScheduleDefinition | None:
     def job() -> None:
         upload()
 
+    schedule = f"drain_{stream.name}_schedule"
     return dg.ScheduleDefinition(
-        name=f"drain_{stream.name}_schedule",
+        name=schedule,
+        execution_fn=unless_queued(schedule),
         job=job,
         cron_schedule=options.drain,
         execution_timezone="UTC",

@@ -24,6 +24,7 @@ from lake_assets.orchestration.partitions import (
     partition_of,
     partitions_definition,
 )
+from lake_assets.orchestration.queued_runs import unless_queued
 from lake_assets.orchestration.unmatched import unmatched_metadata
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.newest import recent_texts
@@ -156,8 +157,10 @@ def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.Schedule
     automation = stream.config.automation
     if automation is None:
         return None
+    schedule = f"observe_{stream.name}_schedule"
     return dg.ScheduleDefinition(
-        name=f"observe_{stream.name}_schedule",
+        name=schedule,
+        execution_fn=unless_queued(schedule),
         job=dg.define_asset_job(
             f"observe_{stream.name}",
             selection=dg.AssetSelection.assets(landing.key),

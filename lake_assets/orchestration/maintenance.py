@@ -13,6 +13,7 @@ from lake_assets.layout.texts import first_lines
 from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.orchestration.failures import lines_by_text
 from lake_assets.orchestration.metadata import markdown
+from lake_assets.orchestration.queued_runs import unless_queued
 from lake_assets.orchestration.resources import sessions
 from lake_assets.telemetry.process import telemetry
 
@@ -93,9 +94,11 @@ def maintenance(config: LakeConfig) -> tuple[Sequence[dg.JobDefinition], Sequenc
         jobs.append(job)
         if lake.maintenance is None:
             continue
+        schedule = f"maintain_{name}_schedule"
         schedules.append(
             dg.ScheduleDefinition(
-                name=f"maintain_{name}_schedule",
+                name=schedule,
+                execution_fn=unless_queued(schedule),
                 job=job,
                 cron_schedule=lake.maintenance.cron,
                 execution_timezone=lake.maintenance.time_zone,

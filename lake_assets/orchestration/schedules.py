@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 import dagster as dg
 
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, step_of
-from lake_assets.orchestration.partitions import dimension_key, dimensions, joined_key
+from lake_assets.orchestration.partitions import dimension_key, dimensions, joined_key, partition_of
+from lake_assets.orchestration.queued_runs import QueuedRuns, refresh_job
 from lake_assets.streams.newest import recent_texts
 from lake_assets.streams.stream import OpenStream
 
@@ -23,7 +24,7 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.Sched
     if config is None:
         return None
     job = dg.define_asset_job(
-        f"refresh_{stream.name}",
+        refresh_job(stream.name),
         selection=dg.AssetSelection.assets(asset),
         description=f"Refresh the newest partitions of {stream.name}.",
     )
@@ -69,6 +70,9 @@ def refresh_request(
             )
         spans[name] = keys[0], keys[-1]
     first, last = (joined_key({name: span[end] for name, span in spans.items()}) for end in (0, 1))
+    ends = (partition_of(stream.config.columns, key) for key in (first, last))
+    if QueuedRuns(stream, asset, instance()).have(*ends):
+        return dg.SkipReason("A queued run has all these partitions.")
     run_config = landed_only(asset)
     if first == last:
         return dg.RunRequest(partition_key=first, run_config=run_config)

@@ -25,6 +25,7 @@ from lake_assets.orchestration.partitions import (
     new_dynamic_keys,
     partition_key,
 )
+from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.schedules import landed_only
 from lake_assets.streams.stream import OpenStream
 
@@ -55,6 +56,7 @@ def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDe
                 context.cursor,
                 scanned_at=context.last_tick_completion_time,
                 sharing=sharing(stream, context.instance),
+                is_queued=QueuedRuns(stream, asset.key, context.instance).have,
             )
         except LakeAssetsError as error:
             raise without_traceback(error) from None

@@ -5,6 +5,7 @@ import dagster as dg
 from lake_assets.config.sensors import SqsSensor
 from lake_assets.detection.deliveries import MOST_WAITING, QueueCursor, sort_out
 from lake_assets.errors import LakeAssetsError
+from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.queues import Queue
 from lake_assets.orchestration.sensors import (
     default_status,
@@ -43,7 +44,13 @@ def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefin
             cursor.receipts = []
             # Messages that are kept count against those that may be received.
             messages = queue.receive() if len(cursor.waiting) < MOST_WAITING else ()
-            delivered = sort_out(stream.config, messages, cursor, sharing=sharing(stream, context.instance))
+            delivered = sort_out(
+                stream.config,
+                messages,
+                cursor,
+                sharing=sharing(stream, context.instance),
+                is_queued=QueuedRuns(stream, asset.key, context.instance).have,
+            )
         except LakeAssetsError as error:
             raise without_traceback(error) from None
         log_unmatched(context, stream, delivered.unmatched)

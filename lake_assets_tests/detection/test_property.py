@@ -24,9 +24,12 @@ skews = st.sampled_from([0, 0, 0, 1, 1800]).map(lambda seconds: dt.timedelta(sec
 class Landing(RuleBasedStateMachine):
     """Writers put, rewrite and delete objects while a sensor scans; some ticks are lost after they were recorded."""
 
+    begin_at_once = True  # the runs that a tick requests
+
     @initialize(max_runs=st.sampled_from([1, 2, 25]), lookback=st.sampled_from([0, 2]), tree=st.booleans())
     def begin(self, max_runs: int, lookback: int, tree: bool) -> None:
         self.watch = Watch(stream_of(max_runs=max_runs, lookback=lookback), Bucket(tree=tree))
+        self.watch.queue = None if self.begin_at_once else set()
         self.etags = 0
         self.sent: dict[str, Any] = {}  # the objects of each partition when a run last started
 
@@ -79,6 +82,34 @@ class Landing(RuleBasedStateMachine):
 
 Landing.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
 TestLanding = Landing.TestCase
+
+
+class QueuedLanding(Landing):
+    """The same with runs that begin later: a partition never has two that have not begun."""
+
+    begin_at_once = False
+
+    def run(self, started: list[str]) -> None:
+        """Nothing begins yet."""
+
+    @rule(data=st.data())
+    def begin_run(self, data: st.DataObject) -> None:
+        if self.watch.queue:
+            partition = data.draw(st.sampled_from(sorted(self.watch.queue)))
+            self.watch.queue.remove(partition)
+            super().run([partition])
+
+    @rule()
+    def nothing_is_lost(self) -> None:
+        self.watch.tick_until_quiet(12)
+        assert self.watch.queue is not None
+        super().run(sorted(self.watch.queue))
+        self.watch.queue.clear()
+        super().nothing_is_lost()
+
+
+QueuedLanding.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
+TestQueuedLanding = QueuedLanding.TestCase
 
 
 class JoinedLanding(Landing):

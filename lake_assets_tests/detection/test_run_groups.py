@@ -89,7 +89,7 @@ def test_a_scan_has_more_partitions_than_runs_if_they_share_runs() -> None:
     plan = RunPlan(COLUMNS, 2, sharing(100))
 
     assert len(taken(plan, folders)) == 10
-    assert names(grouped(plan.targets(0), COLUMNS, position, 100)) == [("C03", "D04")]
+    assert names(grouped(plan.targets(0, lambda _: False), COLUMNS, position, 100)) == [("C03", "D04")]
     assert len(taken(RunPlan(COLUMNS, 2), folders)) == 4
 
 
@@ -109,7 +109,7 @@ def test_a_scan_asks_for_no_more_runs_than_allowed(folders: list[tuple[str, int,
     plan = RunPlan(COLUMNS, runs, sharing(most))
 
     found = taken(plan, folders)
-    targets = grouped(plan.targets(0), COLUMNS, position, most)
+    targets = grouped(plan.targets(0, lambda _: False), COLUMNS, position, most)
 
     assert len(targets) <= runs
     assert set(found) <= set(covered(targets))

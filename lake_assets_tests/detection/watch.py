@@ -42,9 +42,12 @@ class Watch:
     now: dt.datetime = NOW
     cursor: str | None = None
     run_keys: set[tuple[Partition, Partition, str]] = field(default_factory=set)
+    queue: set[str] | None = None  # partitions whose runs have not begun, as of `covered`; None if runs begin at once
 
     def scan(self) -> ScanResult:
-        result = scan(self.stream, self.bucket, self.cursor, now=self.now, clock=self.bucket.clock)
+        result = scan(
+            self.stream, self.bucket, self.cursor, is_queued=self._is_queued, now=self.now, clock=self.bucket.clock
+        )
         self.cursor = result.cursor
         return result
 
@@ -56,7 +59,13 @@ class Watch:
             if key not in self.run_keys:
                 self.run_keys.add(key)
                 started += covered(target)
+        if self.queue is not None:
+            assert len(self.queue) + len(started) == len(self.queue.union(started))  # one queued run of a partition
+            self.queue.update(started)
         return sorted(started)
+
+    def _is_queued(self, partition: Partition) -> bool:
+        return " ".join(map(str, partition.values)) in (self.queue or ())
 
     def tick_until_quiet(self, ticks: int = 50) -> list[str]:
         """Scan until no run starts any more; returns the partitions for which runs started."""

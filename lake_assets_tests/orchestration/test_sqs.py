@@ -227,7 +227,7 @@ def test_a_date_in_the_future_is_reported_once_and_stays_in_the_queue_until_its_
     with monkeypatch.context() as patch:
         patch.setattr(
             "lake_assets.orchestration.sqs.sort_out",
-            lambda stream, messages, cursor, sharing: sort_out(stream, messages, cursor, sharing=sharing, now=before),
+            lambda *arguments, **options: sort_out(*arguments, **options, now=before),
         )
         for _ in range(3):
             assert ticks.tick() == []

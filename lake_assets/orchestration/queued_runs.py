@@ -1,0 +1,107 @@
+"""Runs that have not begun: each lists its partitions when it begins, so what lands before that needs no other run.
+
+Without this, sensors and schedules would add runs of the same partitions while nothing takes runs from the queue.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import dagster as dg
+
+from lake_assets.errors import PartitionError
+from lake_assets.layout.partition import Partition, PartitionValue
+from lake_assets.layout.times import TIME_TYPES
+from lake_assets.orchestration.dagster_private import PARTITION, RANGE_END, RANGE_START, step_of
+from lake_assets.orchestration.partitions import dimension_key, dimensions, keys_of, partition_of
+from lake_assets.streams.stream import OpenStream
+
+# A run of these states has listed nothing. The state changes to STARTED before the run's first step.
+_NOT_BEGUN = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING)
+_MOST = 2_000  # newest runs that are read; a partition that only older ones have may have one run more
+_NARROWING = {"partitions", "failed", "max"}  # options of a run that leave out partitions with new objects
+
+
+def refresh_job(stream: str) -> str:
+    """The name of the job of a stream's schedule."""
+    return f"refresh_{stream}"
+
+
+class QueuedRuns:
+    """The queued runs of a stream, read from Dagster at the first question.
+
+    A sensor must ask after it has listed: a run that was still queued then lists later, and finds the same objects.
+    """
+
+    def __init__(self, stream: OpenStream, asset: dg.AssetKey, instance: dg.DagsterInstance) -> None:
+        self._stream = stream
+        self._asset = asset
+        self._instance = instance
+        self._positions: dict[str, dict[str, int]] = {}
+
+    def have(self, first: Partition, last: Partition | None = None) -> bool:
+        """Whether one of the runs has a partition, or all between two in each column."""
+        last = last or first
+        singles, ranges = self._spans
+        return (first == last and first in singles) or any(self._is_inside(first, last, span) for span in ranges)
+
+    @cached_property
+    def _spans(self) -> tuple[set[Partition], set[tuple[Partition, Partition]]]:
+        """The partitions that have runs of their own, and the first and last ones of other runs."""
+        singles, ranges = set(), set()
+        for run in self._instance.get_runs(dg.RunsFilter(statuses=_NOT_BEGUN), limit=_MOST):
+            ends = [run.tags.get(tag) or run.tags.get(PARTITION) for tag in (RANGE_START, RANGE_END)]
+            if not self._is_refresh(run):
+                continue
+            try:
+                first, last = (partition_of(self._stream.config.columns, end or "") for end in ends)
+            except PartitionError:  # a run of the job without partitions, or of an earlier config
+                continue
+            if first == last:
+                singles.add(first)
+            else:
+                ranges.add((first, last))
+        return singles, ranges
+
+    def _is_refresh(self, run: dg.DagsterRun) -> bool:
+        """Whether a run refreshes all of its partitions of the stream."""
+        step = step_of(self._asset)
+        is_of_asset = self._asset in (run.asset_selection or ()) or run.job_name == refresh_job(self._stream.name)
+        config: dict[str, Any] = dict(run.run_config)
+        options = config.get("ops", {}).get(step, {}).get("config", {})
+        has_step = run.step_keys_to_execute is None or step in run.step_keys_to_execute
+        return is_of_asset and has_step and not any(options.get(option) for option in _NARROWING)
+
+    def _is_inside(self, first: Partition, last: Partition, span: tuple[Partition, Partition]) -> bool:
+        return all(
+            begin == of_first == of_last == end
+            or (
+                self._number(axis, begin) <= self._number(axis, of_first)
+                and self._number(axis, of_last) <= self._number(axis, end)
+            )
+            for axis, (begin, of_first, of_last, end) in enumerate(
+                zip(span[0].values, first.values, last.values, span[1].values, strict=True)
+            )
+        )
+
+    def _number(self, axis: int, value: PartitionValue) -> float:
+        """The number of a value in Dagster's order of the column; of one that Dagster does not have, it is NaN."""
+        column = self._stream.config.columns[axis]
+        if value is not None and column.type in TIME_TYPES:
+            kind = TIME_TYPES[column.type]
+            return kind.number(kind.start(value))
+        if column.name not in self._positions:
+            keys = keys_of(dimensions(self._stream)[column.name], self._instance)
+            self._positions[column.name] = {key: number for number, key in enumerate(keys)}
+        return self._positions[column.name].get(dimension_key(column.text(value)), float("nan"))
+
+
+def unless_queued(schedule: str) -> Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]:
+    """What a tick of this schedule does: it requests a run of its job, unless a run that it requested is queued."""
+
+    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        of_schedule = dg.RunsFilter(statuses=_NOT_BEGUN, tags={"dagster/schedule_name": schedule})
+        queued = context.instance.get_runs(of_schedule, limit=1)
+        return dg.SkipReason(f"The run {queued[0].run_id} of this schedule is queued.") if queued else dg.RunRequest()
+
+    return tick

@@ -1,0 +1,196 @@
+"""A partition has one queued run, whatever sensors and schedules find until it begins."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.utils import make_new_run_id
+
+from lake_assets.orchestration.partitions import dynamic_name
+from lake_assets_tests.orchestration.test_schedules import Scheduled
+from lake_assets_tests.orchestration.test_sensors import day, key, keys_of
+from lake_assets_tests.orchestration.test_sqs import notification, path_of
+from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
+from lake_assets_tests.servers.moto import KEYS, Moto, moto
+from lake_assets_tests.world import World, sales
+
+__all__ = ["moto"]
+
+ASSET = dg.AssetKey("sales")
+QUEUED, STARTED = dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTED
+START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+
+@pytest.fixture
+def ticks(local_world: World) -> Iterator[Ticks]:
+    Path(local_world.source["path"]).mkdir()
+    local_world.options["sensor"] = {"type": "objects"}
+    with ticks_of(local_world) as ticks:
+        yield ticks
+
+
+def add(instance: dg.DagsterInstance, job: str, tags: Mapping[str, str], **changes: Any) -> dg.DagsterRun:
+    """A run in Dagster's storage, queued if `changes` do not say otherwise."""
+    location = GrpcServerCodeLocationOrigin(host="localhost", port=1, location_name="lake")
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(location, "__repository__"), job)
+    run = dg.DagsterRun(job_name=job, run_id=make_new_run_id(), remote_job_origin=origin, status=QUEUED, tags=tags)
+    return instance.add_run(run._replace(**changes))
+
+
+def queue(ticks: Ticks, request: dg.RunRequest, **changes: Any) -> dg.DagsterRun:
+    """A run of a sensor's request, as the daemon puts it in the queue."""
+    tags = dict(request.tags) | ({"dagster/partition": request.partition_key} if request.partition_key else {})
+    made = {"run_config": request.run_config or {}, "asset_selection": frozenset({ASSET}), **changes}
+    return add(ticks.instance, "__ASSET_JOB", tags, **made)
+
+
+def has_begun(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """A run begins: its first event is stored."""
+    began = dg.DagsterEvent(event_type_value=dg.DagsterEventType.PIPELINE_START.value, job_name=run.job_name)
+    instance.report_dagster_event(began, run.run_id)
+
+
+def test_what_lands_before_a_run_begins_needs_no_other_and_what_lands_after_needs_one(
+    ticks: Ticks, local_world: World
+) -> None:
+    local_world.land(day("NW"), sales(1))
+    (request,) = ticks.tick()
+    run = queue(ticks, request)
+
+    for number in range(3):
+        local_world.land(day("NW"), sales(2), f"{number}.parquet")
+        assert ticks.tick() == []
+    local_world.land(day("SW"), sales(3))
+    assert keys_of(ticks.tick()) == [key("SW")]
+
+    has_begun(ticks.instance, run)
+    assert ticks.tick() == []  # the run lists what had landed
+    local_world.land(day("NW"), sales(4), "late.parquet")
+    (second,) = ticks.tick()
+    assert second.partition_key == key("NW")
+    queue(ticks, second)
+    local_world.land(day("NW"), sales(5), "later.parquet")
+    assert ticks.tick() == []
+
+
+def test_the_tick_says_that_queued_runs_have_what_changed(ticks: Ticks, local_world: World) -> None:
+    local_world.land(day("NW"), sales(1))
+    (request,) = ticks.tick()
+    queue(ticks, request)
+    local_world.land(day("NW"), sales(2), "more.parquet")
+
+    skipped = ticks.evaluate()
+
+    assert "changed: 1 partition (1 of them in queued runs)." in str(skipped.skip_message)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "has"),
+    [
+        (("NW", 20), ("SW", 10), True),
+        (("NW", 15), ("NW", 15), True),
+        (("NW", 14), ("SW", 10), False),
+        (("NW", 20), ("NW", 16), False),
+        (("NE", 20), ("NW", 10), True),
+        (("NE", 15), ("NE", 15), False),
+    ],
+)
+def test_a_queued_range_has_the_partitions_between_its_ends_in_each_column(
+    ticks: Ticks, local_world: World, first: tuple[str, int], last: tuple[str, int], has: bool
+) -> None:
+    ticks.instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["NE", "NW", "SW"])
+    queue(ticks, dg.RunRequest(tags={START: key(*first), END: key(*last)}))
+    local_world.land(day("NW", 15), sales(1))
+
+    assert keys_of(ticks.tick()) == ([] if has else [key("NW", 15)])
+
+
+def test_a_requested_range_ends_before_a_queued_partition(ticks: Ticks, local_world: World) -> None:
+    local_world.options["sensor"] |= {"max_runs": 1, "group_runs": 1}
+    ticks.instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["NW"])
+    queue(ticks, dg.RunRequest(partition_key=key("NW", 17)))
+    for days_ago in (20, 19, 15, 14):
+        local_world.land(day("NW", days_ago), sales(1))
+
+    ranges = [(request.tags[START], request.tags[END]) for request in ticks.tick()]
+
+    assert ranges == [(key("NW", 20), key("NW", 19)), (key("NW", 15), key("NW", 14))]
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "has"),
+    [
+        ({}, {"asset_selection": frozenset({dg.AssetKey("other")})}, False),
+        ({}, {"status": STARTED}, False),
+        ({}, {"status": dg.DagsterRunStatus.STARTING}, True),
+        ({}, {"step_keys_to_execute": ["checks_of_sales"]}, False),
+        ({}, {"step_keys_to_execute": ["sales"]}, True),
+        ({}, {"asset_selection": None, "job_name": "refresh_sales"}, True),
+        ({"landed_only": True, "waiting": True, "force": True}, {}, True),
+        ({"max": 1}, {}, False),
+        ({"failed": True}, {}, False),
+        ({"partitions": ["region=SW"]}, {}, False),
+    ],
+)
+def test_only_a_run_that_will_refresh_the_partition_counts(
+    ticks: Ticks, local_world: World, options: dict[str, Any], changes: dict[str, Any], has: bool
+) -> None:
+    run_config = {"ops": {"sales": {"config": options}}}
+    queue(ticks, dg.RunRequest(partition_key=key("NW"), run_config=run_config), **changes)
+    local_world.land(day("NW"), sales(1))
+
+    assert keys_of(ticks.tick()) == ([] if has else [key("NW")])
+
+
+def test_notifications_of_a_queued_partition_request_nothing(moto: Moto, local_world: World) -> None:
+    queue_url = moto.new_queue(VisibilityTimeout="0")
+    moto.new_bucket("landing", queue_url)
+    local_world.source = {"type": "s3", "bucket": "landing", "prefix": "in", **KEYS}
+    local_world.options["sensor"] = {"type": "sqs", "queue_url": queue_url, "wait": 0, **KEYS}
+    with ticks_of(local_world) as ticks:
+        moto.send(queue_url, notification(ticks, path_of("NW"), "1"))
+        (request,) = ticks.tick()
+        run = queue(ticks, request)
+        moto.send(queue_url, notification(ticks, path_of("NW", name="b.parquet"), "2"))
+        assert ticks.tick() == []
+        has_begun(ticks.instance, run)
+        moto.send(queue_url, notification(ticks, path_of("NW", name="c.parquet"), "3"))
+        assert keys_of(ticks.tick()) == [key("NW")]
+
+
+def test_a_schedule_requests_no_run_of_partitions_that_a_queued_run_has(local_world: World) -> None:
+    with dg.DagsterInstance.local_temp() as instance:
+        scheduled = Scheduled(local_world, instance, lookback=2)
+        request = scheduled.request("2026-02-11T13:00+00:00")
+        add(instance, "refresh_sales", request.tags, run_config=request.run_config)
+
+        skipped = scheduled.tick("2026-02-11T14:00+00:00")
+        assert (skipped.run_requests, skipped.skip_message) == ([], "A queued run has all these partitions.")
+        assert scheduled.request("2026-02-12T00:00+00:00").tags[END].startswith("2026-02-12")
+
+
+@pytest.mark.parametrize("name", ["maintain_test", "audit_test", "drain_sales", "observe_sales"])
+def test_a_schedule_requests_no_run_while_one_of_its_own_is_queued(
+    local_world: World, tmp_path: Path, name: str
+) -> None:
+    cron = {"cron": "0 * * * *"}
+    local_world.options |= {
+        "automation": cron,
+        "landing": {"buffer": {"path": str(tmp_path / "buffer")}, "batch": {"records": 1}},
+    }
+    local_world.lake_options |= {"maintenance": cron, "audit": cron}
+    with dg.DagsterInstance.local_temp() as instance:
+        scheduled = Scheduled(local_world, instance)
+        schedule = scheduled.definitions.get_repository_def().get_schedule_def(f"{name}_schedule")
+
+        def tick() -> Any:
+            return schedule.evaluate_tick(dg.build_schedule_context(instance))
+
+        assert len(tick().run_requests) == 1
+        run = add(instance, name, {"dagster/schedule_name": schedule.name})
+        assert (tick().run_requests, tick().skip_message) == ([], f"The run {run.run_id} of this schedule is queued.")
+        has_begun(instance, run)
+        assert len(tick().run_requests) == 1
