@@ -83,6 +83,8 @@ def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str,
         others = [column for column in columns if column not in partitions and column.is_now]
         config["layout"] = {"template": stream.template.text, "compat": "olake"}
         config["partitions"] = {column.name: column.partition(start) for column in partitions}
+        if not all(column.is_now for column in partitions):
+            config["checks"] = {"skip": ["no_null_partition"]}  # OLake has a folder of NULL
         if others:
             config["path_columns"] = {column.name: column.field for column in others}
     config["destination"] = {"schema": identifier(stream.namespace), "table": identifier(stream.name)}

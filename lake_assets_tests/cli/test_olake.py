@@ -8,6 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import checks_of, run_check
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.errors import SchemaError
@@ -302,6 +304,7 @@ def test_every_record_enters_and_keeps_its_value(
     assert rows_in_the_lake(stream, local_world) == len(values)
     with stream.lake.open() as lake:
         assert lake.rows(f"SELECT {name} FROM {stream.table.sql} ORDER BY id") == [(value,) for value in values]
+    assert [name for name in checks_of(stream) if not run_check(stream, name, Scope()).passed] == []
 
 
 def test_a_partition_column_of_the_rows_own_name_says_how_rows_of_the_default_enter(local_world: World) -> None:
