@@ -3,6 +3,7 @@
 Source: Azure Storage's manual, "Configure Azure Storage connection strings".
 """
 
+import base64
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -42,6 +43,30 @@ class AzureAccess:
         return ";".join(f"{name}={value}" for name, value in parts.items() if value is not None)
 
 
+def check_key(key: str, name: str) -> None:
+    """Refuse a key of an account that is not base64, which no client can use.
+
+    Raises:
+        ValueError: it is not; the error does not repeat it.
+    """
+    try:
+        base64.b64decode(key, validate=True)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} is not base64: copy one of the account's access keys, as the portal gives it"
+        ) from error
+
+
+def check_sas(sas: str, name: str) -> None:
+    """Refuse a shared access signature that is not of the form `name=value&…`.
+
+    Raises:
+        ValueError: it is not; the error does not repeat it.
+    """
+    if not all("=" in part for part in sas.split("&") if part):
+        raise ValueError(f"{name} is not of the form name=value&name=value: copy the token, as the portal gives it")
+
+
 def parse_connection_string(text: str) -> AzureAccess:
     """The account and credential in a connection string.
 
@@ -62,6 +87,10 @@ def parse_connection_string(text: str) -> AzureAccess:
         raise ValueError("connection_string names no account: it needs AccountName or BlobEndpoint")
     if not key and not sas:
         raise ValueError("connection_string has neither AccountKey nor SharedAccessSignature")
+    if key:
+        check_key(key, "AccountKey of connection_string")
+    if sas:
+        check_sas(sas.removeprefix("?"), "SharedAccessSignature of connection_string")
     if not endpoint:
         protocol = parts.get("defaultendpointsprotocol", "https")
         endpoint = f"{protocol}://{account}.blob.{parts.get('endpointsuffix', SUFFIX)}"

@@ -8,6 +8,7 @@ import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pendulum
@@ -50,6 +51,40 @@ _VARIABLES = (
     *(f"AWS_{part}" for part in ("REGION", "DEFAULT_REGION", "ENDPOINT_URL_S3", "ENDPOINT_URL", "SKIP_SIGNATURE")),
     *(f"AWS_{part}" for part in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")),
 )
+
+_OF_KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("source", "files", "layout", "path_columns"), SOURCE),
+        "partitions": "PARTITION_COLUMN or LOAD_PARTITION",
+        "destination": "DESTINATION_TABLE",
+        "transform": "TRANSFORM_SQL",
+        "schedule": "SCHEDULE",
+        "storage": "DESTINATION_STORAGE",
+        "catalog": "DESTINATION_DATABASE",
+        "region": "AWS_REGION",
+        "endpoint": "AWS_ENDPOINT_URL",
+        "key_id": "AWS_ACCESS_KEY_ID",
+        "secret": "AWS_SECRET_ACCESS_KEY",
+        "session_token": "AWS_SESSION_TOKEN",
+    }
+)  # of the config that the variables make
+
+# The words of hints for keys that come from a variable.
+_IN_HINTS = tuple(
+    (re.compile(keys), variable)
+    for keys, variable in (
+        ("the type of this partition column in the config", "LOAD_PARTITION, whose form decides the column's type"),
+        ("the config says", "LOAD_PARTITION says"),
+        ("`partitions` in the config", "PARTITION_COLUMN"),
+        ("`path` in the config", SOURCE),
+        ("(?:`(?:bucket|container)`|its name) in the config", f"{SOURCE} or DESTINATION_STORAGE"),
+        ("`storage`(?: in the config)?", "DESTINATION_STORAGE"),
+        ("`catalog`(?: in the config)?", "DESTINATION_DATABASE"),
+        (r"\bkey_id and secret\b", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+    )
+)
+_NO_VARIABLE = re.compile(r"\b(?:on_\w+|schema_policy|attach_options|commit_retries|in the config)\b")
+_WITHOUT_VARIABLE = "No variable sets this: write the stream as a lake.yaml, as in docs/flight.md."
 
 _FOLDER = re.compile(r"([^=]+)=\*")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -103,8 +138,21 @@ def flight_config(environment: Mapping[str, str], folder: Path | None = None) ->
     try:
         return LakeConfig.model_validate(data, context=below(folder) if folder else None)
     except ValidationError as error:
-        problems = (f"{'.'.join(map(str, e['loc']))}: {sentence(e)}" for e in error.errors(include_url=False))
-        raise ConfigError(f"the environment ({SOURCE}, …) is not a valid config: {'; '.join(problems)}.") from error
+        problems = (f"{_variable(e['loc'])}: {in_variables(sentence(e))}" for e in error.errors(include_url=False))
+        raise ConfigError(f"{'; '.join(problems)}.") from error
+
+
+def _variable(location: Sequence[str | int]) -> str:
+    """The variable that a key of the config comes from."""
+    names = (_OF_KEYS.get(str(part)) for part in reversed(location))
+    return next(filter(None, names), ".".join(map(str, location)))
+
+
+def in_variables(text: str) -> str:
+    """The text of an error with variables in place of the keys of a config, which there is none of."""
+    for keys, variable in _IN_HINTS:
+        text = keys.sub(variable, text)
+    return f"{text} {_WITHOUT_VARIABLE}" if _NO_VARIABLE.search(text) else text
 
 
 def _partition(written: str) -> tuple[str, dict[str, Any]]:

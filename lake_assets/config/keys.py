@@ -45,6 +45,10 @@ _HERE: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "GcsStorage": _OF_A_BUCKET,
         "AzureStorage": {"uri": "write account, container and prefix", "path": _FOLDERS, "bucket": "write container"},
         "WebStorage": {"uri": "write url", "path": "write url"},
+        "Destination": {
+            "lake": "write it one level higher, as lake of the stream",
+            "database": "write database below catalog of the lake",
+        },
         "Lake": {"database": "write it below catalog", "type": "write it below catalog and below storage"},
         "Stream": {
             "name": "a stream's name is its key below streams, so remove it", "type": "write it below source",
@@ -78,8 +82,8 @@ _ELSEWHERE: Mapping[str, str] = MappingProxyType(
         "codec": "files are Parquet, so remove it",
         "content_type": "files are Parquet, so remove it",
         "data_inlining_row_limit": _TO_ATTACH,
-        "delta_export_compression": "write compression of the stream",
-        "delta_export_path": "write source of the stream for reading, storage of the lake for writing",
+        "delta_export_compression": "write deltas.compression of the stream",
+        "delta_export_path": "write deltas.to of the stream",
         "destination_database": "write database below catalog of the lake",
         "destination_schema": "write it as destination.schema of the stream",
         "destination_table": _TABLE_NAMES,

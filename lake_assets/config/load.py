@@ -47,8 +47,7 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
             field.
         StorageError: the object cannot be read.
     """
-    without_file = path is None and not environment.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists()
-    if without_file and has_flight(environment):
+    if is_of_variables(path, environment):
         return flight_config(environment, Path.cwd())
     place = path or environment.get(CONFIG_VARIABLE) or DEFAULT_FILE
     if isinstance(place, str) and is_uri(place):
@@ -65,6 +64,12 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
     except OSError as error:
         raise ConfigError(f"config file {path} cannot be read: {error.strerror}.") from error
     return parse_config(_decoded(written, path), path, environment)
+
+
+def is_of_variables(path: str | os.PathLike[str] | None = None, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the config is that of a Flight's variables, so that there is no file."""
+    without_file = path is None and not environment.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists()
+    return without_file and has_flight(environment)
 
 
 def loaded(config: ConfigSource) -> LakeConfig:

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator, model_validator
 
-from lake_assets.config.azure import AzureAccess, parse_connection_string
+from lake_assets.config.azure import AzureAccess, check_key, check_sas, parse_connection_string
 from lake_assets.config.bucket_requests import RequestedStorage
 from lake_assets.config.fields import FolderPath
 from lake_assets.config.model import Model
@@ -208,10 +208,21 @@ class AzureStorage(RequestedStorage):
     connection_string: SecretStr | None = Field(None, description="As the portal gives it, with account and key.")
     sas: SecretStr | None = Field(None, description="A shared access signature, as the portal gives it.")
 
+    @field_validator("account_key")
+    @classmethod
+    def _in_base64(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None:
+            check_key(key.get_secret_value(), "account_key")
+        return key
+
     @field_validator("sas")
     @classmethod
-    def _without_question_mark(cls, sas: SecretStr | None) -> SecretStr | None:
-        return sas and SecretStr(sas.get_secret_value().removeprefix("?"))
+    def _of_pairs(cls, sas: SecretStr | None) -> SecretStr | None:
+        if sas is None:
+            return None
+        text = sas.get_secret_value().removeprefix("?")
+        check_sas(text, "sas")
+        return SecretStr(text)
 
     @model_validator(mode="after")
     def _one_credential(self) -> Self:

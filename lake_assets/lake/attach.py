@@ -56,8 +56,13 @@ def extensions(lake: Lake) -> tuple[str, ...]:
     needed = [name for storage in lake.storages for name in _EXTENSIONS[type(storage)]]
     if lake.inserts_only:
         needed.append("httpfs")  # contains DuckDB's cryptography
-    chain = ["aws"] if any(_uses_chain(storage) for storage in lake.storages) else []
+    chain = ["aws"] if chained(lake) else []
     return tuple(dict.fromkeys(("ducklake", *_EXTENSIONS[type(lake.catalog)], *needed, *chain)))
+
+
+def chained(lake: Lake) -> tuple[str, ...]:
+    """The roots of the storages for which DuckDB uses AWS's credential chain."""
+    return tuple(dict.fromkeys(storage.root for storage in lake.storages if _uses_chain(storage)))
 
 
 def http_limits(lake: Lake) -> HttpLimits:

@@ -161,7 +161,8 @@ class DuckLake:
                 self._detach_failed()
                 if matches(error, Meaning.ENCRYPTION):
                     raise self._otherwise_encrypted() from error
-                if not isinstance(error, NoLakeError) and not matches(error, Meaning.ABSENT):
+                is_absent = matches(error, Meaning.ABSENT) and not matches(error, Meaning.NOT_CONNECTED)
+                if not isinstance(error, NoLakeError) and not is_absent:
                     raise
                 if not create:
                     raise self._no_lake() from error
@@ -179,9 +180,12 @@ class DuckLake:
         return self._engine
 
     def _new_engine(self) -> duckdb.DuckDBPyConnection:
+        statements = secret_statements(
+            self.config
+        )  # first: the extension of MotherDuck does not load without a network
         engine = open_engine(extensions(self.config), http_limits(self.config))
         with translated(self.config):
-            for statement in secret_statements(self.config):
+            for statement in statements:
                 engine.execute(statement)
             for setting in SETTINGS if isinstance(self.config.catalog, DuckdbCatalog) else ():
                 engine.execute(setting)

@@ -14,8 +14,9 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import mask_error
 from lake_assets.errors import CatalogError, CatalogLockedError, LakeUnreachableError
 from lake_assets.lake import postgres
-from lake_assets.lake.attach import data_path
+from lake_assets.lake.attach import chained, data_path
 from lake_assets.lake.vendor_errors import Meaning, matches, texts
+from lake_assets.storage.failures import no_credentials
 
 BUSY = 60.0  # seconds that a writer without the lake's lock may hold a catalog
 
@@ -67,12 +68,19 @@ def is_refusal(error: duckdb.Error) -> bool:
 
 @contextmanager
 def translated(config: Lake) -> Iterator[None]:
-    """Raise DuckDB's errors as `CatalogError`, in one paragraph and without the secrets of the config."""
+    """Raise DuckDB's errors as `CatalogError`, in one paragraph and without the secrets of the config.
+
+    Raises:
+        StorageError: the credential chain of a storage has no credentials.
+        CatalogError: any other error.
+    """
     try:
         yield
     except duckdb.Error as error:
         error.args = (without_statement(error),)
         mask_error(error, config.catalog, *config.storages)
+        if matches(error, Meaning.NO_CREDENTIALS):
+            raise no_credentials(*chained(config)) from error
         if storage_failed(error):
             raise LakeUnreachableError(
                 f"a storage of the lake cannot be reached or fails: {one_line(str(error))}:",
@@ -89,8 +97,8 @@ def translated(config: Lake) -> Iterator[None]:
 def catalog_error(error: Exception, config: Lake) -> CatalogError:
     """The error for what DuckDB or a driver says of a catalog, with the hint that fits it."""
     text, location = str(error), catalog_location(config)
-    if isinstance(config.catalog, PostgresCatalog) and (unreachable := postgres.unreachable(config.catalog, error)):
-        return unreachable
+    if isinstance(config.catalog, PostgresCatalog) and (failed := postgres.connection_error(config.catalog, error)):
+        return failed
     if is_locked(error):
         return CatalogLockedError(
             f"the catalog {location} is locked by another process, and says: {one_line(text)}:", WHO_LOCKS

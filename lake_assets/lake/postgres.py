@@ -74,6 +74,20 @@ def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachabl
     )
 
 
+def connection_error(catalog: PostgresCatalog, error: Exception) -> CatalogError | None:
+    """The error for a server that is unreachable or refuses a connection; None for an error of a statement.
+
+    Args:
+        catalog: the server's catalog.
+        error: of psycopg or of DuckDB.
+    """
+    if (away := unreachable(catalog, error)) is not None:
+        return away
+    said = _STATEMENT.sub("", str(error))
+    has_refused = matches(said, Meaning.REFUSED) or matches(said, Meaning.NOT_CONNECTED)
+    return refused(catalog, error) if has_refused else None
+
+
 def refused(catalog: PostgresCatalog, error: Exception) -> CatalogError:
     """The error for a server that refuses the user."""
     return CatalogError(

@@ -20,6 +20,8 @@ class Meaning(Enum):
     FILES_KEPT = auto()  # a commit has failed, and DuckLake could not delete its files
     LOST = auto()  # the connection to the catalog's server was lost
     REFUSED = auto()  # the catalog's server refuses for good
+    NOT_CONNECTED = auto()  # the catalog's server is unreachable or refuses, for whatever reason
+    NO_CREDENTIALS = auto()  # the credential chain of a storage has no credentials
     FULL = auto()  # a disk has no space left
     IO_ERROR = auto()  # a disk fails, perhaps because it has no space left
     REJECTED = auto()  # the catalog refuses a statement for a reason that `advice` resolves
@@ -46,6 +48,8 @@ DUCKDB = (
     Text("File system .* has been disabled by configuration", Meaning.FILES_KEPT, "a file is deleted"),
     Text("No space left on device", Meaning.FULL, "the disk of the catalog or of a data file is full", False),
     Text(r" error for HTTP [A-Z]+ to '", Meaning.NO_ANSWER, "the server of a storage does not answer"),
+    Text("Unable to connect to Postgres", Meaning.NOT_CONNECTED, "a connection to the catalog's server fails"),
+    Text("Secret Validation Failure", Meaning.NO_CREDENTIALS, "the credential chain has no credentials"),
     Text(
         r'Failed to execute query "ROLLBACK":\s*$', Meaning.LOST, "the server of the catalog left at the commit", False
     ),

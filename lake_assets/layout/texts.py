@@ -70,6 +70,11 @@ def is_unicode(text: str) -> bool:
     return True
 
 
+def value_text(value: object) -> str:
+    """A value of a row in errors: its text in quotes, or NULL."""
+    return "NULL" if value is None else repr(str(value))
+
+
 def shown(text: str) -> str:
     r"""The text in quotes, with `\xff` for a byte that is not UTF-8, so that it can be printed and stored.
 

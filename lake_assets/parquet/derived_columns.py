@@ -13,6 +13,7 @@ from lake_assets.errors import LayoutError, SchemaError
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
+from lake_assets.layout.texts import value_text
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.bad_rows import halved, positions
 
@@ -73,12 +74,13 @@ class Made:
             texts = self._texts(values)
             row = pc.index(is_other, True).as_py()
             value, text = values[row].as_py(), texts[row].as_py()
+            row = f"{self.name}={value_text(value)}"
+            made = f"{self.column.name}={'NULL' if text == HIVE_NULL else text}"
             is_time = self.column.type in TIME_TYPES
             clock = f" by the clock of {self.derived.template.time_zone}" if is_time else ""
             hint = ", or correct the layout's time_zone in the config." if is_time else "."
             raise SchemaError(
-                f"{self.origin} has a row with {self.name}={str(value)!r}, which is {self.column.name}={text}{clock}, "
-                f"and belongs to {self.partition}:",
+                f"{self.origin} has a row with {row}, which is {made}{clock}, and belongs to {self.partition}:",
                 f"land the row in its own partition{hint}",
             )
 

@@ -17,6 +17,7 @@ from lake_assets.config.modes import SchemaPolicy
 from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import value_text
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.bad_rows import (
     NUMBER,
@@ -244,9 +245,8 @@ class Fitter:
                     )
                 if column.type in TIME_TYPES and str(text).startswith(str(value)):
                     hint = f"if the path holds a part of it, give the partition column another name and from: {name}."
-                raise SchemaError(
-                    f"{self._origin} has a row with {column.name}={text!r}, and belongs to {self._partition}:", hint
-                )
+                row = f"{column.name}={value_text(text)}"
+                raise SchemaError(f"{self._origin} has a row with {row}, and belongs to {self._partition}:", hint)
         for made in self._checked:
             made.check(batch)
 

@@ -13,7 +13,7 @@ from lake_assets.errors import AbsentStorageError, StorageError, StorageUnreacha
 from lake_assets.retrying import Result, retry
 from lake_assets.storage.client_errors import client_error, odd_name
 from lake_assets.storage.clients import Client, client
-from lake_assets.storage.failures import Operation
+from lake_assets.storage.failures import Operation, access_fix, location, reason
 from lake_assets.storage.landed import LandedObject, landed_object
 from lake_assets.storage.patience import once, pauses, retries
 from lake_assets.storage.vendor_errors import Meaning, find
@@ -69,7 +69,7 @@ class Access:
             return
         if self._once is None:
             with self._errors(operation, key):
-                self._once = client(once(self.storage))
+                self._once = _made(once(self.storage))
         opened = self._once
 
         def attempt() -> None:
@@ -85,7 +85,7 @@ class Access:
                 raise AbsentStorageError(
                     f"the folder {self.storage.path} does not exist:", "create it, or correct `path` in the config."
                 )
-            self._client = client(self.storage)
+            self._client = _made(self.storage)
         return self._client
 
     @contextmanager
@@ -109,6 +109,19 @@ class Access:
                 self.probe()
                 return self.uri(folder)
         return self.root
+
+
+def _made(storage: AnyStorage) -> Client:
+    """The client of a storage.
+
+    Raises:
+        StorageError: there are no credentials, or the client refuses the config, such as an absent key file.
+    """
+    try:
+        return client(storage)
+    except ObstoreError as error:
+        mask_error(error, storage)
+        raise StorageError(f"{location(storage)} cannot be used: {reason(error)}:", access_fix(storage)) from error
 
 
 def _has_broken_off(error: BaseException) -> bool:

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -55,7 +57,7 @@ class ArrowStore:
         Raises:
             OSError: the object is absent or the store fails.
         """
-        with masking(self.storage):
+        with masking(self.storage), _as_os_errors():
             if isinstance(self._client, HTTPStore):
                 return web.open_file(self._client, key)
             return self._client.open_input_file(f"{self._folder}/{key}")
@@ -82,8 +84,19 @@ class ArrowStore:
             OSError: the store fails.
         """
         assert not isinstance(self._client, HTTPStore), "nothing is written to a web server"  # noqa: S101 - the config refuses it
-        with masking(self.storage):
+        with masking(self.storage), _as_os_errors():
             return self._client.open_output_stream(f"{self._folder}/{key}")
+
+
+@contextmanager
+def _as_os_errors() -> Iterator[None]:
+    """Raise what Arrow calls an unknown error, such as Azure's of a chain without credentials, as those of requests."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        if type(error) is not pa.ArrowException:
+            raise
+        raise OSError(str(error)) from error
 
 
 class BufferedUpload(io.RawIOBase):

@@ -17,6 +17,7 @@ from lake_assets.config.storages import (
     WebStorage,
 )
 from lake_assets.errors import StorageError
+from lake_assets.storage.failures import no_credentials
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -110,10 +111,7 @@ def _aws_chain(storage: S3Storage | R2Storage) -> object:
     try:
         provider = Boto3CredentialProvider()
     except ValueError as error:
-        raise StorageError(
-            f"no credentials for {storage.root} were found by the credential chain:",
-            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role, or give key_id and secret.",
-        ) from error
+        raise no_credentials(storage.root) from error
     provider.config = {}  # the region is the storage's, not the profile's
     return provider
 

@@ -129,6 +129,14 @@ def refused_object(storage: AnyStorage, uri: str, operation: Operation = "read")
     )
 
 
+def no_credentials(*roots: str) -> StorageError:
+    """The error for storages of S3's protocol whose credential chain has no credentials."""
+    return StorageError(
+        f"no credentials for {' and '.join(roots)} were found by the credential chain:",
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role, or give key_id and secret.",
+    )
+
+
 def is_of_cloud(error: OSError) -> bool:
     """Whether a cloud's client raised it, and not a reader that found wrong bytes."""
     return find(error, Meaning.MAY_PASS) is not None

@@ -52,6 +52,7 @@ S3 = (
 AZURE = (
     Text("OutOfRangeInput|InvalidResourceName", Meaning.LONG_NAME, "a name is too long, or not one of Azure's"),
     Text("AuthenticationFailed", Meaning.WRONG_KEY, "the account_key or sas is wrong"),
+    Text("AuthenticationException", Meaning.WRONG_KEY, "the credential chain has no credentials"),
     Text("AuthorizationFailure", Meaning.REFUSED, "network rules refuse the client; of Azurite, the key is wrong"),
     Text("AuthorizationPermissionMismatch", Meaning.REFUSED, "the sas or role lacks a right"),
     Text("ContainerNotFound|[Tt]he specified container does not", Meaning.ABSENT, "there is no such container"),

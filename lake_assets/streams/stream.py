@@ -91,7 +91,7 @@ class OpenStream:
     @property
     def layout_uri(self) -> str:
         """The landing zone with the placeholders of its layout."""
-        return self.source.uri(self.layout.text).rstrip("/")
+        return self.source.uri(self.layout.text.strip("/"))  # a layout may begin with a slash, as OLake's do
 
     @property
     def files_uri(self) -> str:

@@ -132,6 +132,18 @@ def test_the_column_in_the_files_instead_of_folders(run: Run, tmp_path: Path) ->
     assert run("check").exit_code == 0
 
 
+def test_hints_name_variables_and_no_keys_of_a_config(run: Run, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"year": [dt.date(2025, 1, 1)], "total": [1.0]}), tmp_path / "a.parquet")
+    variables = {"SOURCE_GLOB": f"{tmp_path}/*.parquet", "DESTINATION_TABLE": "stats", "HIVE_PARTITIONING": "false"}
+
+    other_type = run("ingest", LOAD_PARTITION="2025", **variables)
+    absent = run("ingest", SOURCE_GLOB=f"{tmp_path}/none/*.parquet")
+
+    assert "correct LOAD_PARTITION, whose form decides the column's type" in other_type.stderr
+    assert "create it, or correct SOURCE_GLOB" in absent.stderr
+    assert "in the config" not in other_type.stderr + absent.stderr
+
+
 def test_a_text_of_digits_stays_what_it_is(run: Run, tmp_path: Path) -> None:
     land(tmp_path, "007", 1)
 

@@ -304,9 +304,11 @@ def test_a_public_bucket_is_read_without_keys() -> None:
         ("HIVE_PARTITIONING", "maybe", "HIVE_PARTITIONING is 'maybe': set it to true, 1, yes or on"),
         ("AWS_SKIP_SIGNATURE", "maybe", "AWS_SKIP_SIGNATURE is 'maybe'"),
         ("LOAD_PARTITION", "2026-02-30", "LOAD_PARTITION is '2026-02-30', and there is no such date"),
-        ("SCHEDULE", "daily", "schedule.cron: 'daily' is no cron schedule of five fields"),
+        ("SCHEDULE", "daily", "^SCHEDULE: 'daily' is no cron schedule of five fields"),
         ("DESTINATION_STORAGE", "https://host/lake", "a web server can only be a stream's source"),
-        ("DESTINATION_STORAGE", "s3://Bad_Bucket/x", "lakes.flight.storage"),
+        ("DESTINATION_STORAGE", "s3://Bad_Bucket/x", "^DESTINATION_STORAGE: has the wrong form"),
+        ("AWS_ENDPOINT_URL", "localhost:8333", "^AWS_ENDPOINT_URL: "),
+        ("AWS_ACCESS_KEY_ID", "key", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY go together: give both"),
     ],
 )
 def test_a_value_that_does_not_fit_is_named(name: str, value: str, message: str) -> None:

@@ -1,9 +1,11 @@
 """An unknown key is told with the key that was meant, of its own place, or with what another system's key is here."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from lake_assets.config import keys
 from lake_assets.config.keys import _ELSEWHERE, _HERE
 from lake_assets.config.load import parse_config
 from lake_assets.config.model import Model
@@ -47,6 +49,8 @@ def told(text: str, key: str) -> str:
         (STREAM, f"{STREAM}\n    landing: {{batching: {{count: 1}}}}", "batching", ": write batch."),
         (STREAM, f"{STREAM}\n    landing: {{batch: {{count: 1}}}}", "count", ": write records."),
         (STREAM, f"{STREAM}\n    landing: {{content_type: x}}", "content_type", ": files are Parquet, so remove it."),
+        (STREAM, f"{STREAM}\n    delta_export_path: x", "delta_export_path", ": write deltas.to of the stream."),
+        ("{table: sales}", "{table: sales, lake: x}", "lake", ": write it one level higher, as lake of the stream."),
         (STREAM, f"{STREAM}\n    Group: x", "Group", ": did you mean group?"),
         (STREAM, f"{STREAM}\n    on-empty: keep", "on-empty", ": did you mean on_empty?"),
         (STREAM, f"{STREAM}\n    landing: {{outputs: [{{type: local, path: a}}, {{type: local, pth: b}}]}}", "pth",
@@ -63,6 +67,16 @@ def test_the_error_of_an_unknown_key_has_advice(old: str, new: str, key: str, ad
     assert old in CONFIG
 
     assert told(CONFIG.replace(old, new, 1), key).startswith(advice)
+
+
+def test_the_keys_that_hints_name_exist() -> None:
+    hints = [*_ELSEWHERE.values(), *(hint for hints in _HERE.values() for hint in hints.values())]
+    named = {(m[1], m[2]) for hint in hints for m in re.finditer(r"([a-z_.]+) of the (stream|lake)\b", hint)}
+
+    assert {("deltas.to", "stream"), ("deltas.compression", "stream")} <= named
+    for path, model in named:
+        location = (f"{model}s", "x", *path.split("."))
+        assert keys.advice(LakeConfig, location) == f": did you mean {location[-1]}?", (path, model)
 
 
 def test_a_word_is_close_only_to_the_keys_of_its_own_place() -> None:

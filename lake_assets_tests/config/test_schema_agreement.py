@@ -35,7 +35,7 @@ lakes:
                   orphans_older_than: 3, compact: 10}
   secret:
     catalog: {type: sqlite, path: secret.sqlite}
-    storage: {type: azure, account: shop, container: lake, prefix: x, account_key: k}
+    storage: {type: azure, account: shop, container: lake, prefix: x, account_key: a2V5}
     staging: {type: gcs, bucket: staging, prefix: x, key_id: k, secret: s}
     attach_options: {encrypted: true}
   ducks:

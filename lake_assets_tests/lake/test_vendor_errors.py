@@ -113,6 +113,14 @@ class Duckdb:
             one.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
             return refused(lambda: one.execute("INSERT INTO t VALUES (1), (1)"))
 
+    def not_connected(self) -> str:
+        with open_engine(["postgres_scanner"]) as engine:
+            return refused(lambda: engine.execute("ATTACH 'postgres:host=127.0.0.1 port=9' AS p"))
+
+    def no_credentials(self) -> str:
+        with open_engine(["httpfs", "aws"]) as engine:
+            return refused(lambda: engine.execute("CREATE SECRET s (TYPE s3, PROVIDER credential_chain, CHAIN 'env')"))
+
     def no_answer(self) -> str:
         with open_engine(["httpfs"]) as engine:
             engine.execute("SET GLOBAL http_retries = 0")
@@ -334,6 +342,8 @@ PROVOKED: dict[str, dict[str, Callable[[Any], str]]] = {
         "duplicate key": Duckdb.key,
         "File system .* has been disabled by configuration": Duckdb.files_kept,
         r" error for HTTP [A-Z]+ to '": Duckdb.no_answer,
+        "Unable to connect to Postgres": Duckdb.not_connected,
+        "Secret Validation Failure": Duckdb.no_credentials,
     },
     "DuckLake": {
         "transaction conflict": Ducklake.conflict,

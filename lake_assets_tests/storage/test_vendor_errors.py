@@ -174,6 +174,9 @@ class Azure:
     def no_container(self) -> str:
         return both(self.storage(container="no-such-container"))
 
+    def no_credentials(self) -> str:
+        return arrow(AzureStorage(account="retail", container="lake"))
+
     def away(self) -> str:
         string = self.server.connection_string.replace(f":{self.server.port}/", ":9/")
         return arrow(self.storage(connection_string=string))
@@ -306,6 +309,7 @@ PROVOKED: dict[str, dict[str, Callable[[Any], str]]] = {
     "Azure": {
         "OutOfRangeInput|InvalidResourceName": Azure.long_name,
         "AuthenticationFailed": Azure.wrong_sas,
+        "AuthenticationException": Azure.no_credentials,
         "AuthorizationFailure": Azure.wrong_key,
         "AuthorizationPermissionMismatch": Azure.no_right,
         "ContainerNotFound|[Tt]he specified container does not": Azure.no_container,

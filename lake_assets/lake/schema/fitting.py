@@ -18,6 +18,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
+from lake_assets.layout.texts import value_text
 from lake_assets.parquet.as_is import unread_form
 from lake_assets.parquet.derived_columns import Made, made_of
 from lake_assets.parquet.empty_columns import without_values
@@ -167,8 +168,9 @@ class FileChecker:
             [glob_literal(landed.uri), text],
         )
         if wrong:
+            row = f"{name}={value_text(wrong[0][0])}"
             raise SchemaError(
-                f"the object {landed.shown} has a row with {name}={wrong[0][0]!r}, and belongs to {partition}:",
+                f"the object {landed.shown} has a row with {row}, and belongs to {partition}:",
                 "land the row in its own partition.",
             )
 

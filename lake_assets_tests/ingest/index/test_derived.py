@@ -77,7 +77,7 @@ def test_nulls_are_of_the_null_partition(local_world: World) -> None:
     done = index(local_world, outside=True)
 
     assert "is neither in the file nor" in str(done["date=__HIVE_DEFAULT_PARTITION__"].error)
-    assert "has a row with ts='None'" in str(done[FEB_18].error)
+    assert "has a row with ts=NULL, which is date=NULL" in str(done[FEB_18].error)
 
 
 def test_folders_without_names_need_the_columns_in_the_files(local_world: World) -> None:
