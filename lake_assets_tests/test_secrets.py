@@ -53,7 +53,7 @@ def plant(name: str) -> str:
 
 KEYS = {"key_id": "AKIA", "secret": plant("key")}
 SAS = f"sv=2024-11-04&se=2030-01-01T00%3A00%3A00Z&sig={quote(plant('sas'), safe='')}"
-AZURE_KEY = "plantedplantedplanted"  # base64, as a key is
+AZURE_KEY = "plantedplantedplantedkey"  # base64, as a key is
 BLOB = f"AccountName=retail;BlobEndpoint=http://{NOBODY}/retail"
 SQLITE = {"type": "sqlite", "path": "catalog.sqlite"}
 
