@@ -88,12 +88,14 @@ def refused_sql(error: PySparkException) -> LakeAssetsError:
     )
 
 
-def refused_result(error: PySparkException) -> LakeAssetsError:
-    """The error for a transform's result with a column that Arrow does not have."""
+def refused_result(error: PySparkException, column: str | None = None) -> LakeAssetsError:
+    """The error for a transform's result, or a column of it, whose type Arrow does not have."""
     if _is_gone(error) or is_lost(error):
         return job_error(error)
+    what = "the transform's result" if column is None else f"column {column!r} of the transform's result"
     return TransformError(
-        f"the transform's result cannot be written: {first_sentence(error)}:", "cast that column to another type."
+        f"{what} cannot be written: {first_sentence(error)}:",
+        "cast it to another type.",
     )
 
 

@@ -12,11 +12,13 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
 
 from lake_assets.config.streams import Transform
 from lake_assets.errors import SchemaError, TransformError
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.job import Job, JobResult, shares
+from lake_assets.parquet.leaves import shown
 from lake_assets.parquet.partition_values import typed_value
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.shares import Reader
@@ -126,13 +128,35 @@ def result_schema(frame: DataFrame) -> pa.Schema:
     """The Arrow schema in which the writing tasks receive a DataFrame's rows.
 
     Raises:
-        TransformError: Arrow does not have the type of a column.
+        TransformError: Arrow or DuckLake does not have the type of a column.
         SparkUnavailableError: Spark ended during the call.
     """
+    fields: list[pa.Field] = []
+    name = None
     try:
-        return to_arrow_schema(frame.schema, **_UTC)
+        for column in frame.schema:
+            name = column.name
+            fields += to_arrow_schema(StructType([column]), **_UTC)
     except PySparkException as error:
-        raise refused_result(error) from error
+        raise refused_result(error, name) from error
+    for field in fields:
+        if kind := _foreign_name(field.type):
+            raise TransformError(
+                f"column {field.name!r} of {RESULT} has the type {kind}, which DuckLake cannot hold:",
+                "cast it to another type.",
+            )
+    return pa.schema(fields)
+
+
+def _foreign_name(data_type: pa.DataType) -> str | None:
+    """Spark's type of a part of a column that is a struct of bytes for Arrow; None if there is none."""
+    for child in map(data_type.field, range(data_type.num_fields)):
+        marks = (mark for mark in _FOREIGN if (child.metadata or {}).get(mark) == b"true")
+        if (mark := next(marks, None)) is not None:
+            return mark.decode().upper()
+        if name := _foreign_name(child.type):
+            return name
+    return None
 
 
 def _constants(partition: Partition) -> dict[str, pa.Scalar]:
@@ -146,17 +170,21 @@ def _spark_type(field: pa.Field) -> pa.DataType:
         from_arrow_schema(pa.schema([(field.name, data_type)]), prefer_timestamp_ntz=True)
     except PySparkException as error:
         raise SchemaError(
-            f"column {field.name!r} has the type {field.type}, which Spark cannot read in a transform:",
+            f"column {field.name!r} has the type {shown(field.type)}, which Spark cannot read in a transform:",
             "land it with another type, or leave the transform out.",
         ) from error
     return data_type
 
 
-# Spark has no unsigned integers, half floats, fixed-size bytes, views or decimals of 256 bits.
+_FOREIGN = (b"variant", b"geometry", b"geography")  # in the metadata of a field of the struct
+
+# Spark has no unsigned integers, JSON, half floats, fixed-size bytes, views or decimals of other bits than 128.
 _REPLACED = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
+    pa.bool8(): pa.int8(),
+    pa.json_(): pa.string(),
     pa.float16(): pa.float32(),
     pa.date64(): pa.date32(),
     pa.string_view(): pa.string(),
@@ -179,7 +207,9 @@ def _nearest_type(data_type: pa.DataType) -> pa.DataType:
         return pa.timestamp("us", data_type.tz and "UTC")
     if kinds.is_fixed_size_binary(data_type) and not kinds.is_decimal(data_type):
         return pa.binary()
-    if kinds.is_decimal256(data_type) and data_type.precision <= 38:
+    if kinds.is_time(data_type):
+        return pa.time64("ns")  # what Spark takes from Arrow and gives to it, of microseconds
+    if kinds.is_decimal(data_type) and data_type.precision <= 38:
         return pa.decimal128(data_type.precision, data_type.scale)
     return _REPLACED.get(data_type, data_type)
 

@@ -46,7 +46,10 @@ def test_a_transform_by_function_shapes_the_table(local_world: World) -> None:
         ({"function": "lake_assets_tests.transforms:absent"}, "cannot be imported"),
         ({"function": "lake_assets_tests.transforms:no_frame"}, "returned int"),
         ({"function": "lake_assets_tests.transforms:faulty"}, "faulty raised ZeroDivisionError: "),
-        ({"sql": "SELECT id, INTERVAL '1' MONTH AS total FROM source"}, "result cannot be written"),
+        (
+            {"sql": "SELECT id, INTERVAL '1' MONTH AS total FROM source"},
+            "column 'total' of the transform's result cannot be written",
+        ),
     ],
 )
 def test_a_transform_that_cannot_run_is_named(local_world: World, transform: dict[str, str], message: str) -> None:

@@ -117,7 +117,7 @@ CHANGES: Sequence[Change] = (
     Change("INT → BIGINT", "wider", _one(7, pa.int32()), _one(2**40), _WIDENED, "refused"),
     Change("FLOAT → DOUBLE", "wider_float", _one(0.5, pa.float32()), _one(1e300), _WIDENED, "refused"),
     Change("BIGINT → INT", "narrower", _one(2**40), _one(-(2**31), pa.int32()), _FITS, "fits"),
-    Change("DOUBLE → FLOAT", "narrower_float", _one(1e300), _one(0.5, pa.float32()), _FITS, "fits"),
+    Change("DOUBLE → FLOAT", "narrower_float", _one(1e300), _one(0.5, pa.float32()), _FITS, "refused"),
     Change("BIGINT → DOUBLE", "fraction", _one(7), _one(0.5), _REFUSED, "refused"),
     Change("DOUBLE → BIGINT", "whole", _one(0.5), _one(2**53 + 1), _REFUSED, "refused"),
     Change("text → number", "number", _one("7"), _one(7), _REFUSED, "refused"),

@@ -4,7 +4,7 @@ import datetime as dt
 import decimal
 import io
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
@@ -16,6 +16,9 @@ from lake_assets.errors import LakeAssetsError, SchemaError
 from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.world import NW, World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 WAYS: dict[str, dict[str, Any]] = {
     "encoded": {},
@@ -253,3 +256,81 @@ def test_a_time_of_another_day_is_a_bad_value(
         world.options["on_bad_row"] = "dead_letter"
         ingest(world)
         assert world.query("SELECT id FROM lake.sales ORDER BY id") == [(1,), (3,)]
+
+
+TRANSFORM = {"sql": "SELECT * EXCEPT (region, date) FROM source"}
+NOT_OF_SPARK: dict[str, pa.Array] = {"uuid": OF_ARROW["uuid"], "uint64": pa.array([1], pa.uint64())}
+
+
+def test_a_transform_keeps_types(local_world: World) -> None:
+    local_world.options = {"transform": TRANSFORM}
+    columns = {f"c{number}": array for number, (name, array) in enumerate(OF_ARROW.items()) if name != "uuid"}
+    columns |= {"times": pa.array([[1], None], pa.list_(pa.time64("us")))}
+    uri = local_world.land(NW, by_arrow(columns))
+
+    local_world.ingest(NW)
+
+    assert_as_duckdb_reads(local_world, uri, list(columns))
+
+
+@pytest.mark.parametrize("name", NOT_OF_SPARK)
+def test_a_type_that_spark_lacks_is_refused_by_column(local_world: World, name: str) -> None:
+    local_world.options = {"transform": TRANSFORM}
+
+    refused(local_world, by_arrow({"x": NOT_OF_SPARK[name]}), "column 'x' has the type .* which Spark cannot read")
+
+
+@pytest.mark.parametrize("nesting", ["{}", "[{}]"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_transform_refuses_types_of_duckdb(local_world: World, tmp_path: Path, name: str, nesting: str) -> None:
+    if (name, nesting) == ("VARIANT", "[{}]"):
+        nesting = "{}"
+    local_world.options = {"transform": TRANSFORM}
+    body = by_duckdb(tmp_path / "a.parquet", {"id": "1", "x": nesting.format(REFUSED[name])})
+
+    refused(local_world, body, f"column 'x' has the type .*{name}.*, which Spark cannot read in a transform")
+
+
+POINT = "ST_GeomFromWKB(X'0101000000000000000000F03F0000000000000040')"
+RESULTS = {
+    "parse_json('{}')": "VARIANT",
+    "array(named_struct('v', parse_json('{}')))": "VARIANT",
+    "map('k', parse_json('{}'))": "VARIANT",
+    POINT: "GEOMETRY",
+    f"array({POINT})": "GEOMETRY",
+    POINT.replace("Geom", "Geog"): "GEOGRAPHY",
+    "INTERVAL '1' DAY": "duration",
+    "array(INTERVAL '1' DAY)": "duration",
+    "INTERVAL '1' YEAR": "YearMonthInterval",
+    "make_interval(1)": "CalendarInterval",
+}
+
+
+@pytest.mark.parametrize("way", ["encoded", "encrypted"])
+@pytest.mark.parametrize("result", RESULTS)
+def test_a_result_of_a_type_that_no_lake_holds_is_refused(local_world: World, result: str, way: str) -> None:
+    world = world_of(local_world, way)
+    world.land(NW, pa.table({"id": [1]}))
+    world.options["transform"] = {"sql": f"SELECT id, {result} AS x FROM source"}
+
+    with pytest.raises(LakeAssetsError, match=rf"column 'x' .*{RESULTS[result]}"):
+        world.ingest(NW)
+
+
+@pytest.mark.parametrize("nesting", ["{}", "array({})", "map('k', {})", "named_struct('a', {})"])
+@pytest.mark.parametrize(
+    ("value", "name"), [("parse_json('{\"a\": 1}')", "VARIANT"), (POINT, "GEOMETRY"), ("INTERVAL '3' DAY", None)]
+)
+def test_files_of_spark(
+    local_world: World, spark: "SparkSession", tmp_path: Path, value: str, name: str | None, nesting: str
+) -> None:
+    frame = spark.sql(f"SELECT 1 AS id, {nesting.format(value)} AS x")
+    frame.coalesce(1).write.parquet(f"{tmp_path}/spark")
+    (file,) = Path(tmp_path, "spark").glob("*.parquet")
+
+    if name is not None:
+        refused(local_world, file.read_bytes(), f"column 'x' has the type {name}, which DuckLake cannot hold")
+        return
+    uri = local_world.land(NW, file.read_bytes())
+    local_world.ingest(NW)
+    assert_as_duckdb_reads(local_world, uri, ["id", "x"])

@@ -63,11 +63,7 @@ DATES = [pa.date32(), pa.string(), pa.timestamp("us"), pa.string_view()]
 # What a way refuses of every file is left out, for each refusal is a new try; so is a column that has no type yet.
 _TIMES = (pa.time32("s"), pa.time32("ms"), pa.time64("ns"))
 TYPES = {
-    "transform": {
-        kind: values
-        for kind, values in LEAVES.items()
-        if kind not in {pa.uint64(), pa.uuid(), pa.bool8(), pa.time64("us"), *_TIMES}
-    },
+    "transform": {kind: values for kind, values in LEAVES.items() if kind not in {pa.uint64(), pa.uuid()}},
     "index": without_nan({kind: values for kind, values in LEAVES.items() if kind not in {pa.float16(), *_TIMES}}),
     "insert": without_negative_zero(LEAVES),
     "evolve": {kind: values for kind, values in LEAVES.items() if not pa.types.is_null(kind)},
