@@ -61,6 +61,18 @@ class FuturePartitionError(OutsidePartitionError):
     """The time of a partition has not come yet."""
 
 
+class SpellingError(PartitionError):
+    """A folder has the values of a partition, in a spelling that no writer of the partition uses."""
+
+
+class HiddenError(LakeAssetsError):
+    """An object is hidden by its name, or by that of a folder which the layout cannot produce."""
+
+
+class NotDataError(LakeAssetsError):
+    """An object does not fit the pattern of the stream's files."""
+
+
 class NotificationError(LakeAssetsError):
     """A message is not a notification of an object store."""
 

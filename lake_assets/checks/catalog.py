@@ -184,7 +184,7 @@ def _listed(stream: OpenStream, uris: Iterable[str]) -> set[str]:
     for folder in {"".join(f"{name}/" for name in key.split("/")[:-1][:2]) for key in keys}:
         existing |= {stored.uri for stored in storage.list(folder)}
     if any(uri.startswith(f"{stream.source.root}/") for uri in uris):
-        existing |= {landed.uri for landed in stream.source.list()}
+        existing |= {landed.uri for landed in stream.source.all(hides=stream.layout.hides)}
     return existing
 
 

@@ -16,9 +16,9 @@ from lake_assets.detection.packing import packed, unpacked
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import UnmatchedKey
 from lake_assets.detection.run_plan import ChangedFolder, IsQueued, RunPlan, ScanResult, Sharing
-from lake_assets.errors import FuturePartitionError, LakeAssetsError, NotificationError
+from lake_assets.errors import FuturePartitionError, HiddenError, NotDataError, NotificationError
+from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.storage.names import is_data
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
 
@@ -181,19 +181,16 @@ class _Sorting:
         return folder in self.waiting or folder in self.future
 
     def _add(self, key: str, number: int, size: int = 0) -> None:
-        if not is_data(key.split("/"), self.stream.files):
-            return
-        try:
-            partition = self.locator.of(key)
-        except FuturePartitionError as error:
-            if number not in self.seen:
-                self.unmatched.append(UnmatchedKey(key, str(error)))
-            self.future[_folder(key)] = key, number
-        except LakeAssetsError as error:
-            self.unmatched.append(UnmatchedKey(key, str(error)))
-        else:
-            if not self.run_plan.take([ChangedFolder(key, FolderDigest(number, 1), (partition,), size)]):
+        where = self.locator.find(key)
+        if isinstance(where, Partition):
+            if not self.run_plan.take([ChangedFolder(key, FolderDigest(number, 1), (where,), size)]):
                 self.waiting[_folder(key)] = key, number
+        elif isinstance(where, FuturePartitionError):
+            if number not in self.seen:
+                self.unmatched.append(UnmatchedKey(key, str(where)))
+            self.future[_folder(key)] = key, number
+        elif not isinstance(where, HiddenError | NotDataError):
+            self.unmatched.append(UnmatchedKey(key, str(where)))
 
     def _new(self, unmatched: Iterable[UnmatchedKey]) -> Iterable[UnmatchedKey]:
         reported = set(self.cursor.reported)

@@ -7,11 +7,10 @@ from itertools import groupby
 from typing import Protocol
 
 from lake_assets.detection.digests import NOTHING, FolderDigest, digest_of, hash_of
-from lake_assets.errors import LakeAssetsError
+from lake_assets.errors import HiddenError, NotDataError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import storable
 from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.names import is_data, is_hidden
 from lake_assets.storage.walk import position
 from lake_assets.streams.locator import PartitionLocator
 
@@ -105,7 +104,6 @@ class Reader:
     """Reads keys for one scan."""
 
     listing: Listing
-    files: str  # pattern of the names of data files
     depth: int  # of the folders that have a digest of their own
     locator: PartitionLocator
     deadline: float  # of `clock`: reading stops after the page at hand
@@ -153,9 +151,7 @@ class Reader:
                 objects = list(group)
                 reading.objects += len(objects)
                 last = objects[-1].key
-                if not is_hidden(directory):
-                    data = [obj for obj in objects if is_data([obj.key.rpartition("/")[2]], self.files)]
-                    self._count(reading, folder, data, since)
+                self._count(reading, folder, objects, since)
             if self.is_late():
                 reading.rest = self._interrupted(reading, folder, last)
                 return reading
@@ -163,16 +159,16 @@ class Reader:
         return reading
 
     def _count(self, reading: Reading, folder: Folder, objects: Sequence[LandedObject], since: float) -> None:
-        """Add the data files of one directory to the folder, or to the unmatched objects."""
-        if not objects:
-            return
-        try:
-            partition = self.locator.of(objects[0].key)
-        except LakeAssetsError as error:
-            room = MOST_UNMATCHED - len(reading.unmatched)
-            reading.unmatched += [UnmatchedKey(storable(landed.key), str(error)) for landed in objects[:room]]
-        else:
-            folder.count(objects, partition, since)
+        """Add the objects of one directory to the folder, or to the unmatched objects."""
+        data: dict[Partition, list[LandedObject]] = {}
+        for landed in objects:
+            where = self.locator.find(landed.key)
+            if isinstance(where, Partition):
+                data.setdefault(where, []).append(landed)
+            elif len(reading.unmatched) < MOST_UNMATCHED and not isinstance(where, HiddenError | NotDataError):
+                reading.unmatched.append(UnmatchedKey(storable(landed.key), str(where)))
+        for partition, of_partition in data.items():
+            folder.count(of_partition, partition, since)
 
     def _is_whole(self, folder: Folder) -> bool:
         """Whether the folder has the layout's depth; above that depth there are only unmatched objects."""

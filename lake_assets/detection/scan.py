@@ -87,7 +87,6 @@ class _Scan:
         self.run_plan = RunPlan(stream.columns, self.sensor.max_runs, sharing)
         self.reader = Reader(
             listing,
-            stream.files,
             self.time_prefix.depth,
             self.locator,
             clock() + self.sensor.budget,
@@ -165,9 +164,8 @@ class _Scan:
 
     def _forget_active(self, path: str) -> None:
         """Report an active folder that has no objects any more; the run applies the stream's `on_empty`."""
-        try:
-            partition = self.locator.of(f"{path}object")
-        except LakeAssetsError:  # not a partition any more, because the config has changed
+        partition = self.locator.find_of_folder(path)
+        if isinstance(partition, LakeAssetsError):  # not a partition any more, because the config has changed
             del self.cursor.active[path]
             return
         if self.run_plan.take([ChangedFolder(path, NOTHING, (partition,))]):

@@ -13,7 +13,7 @@ from lake_assets.config.clashes import clash, misfit, renamed
 from lake_assets.config.streams import Stream
 from lake_assets.errors import FuturePartitionError, LakeAssetsError, LayoutError, OutsidePartitionError, SchemaError
 from lake_assets.layout.hive import HIVE_NULL
-from lake_assets.layout.partition import PartitionColumn
+from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.leaves import no_rows
 from lake_assets.parquet.partition_values import is_other, typed_value
@@ -115,7 +115,10 @@ class Destination:
         """
         codes = paths.indices.to_numpy()
         # The paths of rows that were rejected before are still in the dictionary.
-        partitions = {code: self._locator.of(f"{paths.dictionary[code]}/file") for code in np.unique(codes).tolist()}
+        paths_of = {code: str(paths.dictionary[code]) for code in np.unique(codes).tolist()}
+        partitions = {
+            c: p for c, path in paths_of.items() if isinstance(p := self._locator.find_of_folder(path), Partition)
+        }
         for column, own in self._own.items():
             refused = np.zeros(rows.num_rows, np.bool_)
             values = rows.column(own).combine_chunks()
@@ -152,7 +155,7 @@ class Destination:
         return [self.fault(path) for path in paths.dictionary.to_pylist()]
 
     def _fault(self, path: str) -> LakeAssetsError | None:
-        partition = self._locator.find(f"{path}/file")
+        partition = self._locator.find_of_folder(path)
         error = partition if isinstance(partition, LakeAssetsError) else self._calendar.outside(partition)
         # A clock may be ahead of ours: what lands today for tomorrow is ingested tomorrow.
         return None if isinstance(error, FuturePartitionError) else error

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from lake_assets.errors import LayoutError
 from lake_assets.layout.grammar import Part, Placeholder, Static
-from lake_assets.layout.hive import HIVE_NULL, escape, escape_characters, unescape
+from lake_assets.layout.hive import HIVE_NULL, SPELLINGS, escape, escape_characters, percent, unescape
+from lake_assets.layout.names import RESERVED, is_reserved
 from lake_assets.layout.timestamps import DIGITS, EXAMPLE, Granularity, join_parts, part, split_parts
 from lake_assets.layout.values import value_text, value_time
 
@@ -14,37 +15,60 @@ PlaceholderTexts = Sequence[tuple[Placeholder, str]]
 """Placeholders of one column, each with its text in a path."""
 
 
-def write(placeholder: Placeholder, value: object, zone: dt.tzinfo, *, nested: bool) -> str:
+def write(
+    placeholder: Placeholder, value: object, zone: dt.tzinfo, *, nested: bool, spelling: str = SPELLINGS[0]
+) -> str:
     """The text of a placeholder for a row's value: one folder unless `nested`, and empty only if it keeps empty values.
+
+    Args:
+        placeholder: the placeholder.
+        value: of the row.
+        zone: the time zone of dates and hours.
+        nested: a `/` in the value makes folders.
+        spelling: one of `SPELLINGS`.
 
     Raises:
         LayoutError: paths cannot hold values of this type.
     """
     if placeholder.granularity is None:
-        return _encoded(placeholder, value_text(placeholder.column, value, zone), nested=nested)
+        return _encoded(placeholder, value_text(placeholder.column, value, zone), spelling, nested=nested)
     time = value_time(placeholder.column, value, zone)
     return placeholder.null if time is None else part(time, placeholder.granularity, iso_year=placeholder.iso_year)
 
 
-def _encoded(placeholder: Placeholder, value: str | None, *, nested: bool) -> str:
+def _encoded(placeholder: Placeholder, value: str | None, spelling: str, *, nested: bool) -> str:
     if value == "" and placeholder.keeps_empty:
         return ""
     if value in {None, "", HIVE_NULL}:
         return placeholder.null
     also = placeholder.separator
     if nested and "/" in value and all(value.split("/")):
-        return "/".join(escape(piece, also=also) for piece in value.split("/"))
-    if placeholder.bare and not value.strip("."):
-        return value.replace(".", "%2E")
-    text = escape_characters(value, also=also)
+        return "/".join(_name(piece, also, spelling) for piece in value.split("/"))
+    if placeholder.bare and (not value.strip(".") or is_reserved(value)):
+        return _name(value, also, spelling)
+    text = escape_characters(value, also=also, spelling=spelling)
     if text == placeholder.null:
         # One encoded letter of `default_` distinguishes a value from the default that it is equal to.
-        return escape_characters(value, also=also + ("e" if also == "d" else "d"))
+        return escape_characters(value, also=also + ("e" if also == "d" else "d"), spelling=spelling)
     return text
 
 
+def _name(value: str, also: str, spelling: str) -> str:
+    """The value as a whole name of a folder, which is neither of dots nor one that is never read."""
+    if not value.strip("."):
+        return value.replace(".", "%2E")
+    first = percent(value[0]) if is_reserved(value) else ""
+    return first + escape_characters(value[len(first) > 0 :], also=also, spelling=spelling)
+
+
 def write_partition(
-    placeholder: Placeholder, text: str, granularities: Sequence[Granularity], zone: dt.tzinfo, *, nested: bool
+    placeholder: Placeholder,
+    text: str,
+    granularities: Sequence[Granularity],
+    zone: dt.tzinfo,
+    *,
+    nested: bool,
+    spelling: str = SPELLINGS[0],
 ) -> str:
     """The text of a placeholder for a partition's value.
 
@@ -55,6 +79,7 @@ def write_partition(
             value, which then is the text.
         zone: the time zone of dates and hours.
         nested: a `/` in the value makes folders.
+        spelling: one of `SPELLINGS`.
 
     Raises:
         LayoutError: the placeholder is a part of a time, and the text is not a time.
@@ -65,7 +90,7 @@ def write_partition(
         return placeholder.null
     value = unescape(text)
     if placeholder.granularity is None or not granularities:
-        return write(placeholder, value, zone, nested=nested)
+        return write(placeholder, value, zone, nested=nested, spelling=spelling)
     parts = split_parts(value, granularities, zone, iso_year=placeholder.iso_year)
     if parts is None:
         example = join_parts({name: EXAMPLE[name] for name in granularities}, iso_year=placeholder.iso_year)
@@ -80,6 +105,20 @@ def pattern(parts: Sequence[Part], *, nested: bool) -> re.Pattern[str]:
     # Each value ends where its separator first occurs, so the shortest match is the value that was written.
     text = "".join(re.escape(part.text) if isinstance(part, Static) else _group(part, nested=nested) for part in parts)
     return re.compile(text if nested else f"{text}(?:/.*)?", re.DOTALL)
+
+
+def segment_patterns(parts: Sequence[Part]) -> tuple[re.Pattern[str], ...]:
+    """The names that each folder of a template without nested values can have."""
+    texts = [""]
+    for piece in parts:
+        if isinstance(piece, Static):
+            first, *others = map(re.escape, piece.text.split("/"))
+            texts[-1] += first
+            texts += others
+        else:
+            # `write` encodes a value that would be such a name.
+            texts[-1] += (rf"(?!(?:{RESERVED.pattern})\Z)" if piece.bare else "") + _group(piece, nested=False)
+    return tuple(re.compile(text, re.DOTALL) for text in texts if text)
 
 
 def _group(placeholder: Placeholder, *, nested: bool) -> str:

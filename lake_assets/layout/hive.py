@@ -3,9 +3,12 @@ r"""Hive's encoding of partition values in paths, as Spark reads and writes it.
 Source of the rule: `ExternalCatalogUtils.escapePathName` of Spark 4 (the same characters as Hive's
 `FileUtils`): control characters, ``"#%'*/:=?\{[]^`` and DEL become `%XX`; other characters are unchanged, also
 non-English letters. NULL and the empty string have the same name, `__HIVE_DEFAULT_PARTITION__`.
+
+Other writers encode other characters. All of them are read, as `SPELLINGS` lists them.
 """
 
 import re
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from lake_assets.errors import LayoutError
@@ -13,7 +16,18 @@ from lake_assets.errors import LayoutError
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 _ESCAPED = r"""\x00-\x1f"#%'*/:=?\\\x7f{\[\]^"""
-_PATTERN = re.compile(f"[{_ESCAPED}]")
+_UNRESERVED = re.compile("[A-Za-z0-9_.~-]*")
+
+SPELLINGS = (
+    _ESCAPED,
+    r"\x00-,/:-@\[-\^`{-}\x7f-\U0010ffff",  # DuckDB, pyarrow and pandas: all but unreserved characters of URIs
+    r"\x00-\x20%/:=\x7f-\U0010ffff",  # polars
+    "/",  # writers that encode nothing
+)
+"""The characters that writers encode, each as a class of a regular expression; Hive's and Spark's first.
+
+Read off folders that DuckDB 1.5.5, pyarrow 26, pandas 2.3 and polars 2.1 wrote, with each character of ASCII.
+"""
 
 
 def percent(character: str) -> str:
@@ -38,10 +52,24 @@ def escape(value: str, *, also: str = "") -> str:
     return escape_characters(value, also=also)
 
 
-def escape_characters(value: str, *, also: str = "") -> str:
-    """The value with Hive's characters and those of `also` encoded, as Spark writes it."""
-    pattern = re.compile(f"[{_ESCAPED}{re.escape(also)}]") if also else _PATTERN
-    return pattern.sub(lambda match: percent(match[0]), value)
+def escape_characters(value: str, *, also: str = "", spelling: str = _ESCAPED) -> str:
+    """The value with the characters of a spelling and those of `also` encoded; by default as Spark writes it."""
+    return _pattern(spelling, also).sub(lambda match: percent(match[0]), value)
+
+
+@lru_cache(256)
+def _pattern(spelling: str, also: str) -> re.Pattern[str]:
+    return re.compile(f"[{spelling}{re.escape(also)}]")
+
+
+def spellings(value: str) -> tuple[str, ...]:
+    """Those of `SPELLINGS` by which folders of this value differ; only Hive's if no character of it is ever encoded."""
+    if _UNRESERVED.fullmatch(value):
+        return SPELLINGS[:1]
+    texts: dict[str, str] = {}
+    for spelling in SPELLINGS:
+        texts.setdefault(escape_characters(value, spelling=spelling), spelling)
+    return tuple(spelling for text, spelling in texts.items() if unquote(text) == value)
 
 
 def unescape(text: str) -> str:

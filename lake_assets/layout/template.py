@@ -2,10 +2,11 @@
 
 import datetime as dt
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import pairwise, zip_longest
+from types import MappingProxyType
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -15,7 +16,8 @@ from lake_assets.errors import LayoutError
 from lake_assets.layout import codec, grammar, olake_paths
 from lake_assets.layout.arrow import read_rows, render_rows
 from lake_assets.layout.grammar import NOW, Part, Placeholder, Static
-from lake_assets.layout.hive import escape
+from lake_assets.layout.hive import SPELLINGS, escape
+from lake_assets.layout.names import is_hidden, is_reserved
 
 Compat = Literal["olake"]
 
@@ -218,8 +220,7 @@ class Template:
         """
         if file or (self.nested and not path.endswith("/")):
             path = path.rpartition("/")[0]
-        path = path.removesuffix("/")
-        match = self._pattern.fullmatch(f"{path}/" if self.compat and path else path)
+        match = self._matched(path.removesuffix("/"))
         if match is None:
             return None
         texts: dict[str, list[tuple[Placeholder, str]]] = {name: [] for name in self.columns}
@@ -229,7 +230,24 @@ class Template:
         values = {name: value for name in texts if (value := self._read(texts[name])) is not None}
         return values if len(values) == len(texts) else None
 
-    def prefix(self, texts: Mapping[str, str]) -> str:
+    def hides(self, folders: Sequence[str]) -> bool:
+        """Whether one of the folders of a path marks its content as no data.
+
+        Its name begins with `_` or `.`, as of folders that Hive and Spark do not read, and is not one that the layout
+        can produce.
+
+        Args:
+            folders: the names of a path's folders, from the source's root on.
+        """
+        if not is_hidden(folders):
+            return False
+        if self.nested:
+            fits = self._matched("/".join(folders)) is not None
+            return any(is_hidden([name]) and (not fits or is_reserved(name)) for name in folders)
+        names = zip_longest(folders, self._segments[: len(folders)])
+        return any(is_hidden([name]) and not (form and form.fullmatch(name)) for name, form in names)
+
+    def prefix(self, texts: Mapping[str, str], spellings: Mapping[str, str] = MappingProxyType({})) -> str:
         """The prefix below the source root that lists a partition's objects and as few others as possible.
 
         It ends in `/`, unless a column without a value, or `now()`, is in the same folder's name as the last value.
@@ -237,6 +255,7 @@ class Template:
 
         Args:
             texts: encoded values by partition column, as `Partition.texts` returns them; some may be left out.
+            spellings: of `hive.SPELLINGS`, by partition column; Hive's for the others.
 
         Raises:
             LayoutError: the template has no such column, a text is not a time where the template needs one, or, with
@@ -253,7 +272,7 @@ class Template:
                 prefix += part.text
                 bound = bound and "/" not in part.text
             elif part.name is not None and part.name in texts:
-                prefix += self.value_text(part, texts[part.name])
+                prefix += self.value_text(part, texts[part.name], spellings.get(part.name, SPELLINGS[0]))
                 bound = True
             else:
                 folder, _, name = prefix.rpartition("/")
@@ -293,8 +312,10 @@ class Template:
             return olake_paths.write(placeholder, value)
         return codec.write(placeholder, value, self._zone, nested=self.nested)
 
-    def value_text(self, placeholder: Placeholder, text: str) -> str:
+    def value_text(self, placeholder: Placeholder, text: str, spelling: str = SPELLINGS[0]) -> str:
         """The text of a placeholder in a path, for a partition's value as `Partition.texts` returns it.
+
+        With `compat: olake` nothing is encoded, and values have one spelling.
 
         Raises:
             LayoutError: the placeholder is a part of a time, and the value is not a time.
@@ -303,7 +324,7 @@ class Template:
         parts = () if None in granularities else tuple(part for part in granularities if part is not None)
         if self.compat:
             return olake_paths.write_partition(placeholder, text, parts)
-        return codec.write_partition(placeholder, text, parts, self._zone, nested=self.nested)
+        return codec.write_partition(placeholder, text, parts, self._zone, nested=self.nested, spelling=spelling)
 
     def _read(self, texts: codec.PlaceholderTexts) -> str | None:
         return olake_paths.read(texts) if self.compat else codec.read(texts, self._zone)
@@ -311,6 +332,13 @@ class Template:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         return olake_paths.pattern(self.parts) if self.compat else codec.pattern(self.parts, nested=self.nested)
+
+    def _matched(self, folder: str) -> re.Match[str] | None:
+        return self._pattern.fullmatch(f"{folder}/" if self.compat and folder else folder)
+
+    @cached_property
+    def _segments(self) -> tuple[re.Pattern[str], ...]:
+        return codec.segment_patterns(self.parts)
 
 
 @lru_cache(1024)

@@ -13,12 +13,12 @@ from obstore.store import HTTPStore, S3Store
 from lake_assets.config.storages import LocalStorage, WebStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
 from lake_assets.escapes import visible_name
+from lake_assets.layout.names import is_data
 from lake_assets.storage import local, walk, web
 from lake_assets.storage.access import Access
 from lake_assets.storage.clients import Client
 from lake_assets.storage.conditional import delete_if_match
 from lake_assets.storage.landed import LandedObject, landed_object
-from lake_assets.storage.names import is_data
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
@@ -62,13 +62,33 @@ class Store(Access):
             if isinstance(client, HTTPStore):
                 meta = web.find(client, f"{prefix}{files.lstrip('/')}")
                 return () if meta is None else (landed_object(self.root, meta),)
-        metas = self._listed(lambda: list(self._all(client, prefix, listed)), prefix)
+        metas = self._listed(lambda: list(self._metas(client, prefix, listed)), prefix)
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
         objects = (landed_object(self.root, meta) for meta in metas if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda landed: landed.key))
 
-    def _all(self, client: Client, prefix: str, listed: Callable[[int], object]) -> "Iterator[ObjectMeta]":
-        for page in walk.unordered_pages(client, self.storage, prefix):
+    def all(
+        self, prefix: str = "", listed: Callable[[int], object] = lambda _: None, *, hides: walk.Hides
+    ) -> tuple[LandedObject, ...]:
+        """The objects below a folder, sorted by key, also hidden ones; nothing outside the folder is listed.
+
+        Args:
+            prefix: folder below the root.
+            listed: called with a number of objects each time that so many more have been listed.
+            hides: whether a local folder is hidden; such a one may refuse to be read.
+
+        Raises:
+            StorageError: as `list`.
+        """
+        with self._errors("list", folder=prefix):
+            client = self._open()
+        metas = self._listed(lambda: list(self._metas(client, prefix, listed, hides)), prefix)
+        return tuple(sorted((landed_object(self.root, meta) for meta in metas), key=lambda landed: landed.key))
+
+    def _metas(
+        self, client: Client, prefix: str, listed: Callable[[int], object], hides: walk.Hides | None = None
+    ) -> "Iterator[ObjectMeta]":
+        for page in walk.unordered_pages(client, self.storage, prefix, hides):
             listed(len(page))
             yield from page
 

@@ -7,7 +7,7 @@ these servers behind it.
 
 import datetime as dt
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,14 @@ import obstore
 
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.errors import KeyOrderError, StorageError
+from lake_assets.layout.names import is_hidden
 from lake_assets.storage.clients import Client
-from lake_assets.storage.names import is_hidden
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
+
+Hides = Callable[[Sequence[str]], bool]
+"""Whether a folder is hidden, by its names from the storage's root on."""
 
 _PAGE = 1000  # the most objects that S3 lists by one request
 
@@ -61,7 +64,9 @@ def pages(
             yield wanted
 
 
-def unordered_pages(store: Client, storage: AnyStorage, prefix: str) -> Iterator[Sequence["ObjectMeta"]]:
+def unordered_pages(
+    store: Client, storage: AnyStorage, prefix: str, hides: Hides | None = None
+) -> Iterator[Sequence["ObjectMeta"]]:
     """The objects below a folder in any order; of a local folder those of `files_below`.
 
     Raises:
@@ -72,24 +77,26 @@ def unordered_pages(store: Client, storage: AnyStorage, prefix: str) -> Iterator
         yield from obstore.list(store, prefix=prefix or None, chunk_size=_PAGE)
         return
     # The client fails at a name that is not UTF-8, and omits files that it may not read.
-    files = files_below(storage.root, prefix)
+    files = files_below(storage.root, prefix, hides)
     while page := list(islice(files, _PAGE)):
         yield page
 
 
-def files_below(root: str, prefix: str) -> Iterator["ObjectMeta"]:
-    """All files below a folder without hidden ones and those in hidden folders, which are not opened.
+def files_below(root: str, prefix: str, hides: Hides | None = None) -> Iterator["ObjectMeta"]:
+    """All files below a folder, also hidden ones if it is known which folders the layout hides.
 
     A byte of a name that is not UTF-8 is a surrogate in the key, as in Python's names of files.
 
     Args:
         root: of the storage.
         prefix: folder below it; one that does not exist has no files.
+        hides: whether a folder with these names is hidden, and so may refuse to be read. When None, hidden files are
+            left out, and hidden folders not opened.
 
     Raises:
         OSError: a folder or file cannot be read.
     """
-    for meta in _files(root, prefix.rstrip("/"), "", with_hidden=False):
+    for meta in _files(root, prefix.rstrip("/"), "", with_hidden=hides is not None, hides=hides):
         inode, nanoseconds, size = (meta["e_tag"] or "").split("-")
         # The client has microseconds in the ETag of a single object, and both ways must give the same ETag.
         meta["e_tag"] = f"{inode}-{int(nanoseconds, 16) // 1000:x}-{size}"
@@ -119,14 +126,22 @@ def folders(store: Client, storage: AnyStorage, prefix: str) -> tuple[str, ...]:
     return tuple(sorted(obstore.list_with_delimiter(store, prefix=prefix or None)["common_prefixes"]))
 
 
-def _files(root: str, folder: str, after: str, *, with_hidden: bool = True) -> Iterator["ObjectMeta"]:
+def _files(
+    root: str, folder: str, after: str, *, with_hidden: bool = True, hides: Hides | None = None
+) -> Iterator["ObjectMeta"]:
     """Files in the order of object stores: a folder sorts by its name with a slash. Earlier folders are not opened."""
-    for key, entry in sorted(_entries(root, folder), key=lambda item: item[0]):
+    try:
+        entries = _entries(root, folder)
+    except PermissionError:
+        if hides is None or not hides(folder.split("/")):
+            raise
+        return
+    for key, entry in sorted(entries, key=lambda item: item[0]):
         if not with_hidden and is_hidden((entry.name,)):
             continue
         if key.endswith("/"):
             if key > after or after.startswith(key):
-                yield from _files(root, key.rstrip("/"), after, with_hidden=with_hidden)
+                yield from _files(root, key.rstrip("/"), after, with_hidden=with_hidden, hides=hides)
         elif key > after:
             try:
                 status = entry.stat()

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 
-from lake_assets.errors import LakeAssetsError
+from lake_assets.errors import HiddenError, LakeAssetsError, NotDataError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, storable
@@ -81,7 +81,7 @@ def list_landed(
         wanted = dict.fromkeys([*calendar.expected(known), *known])
         return {p: manifest for p, manifest in list_landed_in(stream, wanted).items() if manifest.objects}, ()
     with counting(f"list {stream.name}", "objects") as count_of:
-        objects = stream.source.list(files=stream.config.files, listed=count_of.advance)
+        objects = stream.source.all(listed=count_of.advance, hides=stream.layout.hides)
     by_path_part, unmatched = _by_path_part(stream, objects)
     landed = {p: manifest for path_part, manifest in by_path_part.items() for p in _at(stream, path_part, calendar)}
     landed |= {p: by_path_part[p.path_part] for p in known if p.path_part in by_path_part}
@@ -124,6 +124,8 @@ def _by_path_part(
     locator = PartitionLocator(stream.config)
     for landed in objects:
         path_part = locator.find(landed.key)
+        if isinstance(path_part, HiddenError | NotDataError):
+            continue
         if isinstance(path_part, LakeAssetsError):
             unmatched.append(UnmatchedObject(landed, path_part))
         else:

@@ -5,27 +5,50 @@ from functools import lru_cache
 from itertools import product
 
 from lake_assets.config.streams import Stream
-from lake_assets.errors import LakeAssetsError, LayoutError, PartitionError
-from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.errors import (
+    HiddenError,
+    LakeAssetsError,
+    LayoutError,
+    NotDataError,
+    PartitionError,
+    SpellingError,
+)
+from lake_assets.layout.hive import HIVE_NULL, SPELLINGS, spellings, unescape
+from lake_assets.layout.names import fits, is_hidden
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
 from lake_assets.streams.calendar import Calendar
 
+_HIDDEN = HiddenError(
+    "a name that begins with _ or . is hidden:", "rename the file, or the folder if the layout cannot produce it."
+)
+_NOT_UNICODE = LayoutError("the name is not UTF-8:", "rename the folder or the file.")
 _REMEMBERED = 65_536  # folders; a landing writer may run for months
 
 
 def folder_prefixes(template: Template, path_part: Partition) -> list[str]:
     """The folders with the objects of a `Partition.path_part`, the canonical one first.
 
-    NULL may have a second folder, with an empty value.
+    NULL may have a second folder, with an empty value. A value with characters that some writers encode and others do
+    not has a folder for each spelling.
     """
-    texts = [
-        [text, ""] if value is None and column.empty == "null" else [text]
-        for column, value, text in zip(path_part.columns, path_part.values, path_part.texts().values(), strict=True)
+    columns = path_part.columns
+    choices = [
+        [(text, SPELLINGS[0]), ("", SPELLINGS[0])]
+        if value is None and column.empty == "null"
+        else [(text, spelling) for spelling in (SPELLINGS[:1] if template.compat else spellings(unescape(text)))]
+        for column, value, text in zip(columns, path_part.values, path_part.texts().values(), strict=True)
     ]
-    names = [column.name for column in path_part.columns]
-    return [template.prefix(dict(zip(names, combination, strict=True))) for combination in product(*texts)]
+    names = [column.name for column in columns]
+    prefixes = (
+        template.prefix(
+            {name: text for name, (text, _) in zip(names, chosen, strict=True)},
+            {name: spelling for name, (_, spelling) in zip(names, chosen, strict=True)},
+        )
+        for chosen in product(*choices)
+    )
+    return list(dict.fromkeys(prefixes))
 
 
 def _is_canonical(path_part: Partition, texts: Mapping[str, str]) -> bool:
@@ -37,31 +60,23 @@ def _is_canonical(path_part: Partition, texts: Mapping[str, str]) -> bool:
 
 
 class PartitionLocator:
-    """Finds the partition of an object by its path, and refuses one outside of the calendar, if that is given.
+    """Finds the partition of an object by its path, or the reason why no refresh reads it.
 
-    Each folder is parsed once.
+    This is the one place that decides so, for listings, sensors and the writer of `land`. A partition outside of the
+    calendar is refused, if that is given. Each folder is parsed once.
     """
 
     def __init__(self, stream: Stream, calendar: Calendar | None = None) -> None:
         self._calendar = calendar
         self._template = stream.template
+        self._files = stream.files
+        self._not_data = NotDataError(
+            f"the name does not fit `files: {stream.files}`:", "correct `files`, or move the object away."
+        )
         self._stream_columns = stream.columns
         self._columns = tuple(column for column in stream.columns if not column.in_rows)
         self._lenient = self._template.with_empty(values=(), nulls=self._template.columns)
         self._in_folder = lru_cache(_REMEMBERED)(self._partition_or_error)
-
-    def of(self, key: str) -> Partition:
-        """The partition of a key, with the columns of the path; see `Partition.path_part`.
-
-        Raises:
-            LayoutError: the key does not fit the layout.
-            PartitionError: a value is not of its column's type, or the folder is not the partition's own.
-            OutsidePartitionError: the calendar does not have the partition.
-        """
-        partition = self.find(key)
-        if isinstance(partition, LakeAssetsError):
-            raise partition
-        return partition
 
     def at(self, path: str) -> Partition:
         """The partition with this path; see `Partition.at`.
@@ -72,13 +87,31 @@ class PartitionLocator:
         return Partition.at(self._stream_columns, path)
 
     def find(self, key: str) -> Partition | LakeAssetsError:
-        """As `of`, but returns the error."""
-        if not is_unicode(key):
-            return LayoutError("the name is not UTF-8:", "rename the folder or the file.")
-        folder = key.rpartition("/")[0]
-        return self._in_folder(f"{folder}/file" if folder else "file")
+        """The partition of a key, with the columns of the path (see `Partition.path_part`), or why it has none.
 
-    def _partition_or_error(self, key: str) -> Partition | LakeAssetsError:
+        The reason is a `HiddenError` (its name, or that of a folder which the layout cannot produce, begins with `_` or
+        `.`), `NotDataError` (its name does not fit `files`), `OutsidePartitionError` (the calendar does not have the
+        partition), `SpellingError` (the folder is not one of the partition's own), or a LayoutError or PartitionError
+        (the path does not fit the layout, or a value is not of its column's type).
+        """
+        names = key.split("/")
+        if is_hidden(names[-1:]):
+            return _HIDDEN
+        if not fits(names, self._files):
+            return self._not_data
+        if not is_unicode(names[-1]):
+            return _NOT_UNICODE
+        return self._in_folder(tuple(names[:-1]))
+
+    def find_of_folder(self, folder: str) -> Partition | LakeAssetsError:
+        """As `find`, for any data file of a folder; a slash at its end makes no difference."""
+        return self._in_folder(tuple(folder.rstrip("/").split("/")) if folder else ())
+
+    def _partition_or_error(self, folders: tuple[str, ...]) -> Partition | LakeAssetsError:
+        if self._template.hides(folders):
+            return _HIDDEN
+        if not is_unicode(key := "/".join([*folders, "file"])):
+            return _NOT_UNICODE
         try:
             return self._partition(key)
         except (LayoutError, PartitionError) as error:
@@ -104,8 +137,8 @@ class PartitionLocator:
         partition = Partition.of(self._columns, {column.name: texts[column.name] for column in self._columns})
         prefix, *others = folder_prefixes(self._template, partition)
         if not (key.startswith((prefix, *others)) and _is_canonical(partition, texts)):
-            # 07 is 7, and %2f is %2F, but a run lists only the folder that it would write itself.
-            raise PartitionError(
+            # 07 is 7, and %61 is a, but a run lists only the folders that writers make.
+            raise SpellingError(
                 f"the path has the values of partition {partition}, but is not in its folder {prefix}:",
                 "move the object there.",
             )

@@ -12,7 +12,7 @@ from lake_assets.config.load import ConfigSource, loaded
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
 from lake_assets.config.streams import Stream
-from lake_assets.errors import ConfigError, StorageError
+from lake_assets.errors import ConfigError, LayoutError, StorageError
 from lake_assets.lake.attach import alias
 from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
@@ -21,6 +21,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
 from lake_assets.parquet.job import LetterRules
+from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
@@ -122,18 +123,26 @@ class OpenStream:
         Raises:
             StorageError: the landing zone cannot be listed.
         """
-        prefixes = folder_prefixes(self.layout, partition.path_part)
         # In the order of keys, as in a listing of the whole landing zone. One prefix may be within another.
-        by_key = {obj.key: obj for p in prefixes for obj in self.source.list(p, self.config.files)}
-        listed = [by_key[key] for key in sorted(by_key)]
-        for landed in listed:
-            if not is_unicode(landed.key):
+        by_key = {obj.key: obj for p in self.prefixes(partition) for obj in self._listed(p)}
+        found = [(by_key[key], self._locator.find(key)) for key in sorted(by_key)]
+        for landed, where in found:
+            if isinstance(where, LayoutError) and not is_unicode(landed.key):
                 name = quote(os.fsencode(landed.uri), safe="/:=")
                 raise StorageError(
                     f"the name of {name} is not UTF-8 (%XX is a byte of it):", "rename it, or move it away."
                 )
         # If the layout has more columns than the partition, the prefix holds other partitions too.
-        return Manifest(tuple(obj for obj in listed if self._locator.find(obj.key) == partition.path_part))
+        return Manifest(tuple(obj for obj, where in found if where == partition.path_part))
+
+    def prefixes(self, partition: Partition) -> list[str]:
+        """The folders of the partition's objects, below the landing zone's root; see `folder_prefixes`."""
+        return folder_prefixes(self.layout, partition.path_part)
+
+    def _listed(self, prefix: str) -> tuple[LandedObject, ...]:
+        if self.source.is_listable:
+            return self.source.all(prefix, hides=self.layout.hides)
+        return self.source.list(prefix, self.config.files)
 
     def without_empty(self, manifest: Manifest) -> Manifest:
         """The manifest that leaves out objects without bytes, if the stream quarantines bad objects.

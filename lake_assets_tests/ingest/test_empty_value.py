@@ -107,7 +107,7 @@ def test_land_writes_it_as_a_value_if_it_is_one(tmp_path: Path, empty: str | Non
 
     assert {path.parent.name for path in tmp_path.rglob("*.parquet")} == folders
     locator = PartitionLocator(stream)
-    assert {locator.of(f"{folder}/a.parquet").path for folder in folders} == folders
+    assert {str(locator.find(f"{folder}/a.parquet")) for folder in folders} == folders
 
 
 def test_dagster_has_a_key_for_it(local_world: World) -> None:

@@ -1,0 +1,41 @@
+"""Names of folders and objects that are data, and those that are hidden."""
+
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+
+# Folders in which engines, and dead letters of this package, keep what is not data, also where a value is a whole name.
+RESERVED = re.compile(
+    r"_temporary|_delta_log|_spark_metadata|_dead_letters|_change_data|__magic|\.hoodie|\.hive-staging.*"
+    r"|\.spark-staging.*",
+    re.DOTALL,
+)
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a folder of this name is never a value; a value of that text is written with a character encoded."""
+    return RESERVED.fullmatch(name) is not None
+
+
+def is_hidden(names: Iterable[str]) -> bool:
+    """Whether one of these names of folders and objects begins as those that Hive and Spark do not read."""
+    return any(name.startswith(("_", ".")) and "=" not in name for name in names)
+
+
+def is_data(below: Sequence[str], files: str) -> bool:
+    """Whether an object fits the pattern, and is not hidden, by the parts of its key below the listed folder."""
+    return not is_hidden(below) and fits(below, files)
+
+
+def fits(below: Sequence[str], files: str) -> bool:
+    """Whether an object fits the pattern of its file name; of a pattern with a slash, all parts of its key below."""
+    return _fits(below, files.lstrip("/").split("/")) if "/" in files else fnmatch.fnmatchcase(below[-1], files)
+
+
+def _fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Whether a path matches a pattern; both are split at slashes."""
+    if not names or not patterns:
+        return not names and not patterns
+    if patterns[0] == "**":
+        return _fits(names, patterns[1:]) or _fits(names[1:], patterns)
+    return fnmatch.fnmatchcase(names[0], patterns[0]) and _fits(names[1:], patterns[1:])

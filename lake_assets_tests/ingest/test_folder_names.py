@@ -1,0 +1,210 @@
+"""Every folder that a layout can produce is read, and every spelling of a value that a writer has for it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import checks_of, run_check
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.stream_plan import plan_stream
+from lake_assets.landing.writer import LandingWriter
+from lake_assets.layout.partition import Partition
+from lake_assets.report.state import read_state
+from lake_assets.streams.landing_zone import list_landed, list_landed_in
+from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.world import World, sales
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["sessions"]
+
+VALUES = [
+    "a b",
+    "é",
+    "(1)",
+    "a+b",
+    "x;y",
+    "10:30",
+    "a=b",
+    "50%",
+    "%41",
+    "it's",
+    "[x]",
+    "plain",
+    "漢 {字}",
+    "~a@b!",
+    "A&B",
+]
+ROWS = pa.table({"id": list(range(len(VALUES))), "k": VALUES})
+MODES: list[Literal["replace", "append", "index"]] = ["replace", "append", "index"]
+
+
+def by_duckdb(folder: str, rows: pa.Table) -> None:
+    _ = rows  # which DuckDB finds by the name
+    duckdb.sql(f"COPY rows TO '{folder}' (FORMAT parquet, PARTITION_BY (k), OVERWRITE_OR_IGNORE)")
+
+
+def by_pyarrow(folder: str, rows: pa.Table) -> None:
+    parts = ds.partitioning(pa.schema([("k", pa.string())]), flavor="hive")
+    name = "of_pyarrow_{i}.parquet"
+    ds.write_dataset(
+        rows,
+        folder,
+        basename_template=name,
+        format="parquet",
+        partitioning=parts,
+        existing_data_behavior="overwrite_or_ignore",
+    )
+
+
+def by_pandas(folder: str, rows: pa.Table) -> None:
+    rows.to_pandas().to_parquet(folder, partition_cols=["k"])
+
+
+def by_polars(folder: str, rows: pa.Table) -> None:
+    frame = pl.from_arrow(rows)
+    assert isinstance(frame, pl.DataFrame)
+    frame.write_parquet(folder, partition_by="k", mkdir=True)
+
+
+def by_nothing_encoded(folder: str, rows: pa.Table) -> None:
+    for row in rows.to_pylist():
+        target = Path(folder) / f"k={row['k']}"
+        target.mkdir(parents=True, exist_ok=True)
+        duckdb.sql(f"COPY (SELECT {row['id']} AS id) TO '{target}/raw.parquet'".replace("it's", "it''s"))
+
+
+WRITERS: dict[str, Callable[[str, pa.Table], None]] = {
+    "duckdb": by_duckdb,
+    "pyarrow": by_pyarrow,
+    "pandas": by_pandas,
+    "polars": by_polars,
+    "raw": by_nothing_encoded,
+}
+
+
+def of_text(world: World) -> World:
+    world.options = {"partitions": {"k": {}}}
+    return world
+
+
+def refresh(world: World) -> dict[str, str | None]:
+    """Ingest every landed partition, each as a refresh of its own prefix; returns the errors."""
+    wanted = list(list_landed(world.stream)[0])
+    return {
+        str(o.partition): str(o.error) if o.error else None for o in ingest_all(world.stream, wanted, world.sessions)
+    }
+
+
+def in_lake(world: World) -> list[tuple[Any, ...]]:
+    return world.query("SELECT id, k FROM lake.sales ORDER BY ALL")
+
+
+def failed_checks(world: World) -> dict[str, str]:
+    results = [run_check(world.stream, name, Scope()) for name in checks_of(world.stream)]
+    return {result.name: result.description for result in results if not result.passed}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_each_writer_lands_is_read_back(local_world: World, writer: str, mode: str) -> None:
+    of_text(local_world).options["mode"] = mode
+    refused = {"raw": {"%41", "a=b"} if mode == "index" else {"%41"}}.get(writer, set())  # raw, %41 is A
+    rows = ROWS.filter(pa.array([value not in refused for value in VALUES]))
+    WRITERS[writer](local_world.source["path"], rows)
+
+    assert set(refresh(local_world).values()) == {None}
+
+    assert in_lake(local_world) == sorted((row["id"], row["k"]) for row in rows.to_pylist())
+    assert failed_checks(local_world) == {}
+
+
+@pytest.mark.long
+def test_what_spark_lands_is_read_back(local_world: World, spark: "SparkSession") -> None:
+    rows = [(row["id"], row["k"]) for row in ROWS.to_pylist()]
+    spark.createDataFrame(rows, "id int, k string").write.partitionBy("k").parquet(of_text(local_world).source["path"])
+
+    assert set(refresh(local_world).values()) == {None}
+    assert in_lake(local_world) == sorted(rows)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_spellings_of_a_partition_are_one_partition(local_world: World, mode: str) -> None:
+    of_text(local_world).options["mode"] = mode
+    for number, writer in enumerate(WRITERS):
+        rows = pa.table({"id": [number], "k": ["é 10:30 (1)"]})
+        WRITERS[writer](local_world.source["path"], rows)
+    assert len(list(Path(local_world.source["path"]).iterdir())) == 3
+    partition = Partition.from_values(local_world.stream.config.columns, {"k": "é 10:30 (1)"})
+
+    landed, left_out = list_landed(local_world.stream)
+    assert (list(landed), left_out) == ([partition], ())
+    assert landed == list_landed_in(local_world.stream, [partition])
+    (planned,) = plan_stream(local_world.stream, [partition]).partitions
+    assert len(planned.plan.reads.objects) == len(WRITERS)
+    assert refresh(local_world) == {str(partition): None}
+    assert [number for number, _ in in_lake(local_world)] == list(range(len(WRITERS)))
+    (state,) = read_state(local_world.stream).partitions
+    assert (state.state, state.is_waiting, state.objects) == ("committed", False, len(WRITERS))
+    assert failed_checks(local_world) == {}
+
+
+def test_a_refresh_lists_once_for_a_value_that_every_writer_spells_alike(local_world: World) -> None:
+    stream = of_text(local_world).stream
+    of = {
+        v: stream.prefixes(Partition.from_values(stream.config.columns, {"k": v})) for v in ("NW", "2026-02-11", "a b")
+    }
+
+    assert of == {"NW": ["k=NW/"], "2026-02-11": ["k=2026-02-11/"], "a b": ["k=a b/", "k=a%20b/"]}
+
+
+@pytest.mark.parametrize(
+    ("layout", "options"),
+    [
+        ("{title,,}/{now(),2025,YY}-{now(),,MM}", {}),
+        ("{title}/v={n}", {"path_columns": {"n": "integer"}}),
+        ("{title}", {}),
+        ("a={title}", {"nested": True}),
+        ("{title,,}", {"compat": "olake"}),
+    ],
+)
+def test_what_land_writes_is_read_whatever_its_folders_begin_with(
+    local_world: World, layout: str, options: dict[str, Any]
+) -> None:
+    compat, nested = options.pop("compat", None), options.pop("nested", False)
+    whole = {"template": layout} | ({"compat": compat} if compat else {}) | ({"nested": True} if nested else {})
+    local_world.options = {"layout": whole, "partitions": {"title": {}}} | options
+    titles = ["_draft", ".NET", "plain", "a/_b", "a/.c", None, "_delta_log", "_temporary", ".", ".hive-staging_1"]
+    if compat:
+        titles = ["_draft", ".NET", "plain", "a/_b", "a/.c", None]
+    rows = [{"id": n, "title": title, "n": 1} for n, title in enumerate(titles)]
+    with LandingWriter("sales", local_world.config.streams["sales"]) as writer:
+        writer.write(pa.Table.from_pylist(rows))
+
+    assert set(refresh(local_world).values()) == {None}
+
+    expected = {None if title is None and not compat else title for title in titles}
+    assert {title for (title,) in local_world.query("SELECT title FROM lake.sales")} == expected
+    assert read_state(local_world.stream).unmatched == ()
+
+
+def test_folders_of_engines_are_no_partitions(local_world: World) -> None:
+    local_world.options = {"layout": "{region}/{date}"}
+    path = Path(local_world.source["path"])
+    local_world.landing  # noqa: B018 - makes the folder
+    for folder in ("_temporary/0", "_delta_log", ".hive-staging_x", "NW/2026-02-11/_temporary", "_dead_letters/sales"):
+        (path / folder).mkdir(parents=True)
+        duckdb.from_arrow(sales(1)).to_parquet(f"{path / folder}/a.parquet")
+    duckdb.from_arrow(sales(1)).to_parquet(f"{path}/NW/2026-02-11/a.parquet")
+
+    landed, left_out = list_landed(local_world.stream)
+
+    assert ([str(p) for p in landed], left_out) == (["region=NW/date=2026-02-11"], ())
