@@ -336,7 +336,7 @@ def look(folder: Path, *keys: str) -> dict[str, Proposal]:
         (["region=NW/date=2026-02-12", "region=SW/date=2026-02-11"], "region=SW,date=2026-02-11"),
         (["region=a,b/date=2026-02-11"], "region=a%2Cb,date=2026-02-11"),
         (["date=2026-02-11", "date=9999-12-31"], "date=2026-02-11"),  # the other is in the future
-        (["region=A", "region=Zo%C3%AB"], "region=A"),  # no run lists a folder in another encoding than the layout's
+        (["region=A", "region=Zo%c3%ab"], "region=A"),  # no run lists a folder in an encoding that no writer has
     ],
 )
 def test_the_partition_in_the_next_command_has_landed_and_can_be_ingested(
@@ -348,8 +348,8 @@ def test_the_partition_in_the_next_command_has_landed_and_can_be_ingested(
 
 
 def test_objects_that_no_run_would_read_are_named_and_make_no_stream_by_themselves(tmp_path: Path) -> None:
-    some = look(tmp_path / "some", "region=A/a.parquet", "region=Zo%C3%AB/a.parquet", "region=/a.parquet")
-    none = look(tmp_path / "none", "region=Zo%C3%AB/a.parquet")
+    some = look(tmp_path / "some", "region=A/a.parquet", "region=Zo%c3%ab/a.parquet", "region=/a.parquet")
+    none = look(tmp_path / "none", "region=Zo%c3%ab/a.parquet")
 
     assert any(
         "2 objects of those seen are not read, the first because the path" in note for note in some["some"].notes
