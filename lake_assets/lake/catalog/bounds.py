@@ -4,14 +4,17 @@ DuckLake stores the bounds of a column as DuckDB's texts. A comparison of texts 
 compares the values, except whole numbers and strings, which Python orders in the same way.
 """
 
-import decimal
 import re
-import uuid
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import duckdb
 import numpy as np
+
+from lake_assets.lake.catalog import spec
+
+if TYPE_CHECKING:
+    from lake_assets.lake.catalog.database import CatalogDatabase
 
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
@@ -43,6 +46,11 @@ ORDERED_TYPES = {
     "timestamptz": "TIMESTAMPTZ",
 }
 
+# DuckLake uses a table's bounds of these only where `contains_nan` is false, which nobody writes beside unknown bounds.
+FLOATS = frozenset({"float32", "float64"})
+_TEXTS = frozenset({"varchar", "blob"})
+MAY_BE_UNKNOWN = FLOATS | _TEXTS  # DuckLake answers no `min` and `max` from the bounds of these
+
 
 class Bounds(NamedTuple):
     """The least and the greatest value as text; both None if they are unknown or there is no value."""
@@ -50,20 +58,6 @@ class Bounds(NamedTuple):
     least: str | None
     greatest: str | None
 
-
-_WIDEST = {
-    "boolean": Bounds("false", "true"),
-    **{f"int{bits}": Bounds(str(-(2 ** (bits - 1))), str(2 ** (bits - 1) - 1)) for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": Bounds("0", str(2**bits - 1)) for bits in (8, 16, 32, 64)},
-    "varchar": Bounds("", None),
-    "blob": Bounds("", None),
-    "uuid": Bounds(str(uuid.UUID(int=0)), str(uuid.UUID(int=2**128 - 1))),
-    "time": Bounds("00:00:00", "24:00:00"),
-    **{
-        name: Bounds("-infinity", "infinity")
-        for name in ("date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz")
-    },
-}
 
 # A query takes a millisecond, and a commit compares the bounds of some forty columns. DuckDB and Python both order
 # strings by their code points.
@@ -78,19 +72,27 @@ def duckdb_type(ducklake_type: str) -> str | None:
     return ducklake_type.upper() if _DECIMAL.fullmatch(ducklake_type) else ORDERED_TYPES.get(ducklake_type)
 
 
-def widest(ducklake_type: str) -> Bounds:
-    """Bounds of a whole table's column that hold for all values, to be stored if those of some values are unknown.
+def of_unknown_values(ducklake_type: str) -> Bounds:
+    """What the catalog keeps for a column of a whole table of which some values have unknown bounds.
 
-    DuckLake takes NULL for "no value yet": the next commit, by any client, would set its own bounds for the whole
-    table, and queries would skip the rest. Types whose bounds DuckLake does not use for a whole table have none, and
-    neither have floating-point numbers: it uses theirs only where `contains_nan` is false, which nobody writes for
-    files with unknown bounds. A string has no greatest value; DuckLake leaves NULL beside a least value.
+    Both NULL is DuckLake's form for "no value yet", which the next `INSERT` of any client replaces by its own bounds.
+    A least text alone remains; DuckDB uses it for conditions only, and not as an answer of `min` or `max`.
     """
-    if match := _DECIMAL.fullmatch(ducklake_type):
-        digits, scale = int(match[1]), int(match[2])
-        greatest = str(decimal.Decimal((0, (9,) * digits, -scale)))
-        return Bounds(f"-{greatest}", greatest)
-    return _WIDEST.get(ducklake_type, Bounds(None, None))
+    return Bounds("", None) if ducklake_type in _TEXTS else Bounds(None, None)
+
+
+def bounds_of_files(
+    database: "CatalogDatabase", table_id: int, column_ids: Collection[int]
+) -> list[tuple[int, Bounds]]:
+    """The different bounds that the catalog has of these columns' values in any file, also None for unknown ones."""
+    if not column_ids:
+        return []
+    rows = database.rows(
+        f"SELECT DISTINCT column_id, min_value, max_value FROM {spec.FILE_COLUMN_STATS} WHERE table_id = ? "
+        f"AND (value_count IS NULL OR value_count > 0) AND column_id IN ({', '.join('?' for _ in column_ids)})",
+        [table_id, *column_ids],
+    )
+    return [(column_id, Bounds(*bounds)) for column_id, *bounds in rows]
 
 
 def beyond(bounds: Bounds) -> Bounds:
@@ -141,7 +143,8 @@ def _merged_of_type(
     flat = [(number, b.least, b.greatest) for number, group in enumerate(many.values()) for b in group]
     numbers, least, greatest = (list(column) for column in zip(*flat, strict=True))
     rows = engine.execute(
-        f"SELECT key, min(least::{sql_type})::VARCHAR, max(greatest::{sql_type})::VARCHAR FROM "
+        # The texts themselves: DuckDB writes times of the last and first ten thousand years as others than it reads.
+        f"SELECT key, arg_min(least, least::{sql_type}), arg_max(greatest, greatest::{sql_type}) FROM "
         "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS least, unnest(?::VARCHAR[]) AS greatest) "
         "GROUP BY key ORDER BY key",
         [numbers, least, greatest],

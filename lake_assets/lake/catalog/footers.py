@@ -6,19 +6,22 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 import duckdb
 
-from lake_assets.duckdb_engine import all_threads, glob_literal
-from lake_assets.lake.catalog.bounds import Bounds, merged
+from lake_assets.duckdb_engine import all_threads, glob_literal, identifier
+from lake_assets.lake.catalog.bounds import MAY_BE_UNKNOWN, Bounds, duckdb_type, merged
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.table import Column
 from lake_assets.parquet.job import DataFile
 
 _FEW = 8  # files whose footers one thread reads
+
+_PARTS = {("list", ""): "unnest(v)", ("map", "key"): "unnest(map_keys(v))", ("map", "value"): "unnest(map_values(v))"}
 
 # One opening of each file; `parquet_metadata` and `parquet_file_metadata` would take one each.
 _FOOTERS = (
@@ -127,6 +130,7 @@ def read_footers(
     engine: duckdb.DuckDBPyConnection,
     uris: Sequence[str],
     leaves: Mapping[str, Column],
+    columns: Mapping[int, Column],
     ignored: Collection[str] = (),
     known: Mapping[str, DataFile] = MappingProxyType({}),
 ) -> list[FileFacts]:
@@ -136,6 +140,7 @@ def read_footers(
         engine: reads the files.
         uris: of the files.
         leaves: the columns that each file must have, by Parquet's path.
+        columns: all of the table, by id.
         ignored: names in lower case of columns that it may have, and that readers take from its path.
         known: files with their footers, by URI; these are not read.
 
@@ -155,7 +160,7 @@ def read_footers(
         in_path = {path for path in footer.chunks if path.lower() in ignored}
         if difference := footer.column_difference(leaves, in_path):
             raise NotDirectError(difference)
-    return file_facts(engine, footers, leaves)
+    return file_facts(engine, footers, leaves, columns)
 
 
 @contextmanager
@@ -197,27 +202,64 @@ def _storable(chunk: Chunk) -> Chunk:
 
 
 def file_facts(
-    engine: duckdb.DuckDBPyConnection, footers: Sequence[Footer], leaves: Mapping[str, Column]
+    engine: duckdb.DuckDBPyConnection,
+    footers: Sequence[Footer],
+    leaves: Mapping[str, Column],
+    columns: Mapping[int, Column],
 ) -> list[FileFacts]:
-    """The facts that the catalog keeps of files without an `unsupported_reason`, by the same `leaves`."""
+    """The facts that the catalog keeps of files without an `unsupported_reason`, by the same `leaves`.
+
+    Bounds that a footer lacks are read from the data, once; `columns` are all of the table, by id.
+
+    Raises:
+        duckdb.Error: a file cannot be read.
+    """
     chunks: dict[tuple[str, str], Sequence[Chunk]] = {}
     for footer in footers:
         for path, column in leaves.items():
             of_column = footer.chunks[path]
             widened = column.type == "float64" and of_column[0].type == "FLOAT"
             chunks[footer.uri, path] = [_as_double(chunk) for chunk in of_column] if widened else of_column
-    columns = _columns(engine, chunks, leaves)
+    facts = _columns(engine, chunks, leaves)
+    for (uri, path), fact in facts.items():
+        column = leaves[path]
+        if fact.has_unknown_bounds and column.type not in MAY_BE_UNKNOWN:
+            facts[uri, path] = fact._replace(bounds=_bounds_in_data(engine, uri, column, columns))
     return [
         FileFacts(
             f.uri,
             f.rows,
             f.size,
             f.footer_size,
-            {c.column_id: columns[f.uri, p] for p, c in leaves.items()},
+            {c.column_id: facts[f.uri, p] for p, c in leaves.items()},
             f.row_groups,
         )
         for f in footers
     ]
+
+
+def _bounds_in_data(
+    engine: duckdb.DuckDBPyConnection, uri: str, column: Column, columns: Mapping[int, Column]
+) -> Bounds:
+    """The bounds of a column, or of a part of a nested one, by the values in a file."""
+    parts = [column]
+    while (parent := parts[0].parent) is not None:
+        parts.insert(0, columns[parent])
+    values = f"SELECT {identifier(parts[0].name)} AS v FROM read_parquet(?, hive_partitioning = false)"
+    for outer, inner in pairwise(parts):
+        part = _PARTS.get((outer.type, inner.name if outer.type == "map" else ""))
+        values = f"SELECT {part or f'v.{identifier(inner.name)}'} AS v FROM ({values})"
+    # The extension for time zones writes times of far years as others than it reads.
+    text = (
+        "CASE WHEN isfinite({0}) THEN make_timestamp(epoch_us({0}))::VARCHAR || '+00' ELSE {0}::VARCHAR END"
+        if column.type == "timestamptz"
+        else "{0}::VARCHAR"
+    )
+    sql = f"SELECT {text.format('low')}, {text.format('high')} FROM (SELECT min(v) AS low, max(v) AS high FROM "
+    ((least, greatest),) = engine.execute(
+        f"{sql} (SELECT v::{duckdb_type(column.type)} AS v FROM ({values})))", [glob_literal(uri)]
+    ).fetchall()
+    return Bounds(least, greatest)
 
 
 def _as_double(chunk: Chunk) -> Chunk:

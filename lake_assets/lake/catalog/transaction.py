@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 import duckdb
 
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.bounds import Bounds, beyond, merged, widest
+from lake_assets.lake.catalog.bounds import FLOATS, Bounds, beyond, bounds_of_files, merged, of_unknown_values
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.footers import ColumnFacts, FileFacts
 from lake_assets.lake.catalog.table import Partitioning, Table
 
 _COLUMNS_AT_ONCE = 100  # of one statement, which has seven parameters for each
 _FILES_AT_ONCE = 500
+_NONE = Bounds(None, None)
 
 
 class Transaction:
@@ -197,7 +198,7 @@ class Transaction:
     def widen(self, table: Table, added: Mapping[int, Sequence[ColumnFacts]], *, is_first: bool) -> None:
         """Widen the statistics of the table's columns by new values, so that no query skips them.
 
-        If some values' bounds are unknown, also those of rows before, the column gets the widest; see `bounds.widest`.
+        Without a value so far a column has no bounds, as DuckLake writes it; see `_bounds` for unknown ones.
 
         Args:
             table: the table.
@@ -253,10 +254,15 @@ class Transaction:
         """The bounds of each column's old and new values together."""
         values = [(i, column.bounds) for i, of_column in added.items() for column in of_column]
         values += [(column_id, before[column_id]) for column_id in added if column_id in before]
+        # NULL is for "no value yet". Other clients leave it for unknown bounds too.
+        first = {i for i, b in values if b != _NONE == before.get(i) and table.columns[i].type not in FLOATS}
+        of_files = bounds_of_files(self._database, table.table_id, first)
+        values += of_files
         result = merged(self._engine, ((i, table.columns[i].type, bounds) for i, bounds in dict.fromkeys(values)))
         unknown = {column_id for column_id, of_column in added.items() if any(c.has_unknown_bounds for c in of_column)}
-        unknown |= {column_id for column_id in added if None in before.get(column_id, ())}
-        return result | {column_id: widest(table.columns[column_id].type) for column_id in unknown}
+        unknown |= {column_id for column_id, bounds in of_files if None in bounds}
+        unknown |= {i for i in added if None in (bounds := before.get(i, _NONE)) and bounds != _NONE}
+        return result | {column_id: of_unknown_values(table.columns[column_id].type) for column_id in unknown}
 
 
 def _one_value(text: str | None, rows: int) -> ColumnFacts:

@@ -116,7 +116,7 @@ def _facts(
             if view.inside == inside and footer.rows and not footer.unsupported_reason(leaves, view.ignored)
         ]
         with translated(session.config):
-            result |= {facts.uri: facts for facts in file_facts(session.engine, footers, leaves)}
+            result |= {facts.uri: facts for facts in file_facts(session.engine, footers, leaves, table.columns)}
     return result
 
 

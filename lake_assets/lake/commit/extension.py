@@ -9,11 +9,11 @@ import duckdb
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import CatalogError, CatalogUnreachableError, LakeUnreachableError
 from lake_assets.lake.attach import data_path
+from lake_assets.lake.catalog.bounds import Bounds
+from lake_assets.lake.catalog.corrected_bounds import correct_bounds, table_bounds
 from lake_assets.lake.catalog.database import catalog_view
-from lake_assets.lake.catalog.float_bounds import widen_float_bounds
 from lake_assets.lake.catalog.registered import registered_before
 from lake_assets.lake.catalog.table import read_folder
-from lake_assets.lake.catalog.unknown_bounds import set_widest_bounds
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.deltas import OVERTAKEN
 from lake_assets.lake.commit.expected import refuse_moved
@@ -70,7 +70,7 @@ def replace_in_transaction(
     # overlap. The retries of MotherDuck's server cannot be turned off, so there a claim makes it refuse overlaps.
     if not session.config.is_managed:
         session.rows("SET ducklake_max_retry_count = 0")
-    _widen_unknown_bounds(session, replacement.table)
+    bounds = _bounds(session, replacement.table)
     with all_threads(session.connection), session.transaction(writes_files=True):
         if session.config.is_managed:
             claim(session, replacement.row)
@@ -90,7 +90,7 @@ def replace_in_transaction(
         if replacement.delta is not None and replacement.delta.snapshot_id != snapshot:
             _refuse_overtaken(session)
         (row,) = _record(session, replacement, {replacement.partition: rows_before}, snapshot)
-    _finish(session, replacement, row)
+    _finish(session, replacement, row, bounds)
     return row
 
 
@@ -121,10 +121,22 @@ def _record(
     return rows
 
 
-def _finish(session: LakeSession, change: Change, row: LedgerRow) -> None:
-    """Check the committed snapshot, and correct the statistics that DuckLake wrote at the commit."""
+def _finish(session: LakeSession, change: Change, row: LedgerRow, before: Mapping[int, Bounds] | None) -> None:
+    """Check the committed snapshot, and correct the bounds that DuckLake wrote at the commit."""
     _check_committed(session, row)
-    _correct_statistics(session, change.table, row)
+    if before is None:
+        return
+    try:
+        with translated(session.config):
+            correct_bounds(session, change.table, row.snapshot_id, before)
+    except CatalogError as error:
+        # The commit has succeeded, so the run must not fail.
+        _LOG.warning("The bounds of the columns of %s remain as DuckLake wrote them: %s", change.table, error)
+
+
+def _bounds(session: LakeSession, table: TableName) -> Mapping[int, Bounds] | None:
+    """The table's bounds before a commit; None if the catalog's own tables cannot be used."""
+    return table_bounds(session, table) if session.unknown_specification is None else None
 
 
 def _add_files_of(session: LakeSession, replacement: Replacement) -> Replacement:
@@ -146,14 +158,14 @@ def register_by_extension(session: LakeSession, registration: Registration) -> l
     current = session.current_snapshot()
     _refuse_registered(session, registration)
     counts = _partition_rows(session, registration.table, registration.rows)
-    _widen_unknown_bounds(session, registration.table)
+    bounds = _bounds(session, registration.table)
     with all_threads(session.connection), session.transaction():
         if session.current_snapshot() != current:
             _refuse_overtaken(session)
         if registration.with_rows:
             _add_files(session, registration)
         rows = _record(session, registration, counts, current + 1)
-    _finish(session, registration, rows[0])
+    _finish(session, registration, rows[0], bounds)
     return rows
 
 
@@ -218,24 +230,6 @@ def _check_committed(session: LakeSession, row: LedgerRow) -> None:
             f"the commit of partition {row.load_partition} is snapshot {committed}, and {row.snapshot_id} was due:",
             "see the lake's snapshots; run the partition again with --force.",
         )
-
-
-def _widen_unknown_bounds(session: LakeSession, table: TableName) -> None:
-    """Widen the table's unknown bounds before DuckLake takes those of the new files for them."""
-    if session.unknown_specification is None:
-        set_widest_bounds(session, table)
-
-
-def _correct_statistics(session: LakeSession, table: TableName, row: LedgerRow) -> None:
-    """Correct the bounds of FLOAT columns and unknown bounds, which DuckLake writes only at the commit."""
-    if session.unknown_specification is not None:
-        return
-    try:
-        widen_float_bounds(session, table, row.snapshot_id)
-        set_widest_bounds(session, table, row.snapshot_id)
-    except CatalogError as error:
-        # The commit has succeeded, so the run must not fail.
-        _LOG.warning("The bounds of the columns of %s remain as DuckLake wrote them: %s", table, error)
 
 
 def _refuse_other_columns(session: LakeSession, replacement: Replacement) -> None:

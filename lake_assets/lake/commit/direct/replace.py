@@ -59,7 +59,8 @@ def add_files_of(opened: OpenTable, replacements: Sequence[Replacement]) -> None
     with translated(session.config):
         # A file that was copied may have the partition columns too.
         in_path = {column.name.lower() for column in partitioning.columns}
-        facts = read_footers(session.engine, uris, partitioning.stored_leaves(table), in_path, known)
+        leaves = partitioning.stored_leaves(table)
+        facts = read_footers(session.engine, uris, leaves, table.columns, in_path, known)
     values = [texts for one in replacements for texts in [key_values(partitioning, one.partition)] * len(one.files)]
     mapping_id = opened.mapping((), frozenset())
     opened.transaction.add_files(table, partitioning, mapping_id, opened.folder, list(zip(facts, values, strict=True)))
