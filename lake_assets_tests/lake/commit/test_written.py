@@ -38,7 +38,7 @@ def test_the_facts_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.Mo
     uris = [file.uri for file in files]
     read = footers.open_footers(engine, uris)
     leaves = {path: Column(n, path, "varchar", None) for n, path in enumerate(read[0].chunks)}
-    expected = footers.read_footers(engine, uris, leaves)
+    expected = footers.read_footers(engine, uris, leaves, {})
     if has_folder:
         for uri in uris[1:]:
             Path(uri).unlink()
@@ -46,7 +46,7 @@ def test_the_facts_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setenv("TMPDIR", "/nowhere")
         monkeypatch.setattr("tempfile.tempdir", "/nowhere")
 
-    assert footers.read_footers(engine, uris, leaves, known={file.uri: file for file in files[1:]}) == expected
+    assert footers.read_footers(engine, uris, leaves, {}, known={file.uri: file for file in files[1:]}) == expected
 
 
 @pytest.mark.parametrize(
