@@ -13,6 +13,7 @@ from lake_assets.orchestration.ended_runs import ended_runs_sensor
 from lake_assets.orchestration.ingest_job import ingest_job
 from lake_assets.orchestration.landing import drain_schedule
 from lake_assets.orchestration.landing_zone import automation_sensor, landing_asset, observe_schedule
+from lake_assets.orchestration.lost_runs import lost_runs_sensor
 from lake_assets.orchestration.maintenance import maintenance
 from lake_assets.orchestration.names import check_names
 from lake_assets.orchestration.report import ledger_asset, report_asset, streams_by_lake
@@ -60,6 +61,7 @@ def build_definitions(
     keyed = {lake: [(stream, specs[stream.name].table.key) for stream in writers[lake]] for lake in writers}
     sensors = [ended_runs_sensor(lake, of_lake) for lake, of_lake in keyed.items()]
     sensors += [sync_sensor(lake, of_lake) for lake, of_lake in keyed.items()]
+    sensors += [lost_runs_sensor(lake) for lake in list(keyed)[:1]]
     transforms = any(stream.config.transform is not None for stream in streams)
     shared = dg.Definitions(
         assets=[ledger_asset(writers[lake], specs, ledgers[lake]) for lake in writers],

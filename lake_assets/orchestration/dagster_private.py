@@ -5,7 +5,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster._utils.alert import EMAIL_MESSAGE, send_email_via_ssl, send_email_via_starttls
 from dagster_aws.utils import ResourceWithBoto3Configuration
 from dagster_pyspark import LazyPySparkResource
@@ -54,7 +55,7 @@ OUTPUT_WITHOUT_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBS
 Begin = Callable[[], AbstractContextManager[sqlalchemy.Connection]]
 """Begins a transaction of a database of Dagster."""
 
-_ENDED = (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE)
+_UNDER_WAY = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 _EVENTS = 500  # in one query: SQLite has a limit of parameters
 _PLANS = 100  # newest plans of one check and partition, that are searched for one of a run under way
 
@@ -83,24 +84,6 @@ def send_mail(email: Email, subject: str, body: str) -> None:
     send, port = (send_email_via_ssl, 465) if email.security == "ssl" else (send_email_via_starttls, 587)
     password, user = email.password.get_secret_value(), email.user or email.sender
     send(email.sender, password, list(email.to), message, email.host, email.port or port, user)
-
-
-# Runs
-
-_REQUESTERS = {
-    "dagster/from_automation_condition": "automation",
-    "dagster/schedule_name": "schedule",
-    "dagster/sensor_name": "sensor",
-    "dagster/backfill": "backfill",
-}
-"""Tags of a run that say what launched it, each with its name for people."""
-
-
-def requester(tags: Mapping[str, str]) -> str:
-    """What launched a run with these tags: its schedule, sensor or backfill; else a user of Dagster."""
-    found = ((kind, tags[tag]) for tag, kind in _REQUESTERS.items() if tag in tags)
-    kind, name = next(found, ("Dagster", ""))
-    return kind if name in {"", "true"} else f"{kind} {name}"
 
 
 # Definitions
@@ -169,10 +152,26 @@ def unfinished_runs(instance: dg.DagsterInstance) -> frozenset[str]:
     return frozenset(run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)))
 
 
-def broken_off_runs(instance: dg.DagsterInstance, since: datetime) -> Mapping[str, dg.DagsterRun]:
-    """The runs that were cancelled or failed after a moment, by their ids."""
-    runs = instance.get_runs(dg.RunsFilter(statuses=_ENDED, updated_after=since))
-    return {run.run_id: run for run in runs}
+def runs_of_server(context: dg.SensorEvaluationContext) -> Iterator[tuple[dg.DagsterRun, int, float]]:
+    """The runs under way that a sensor's code server has started, each with its process and a Unix time of that."""
+    location = getattr(context.code_location_origin, "location_name", None)
+    for run in context.instance.get_runs(dg.RunsFilter(statuses=_UNDER_WAY)):
+        # Launchers for containers set no such tag; Dagster's daemon asks them whether a run lives.
+        if GRPC_INFO_TAG in run.tags and run.remote_job_origin and run.remote_job_origin.location_name == location:
+            for entry in context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
+                pid = entry.get_dagster_event().engine_event_data.metadata.get("pid")
+                if isinstance(pid, dg.TextMetadataValue) and pid.text:
+                    yield run, int(pid.text), entry.timestamp
+                    break
+
+
+def fail_run(instance: dg.DagsterInstance, run_id: str, why: str) -> bool:
+    """Mark a run as failed, which Dagster then retries by its `run_retries`; False if it has ended meanwhile."""
+    run = instance.get_run_by_id(run_id)
+    if run is None or run.is_finished:
+        return False
+    instance.report_run_failed(run, why)
+    return True
 
 
 def has_failed_step(instance: dg.DagsterInstance, run: dg.DagsterRun, step: str) -> bool:

@@ -6,7 +6,7 @@ run repeats that result (`evaluations.Evaluator.not_run`), but not if the run ne
 """
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
@@ -19,6 +19,7 @@ from lake_assets.streams.stream import OpenStream
 
 INTERVAL_SECONDS = 30
 OVERLAP = dt.timedelta(minutes=1)  # of two scans: clocks differ, and a run's end takes a moment to be stored
+_BROKEN_OFF = (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE)
 RESULTS = 1_000  # of one tick, to which Dagster gives a minute
 
 Keyed = tuple[OpenStream, dg.AssetKey]  # a stream, and the key of its asset
@@ -57,12 +58,18 @@ def ended_runs_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinitio
     return checks
 
 
+def _broken_off_runs(instance: dg.DagsterInstance, since: dt.datetime) -> Mapping[str, dg.DagsterRun]:
+    """The runs that were cancelled or failed after a moment, by their ids."""
+    runs = instance.get_runs(dg.RunsFilter(statuses=_BROKEN_OFF, updated_after=since))
+    return {run.run_id: run for run in runs}
+
+
 class _Scan:
     """The runs that were cancelled, or failed, after a moment, and the results that they left out."""
 
     def __init__(self, instance: dg.DagsterInstance, since: dt.datetime) -> None:
         self.instance = instance
-        self.runs = dagster_private.broken_off_runs(instance, since)
+        self.runs = _broken_off_runs(instance, since)
         self.has_deferred = False  # whether a result depends on a run that is still under way
 
     def results(self, streams: Sequence[Keyed]) -> Iterator[tuple[dg.DagsterRun, str, dg.AssetCheckEvaluation]]:

@@ -10,9 +10,9 @@ from lake_assets.history.read import described, history
 from lake_assets.history.restore import Restored, restore
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import requester
 from lake_assets.orchestration.metadata import Metadata, delta_figures, markdown, markdown_table
 from lake_assets.orchestration.partitions import partition_key, partition_of
+from lake_assets.orchestration.stream_run import requester
 from lake_assets.streams.stream import OpenStream
 
 _NEWEST = 20  # snapshots in the metadata

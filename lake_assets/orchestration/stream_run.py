@@ -28,7 +28,7 @@ from lake_assets.lake.ledger.reading import commits_of_run
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import StepContext, requester
+from lake_assets.orchestration.dagster_private import StepContext
 from lake_assets.orchestration.event_log import EventLog
 from lake_assets.orchestration.failures import facts_of, lines_by_text, text_of
 from lake_assets.orchestration.launchers import RemoteRun
@@ -58,6 +58,14 @@ PASSING = (
 CLOCKS = dt.timedelta(hours=1)  # by which those of a launcher and a driver may differ
 RETRIES = 2  # of a run without other errors
 RETRY_SECONDS = 30  # before the first retry; twice as many before the second
+
+_REQUESTERS = {
+    "dagster/from_automation_condition": "automation",
+    "dagster/schedule_name": "schedule",
+    "dagster/sensor_name": "sensor",
+    "dagster/backfill": "backfill",
+}
+"""Tags of a run that say what launched it, each with its name for people."""
 
 
 class StreamRun:
@@ -265,6 +273,13 @@ class StreamRun:
     def unforeseen(self) -> Exception | None:
         """The first error that is not one of this package's; as the failure's cause, the UI shows its traceback."""
         return next((error for error in self.failed.values() if not isinstance(error, LakeAssetsError)), None)
+
+
+def requester(tags: Mapping[str, str]) -> str:
+    """What launched a run with these tags: its schedule, sensor or backfill; else a user of Dagster."""
+    found = ((kind, tags[tag]) for tag, kind in _REQUESTERS.items() if tag in tags)
+    kind, name = next(found, ("Dagster", ""))
+    return kind if name in {"", "true"} else f"{kind} {name}"
 
 
 def _result_of(stream: OpenStream, row: LedgerRow, partition: Partition) -> IngestResult:

@@ -12,7 +12,7 @@ import yaml
 from dagster._core.events import JobFailureData, RunFailureReason
 from dagster._core.run_coordinator.queued_run_coordinator import QueuedRunCoordinator
 
-from lake_assets.orchestration.dagster_private import _REQUESTERS as TAGS_OF_LAUNCHED_RUNS
+from lake_assets.orchestration.stream_run import _REQUESTERS as TAGS_OF_LAUNCHED_RUNS
 from lake_assets_tests.deploy.lint_dagster import problems
 from lake_assets_tests.orchestration.conftest import materialize
 from lake_assets_tests.orchestration.in_process import Materialize

@@ -30,27 +30,48 @@ def most_runs() -> int:
     return 2
 
 
+class Daemon:
+    """Dagster's daemon with the world's config, its code server and their runs: one session of processes."""
+
+    def __init__(self, world: World, folder: Path, most_runs: int) -> None:
+        self.home = folder / "home"
+        self.home.mkdir()
+        settings = yaml.safe_load((ROOT / "dagster.yaml").read_text("utf-8"))
+        settings["concurrency"]["runs"]["max_concurrent_runs"] = most_runs
+        (self.home / "dagster.yaml").write_text(yaml.safe_dump(settings), "utf-8")
+        self.log = folder / "daemon.log"
+        self.environment = {"DAGSTER_HOME": str(self.home), CONFIG_VARIABLE: str(write_config(world, folder))}
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "dagster._daemon", "run", "-m", "lake_assets.definitions"]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                command, env=os.environ | self.environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
 @pytest.fixture
-def instance(local_world: World, tmp_path: Path, most_runs: int) -> Iterator[dg.DagsterInstance]:
-    """An instance whose daemon runs, with the world's config."""
+def daemon(local_world: World, tmp_path: Path, most_runs: int) -> Iterator[Daemon]:
+    """A daemon that runs."""
     Path(local_world.source["path"]).mkdir()
     local_world.options["sensor"] = {"type": "objects", "interval": 5}
-    config, home = write_config(local_world, tmp_path), tmp_path / "home"
-    home.mkdir()
-    settings = yaml.safe_load((ROOT / "dagster.yaml").read_text("utf-8"))
-    settings["concurrency"]["runs"]["max_concurrent_runs"] = most_runs
-    (home / "dagster.yaml").write_text(yaml.safe_dump(settings), "utf-8")
-    environment = os.environ | {"DAGSTER_HOME": str(home), CONFIG_VARIABLE: str(config)}
-    command = [sys.executable, "-m", "dagster._daemon", "run", "-m", "lake_assets.definitions"]
-    with (tmp_path / "daemon.log").open("w") as log:
-        daemon = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-        try:
-            with dg.DagsterInstance.from_config(str(home)) as instance:
-                yield instance
-        finally:
-            # The daemon, its code server and their runs are one session, which is ours.
-            os.killpg(daemon.pid, signal.SIGKILL)
-            daemon.wait()
+    daemon = Daemon(local_world, tmp_path, most_runs)
+    try:
+        yield daemon
+    finally:
+        daemon.kill()
+
+
+@pytest.fixture
+def instance(daemon: Daemon) -> Iterator[dg.DagsterInstance]:
+    """The daemon's instance."""
+    with dg.DagsterInstance.from_config(str(daemon.home)) as instance:
+        yield instance
 
 
 def runs_until(instance: dg.DagsterInstance, world: World, totals: list[float]) -> list[dg.DagsterRun]:
@@ -100,3 +121,26 @@ def test_the_queue_does_not_grow_while_nothing_runs(instance: dg.DagsterInstance
     ]
     assert sorted(keys) == [f"{TODAY}|{region}" for region in ("NE", "NW", "SW")]
     assert {run.status for run in instance.get_runs()} == {dg.DagsterRunStatus.QUEUED}
+
+
+@pytest.mark.dagster
+@pytest.mark.kill
+@pytest.mark.timeout(600)
+def test_a_run_that_was_killed_with_its_code_server_fails_and_is_tried_again(
+    daemon: Daemon, instance: dg.DagsterInstance, local_world: World
+) -> None:
+    def states() -> list[dg.DagsterRunStatus]:
+        return [run.status for run in instance.get_runs(ascending=True)]
+
+    local_world.land(f"region=NW,date={TODAY}", sales(1))
+    until(lambda: states() == [dg.DagsterRunStatus.STARTED], "the run's begin")
+    daemon.kill()
+    assert states() == [dg.DagsterRunStatus.STARTED]  # nobody is left to say that it has ended
+
+    daemon.start()
+
+    until(lambda: states() == [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS], "the second try", 120)
+    assert local_world.totals() == [1.0]
+    (lost,) = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]))
+    (failure,) = instance.all_logs(lost.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
+    assert "of this run is gone: it was killed together with its code server" in str(failure.message)

@@ -11,7 +11,7 @@ from dagster._core.storage.tags import (
 )
 
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.dagster_private import requester
+from lake_assets.orchestration.stream_run import requester
 from lake_assets_tests.history.test_restore import ingested
 from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.world import NW, World

@@ -1,0 +1,57 @@
+"""A sensor that fails the runs whose processes are gone, so that Dagster tries them again.
+
+A run of Dagster's default launcher is a process beside the code server. If it dies, the code server fails the run. If
+the code server has died too (a reboot, a redeploy, too little memory), nobody does: the run would stay "started" until
+`max_runtime_seconds`, and keep its place among those that may run at once. Sensors execute on the code server, so this
+one sees the processes of its machine, or of its container.
+"""
+
+import dagster as dg
+import psutil
+
+from lake_assets.layout.texts import count
+from lake_assets.orchestration.dagster_private import fail_run, runs_of_server
+
+INTERVAL_SECONDS = 15
+_CLOCK_SECONDS = 2.0  # by which the system's time of a process's beginning may differ from the clock
+
+
+def lost_runs_sensor(lake: str) -> dg.SensorDefinition:
+    """The sensor `<lake>_lost_runs`; one of a config is enough, as it looks at all runs of the code location."""
+
+    @dg.sensor(
+        name=f"{lake}_lost_runs",
+        minimum_interval_seconds=INTERVAL_SECONDS - 1,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Fails runs whose processes are gone, so that Dagster tries them again.",
+    )
+    def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        lost = [(run.run_id, pid) for run, pid, at in runs_of_server(context) if not _is_alive(pid, at)]
+        failed = [run_id for run_id, pid in lost if fail_run(context.instance, run_id, _reason(pid))]
+        for run_id in failed:
+            context.log.warning(f"the process of run {run_id} is gone: the run has failed")
+        return dg.SkipReason(f"Failed because their processes are gone: {count(len(failed), 'run')}.")
+
+    return lost_runs
+
+
+def _is_alive(pid: int, at: float) -> bool:
+    """Whether the process that had this number at a moment still executes.
+
+    Args:
+        pid: number of the process.
+        at: seconds since 1970.
+    """
+    try:
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= at + _CLOCK_SECONDS
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _reason(pid: int) -> str:
+    return (
+        f"The process {pid} of this run is gone: it was killed together with its code server, or their machine or "
+        "container was restarted. What the run has committed is in the lake. Dagster tries the run again if "
+        "`run_retries` are enabled in dagster.yaml; if not, re-execute it."
+    )
