@@ -1,5 +1,6 @@
 """What a stack consists of: each component's process, what it needs before it, and whether it answers."""
 
+import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ def components(site: Site) -> Mapping[str, Component]:
             f"spark://{HOST}:{ports.spark_master} http://{HOST}:{ports.spark_master_page}",
             [ports.spark_master, ports.spark_master_page],
             lambda: live_workers(ports.spark_master_page) is not None,
-            lambda: Program("spark-master", master_command(ports.spark_master, ports.spark_master_page)),
+            lambda: _master(site),
         ),
         _worker(site, 1, ports.spark_worker_1_page),
         _worker(site, 2, ports.spark_worker_2_page),
@@ -77,6 +78,16 @@ def components(site: Site) -> Mapping[str, Component]:
             lambda: listens(ports.spark_connect),
             lambda: Program("spark-connect", _connect(ports), environment=_CONNECT_ENVIRONMENT),
             after=["spark-worker-1", "spark-worker-2"],
+        ),
+        Component(
+            "spark-watch",
+            "",
+            [],
+            lambda: True,
+            lambda: Program(
+                "spark-watch", [sys.executable, "-m", "lake_assets_tests.stack.spark_watch", str(site.folder)]
+            ),
+            after=["spark-connect"],
         ),
         Component(
             "code-server",
@@ -123,6 +134,14 @@ def _s3(site: Site) -> Program:
     made = s3.Installation.made_in(folder, site.ports.s3, site.settings.s3_secret)
     # Its own stop takes a quarter of a minute; what it has confirmed is on the disk anyway.
     return Program("s3", made.command, stop_signal="INT", stop_seconds=5)
+
+
+def _master(site: Site) -> Program:
+    # After a kill it knows its workers and applications; without, the Connect server would wait for executors for ever.
+    options = {"Mode": "FILESYSTEM", "Directory": site.folder / "spark-master", "Timeout": 15}
+    environment = {"SPARK_MASTER_OPTS": " ".join(f"-Dspark.deploy.recovery{name}={x}" for name, x in options.items())}
+    command = master_command(site.ports.spark_master, site.ports.spark_master_page)
+    return Program("spark-master", command, environment=environment)
 
 
 def _worker(site: Site, number: int, page: int) -> Component:

@@ -64,6 +64,12 @@ class Killer:
             process.kill()
         self.kill("code-server")
 
+    def kill_code_server_and_runs(self) -> None:
+        """Kill the code server together with the processes of its runs, as a reboot or the lack of memory does."""
+        server = psutil.Process(self.pid("code-server"))
+        for process in [server, *server.children(recursive=True)]:
+            _end(process)
+
     @contextmanager
     def _at_work(self, worker: int) -> Iterator[psutil.Process]:
         """An executor of a worker that has a task; it is stopped, so that it still has the task within the block."""

@@ -147,6 +147,10 @@ class Supervisor:
             return False
         return True
 
+    def kill_process(self, name: str) -> None:
+        """Kill a process, which the supervisor then starts again."""
+        self._call("signalProcess", name, "KILL")
+
     def stop(self, seconds: float = 240) -> None:
         """Stop all processes in order, and then the supervisor; nothing is done if it does not run.
 
