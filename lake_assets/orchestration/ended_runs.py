@@ -60,8 +60,8 @@ def ended_runs_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinitio
 
 def _broken_off_runs(instance: dg.DagsterInstance, since: dt.datetime) -> Mapping[str, dg.DagsterRun]:
     """The runs that were cancelled or failed after a moment, by their ids."""
-    runs = instance.get_runs(dg.RunsFilter(statuses=_BROKEN_OFF, updated_after=since))
-    return {run.run_id: run for run in runs}
+    records = instance.get_run_records(dg.RunsFilter(statuses=_BROKEN_OFF, updated_after=since))
+    return {record.dagster_run.run_id: record.dagster_run for record in records}
 
 
 class _Scan:

@@ -49,7 +49,8 @@ class QueuedRuns:
     def _spans(self) -> tuple[set[Partition], set[tuple[Partition, Partition]]]:
         """The partitions that have runs of their own, and the first and last ones of other runs."""
         singles, ranges = set(), set()
-        for run in self._instance.get_runs(dg.RunsFilter(statuses=_NOT_BEGUN), limit=_MOST):
+        for record in self._instance.get_run_records(dg.RunsFilter(statuses=_NOT_BEGUN), limit=_MOST):
+            run = record.dagster_run
             ends = [run.tags.get(tag) or run.tags.get(PARTITION) for tag in (RANGE_START, RANGE_END)]
             if not self._is_refresh(run):
                 continue
@@ -101,7 +102,11 @@ def unless_queued(schedule: str) -> Callable[[dg.ScheduleEvaluationContext], dg.
 
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         of_schedule = dg.RunsFilter(statuses=_NOT_BEGUN, tags={"dagster/schedule_name": schedule})
-        queued = context.instance.get_runs(of_schedule, limit=1)
-        return dg.SkipReason(f"The run {queued[0].run_id} of this schedule is queued.") if queued else dg.RunRequest()
+        queued = context.instance.get_run_records(of_schedule, limit=1)
+        return (
+            dg.SkipReason(f"The run {queued[0].dagster_run.run_id} of this schedule is queued.")
+            if queued
+            else dg.RunRequest()
+        )
 
     return tick
