@@ -11,9 +11,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
+from threading import Thread
 from typing import Literal, ParamSpec
 
 import duckdb
@@ -32,6 +34,7 @@ from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import catalog_location
 from lake_assets.lake.locks import commit_lock
 from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
+from lake_assets.storage.patience import quick
 from lake_assets.storage.probes import probe_reading, probe_writing
 from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar
@@ -43,6 +46,8 @@ DISTRIBUTION = "lake-assets"
 EXTENSIONS = ("ducklake", "sqlite_scanner", "httpfs", "postgres_scanner")
 EXTRAS = {"demo": "the demo", "ui": "Dagster's web page", "postgres": "catalogs in PostgreSQL", "report": "pictures"}
 LOCK_PATIENCE = 5.0  # seconds to wait for the commit of another process
+STORE_PATIENCE = 10.0  # seconds to wait for each answer of a storage, without retries
+LIMIT = 30.0  # seconds of a check of what the config names
 DISK_NEEDED = 500 * 10**6  # bytes, for Spark's scratch files and a partition's new files
 DISK_WANTED = 5 * 10**9
 
@@ -91,6 +96,26 @@ def _checked(
         return Finding(subject, "failed", *_one_line(error))
     except (OSError, ImportError) as error:
         return Finding(subject, "failed", f"{type(error).__name__}: {error}")
+
+
+def _limited(
+    subject: str, check: Callable[Arguments, str], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Finding:
+    """The finding of a check of another machine, or of a folder that may be a share; it fails after some seconds."""
+    found: Future[Finding] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(_checked(subject, check, *args, **kwargs))
+        except BaseException as error:  # noqa: BLE001 - raised by `result`
+            found.set_exception(error)
+
+    Thread(target=run, daemon=True).start()  # a process does not wait for it at its end
+    try:
+        return found.result(timeout=LIMIT)
+    except TimeoutError:
+        hint = "check the server, the network or the mount, and run it again."
+        return Finding(subject, "failed", f"no answer within {LIMIT:g} seconds:", hint)
 
 
 def _one_line(error: LakeAssetsError) -> tuple[str, str]:
@@ -204,16 +229,17 @@ def _lakes_and_streams(config: LakeConfig) -> Iterator[Finding]:
     for extension in sorted(needed - set(EXTENSIONS)):
         yield _checked(f"DuckDB {extension}", _loads, extension)
     for name, lake in config.lakes.items():
-        yield _checked(f"catalog of {name}", _catalog, lake)
+        yield _limited(f"catalog of {name}", _catalog, lake)
         for key, storage in (("storage", lake.storage), ("staging", lake.staging)):
             if storage is not None:
-                yield _checked(f"{key} of {name}", _storage, storage)
+                yield _limited(f"{key} of {name}", _storage, storage)
         if isinstance(lake.storage, LocalStorage):
-            yield _checked(f"disk of {name}", _disk, Path(lake.storage.path))
+            yield _limited(f"disk of {name}", _disk, Path(lake.storage.path))
     for name, stream in open_streams(config).items():
-        yield _checked(f"source of {name}", _source, stream)
+        source = Store(quick(stream.config.source, STORE_PATIENCE))
+        yield _limited(f"source of {name}", _source, replace(stream, source=source))
         if stream.export is not None:
-            yield _checked(f"deltas of {name}", _storage, stream.export.deltas.to)
+            yield _limited(f"deltas of {name}", _storage, stream.export.deltas.to)
 
 
 def _catalog(lake: Lake) -> str:
@@ -235,7 +261,7 @@ def _catalog(lake: Lake) -> str:
 
 
 def _storage(storage: AnyStorage) -> str:
-    store = Store(storage)
+    store = Store(quick(storage, STORE_PATIENCE))
     if isinstance(storage, LocalStorage):
         _refuse_unwritable(Path(storage.path))
         if not Path(storage.path).exists():

@@ -35,6 +35,7 @@ from lake_assets.cli.report import report_
 from lake_assets.cli.sync_dagster import sync_dagster
 from lake_assets.cli.terminal import echo, is_plain
 from lake_assets.cli.verbosity import accept_verbosity, end_verbosity, quiet_option, set_verbosity, verbose_option
+from lake_assets.cli.waiting import silent_storages
 from lake_assets.logs import LogFormat
 from lake_assets.telemetry.process import telemetry
 
@@ -53,7 +54,7 @@ class Application(click.Group):
         interrupt.listen()
         try:
             # Within the `try`, so that an error is printed when the bar has gone.
-            with progress_bar(is_off=ctx.params["log_format"] == "json"):
+            with progress_bar(is_off=ctx.params["log_format"] == "json"), silent_storages():
                 return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise

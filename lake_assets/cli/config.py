@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,7 +11,11 @@ from lake_assets.cli.common import Options
 from lake_assets.cli.documents.base import Form, form_option, json_of
 from lake_assets.cli.documents.schemas import COMMANDS, output_schema
 from lake_assets.cli.documents.validate import ValidateDocument
-from lake_assets.cli.terminal import echo, style
+from lake_assets.cli.terminal import echo, style, tell
+from lake_assets.errors import ConfigError, SparkUnavailableError
+
+if TYPE_CHECKING:
+    from lake_assets.config.models import LakeConfig
 
 
 @click.command()
@@ -19,7 +24,7 @@ from lake_assets.cli.terminal import echo, style
 def validate(options: Options, form: Form) -> None:
     """Check the config and list its streams and lakes.
 
-    Connects to nothing; `doctor` does.
+    Connects to nothing; `doctor` does. Spark's parser reads the SQL of transforms, in a second or two.
     """
     from rich.table import Column, Table
     from rich.text import Text
@@ -29,6 +34,7 @@ def validate(options: Options, form: Form) -> None:
     from lake_assets.streams.stream import open_streams
 
     config = options.load()
+    _check_sql(options, config)
     if form == "json":
         echo(json_of(ValidateDocument.of(config), indent=1))
         return
@@ -42,6 +48,31 @@ def validate(options: Options, form: Form) -> None:
     for name, lake in config.lakes.items():
         echo(f"lake {name}: catalog {catalog_location(lake)}, storage {storage_location(lake)}")
     echo(style("The config is valid.", fg="green"))
+
+
+def _check_sql(options: Options, config: "LakeConfig") -> None:
+    """Refuse SQL of transforms that Spark's parser refuses; without Java, say that it was not read.
+
+    Raises:
+        ConfigError: the parser refuses the SQL of a stream.
+    """
+    if all(stream.transform is None or stream.transform.sql is None for stream in config.streams.values()):
+        return  # Spark's modules take a second
+    from lake_assets.config.load import is_of_variables
+    from lake_assets.spark.parser import refused_statements
+
+    try:
+        refused = refused_statements(config)
+    except SparkUnavailableError as error:
+        tell(f"The SQL of transforms was not checked: {error}", err=True)
+        return
+    if refused:
+        is_variable = is_of_variables(options.config)
+        texts = (
+            f"{'TRANSFORM_SQL' if is_variable else f'streams.{name}.transform.sql'}: {text}"
+            for name, text in refused.items()
+        )
+        raise ConfigError("\n".join(texts), "write one statement of Spark SQL.")
 
 
 @click.command()

@@ -61,6 +61,8 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
 
     from lake_assets.duckdb_progress import followed
     from lake_assets.lake.confined import RefusedQueryError, check_reads, open_confined
+    from lake_assets.lake.failures import outer_error
+    from lake_assets.storage.patience import using
 
     if sql == "-":
         sql = _read_sql()
@@ -69,13 +71,14 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
         try:
             check_reads(sql, ducklake.config)
             follow = partial(followed, session.connection, "query")
-            with follow():  # DuckDB executes some statements, such as SUMMARIZE, at once
-                relation = session.connection.sql(sql)
-            write_relation(relation, output_format(form), follow)
+            with using(*ducklake.config.storages):
+                with follow():  # DuckDB executes some statements, such as SUMMARIZE, at once
+                    relation = session.connection.sql(sql)
+                write_relation(relation, output_format(form), follow)
         except RefusedQueryError as error:
             raise click.UsageError(str(error), click.get_current_context()) from error
         except duckdb.Error as error:
-            raise _query_error(error) from error
+            raise (outer_error(error, ducklake.config) or _query_error(error)) from error
 
 
 def _read_sql() -> str:

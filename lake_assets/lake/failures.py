@@ -12,11 +12,12 @@ import duckdb
 from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import mask_error
-from lake_assets.errors import CatalogError, CatalogLockedError, LakeUnreachableError
+from lake_assets.errors import CatalogError, CatalogLockedError, LakeAssetsError, LakeUnreachableError
 from lake_assets.lake import postgres
 from lake_assets.lake.attach import chained, data_path
 from lake_assets.lake.vendor_errors import Meaning, matches, texts
 from lake_assets.storage.failures import no_credentials
+from lake_assets.storage.patience import using
 
 BUSY = 60.0  # seconds that a writer without the lake's lock may hold a catalog
 
@@ -75,23 +76,30 @@ def translated(config: Lake) -> Iterator[None]:
         CatalogError: any other error.
     """
     try:
-        yield
+        with using(*config.storages):
+            yield
     except duckdb.Error as error:
         error.args = (without_statement(error),)
         mask_error(error, config.catalog, *config.storages)
-        if matches(error, Meaning.NO_CREDENTIALS):
-            raise no_credentials(*chained(config)) from error
-        if storage_failed(error):
-            raise LakeUnreachableError(
-                f"a storage of the lake cannot be reached or fails: {one_line(str(error))}:",
-                "check endpoint and network, and run it again.",
-            ) from error
-        if is_refusal(error):
-            raise CatalogError(
-                f"a storage of the lake refuses access: {one_line(str(error))}:",
-                "grant its key the right to read and write there (of S3: s3:GetObject, s3:PutObject), or correct it.",
-            ) from error
-        raise catalog_error(error, config) from error
+        raise (outer_error(error, config) or catalog_error(error, config)) from error
+
+
+def outer_error(error: duckdb.Error, config: Lake) -> LakeAssetsError | None:
+    """The error for a storage or a catalog's server that is away or refuses; None if the statement is at fault."""
+    if matches(error, Meaning.NO_CREDENTIALS):
+        return no_credentials(*chained(config))
+    if storage_failed(error):
+        return LakeUnreachableError(
+            f"a storage of the lake cannot be reached or fails: {one_line(str(error))}:",
+            "check endpoint and network, and run it again.",
+        )
+    if is_refusal(error):
+        return CatalogError(
+            f"a storage of the lake refuses access: {one_line(str(error))}:",
+            "grant its key the right to read and write there (of S3: s3:GetObject, s3:PutObject), or correct it.",
+        )
+    catalog = config.catalog
+    return postgres.connection_error(catalog, error) if isinstance(catalog, PostgresCatalog) else None
 
 
 def catalog_error(error: Exception, config: Lake) -> CatalogError:

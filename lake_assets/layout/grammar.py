@@ -12,12 +12,12 @@ quote in it is doubled. Except for the quotes, the grammar is that of OLake's `p
 
 import difflib
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.errors import LayoutError
 from lake_assets.layout.hive import HIVE_NULL, escape_characters
+from lake_assets.layout.texts import with_caret
 from lake_assets.layout.timestamps import GRANULARITIES, Granularity, has_iso_year
 
 NOW = "now()"
@@ -74,13 +74,7 @@ Part = Static | Placeholder
 
 def _error(text: str, at: int, problem: str, hint: str) -> LayoutError:
     """The error at a position of the template, with a caret under it."""
-    shown = "".join(chr(0x2400 + ord(c)) if c < " " else c for c in text)
-    return LayoutError(f"the layout template is malformed: {problem}\n  {shown}\n  {' ' * _width(shown[:at])}^", hint)
-
-
-def _width(text: str) -> int:
-    """The width of the text on a terminal."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    return LayoutError(f"the layout template is malformed: {problem}\n{with_caret(text, at)}", hint)
 
 
 def parse(text: str) -> tuple[Part, ...]:

@@ -3,6 +3,7 @@
 Python represents a byte that is not UTF-8 as half a surrogate pair.
 """
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 
 from lake_assets.escapes import visible_name
@@ -68,6 +69,14 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def with_caret(text: str, at: int) -> str:
+    """The line, indented, and a caret under the character at this position in the next line."""
+    shown = "".join(chr(0x2400 + ord(c)) if c < " " else c for c in text)
+    before = shown[:at]
+    width = sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in before)
+    return f"  {shown}\n  {' ' * width}^"
 
 
 def value_text(value: object) -> str:

@@ -15,7 +15,7 @@ from lake_assets.storage.client_errors import client_error, odd_name
 from lake_assets.storage.clients import Client, client
 from lake_assets.storage.failures import Operation, access_fix, location, reason
 from lake_assets.storage.landed import LandedObject, landed_object
-from lake_assets.storage.patience import once, pauses, retries
+from lake_assets.storage.patience import once, pauses, retries, using
 from lake_assets.storage.vendor_errors import Meaning, find
 
 
@@ -92,7 +92,8 @@ class Access:
     def _errors(self, operation: Operation, key: str | None = None, folder: str = "") -> Iterator[None]:
         """Raise the store's errors as ours, with the object of the key or the folder."""
         try:
-            yield
+            with using(self.storage):
+                yield
         except (ObstoreError, OSError, ValueError) as error:
             mask_error(error, self.storage)
             if (odd := odd_name(error, self.root, None if key is None else self.uri(key))) is not None:

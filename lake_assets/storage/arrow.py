@@ -27,6 +27,7 @@ from lake_assets.errors import StorageError
 from lake_assets.retrying import doublings
 from lake_assets.storage import web
 from lake_assets.storage.clients import web_client
+from lake_assets.storage.patience import using
 from lake_assets.storage.store import Store
 
 _PART = 10 * 2**20  # bytes, up to which Arrow's client keeps an object of S3 in memory
@@ -57,7 +58,7 @@ class ArrowStore:
         Raises:
             OSError: the object is absent or the store fails.
         """
-        with masking(self.storage), _as_os_errors():
+        with using(self.storage), masking(self.storage), _as_os_errors():
             if isinstance(self._client, HTTPStore):
                 return web.open_file(self._client, key)
             return self._client.open_input_file(f"{self._folder}/{key}")
@@ -84,7 +85,7 @@ class ArrowStore:
             OSError: the store fails.
         """
         assert not isinstance(self._client, HTTPStore), "nothing is written to a web server"  # noqa: S101 - the config refuses it
-        with masking(self.storage), _as_os_errors():
+        with using(self.storage), masking(self.storage), _as_os_errors():
             return self._client.open_output_stream(f"{self._folder}/{key}")
 
 

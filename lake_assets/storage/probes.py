@@ -2,9 +2,30 @@
 
 import uuid
 from contextlib import suppress
+from pathlib import Path
 
-from lake_assets.errors import SourceChangedError, StorageError
+from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
+from lake_assets.storage.patience import quick
 from lake_assets.storage.store import Store
+
+
+def is_alive(storage: AnyStorage, seconds: float) -> bool:
+    """Whether a storage answers within so many seconds, also by a refusal; a folder of a lost share never returns."""
+    if isinstance(storage, LocalStorage):
+        Path(storage.path).exists()
+        return True
+    store = Store(quick(storage, seconds))
+    try:
+        if store.is_listable:
+            store.probe()
+        else:
+            store.find("")
+    except StorageUnreachableError:
+        return False
+    except StorageError:
+        return True
+    return True
 
 
 def probe_reading(store: Store) -> bool:

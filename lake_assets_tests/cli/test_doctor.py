@@ -2,6 +2,8 @@
 
 import importlib.util
 import shutil
+import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn
@@ -17,7 +19,7 @@ from lake_assets.doctor import Finding, examine
 from lake_assets.errors import StorageError
 from lake_assets.spark.java import Java
 from lake_assets.storage.store import Store
-from lake_assets_tests.servers.proxy import S3Proxy
+from lake_assets_tests.servers.proxy import Rule, S3Proxy
 from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.servers.web import plain_web_server
 from lake_assets_tests.world_fixtures import bucket_on
@@ -265,3 +267,30 @@ def test_a_java_home_that_is_not_used_is_a_warning(monkeypatch: pytest.MonkeyPat
 
     assert (result.status, result.hint) == ("warning", "Correct JAVA_HOME, or unset it.")
     assert result.text == f"17, from PATH ({tmp_path}), because JAVA_HOME=/nope has no bin/java:"
+
+
+def test_the_doctor_ends_though_a_bucket_and_a_catalog_do_not_answer(
+    s3_proxy: S3Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the retries and time-outs of the config, each check would take minutes."""
+    monkeypatch.setattr(doctor, "STORE_PATIENCE", 1.0)
+    monkeypatch.setattr(doctor, "LIMIT", 3.0)
+    location = bucket_on(s3_proxy.s3)
+    config = yaml.safe_load(CONFIG.replace("CATALOG", SQLITE))
+    config["lakes"]["test"]["storage"] = config["streams"]["sales"]["source"] = location
+    s3_proxy.inject(Rule("hang", times=10**6))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        catalog = {"type": "postgres", "host": "127.0.0.1", "port": port, "user": "x", "database": "x"}
+        config["lakes"]["test"]["catalog"] = catalog | {"connect_timeout": 300}
+        (tmp_path / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+        start = time.monotonic()
+        result = {finding.subject: finding for finding in examine(tmp_path / "lake.yaml")}
+        seconds = time.monotonic() - start
+
+    assert [result[f"{what}"].status for what in ("catalog of test", "storage of test", "source of sales")] == [
+        "failed"
+    ] * 3
+    assert result["catalog of test"].text == "no answer within 3 seconds:"
+    assert "cannot be reached" in result["storage of test"].text
+    assert seconds < 30

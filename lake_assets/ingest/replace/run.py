@@ -24,6 +24,7 @@ from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
+from lake_assets.storage.patience import using
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
@@ -185,7 +186,8 @@ class ReplaceRun:
         try:
             with _shared("start" if self._spark is None else None, runs):
                 self._spark = self.sessions()
-            with _shared("job", runs) as figures:
+            storages = (self.stream.config.source, *self.stream.lake_config.storages)
+            with _shared("job", runs) as figures, using(*storages):
                 self.writer.write(self._spark, self.sessions, runs)
                 figures.update(_written(runs))
         except LakeAssetsError as error:

@@ -1,0 +1,96 @@
+"""Spark's own parser of SQL, in a JVM without a session, which starts in about a second.
+
+Other parsers refuse some of Spark's SQL, or accept what Spark refuses.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.spark import REMOTE
+from lake_assets.errors import SparkUnavailableError
+from lake_assets.layout.texts import with_caret
+from lake_assets.spark.failures import first_sentence
+from lake_assets.spark.java import find_java
+from lake_assets.spark.vendor_errors import Means, search
+
+_JARS = Path(pyspark.__file__).parent / "jars"
+_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # it parses some lines
+_SQL = "org.apache.spark.sql"
+_REFUSES = f"{_SQL}.catalyst.parser.ParseException"
+
+# With these, another Spark parses, or this one by other settings or with a parser of an extension.
+_ELSEWHERE = ("SPARK_REMOTE", "SPARK_HOME", "SPARK_CONF_DIR")
+_EXTENSIONS = "spark.sql.extensions"
+
+
+def refused_statements(config: LakeConfig) -> dict[str, str]:
+    """What the parser says of each `transform.sql` that Spark would refuse, by the stream, and a caret under the place.
+
+    Only syntax is checked, because tables and columns are known in a run. Nothing is started for a config without SQL,
+    and for one whose SQL another Spark parses.
+
+    Raises:
+        SparkUnavailableError: there is no usable Java, or the parser does not start.
+    """
+    statements = {
+        name: stream.transform.sql
+        for name, stream in config.streams.items()
+        if stream.transform is not None and stream.transform.sql is not None
+    }
+    settings = config.spark.settings
+    if not statements or {REMOTE, _EXTENSIONS} & settings.keys() or any(os.environ.get(name) for name in _ELSEWHERE):
+        return {}
+    try:
+        with _parser(settings) as parser:
+            refusals = {name: _refusal(parser, sql) for name, sql in statements.items()}
+    except (Py4JError, OSError) as error:
+        raise SparkUnavailableError(f"Spark's parser does not start: {error}:", "run `lake-assets doctor`.") from error
+    return {name: refusal for name, refusal in refusals.items() if refusal is not None}
+
+
+@contextmanager
+def _parser(settings: Mapping[str, str]) -> Iterator[Any]:
+    """A parser with the settings of the config."""
+    (py4j,) = _JARS.glob("py4j-*.jar")
+    port, token = launch_gateway(
+        jarpath=str(py4j),
+        classpath=str(_JARS / "*"),
+        javaopts=list(_OPTIONS),
+        java_path=str(find_java().home / "bin" / "java"),
+        die_on_exit=True,
+        enable_auth=True,
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+    try:
+        package = gateway.jvm.org.apache.spark.sql
+        for name, value in settings.items():
+            if name.startswith("spark.sql."):
+                with suppress(Py4JJavaError):  # a session refuses the value, which is no error of the SQL
+                    package.internal.SQLConf.get().setConfString(name, value)
+        yield package.execution.SparkSqlParser()
+    finally:
+        gateway.shutdown()
+
+
+def _refusal(parser: Any, sql: str) -> str | None:  # noqa: ANN401 - a Java object
+    """Why the parser refuses a statement; None if it does not."""
+    try:
+        parser.parsePlan(sql)
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getName() != _REFUSES:
+            return None
+        text = str(error.java_exception.getMessage())
+        place = search(text, Means.POSITION_FROM_ZERO)
+        line, column = (int(place[1]), int(place[2])) if place else (1, 0)
+        problem = first_sentence(Exception(text))
+        written = sql.splitlines()[line - 1] if sql.splitlines() else ""
+        return f"{problem}, at line {line}, column {column + 1}:\n{with_caret(written, column)}"
+    return None

@@ -1,0 +1,79 @@
+"""A command names a storage that does not answer, while it waits for it; one that takes its time is not named."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lake_assets.cli import main
+from lake_assets_tests.servers.proxy import Rule, S3Proxy
+from lake_assets_tests.world import NW, World, sales
+from lake_assets_tests.world_fixtures import bucket_on
+
+pytestmark = pytest.mark.servers
+
+Run = Callable[..., Result]
+ALWAYS = 10**6
+REQUESTS = {"retries": 0, "timeout": 5, "connect_timeout": 2}
+
+
+@pytest.fixture
+def run(local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setattr("lake_assets.cli.waiting.SILENCE", 2.0)
+    monkeypatch.setattr("lake_assets.cli.waiting.ASKED", 1.0)
+
+    def command(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["--config", str(local_world.config_file(tmp_path)), *arguments])
+
+    return command
+
+
+def bucket(proxy: S3Proxy) -> dict[str, Any]:
+    return bucket_on(proxy.s3) | {"requests": REQUESTS}
+
+
+@pytest.mark.parametrize("command", [["plan", "sales", "--waiting"], ["check", "sales"]])
+def test_a_landing_zone_that_does_not_answer_is_named(
+    local_world: World, run: Run, s3_proxy: S3Proxy, command: list[str]
+) -> None:
+    local_world.source = bucket(s3_proxy)
+    s3_proxy.inject(Rule("hang", times=ALWAYS))
+
+    result = run(*command)
+
+    assert result.exit_code == 1
+    line = f"s3://{local_world.source['bucket']}/some/prefix at {s3_proxy.s3.endpoint} has not answered for 2 seconds: "
+    assert result.stderr.count(line) == 1
+    assert "check endpoint and network" in result.stderr
+    assert "has not answered" not in run("-q", *command).stderr
+
+
+@pytest.mark.parametrize("command", [["query", "SELECT sum(total) FROM sales"], ["ingest", "sales", "--partition", NW]])
+def test_the_lakes_storage_that_does_not_answer_duckdb_or_a_task_is_named(
+    local_world: World, run: Run, s3_proxy: S3Proxy, command: list[str]
+) -> None:
+    local_world.storage = bucket(s3_proxy)
+    local_world.land(NW, sales(1, 2))
+    local_world.ingest(NW)
+    local_world.land(NW, sales(3), "b.parquet")
+    s3_proxy.inject(Rule("hang", times=ALWAYS))
+
+    result = run(*command)
+
+    assert result.exit_code == 1
+    assert "the query failed" not in result.stderr
+    assert f"{local_world.storage['bucket']}/some/prefix at {s3_proxy.s3.endpoint} has not answered" in result.stderr
+
+
+def test_a_request_that_takes_long_is_not_named_while_the_storage_answers_others(
+    local_world: World, run: Run, s3_proxy: S3Proxy
+) -> None:
+    local_world.source = bucket(s3_proxy)
+    s3_proxy.inject(Rule("slow", seconds=4))
+
+    result = run("plan", "sales", "--waiting")
+
+    assert result.exit_code == 0, result.output
+    assert "has not answered" not in result.stderr
