@@ -135,6 +135,10 @@ class World:
         with self.stream.lake.open() as lake:
             return read_ledger(lake, load_partition=self.partition(text).path if text else None)
 
+    def live_files(self) -> list[str]:
+        """The URIs of the table's files in the newest snapshot."""
+        return [uri for (uri,) in self.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")]
+
     def data_files(self) -> set[str]:
         """The keys of all Parquet files below the lake's storage, registered or not."""
         storage = self.config.lakes["test"].own_storage

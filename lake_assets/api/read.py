@@ -8,8 +8,8 @@ import pyarrow as pa
 from lake_assets.api.partitions import PartitionLike, partition_like
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError
+from lake_assets.lake.catalog.past import where
 from lake_assets.lake.changes import feed
-from lake_assets.lake.commit.replacement import where
 from lake_assets.lake.failures import translated
 from lake_assets.streams.stream import OpenStream
 

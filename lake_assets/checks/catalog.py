@@ -8,17 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from lake_assets.checks.facts import Examined, Facts
-from lake_assets.checks.result import CheckResult, PartitionKey, key_of
-from lake_assets.lake.catalog.files import snapshot_ids
-from lake_assets.lake.catalog.history import existing_snapshots, oldest_snapshot
-from lake_assets.lake.catalog.scoped_files import rows_at
-from lake_assets.lake.catalog.table_files import (
-    CatalogFile,
-    all_deletes,
-    catalog_files,
-    named_since,
-    partition_columns,
-)
+from lake_assets.checks.result import CheckResult
+from lake_assets.lake.catalog.past import LIVE, Key, key_of
+from lake_assets.lake.catalog.snapshots import snapshot_span, snapshots
+from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.relation import Wanted, query, relation
 from lake_assets.lake.ledger.tables import ADDS, LEDGER_COLUMNS, LedgerRow, ledger_table
 from lake_assets.layout.texts import count
@@ -49,15 +42,11 @@ def ledger(facts: Facts) -> Examined:
     After a run, the run's own rows are compared; with partitions and no run, the rows of these.
     """
     commits = _commits(facts)
-    snapshots, oldest = _snapshots(facts, commits)
-    expired = [commit for commit in commits if commit.snapshot < oldest]
-    existing = [commit for commit in commits if commit.snapshot in snapshots]
+    exist, newest = _snapshots(facts, commits)
+    existing = [commit for commit in commits if commit.snapshot in exist]
+    lost = [commit for commit in commits if commit.snapshot > newest]
     held = _held(facts, existing)
-    wrong = [
-        (commit, f"{commit.path}: there is no snapshot {commit.snapshot}")
-        for commit in commits
-        if commit.snapshot >= oldest and commit.snapshot not in snapshots
-    ]
+    wrong = [(commit, f"{commit.path}: there is no snapshot {commit.snapshot}") for commit in lost]
     wrong += [
         (
             commit,
@@ -71,8 +60,8 @@ def ledger(facts: Facts) -> Examined:
         "ledger",
         [text for _, text in wrong],
         failure="Ledger and snapshots do not agree; ingest these partitions with --force.",
-        success=f"Ledger and snapshots agree about {count(len(commits) - len(expired), 'commit')}.",
-        numbers={"commits": len(commits), "expired": len(expired), "wrong": len(wrong)},
+        success=f"Ledger and snapshots agree about {count(len(existing), 'commit')}.",
+        numbers={"commits": len(commits), "expired": len(commits) - len(existing) - len(lost), "wrong": len(wrong)},
         failing=None if None in failing else frozenset(key_of(p) for p in failing if p is not None),
     )
     return Examined(lambda: result)
@@ -110,34 +99,20 @@ def _commit_of(row: LedgerRow) -> _Commit:
 
 
 def _snapshots(facts: Facts, commits: Sequence[_Commit]) -> tuple[set[int], int]:
-    """Those of the commits' snapshots that exist, and the oldest snapshot of the lake."""
-    if facts.scope.tried is None:
-        every = snapshot_ids(facts.lake)
-        return every, min(every)
-    ids = [commit.snapshot for commit in commits]
+    """Those of the commits' snapshots that exist, and the newest snapshot of the lake."""
     with facts.catalog() as database:
-        return existing_snapshots(database, ids), oldest_snapshot(database)
+        return set(snapshots(database, [commit.snapshot for commit in commits])), snapshot_span(database)[1]
 
 
 def _held(facts: Facts, commits: Sequence[_Commit]) -> list[int]:
     """The rows that each commit's partition has in the commit's snapshot."""
     if not commits:
         return []
-    at = facts.stream.config.partition_at
-    partitions = [at(commit.path) for commit in commits]
-    files = None if facts.scope.tried is None else facts.files(min(commit.snapshot for commit in commits))
-    if files is not None:
-        return [
-            files.rows(partition, commit.snapshot) if partition is not None else commit.rows
-            for commit, partition in zip(commits, partitions, strict=True)
-        ]
-    columns = partition_columns(facts.lake, facts.stream.table)
-    deletes = all_deletes(facts.lake, facts.stream.table)
-    every = catalog_files(facts.lake, facts.stream.table, all_snapshots=True)
-    by_partition = _by_partition(every, columns, [column.name.lower() for column in facts.stream.config.columns])
+    past = facts.past(min(commit.snapshot for commit in commits))
+    partitions = [facts.stream.config.partition_at(commit.path) for commit in commits]
     return [
         # The ledger still has the rows of earlier partition columns.
-        rows_at(by_partition.get(key_of(partition), ()), deletes, commit.snapshot) if partition else commit.rows
+        past.of(partition).rows(commit.snapshot) if partition is not None else commit.rows
         for commit, partition in zip(commits, partitions, strict=True)
     ]
 
@@ -149,18 +124,16 @@ def data_files(facts: Facts) -> Examined:
     whole table, they are the files of all snapshots, by a listing of the table's folder. A renamed table also has files
     in the folder of its old name.
     """
-    files = facts.files() if facts.scope.tried is not None else None
-    if files is not None:
-        live = {file.uri: key_of(partition) for partition in files.files for file in files.live(partition)}
-        return Examined(lambda: _of_uris(facts.stream, live, _found(facts, live)))
-    columns = partition_columns(facts.lake, facts.stream.table)
-    names = [column.name.lower() for column in facts.stream.config.columns]
-    every = catalog_files(facts.lake, facts.stream.table, all_snapshots=True)
-    uris = {file.uri: key for key, of_key in _by_partition(every, columns, names).items() for file in of_key}
-    return Examined(lambda: _of_uris(facts.stream, uris, _listed(facts.stream, uris)))
+    _ = facts.lake.metadata  # refuses an unknown version
+    is_run = facts.scope.tried is not None
+    files = facts.past(LIVE if is_run else 0).files
+    keys = {file.uri: key for key, of_key in files.items() for file in of_key}
+    return Examined(
+        lambda: _of_uris(facts.stream, keys, _found(facts, keys) if is_run else _listed(facts.stream, keys))
+    )
 
 
-def _of_uris(stream: OpenStream, uris: Mapping[str, PartitionKey], existing: set[str]) -> CheckResult:
+def _of_uris(stream: OpenStream, uris: Mapping[str, Key | None], existing: set[str]) -> CheckResult:
     known = (f"{stream.lake_config.own_storage.root}/", f"{stream.source.root}/")
     absent = [uri for uri in uris if uri not in existing]
     missing = sorted(uri for uri in absent if uri.startswith(known))
@@ -172,7 +145,7 @@ def _of_uris(stream: OpenStream, uris: Mapping[str, PartitionKey], existing: set
         "ingest these with --force.",
         success=f"The catalog names {count(len(uris) - elsewhere, 'file')}, and none is missing.",
         numbers={"files": len(uris), "missing": len(missing), "elsewhere": elsewhere},
-        failing=frozenset(uris[uri] for uri in missing),
+        failing=frozenset(key for uri in missing if (key := uris[uri]) is not None),
     )
 
 
@@ -209,14 +182,3 @@ def _found(facts: Facts, uris: Iterable[str]) -> set[str]:
 
     with ThreadPoolExecutor(REQUESTS) as pool:
         return existing.union(*pool.map(lambda item: list(find(item)), folders.items()))
-
-
-def _by_partition(
-    files: Iterable[CatalogFile], columns: dict[tuple[int, int], str], names: Sequence[str]
-) -> dict[tuple[str | None, ...], list[CatalogFile]]:
-    """The files by their partition's values, in the order of these names."""
-    result: dict[tuple[str | None, ...], list[CatalogFile]] = {}
-    for file in files:
-        values = {columns.get((file.partition_id or 0, index)): text for index, text in file.values.items()}
-        result.setdefault(tuple(values.get(name) for name in names), []).append(file)
-    return result

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lake_assets.checks.facts import Examined, Facts
 from lake_assets.checks.result import NAMED, CheckResult
-from lake_assets.lake.catalog.history import columns_since, last_addition
+from lake_assets.lake.catalog.snapshots import columns_since, last_addition
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.tables import ledger_table

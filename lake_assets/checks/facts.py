@@ -1,14 +1,15 @@
 """What the checks of one scope share: each fact of the lake and each listing is read once, when a check needs it."""
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
 from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading, catalog_view
-from lake_assets.lake.catalog.scoped_files import ScopedFiles, scoped_files
+from lake_assets.lake.catalog.past import LIVE, PastTable
+from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
 from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.object_history import quarantined_objects
@@ -103,7 +104,7 @@ class Facts:
         self.scope = scope
         self.landed = Landed(stream, scope)
         self._session = session
-        self._files: dict[int | None, ScopedFiles | None] = {}
+        self._past: dict[int, PastTable] = {}
 
     @property
     def lake(self) -> LakeSession:
@@ -181,28 +182,16 @@ class Facts:
                 database = stack.enter_context(catalog_view(self.lake))
             yield database
 
-    def files(self, since: int | None = None) -> ScopedFiles | None:
-        """The data files of the scope's partitions; see `scoped_files`.
-
-        None if the partitions may have other rows, such as inlined ones, or if the catalog's tables are unknown: only a
-        query of the table finds these.
+    def past(self, since: int = LIVE) -> PastTable:
+        """The files of the scope's partitions, live and ended; `since` is as of `past_table`.
 
         Raises:
             CatalogError: the catalog cannot be read.
         """
-        assert self.scope.tried is not None  # noqa: S101 - a run's facts
-        if since not in self._files:
-            self._files[since] = self._read_files(self.scope.tried, since)
-        return self._files[since]
-
-    def _read_files(self, partitions: Sequence[Partition], since: int | None) -> ScopedFiles | None:
-        if self.lake.unknown_specification is not None:
-            return None
-        try:
-            with self.catalog() as database:
-                return scoped_files(self.lake, database, self.stream.table, partitions, since)
-        except NotDirectError:
-            return None
+        if since not in self._past:
+            columns = self.stream.config.columns
+            self._past[since] = past_table(self.lake, self.stream.table, columns, self.scope.tried, since)
+        return self._past[since]
 
 
 def state_of_all(facts: Facts) -> StreamState:

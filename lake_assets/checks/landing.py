@@ -127,11 +127,10 @@ def indexed_objects(facts: Facts) -> Examined:
     """Whether the registered landed objects still exist and are unchanged."""
     stream, tried = facts.stream, facts.scope.tried
     known = registered_objects(facts.lake, stream, tried)
-    files = facts.files() if known and tried is not None else None
     if not known:
         live = set()
-    elif files is not None:
-        live = {file.uri for partition in files.files for file in files.live(partition)}
+    elif tried is not None and facts.past().is_read and not facts.past().elsewhere:
+        live = {file.uri for of_one in facts.past().files.values() for file in of_one}
     else:
         live = table_files(facts.lake, stream)
     runs = facts.runs if tried is None else {}

@@ -6,19 +6,12 @@ from types import MappingProxyType
 from typing import Literal, Self
 
 from lake_assets.ingest.partition_run import IngestResult
+from lake_assets.lake.catalog.past import Key
 from lake_assets.layout.partition import Partition
 
 Severity = Literal["error", "warn"]
 
 NAMED = 10  # partitions, files or rows that a result names at most
-
-PartitionKey = tuple[str | None, ...]
-"""The values of a partition as the catalog writes them, in the order of the stream's columns."""
-
-
-def key_of(partition: Partition) -> PartitionKey:
-    """The key of a partition."""
-    return tuple(None if value is None else str(value) for value in partition.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,7 @@ class CheckResult:
     severity: Severity = "error"
     numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     named: Sequence[str] = ()
-    failing: frozenset[PartitionKey] | None = None
+    failing: frozenset[Key] | None = None
 
     @classmethod
     def of_findings(
@@ -84,7 +77,7 @@ class CheckResult:
         failure: str,
         success: str,
         numbers: Mapping[str, int],
-        failing: frozenset[PartitionKey] | None = None,
+        failing: frozenset[Key] | None = None,
     ) -> Self:
         """The result of a check that passes if there are no findings."""
         text = failure if findings else success

@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 from lake_assets.checks.facts import Examined, Facts, Landed
-from lake_assets.checks.result import CheckResult, key_of
+from lake_assets.checks.result import CheckResult
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import SourceError
 from lake_assets.ingest.known import read_noted
-from lake_assets.lake.catalog.scoped_files import SINGLY
+from lake_assets.lake.catalog.past import key_of
+from lake_assets.lake.catalog.past_files import SINGLY
 from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.ledger.last_runs import LastRuns
 from lake_assets.layout.partition import Partition
@@ -97,9 +98,8 @@ def _committed(facts: Facts) -> dict[Partition, LastRuns]:
 def _count(facts: Facts, partitions: Sequence[Partition]) -> dict[Partition, int]:
     """The number of rows of each partition in the lake."""
     lake, table = facts.lake, facts.stream.table
-    files = facts.files() if partitions and facts.scope.tried is not None else None
-    if files is not None:
-        return {partition: files.rows(partition) for partition in partitions}
+    if partitions and facts.scope.tried is not None:
+        return {partition: facts.past().of(partition).rows() for partition in partitions}
     if len(partitions) > SINGLY:
         columns = ", ".join(identifier(column.name) for column in facts.stream.config.columns)
         with all_threads(lake.connection):

@@ -3,20 +3,14 @@
 import dataclasses
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
-from lake_assets.errors import CatalogError, PartitionError
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
-from lake_assets.lake.catalog.past_files import (
-    Snapshot,
-    kept_between,
-    snapshots,
-    snapshots_of_table,
-    values_changed_in,
-)
-from lake_assets.lake.catalog.past_rows import PastRows, PastTable
-from lake_assets.lake.catalog.table import read_folder, read_partitioning
+from lake_assets.errors import CatalogError
+from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.past import Key, PastPartition, partition_of
+from lake_assets.lake.catalog.past_files import changed_partitions, past_table
+from lake_assets.lake.catalog.snapshots import Snapshot, first_kept, snapshots, snapshots_of_table
+from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.past_commits import commits
 from lake_assets.lake.ledger.tables import ADDING, Hold, LedgerRow
@@ -61,10 +55,9 @@ def history(
 ) -> list[HistoryEntry]:
     """The newest snapshots that changed some partitions, or any partition of the stream's table; the newest first.
 
-    The cost is that of the entries: the catalog returns the rows of their snapshots, and a few figures of each of their
-    partitions, however many files and snapshots these have. Commits of runs are known as long as the ledger has their
-    rows, and those of other clients until their snapshots expire. In a lake that MotherDuck manages, only commits of
-    runs are known.
+    The catalog returns the entries' snapshots, and the files that their partitions have had since the oldest of these.
+    Commits of runs are known as long as the ledger has their rows, and those of other clients until their snapshots
+    expire. In a lake that MotherDuck manages, only commits of runs are known.
 
     Args:
         stream: of the table.
@@ -96,9 +89,8 @@ def _entries(
     """The entries of one partition, or of the table."""
     rows = commits(session, stream.table, None if partition is None else partition.path, since, limit)
     try:
-        with catalog_reading(session) as database:
-            reader = _Reader(stream, database)
-            return reader.of_table(rows, limit) if partition is None else reader.of(partition, rows, limit)
+        reader = _Reader(stream, session, since)
+        return reader.of_table(rows, limit) if partition is None else reader.of(partition, rows, limit)
     except NotDirectError:
         return _of_runs(session, rows)
 
@@ -114,113 +106,102 @@ class _Item:
 
 
 class _Reader:
-    """Reads the catalog's part of a history: for the entries that are shown, and figures only."""
+    """Reads the catalog's part of a history, for the entries that are shown."""
 
-    def __init__(self, stream: OpenStream, database: CatalogDatabase) -> None:
+    def __init__(self, stream: OpenStream, session: LakeSession, since: int) -> None:
         self.stream = stream
-        self.database = database
-        self.partitions: dict[str, Partition] = {}
-        self.table: PastTable | None = None  # None: the catalog's figures are not those of the partitions
-        with suppress(NotDirectError):
-            self.table = PastTable(database, stream.table)
+        self.session = session
+        self.since = since  # the table exists
 
     def of(self, partition: Partition, rows: Sequence[LedgerRow], limit: int) -> list[HistoryEntry]:
         """The entries of one partition."""
         items = [_Item(row.snapshot_id or 0, row.load_partition, row) for row in rows]
+        # With `limit` rows of the ledger, older snapshots are not wanted.
         known = {item.number for item in items}
-        self.partitions[partition.path] = partition
-        if (past := self._past(partition.path)) is not None:
-            # With `limit` rows of the ledger, older snapshots are not wanted.
-            oldest = min(known, default=0) if len(rows) == limit else 0
-            others = [number for number in past.changes(oldest, limit + len(known)) if number not in known][:limit]
-            found = snapshots(self.database, others)
-            items += [_Item(number, partition.path, snapshot=snapshot) for number, snapshot in found.items()]
-        return self._entries(items, limit)
+        oldest = min(known, default=0) if len(rows) == limit else 0
+        past = past_table(self.session, self.stream.table, partition.columns, [partition], max(oldest - 1, 0))
+        found = self._snapshots(past.of(partition).changes(oldest, limit, known))
+        items += [_Item(number, partition.path, snapshot=snapshot) for number, snapshot in found.items()]
+        return self._entries(items, limit, {partition.path: past.of(partition)})
 
     def of_table(self, rows: Sequence[LedgerRow], limit: int) -> list[HistoryEntry]:
         """The entries of all partitions."""
-        table_id, *_ = read_folder(self.database, self.stream.table)
         items = [_Item(row.snapshot_id or 0, row.load_partition, row) for row in rows]
         known = {item.number for item in items}
         oldest = min(known, default=0) if len(rows) == limit else 0
-        found = [
-            snapshot
-            for snapshot in snapshots_of_table(self.database, table_id, limit)
-            if snapshot.number not in known and snapshot.number >= oldest
-        ]
-        numbers = [snapshot.number for snapshot in found]
-        changed = values_changed_in(self.database, self.stream.table, numbers, limit)
-        names = self._columns(table_id) if changed else []
-        for snapshot in found:
-            paths: list[str | None] = [*sorted(self._path(names, v) for v in changed.get(snapshot.number, ()))]
+        with catalog_reading(self.session) as database:
+            table_id, *_ = read_folder(database, self.stream.table)
+            newest = snapshots_of_table(database, table_id, limit)
+        newest = [s for s in newest if s.number not in known and s.number >= oldest]
+        columns = self.stream.config.columns
+        changed = changed_partitions(self.session, self.stream.table, columns, newest, limit)
+        for snapshot in newest:
+            paths: list[str | None] = [*sorted(map(self._path, changed.get(snapshot.number, ())))]
             items += [_Item(snapshot.number, path, snapshot=snapshot) for path in paths or [None]]
-        return self._entries(items, limit)
+        items = _newest(items, limit)
+        at = {item.path: self.stream.config.partition_at(item.path) for item in items if item.path is not None}
+        partitions = [partition for partition in at.values() if partition is not None]
+        since = max(min((item.number for item in items), default=0) - 1, 0)
+        past = past_table(self.session, self.stream.table, columns, partitions, since) if partitions else None
+        pasts = {path: past.of(partition) for path, partition in at.items() if past and partition is not None}
+        return self._entries(items, limit, pasts)
 
-    def _entries(self, items: Sequence[_Item], limit: int) -> list[HistoryEntry]:
+    def _entries(self, items: Sequence[_Item], limit: int, pasts: Mapping[str, PastPartition]) -> list[HistoryEntry]:
         """The newest of the items, with the catalog's figures."""
-        items = sorted(items, key=lambda item: (-item.number, item.path or ""))[:limit]
-        numbers = {item.number for item in items}
+        items = _newest(items, limit)
         # Those of the snapshots, and of the ones right before them, that have not expired.
-        exist = set(snapshots(self.database, sorted({n - before for n in numbers for before in (0, 1)})))
-        wanted: dict[str, set[int]] = {}
-        for item in items:
-            if item.path is not None:
-                needed = {item.number} if item.row else {item.number, item.number - 1}
-                wanted.setdefault(item.path, set()).update(needed & exist)
-        pasts = {path: self._past(path) for path in wanted}
-        counts = {path: past.rows(sorted(wanted[path])) for path, past in pasts.items() if past is not None}
+        exist = set(self._snapshots(sorted({item.number - before for item in items for before in (0, 1)})))
         entries = []
         for item in items:
-            of_path = counts.get(item.path or "", {})
+            past = pasts.get(item.path or "")
+
+            def rows_at(number: int, past: PastPartition | None = past) -> int | None:
+                if past is None or number not in exist:
+                    return None
+                return past.rows(number) if number >= self.since else 0
+
             if item.row is None:
                 assert item.snapshot is not None  # noqa: S101 - one of the two is there
-                entries.append(_of_other(item.snapshot, item.path, of_path))
-            elif item.number in exist:
-                entry = _entry(item.row, item.number)
-                entries.append(dataclasses.replace(entry, rows=of_path.get(item.number, entry.rows)))
-            else:
-                entries.append(_entry(item.row, self._kept(item.number, pasts.get(item.path or ""))))
+                entries.append(_of_other(item.snapshot, item.path, rows_at(item.number - 1), rows_at(item.number)))
+                continue
+            entry = _entry(item.row, item.number if item.number in exist else self._kept(item.row, past))
+            rows = rows_at(item.number)
+            entries.append(entry if rows is None else dataclasses.replace(entry, rows=rows))
         return entries
 
-    def _past(self, path: str) -> PastRows | None:
-        """The partition's rows; None if the catalog does not say."""
-        partition = self.partitions.get(path) or self.stream.config.partition_at(path)
-        if partition is None or self.table is None:
-            return None
-        try:
-            return self.table.partition(partition)
-        except NotDirectError:
-            return None
+    def _snapshots(self, numbers: Sequence[int]) -> dict[int, Snapshot]:
+        with catalog_reading(self.session) as database:
+            return snapshots(database, numbers)
 
-    def _columns(self, table_id: int) -> list[str]:
-        return [column.name.lower() for column in read_partitioning(self.database, table_id).columns]
+    def _path(self, key: Key) -> str:
+        """The partition of the catalog's values, in the path's form."""
+        columns = self.stream.config.columns
+        if (partition := partition_of(columns, key)) is not None:
+            return partition.path
+        return "/".join(f"{c.name}={HIVE_NULL if t is None else escape(t)}" for c, t in zip(columns, key, strict=True))
 
-    def _path(self, names: Sequence[str], texts: Sequence[str | None]) -> str:
-        """The partition of the catalog's values of these columns, in the path's form."""
-        found = dict(zip(names, texts, strict=True))
-        values = {
-            column.name: HIVE_NULL if (text := found.get(column.name.lower())) is None else escape(text)
-            for column in self.stream.config.columns
-        }
-        try:
-            return Partition.of(self.stream.config.columns, values).path
-        except PartitionError:  # a value that the stream cannot have
-            return "/".join(f"{name}={text}" for name, text in values.items())
-
-    def _kept(self, number: int, past: PastRows | None) -> int | None:
-        """A snapshot that still exists with the rows of one that has expired."""
-        return None if past is None else kept_between(self.database, number, past.next_change(number))
+    def _kept(self, row: LedgerRow, past: PastPartition | None) -> int | None:
+        """A snapshot that still exists with the rows of a commit whose own has expired."""
+        number = row.snapshot_id or 0
+        with catalog_reading(self.session) as database:
+            kept = first_kept(database, number)
+        is_same = past is not None and kept is not None and past.has_rows_of(row.rows_after, number, kept)
+        return kept if is_same else None
 
 
-def _of_other(snapshot: Snapshot, path: str | None, rows: Mapping[int, int]) -> HistoryEntry:
+def _newest(items: Sequence[_Item], limit: int) -> list[_Item]:
+    return sorted(items, key=lambda item: (-item.number, item.path or ""))[:limit]
+
+
+def _of_other(snapshot: Snapshot, path: str | None, rows_before: int | None, rows: int | None) -> HistoryEntry:
     return HistoryEntry(
         snapshot.number,
         snapshot.time,
         path,
         None,
         ", ".join(dict.fromkeys(word.partition(":")[0] for word in snapshot.changes.split(","))),
-        rows.get(snapshot.number - 1),
-        rows.get(snapshot.number),
+        rows_before,
+        rows,
         snapshot.author,
         kept=snapshot.number,
     )

@@ -20,9 +20,9 @@ from lake_assets.history.next_refresh import next_refresh
 from lake_assets.history.snapshots import PastState, past_state, require_columns, require_snapshot
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.reported import of_partition
-from lake_assets.lake.catalog.table_files import CatalogFile, named_since
+from lake_assets.lake.catalog.past import CatalogFile, PastPartition
+from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
-from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.commit.restoration import Copy, Restoration
 from lake_assets.lake.commit.strategy import commit_restoration
 from lake_assets.lake.ledger.last_runs import last_commits
@@ -195,7 +195,8 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
             "snapshots.",
         )
     require_columns(stream, partition, state, snapshot)
-    files, is_unchanged = _files(stream, state, snapshot)
+    files = _files(stream, state.past, snapshot)
+    is_unchanged = state.past.has_rows_of(state.rows, snapshot)
     if is_unchanged:  # a restore without a hold ends one
         last = last_commits(session, stream.table, [partition.path]).get(partition.path)
         is_unchanged = last is None or not last.is_held
@@ -208,7 +209,7 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
     fingerprint = named.pop() if len(named) == 1 else None
     if fingerprint is None and commit is not None:
         fingerprint = commit.source_fingerprint
-    before = count_partition(session, stream.table, partition)
+    before = state.past.rows()
     letters: Sequence[LetterFile] = ()
     if stream.letters is not None:
         found = dead_letters(session, stream.name, stream.table, [partition.path], at=snapshot)
@@ -216,17 +217,11 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
     return _Plan(state, before, files, fingerprint, manifest, is_unchanged, letters)
 
 
-def _files(stream: OpenStream, state: PastState, snapshot: int) -> tuple[Sequence[CatalogFile] | None, bool]:
-    """The files to copy, or None if the rows must be copied; and whether the partition has these rows now."""
-    past = state.files
-    if past is None:
-        return None, False
+def _files(stream: OpenStream, past: PastPartition, snapshot: int) -> Sequence[CatalogFile] | None:
+    """The files to copy; None if the rows must be copied."""
     files = past.at(snapshot)
-    now = [file for file in past.files if file.end_snapshot is None]
-    deleted = {entry.begin_snapshot for file in files for entry in past.deletes.get(file.file_id, ())}
-    is_unchanged = [f.file_id for f in files] == [f.file_id for f in now] and all(n <= snapshot for n in deleted)
-    if stream.lake_config.inserts_only or not past.is_whole or past.has_deletes(snapshot):
-        return None, is_unchanged
+    if stream.lake_config.inserts_only or not past.is_whole(snapshot) or not all(file.is_plain for file in files):
+        return None
     root = f"{stream.lake_config.own_storage.root}/"
     for file in files:
         if not file.uri.startswith(root):
@@ -234,7 +229,7 @@ def _files(stream: OpenStream, state: PastState, snapshot: int) -> tuple[Sequenc
                 f"the file {file.uri} of snapshot {snapshot} is a landed object that was registered in place:",
                 "its present rows may be others; ingest the partition again instead.",
             )
-    return files, is_unchanged
+    return files
 
 
 def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_held: bool) -> list[Copy]:

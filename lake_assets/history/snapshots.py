@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from lake_assets.errors import CatalogError, PartitionError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.past import PastPartition
 from lake_assets.lake.catalog.past_columns import PastColumns, past_columns
-from lake_assets.lake.catalog.past_files import PastPartition, past_partition, snapshot_span, snapshots
+from lake_assets.lake.catalog.past_files import past_table
+from lake_assets.lake.catalog.snapshots import snapshot_span, snapshots
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.catalog.table_files import named_since
-from lake_assets.lake.commit.replacement import where
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream
@@ -22,13 +23,13 @@ class PastState:
 
     Attributes:
         rows: their number.
-        files: all files of the partition in all snapshots; None if the catalog's tables do not say.
+        past: the partition in all snapshots.
         columns: as of `past_columns`.
         was_there: a snapshot up to this one had rows of the partition.
     """
 
     rows: int
-    files: PastPartition | None
+    past: PastPartition
     columns: PastColumns
     was_there: bool
 
@@ -71,29 +72,15 @@ def past_state(session: LakeSession, stream: OpenStream, partition: Partition, n
     Raises:
         CatalogError: the catalog cannot be read.
     """
+    past = past_table(session, stream.table, partition.columns, [partition]).of(partition)
     try:
         with catalog_reading(session) as database:
             table_id, *_ = read_folder(database, stream.table)
             columns = past_columns(database, table_id, number)
-            files = past_partition(session, database, stream.table, partition)
     except NotDirectError:
-        files = None
         columns = _columns_by_name(session, stream, number)
-    if files is None:
-        rows = rows_at(session, stream, partition, number)
-        return PastState(rows, None, columns, was_there=rows > 0)
-    was_there = any(file.begin_snapshot <= number for file in files.files)
-    return PastState(files.rows(number), files, columns, was_there)
-
-
-def rows_at(session: LakeSession, stream: OpenStream, partition: Partition, number: int) -> int:
-    """The number of rows of a partition in a snapshot, by a query."""
-    condition, parameters = where(partition)
-    ((rows,),) = session.rows(
-        f"SELECT count(*) FROM {stream.table.sql} AT (VERSION => ?) WHERE {condition}",  # noqa: S608 - quoted names
-        [number, *parameters],
-    )
-    return int(rows)
+    rows = past.rows(number)
+    return PastState(rows, past, columns, rows > 0 or any(file.begin_snapshot <= number for file in past.files))
 
 
 def _columns_by_name(session: LakeSession, stream: OpenStream, number: int) -> PastColumns:

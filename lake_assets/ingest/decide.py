@@ -6,7 +6,7 @@ from typing import Literal
 
 from lake_assets.config.modes import OnEmpty
 from lake_assets.errors import EmptySourceError
-from lake_assets.lake.commit.replacement import where
+from lake_assets.lake.catalog.past import where
 from lake_assets.lake.ledger.last_runs import partitions_in_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from lake_assets.errors import SourceError
@@ -12,10 +11,10 @@ from lake_assets.ingest.known import Comparison, compare, refuse_empty
 from lake_assets.ingest.landed_footers import Footers
 from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import FOLDER
-from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
-from lake_assets.lake.catalog.scoped_files import scoped_files
+from lake_assets.lake.catalog.past import LIVE
+from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.commit.insert import insert_statement
-from lake_assets.lake.commit.replacement import Statement, add_files_statement, count_partition, delete_statement
+from lake_assets.lake.commit.replacement import Statement, add_files_statement, delete_statement
 from lake_assets.lake.ledger.last_runs import LastCommit
 from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.partition_states import last_states
@@ -223,12 +222,9 @@ def _refused(check: Callable[[], None]) -> Decision | None:
 
 
 def _rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, int]:
-    """The rows of each partition: of its data files, or by queries if there may be rows elsewhere."""
-    if lake.unknown_specification is None:
-        with suppress(NotDirectError), catalog_reading(lake) as database:
-            files = scoped_files(lake, database, stream.table, partitions)
-            return {partition: files.rows(partition) for partition in partitions}
-    return {partition: count_partition(lake, stream.table, partition) for partition in partitions}
+    """The rows of each partition."""
+    past = past_table(lake, stream.table, stream.config.columns, partitions, LIVE)
+    return {partition: past.of(partition).rows() for partition in partitions}
 
 
 def _letters_now(lake: LakeSession | None, stream: OpenStream, partition: Partition) -> int:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.partition_run import IngestResult
+from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.preview import PartitionView, view_of_files
-from lake_assets.lake.commit.replacement import where
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.descriptions import column_descriptions

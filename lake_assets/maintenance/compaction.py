@@ -2,8 +2,9 @@
 
 DuckLake's own merge fails on tables with a NULL partition, and gives wrong names to files outside the lake's folder.
 Here the job's source is the lake itself, and the commit replaces exactly the files that were read: if another writer
-has committed the partition meanwhile, nothing is changed. In an encrypted lake DuckDB reads and writes the files in one
-transaction, without Spark.
+has committed the partition meanwhile, nothing is changed. In an encrypted lake, and
+where whole files do not have the rows, DuckDB reads and writes these in one transaction, without Spark: other clients
+deleted rows, or wrote files with row ids or rows of several snapshots, as an UPDATE, a merge and a flush do.
 """
 
 import dataclasses
@@ -12,7 +13,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import Self
 
 import pyarrow as pa
@@ -23,7 +23,6 @@ from lake_assets.errors import (
     CatalogLockedError,
     CatalogUnreachableError,
     LakeAssetsError,
-    PartitionError,
     PartitionHeldError,
     PartitionMovedError,
     SparkUnavailableError,
@@ -31,8 +30,10 @@ from lake_assets.errors import (
 )
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
+from lake_assets.lake.catalog.past import LIVE, CatalogFile, partition_of
+from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.catalog.table import Partitioning, read_folder, read_partitioning
-from lake_assets.lake.catalog.table_files import CatalogFile, catalog_files, columns_changed_at
+from lake_assets.lake.catalog.table_files import columns_changed_at
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.insert import rewrite_by_insert
 from lake_assets.lake.commit.replacement import Replacement
@@ -42,7 +43,6 @@ from lake_assets.lake.ledger.partition_states import last_states
 from lake_assets.lake.ledger.tables import COMPACT, LedgerRow, create_ledger
 from lake_assets.lake.schema.tables import data_schema, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.job import DataFile, Job, PartitionJob
@@ -61,6 +61,7 @@ class Candidate:
 
     partition: Partition
     files: tuple[CatalogFile, ...]
+    is_whole: bool  # its rows are those of whole files; otherwise DuckLake reads and writes them
 
     @property
     def size(self) -> int:
@@ -92,8 +93,8 @@ def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[
     Files do not fill their target size exactly, so a rewrite may write up to twice as many files as necessary. Without
     the factor of two, the same partition would be rewritten every night.
 
-    Partitions are left out if a file was written under other columns or another partitioning than the table has now,
-    or lies outside the lake's storage.
+    Partitions are left out if a file was written under other columns than the table has now, or lies outside the lake's
+    storage, and all if the table is partitioned by other columns than the stream.
 
     Args:
         stream: the stream of the table.
@@ -105,28 +106,26 @@ def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[
     """
     if stream.lake_config.is_managed:
         return []  # MotherDuck compacts its lakes
-    files = catalog_files(session, stream.table)
-    partitioning = _partitioning(session, stream.table) if files else None
-    if partitioning is None:
+    columns = stream.config.columns
+    past = past_table(session, stream.table, columns, since=LIVE)
+    partitioning = _partitioning(session, stream.table) if past.files else None
+    if partitioning is None or {c.name.lower() for c in partitioning.columns} != {c.name.lower() for c in columns}:
         return []
     changed = columns_changed_at(session, stream.table)
     root = f"{stream.lake_config.own_storage.root}/"
+    every = [file for of_key in past.files.values() for file in of_key]
+    has_others = bool(past.elsewhere) or any(file.partition_id != partitioning.partition_id for file in every)
     result = []
-    for _, group in groupby(sorted(files, key=_values), key=_values):
-        of_partition = tuple(group)
-        target = -(-sum(file.size for file in of_partition) // stream.config.target_file_size)
-        if len(of_partition) < max(at_least, 2 * target):
+    for key, files in past.files.items():
+        target = -(-sum(file.size for file in files) // stream.config.target_file_size)
+        if key is None or len(files) < max(at_least, 2 * target):
             continue
-        if any(
-            file.partition_id != partitioning.partition_id
-            or file.begin_snapshot < changed
-            or not file.uri.startswith(root)
-            for file in of_partition
-        ):
+        if any(file.begin_snapshot < changed or not file.uri.startswith(root) for file in files):
             continue
-        if (partition := _partition(stream, partitioning, of_partition[0])) is not None:
-            result.append(Candidate(partition, of_partition))
-    return result
+        if (partition := partition_of(columns, key)) is not None:
+            is_whole = past.of(partition).is_whole(LIVE) and all(file.is_plain for file in files)
+            result.append(Candidate(partition, tuple(files), is_whole and not has_others))
+    return sorted(result, key=lambda candidate: candidate.partition.path)
 
 
 def _partitioning(session: LakeSession, table: TableName) -> Partitioning | None:
@@ -144,7 +143,7 @@ def compact(
 ) -> list[Compacted]:
     """Rewrite the partitions of many small files. Readers see the same rows at all times.
 
-    Each partition is a Spark job and a commit; in an encrypted lake only a commit. A partition that another writer
+    Each partition is a Spark job and a commit, or only a commit if DuckDB rewrites it. A partition that another writer
     commits meanwhile, or that cannot be rewritten, is unchanged, and its result says why. If Spark or the lake's
     storage is unreachable, the remaining partitions get the same error without a try.
 
@@ -170,7 +169,8 @@ def compact(
         chosen = [candidate for candidate in chosen if candidate.partition.path not in held]
     if not chosen:
         return []
-    spark = None if stream.lake_config.inserts_only else sessions()
+    inserts = stream.lake_config.inserts_only or not any(candidate.is_whole for candidate in chosen)
+    spark = None if inserts else sessions()
     results: list[Compacted] = []
     for index, candidate in enumerate(counted(chosen, f"compact {stream.name}", "partitions", len(chosen))):
         checkpoint()
@@ -193,7 +193,7 @@ def _compact(
     row = _row(stream, candidate, last)
     with stream.lake.open() as session:
         schema = data_schema(session, stream.table, stream.config.columns)
-    if spark is None:
+    if spark is None or not candidate.is_whole:
         written = _rewrite(stream, candidate, row, schema)
     else:
         written = _replace(stream, candidate, spark, row, schema)
@@ -290,22 +290,3 @@ def _check_rows(candidate: Candidate, files: Sequence[DataFile]) -> None:
             f"the files of partition {candidate.partition} have {after} rows, and the catalog says {before}:",
             "nothing was changed; ingest the partition again with --force.",
         )
-
-
-def _values(file: CatalogFile) -> tuple[tuple[bool, str], ...]:
-    return tuple((text is None, text or "") for _, text in sorted(file.values.items()))
-
-
-def _partition(stream: OpenStream, partitioning: Partitioning, file: CatalogFile) -> Partition | None:
-    """The stream's partition of a file; None if the file's values are not valid for the stream."""
-    texts = {column.name.lower(): file.values.get(index) for index, column in enumerate(partitioning.columns)}
-    try:
-        return Partition.of(
-            stream.config.columns,
-            {
-                column.name: HIVE_NULL if (text := texts[column.name.lower()]) is None else escape(text)
-                for column in stream.config.columns
-            },
-        )
-    except (PartitionError, KeyError):
-        return None

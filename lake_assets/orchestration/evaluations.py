@@ -11,8 +11,9 @@ from functools import cached_property
 
 import dagster as dg
 
-from lake_assets.checks.result import NAMED, CheckResult, PartitionKey, Scope, key_of
+from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.checks.run import Checkup, is_by_partition, keeps_failures, severity_of
+from lake_assets.lake.catalog.past import Key, key_of
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration import dagster_private
@@ -247,7 +248,7 @@ def _made_by(evaluation: dg.AssetCheckEvaluation, run_id: str) -> Metadata:
     return {RUN: evaluation.metadata.get(RUN) or dg.MetadataValue.dagster_run(run_id)}
 
 
-def _failing_metadata(failing: frozenset[PartitionKey] | None) -> Metadata:
+def _failing_metadata(failing: frozenset[Key] | None) -> Metadata:
     """The failing partitions of a check, for the runs that come after; nothing if they are unknown or very many."""
     if failing is None or len(failing) > FAILING:
         return {}
@@ -255,7 +256,7 @@ def _failing_metadata(failing: frozenset[PartitionKey] | None) -> Metadata:
     return {PARTITIONS: dg.MetadataValue.json([list(key) for key in keys])}
 
 
-def _failing_of(evaluation: dg.AssetCheckEvaluation) -> frozenset[PartitionKey] | None:
+def _failing_of(evaluation: dg.AssetCheckEvaluation) -> frozenset[Key] | None:
     value = evaluation.metadata.get(PARTITIONS)
     if not isinstance(value, dg.JsonMetadataValue) or not isinstance(value.data, list):
         return None

@@ -11,7 +11,6 @@ import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
-from lake_assets.lake.catalog.table_files import catalog_files
 from lake_assets_tests.world import NW, World, sales
 
 Run = Callable[..., Result]
@@ -66,9 +65,7 @@ def test_a_dry_run_and_then_the_deed(local_world: World, run: Run, untidy: Path)
 
 
 def test_a_partition_that_is_left_makes_the_exit_code_1(local_world: World, run: Run, untidy: Path) -> None:
-    with local_world.stream.lake.open() as lake:
-        file = catalog_files(lake, local_world.stream.table)[0]
-    Path(file.uri).unlink()
+    Path(local_world.live_files()[0]).unlink()
 
     result = run("maintain")
 

@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.ingest.api import ingest_all
-from lake_assets.lake.catalog.table_files import catalog_files
 from lake_assets.maintenance.compaction import Compacted, compact
 from lake_assets.maintenance.run import maintain
 from lake_assets.report.state import read_state
@@ -29,11 +28,6 @@ def scatter(world: World, text: str, files: int) -> None:
             )
 
 
-def files_of(world: World) -> list[str]:
-    with world.stream.lake.open() as lake:
-        return [file.uri for file in catalog_files(lake, world.stream.table)]
-
-
 def compacted(world: World, at_least: int = 3, **options: Any) -> list[Compacted]:
     return compact(world.stream, at_least, options.pop("sessions", world.sessions), **options)
 
@@ -48,13 +42,13 @@ def test_many_files_become_one_of_the_same_rows(world: World) -> None:
         scatter(world, text, 3)
     before = world.query("SELECT * FROM lake.sales ORDER BY ALL")
     snapshot = world.query("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')")[0][0]
-    assert len(files_of(world)) == 13
+    assert len(world.live_files()) == 13
 
     done = compacted(world)
 
     assert {result.partition for result in done} == {world.partition(text) for text in (NW, NULL, ODD)}
     assert [(result.files_before, result.files_after, result.why) for result in done] == [(4, 1, None)] * 3
-    assert len(files_of(world)) == 4
+    assert len(world.live_files()) == 4
     assert world.query("SELECT * FROM lake.sales ORDER BY ALL") == before
     assert world.query(f"SELECT * FROM lake.sales AT (VERSION => {snapshot}) ORDER BY ALL") == before
     assert compacted(world) == []
@@ -164,7 +158,7 @@ def test_a_partition_is_compacted_once_with_any_number_of_cores(
     for number in range(12):
         local_world.land(NW, sales(number), f"{number}.parquet")
     local_world.ingest(NW)
-    assert len(files_of(local_world)) == 12  # one a core, for the sake of speed
+    assert len(local_world.live_files()) == 12  # one a core, for the sake of speed
 
     assert [result.files_after for result in compacted(local_world)] == [1]
     assert compacted(local_world) == []
@@ -187,7 +181,7 @@ def test_a_missing_data_file_is_named_and_other_partitions_are_compacted(local_w
         local_world.land(text, sales(1))
         local_world.ingest(text)
         scatter(local_world, text, 3)
-    gone = next(uri for uri in files_of(local_world) if "region=NW" in uri)
+    gone = next(uri for uri in local_world.live_files() if "region=NW" in uri)
     Path(gone).unlink()
 
     left, done = sorted(compacted(local_world), key=lambda result: result.why is None)
@@ -212,19 +206,19 @@ def test_a_dry_run_names_what_would_be_compacted(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     scatter(local_world, NW, 9)
-    files = files_of(local_world)
+    files = local_world.live_files()
 
     (item,) = maintain(local_world.config, "test", local_world.sessions, dry_run=True).compacted
 
     assert (item.files_before, item.files_after, item.why) == (10, None, None)
-    assert files_of(local_world) == files
+    assert local_world.live_files() == files
 
 
 def test_a_killed_compaction_leaves_only_an_orphan(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     scatter(local_world, NW, 3)
-    live, stored = files_of(local_world), local_world.data_files()
+    live, stored = local_world.live_files(), local_world.data_files()
 
     def die(*_: object, **__: object) -> None:
         raise SystemExit
@@ -234,7 +228,7 @@ def test_a_killed_compaction_leaves_only_an_orphan(local_world: World, monkeypat
         with pytest.raises(SystemExit):
             compacted(local_world)
 
-    assert files_of(local_world) == live
+    assert local_world.live_files() == live
     assert local_world.totals() == [-3, -2, -1, 1]
     (orphan,) = local_world.data_files() - stored
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=4)

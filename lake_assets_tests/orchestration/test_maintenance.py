@@ -3,7 +3,6 @@
 import dagster as dg
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.lake.catalog.table_files import catalog_files
 from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.world import NW, World, sales
 
@@ -35,14 +34,12 @@ def test_a_run_compacts_and_tells_in_numbers(local_world: World, spark: object) 
     job = build_definitions(config_with(local_world, compact=2)).resolve_job_def("maintain_test")
 
     dry = job.execute_in_process({"ops": {"maintain_test_lake": {"config": {"dry_run": True}}}})
-    with local_world.stream.lake.open() as lake:
-        assert len(catalog_files(lake, local_world.stream.table)) == 2
+    assert len(local_world.live_files()) == 2
     done = job.execute_in_process()
 
     assert dry.success
     assert done.success
-    with local_world.stream.lake.open() as lake:
-        assert len(catalog_files(lake, local_world.stream.table)) == 1
+    assert len(local_world.live_files()) == 1
     (event,) = [event for event in done.all_events if event.is_successful_output]
     metadata = event.step_output_data.metadata
     assert metadata["partitions_compacted"].value == 1

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 from lake_assets.errors import CatalogError, ExpiredSnapshotError
 from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.snapshots import ADDED, REMOVED
 from lake_assets.lake.catalog.table_files import live_table_id, named_since
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 
-# DuckLake's words for what a snapshot did to a table's rows. A merge of files, a rewrite and a flush change no row.
-_ADDED = re.compile(r"^(?:inserted_into_table|inlined_insert|tables_inserted_into)$")
-_REMOVED = re.compile(r"^(?:deleted_from_table|inlined_delete|tables_deleted_from)$")
 _COMPACTION = re.compile(r": compact by run \S+$")
 
 
@@ -49,7 +47,7 @@ def changed_snapshots(session: LakeSession, table: TableName, since: int, until:
         first = max([first, *(number for number, _, changes, *_ in rows if _creates(changes, table))])
     found: list[ChangedSnapshot] = []
     for number, moment, changes, author, message, extra in rows:
-        inserted, deleted = (_touches(changes, pattern, table_id) for pattern in (_ADDED, _REMOVED))
+        inserted, deleted = (_touches(changes, pattern, table_id) for pattern in (ADDED, REMOVED))
         is_compaction = author == AUTHOR and _COMPACTION.search(message or "") is not None
         if number >= first and (inserted or deleted) and not is_compaction:
             found.append(ChangedSnapshot(number, moment, _run_of(author, extra), inserted, deleted))

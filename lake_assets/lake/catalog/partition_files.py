@@ -41,7 +41,7 @@ def all_partition_files(
     database: CatalogDatabase, table_id: int, partition_id: int, keys: int
 ) -> dict[tuple[str | None, ...], list[PartitionFile]]:
     """The live data files of every partition of a partitioning with `keys` keys, by the partition's values."""
-    values, joins = values_of_files(keys)
+    values, joins = values_of_files(range(keys))
     files: dict[tuple[str | None, ...], list[PartitionFile]] = {}
     for file_id, path, rows, begin, *texts in database.rows(
         f"SELECT f.data_file_id, f.path, f.record_count, f.begin_snapshot, {values} "
@@ -69,7 +69,7 @@ def files_of_partitions(
     """
     files: dict[tuple[str | None, ...], list[PartitionFile]] = {values: [] for values in wanted}
     keys = [list(dict.fromkeys(of_key)) for of_key in zip(*wanted, strict=True)]
-    columns, joins = values_of_files(len(keys))
+    columns, joins = values_of_files(range(len(keys)))
     conditions = ["f.table_id = ?", "f.end_snapshot IS NULL", "f.partition_id = ?"]
     parameters: list[object] = [table_id, partition_id]
     for number, texts in enumerate(keys):
@@ -94,16 +94,19 @@ def _among(column: str, texts: Sequence[str | None]) -> tuple[str, list[object]]
     return f"({' OR '.join(found)})", [*known]
 
 
-def of_partition(table_id: int, values: Sequence[str | None]) -> tuple[str, list[object]]:
+def of_partition(
+    table_id: int, values: Sequence[str | None], places: Sequence[int] | None = None
+) -> tuple[str, list[object]]:
     """The condition for the data files `f` of a partition, under any partitioning, with its parameters.
 
     Args:
         table_id: of the table.
-        values: of the partition, as texts of the catalog, in the order of the partitioning's keys.
+        values: of the partition, as texts of the catalog.
+        places: the index of each value's key in the partitioning; their order is that of the keys when None.
     """
     conditions: list[str] = ["f.table_id = ?"]
     parameters: list[object] = [table_id]
-    for index, value in enumerate(values):
+    for index, value in zip(range(len(values)) if places is None else places, values, strict=True):
         compared = "IS NULL" if value is None else "= ?"
         conditions.append(
             f"f.data_file_id IN (SELECT data_file_id FROM {spec.FILE_PARTITION_VALUE} "
@@ -113,12 +116,12 @@ def of_partition(table_id: int, values: Sequence[str | None]) -> tuple[str, list
     return " AND ".join(conditions), parameters
 
 
-def values_of_files(keys: int) -> tuple[str, str]:
-    """The columns of the partition values of the data files `f`, and the joins that give them."""
-    columns = ", ".join(f"p{key}.partition_value" for key in range(keys))
+def values_of_files(places: Sequence[int]) -> tuple[str, str]:
+    """The columns of the partition values of the data files `f` under keys of these indexes, and the joins for them."""
+    columns = ", ".join(f"p{key}.partition_value" for key in places)
     joins = " ".join(
         f"JOIN {spec.FILE_PARTITION_VALUE} p{key} ON p{key}.data_file_id = f.data_file_id "
         f"AND p{key}.table_id = f.table_id AND p{key}.partition_key_index = {key}"
-        for key in range(keys)
+        for key in places
     )
     return columns, joins

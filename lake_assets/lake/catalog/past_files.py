@@ -1,214 +1,276 @@
-"""The data files that a partition has had in all snapshots that are kept, read without those of other partitions."""
+"""Reads the files of partitions, live and ended, from the catalog; see `past.py` for what they say."""
 
-import datetime as dt
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_reading
+from lake_assets.lake.catalog.inlined import inlined_tables
 from lake_assets.lake.catalog.partition_files import of_partition, values_of_files
-from lake_assets.lake.catalog.scoped_files import rows_at
-from lake_assets.lake.catalog.table import key_values, read_folder, read_partitioning
-from lake_assets.lake.catalog.table_files import CatalogFile, Deletes
+from lake_assets.lake.catalog.past import LIVE, NEVER, CatalogFile, Deletes, Key, PastTable, Span, key_of
+from lake_assets.lake.catalog.snapshots import Snapshot, changes_rows, snapshots_with_rows
+from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.partition import Partition
+from lake_assets.layout.partition import Partition, PartitionColumn
 
+SINGLY = 20  # partitions that take a query each; more take one query of the whole table
 _AT_ONCE = 500  # ids in one statement
 
 
-@dataclass(frozen=True, slots=True)
-class PastPartition:
-    """The files of a partition in all snapshots that are kept, and the rows that were deleted from them.
+def past_table(
+    session: LakeSession,
+    name: TableName,
+    columns: Sequence[PartitionColumn],
+    partitions: Collection[Partition] | None = None,
+    since: int = 0,
+) -> PastTable:
+    """Read the files of partitions, up to `SINGLY` of them without those of others.
 
-    Attributes:
-        files: by id.
-        deletes: by the file's id.
-        is_whole: all its files can be copied: none has rows of several snapshots or row ids of its own.
-    """
-
-    files: Sequence[CatalogFile]
-    deletes: dict[int, list[Deletes]]
-    is_whole: bool
-
-    def at(self, snapshot: int) -> list[CatalogFile]:
-        """The files of a snapshot."""
-        return [f for f in self.files if _is_in(f.begin_snapshot, f.end_snapshot, snapshot)]
-
-    def rows(self, snapshot: int) -> int:
-        """The number of rows in a snapshot."""
-        return rows_at(self.files, self.deletes, snapshot)
-
-    def has_deletes(self, snapshot: int) -> bool:
-        """Whether rows were deleted from files of a snapshot, and are not in it."""
-        return any(
-            _is_in(entry.begin_snapshot, entry.end_snapshot, snapshot)
-            for file in self.at(snapshot)
-            for entry in self.deletes.get(file.file_id, ())
-        )
-
-
-def _is_in(begin: int, end: int | None, snapshot: int) -> bool:
-    return begin <= snapshot and (end is None or end > snapshot)
-
-
-def past_partition(
-    session: LakeSession, database: CatalogDatabase, name: TableName, partition: Partition
-) -> PastPartition:
-    """The files of one partition, live and ended.
-
-    Files of an earlier partitioning of the table are left out.
+    Args:
+        session: an open lake.
+        name: of the table.
+        columns: the partition columns.
+        partitions: those to read; all when None.
+        since: files that ended up to this snapshot are left out; with `LIVE`, all that have ended.
 
     Raises:
-        NotDirectError: there is no such table, it has or had inlined rows, or it is partitioned by other columns.
+        CatalogError: the catalog cannot be read.
     """
-    table_id, path, is_relative = read_folder(database, name)
-    partitioning = read_partitioning(database, table_id)
-    refuse_inlined_rows(database, table_id)
-    folder = (data_path(session.config) if is_relative else "") + path
-    condition, parameters = of_partition(table_id, key_values(partitioning, partition))
-    rows = database.rows(
-        "SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, f.begin_snapshot, "
-        "f.end_snapshot, f.partition_id, f.partial_max, f.row_id_start "
-        f"FROM {spec.DATA_FILE} f WHERE {condition} AND f.partition_id = ? ORDER BY f.data_file_id",
-        [*parameters, partitioning.partition_id],
-    )
-    files = [
-        CatalogFile(file_id, (folder if is_below else "") + file_path, rows_of, size, begin, end, partition_id, {})
-        for file_id, file_path, is_below, rows_of, size, begin, end, partition_id, *_ in rows
-    ]
-    is_whole = all(most is None and first is not None for *_, most, first in rows)
-    return PastPartition(files, _deletes(database, table_id, [file.file_id for file in files]), is_whole)
+    if session.unknown_specification is not None:
+        return PastTable(session, name)
+    try:
+        with catalog_reading(session) as database:
+            return _Reader(session, database, name, columns).read(partitions, since)
+    except NotDirectError:
+        return PastTable(session, name)
 
 
-def refuse_inlined_rows(database: CatalogDatabase, table_id: int) -> None:
-    """Refuse a table that has inlined rows, or had some in a snapshot that is kept.
+def changed_partitions(
+    session: LakeSession, name: TableName, columns: Sequence[PartitionColumn], numbers: Sequence[Snapshot], most: int
+) -> dict[int, set[Key]]:
+    """The partitions in which each of these snapshots added or ended files, or changed rows.
+
+    Args:
+        session: an open lake.
+        name: of the table.
+        columns: the partition columns.
+        numbers: the snapshots.
+        most: partitions of each kind of change, those of the newest snapshots.
 
     Raises:
-        NotDirectError: it has.
-    """
-    for (name,) in database.rows(f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ?", [table_id]):
-        if database.rows(f"SELECT 1 FROM {identifier(name)} LIMIT 1"):
-            raise NotDirectError("the table has inlined rows")
-
-
-def _deletes(database: CatalogDatabase, table_id: int, file_ids: Sequence[int]) -> dict[int, list[Deletes]]:
-    result: dict[int, list[Deletes]] = {}
-    inlined = spec.inlined_deletes(table_id)
-    has_inlined = database.has_table(inlined)
-    for start in range(0, len(file_ids), _AT_ONCE):
-        ids = file_ids[start : start + _AT_ONCE]
-        marks = ", ".join("?" for _ in ids)
-        rows = database.rows(
-            "SELECT data_file_id, delete_count, begin_snapshot, end_snapshot "
-            f"FROM {spec.DELETE_FILE} WHERE data_file_id IN ({marks})",
-            ids,
-        )
-        if has_inlined:
-            rows += database.rows(
-                f"SELECT file_id, count(*), begin_snapshot, NULL FROM {identifier(inlined)} "
-                f"WHERE file_id IN ({marks}) GROUP BY file_id, begin_snapshot",
-                ids,
-            )
-        for file_id, *values in rows:
-            result.setdefault(file_id, []).append(Deletes(*values))
-    return result
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A snapshot of the lake."""
-
-    number: int
-    time: dt.datetime
-    author: str | None
-    message: str | None
-    changes: str  # DuckLake's words for them, with commas between
-
-
-_SNAPSHOT = (
-    "SELECT s.snapshot_id, s.snapshot_time, c.author, c.commit_message, c.changes_made "
-    f"FROM {spec.SNAPSHOT} s LEFT JOIN {spec.SNAPSHOT_CHANGES} c ON c.snapshot_id = s.snapshot_id"
-)
-
-
-def _snapshot(number: int, time: dt.datetime | str, author: str | None, message: str | None, changes: str) -> Snapshot:
-    moment = dt.datetime.fromisoformat(time) if isinstance(time, str) else time
-    return Snapshot(number, moment, author, message, changes or "")
-
-
-def snapshots(database: CatalogDatabase, numbers: Sequence[int]) -> dict[int, Snapshot]:
-    """Those of the snapshots that exist, by number."""
-    found: dict[int, Snapshot] = {}
-    for start in range(0, len(numbers), _AT_ONCE):
-        some = list(numbers[start : start + _AT_ONCE])
-        marks = ", ".join("?" for _ in some)
-        for row in database.rows(f"{_SNAPSHOT} WHERE s.snapshot_id IN ({marks})", some):
-            found[row[0]] = _snapshot(*row)
-    return found
-
-
-def snapshots_of_table(database: CatalogDatabase, table_id: int, newest: int) -> list[Snapshot]:
-    """The newest snapshots that changed a table, the newest first."""
-    # A statement here has no percent sign of its own.
-    rows = database.rows(
-        f"{_SNAPSHOT} WHERE c.changes_made LIKE ? OR c.changes_made LIKE ? ORDER BY s.snapshot_id DESC LIMIT ?",
-        [f"%:{table_id}", f"%:{table_id},%", newest],
-    )
-    return [_snapshot(*row) for row in rows]
-
-
-def values_changed_in(
-    database: CatalogDatabase, name: TableName, numbers: Sequence[int], most: int
-) -> dict[int, set[tuple[str | None, ...]]]:
-    """The values of the partitions in which each of these snapshots added or ended files, or deleted rows.
-
-    Of each kind of change at most `most` are returned, those of the newest snapshots.
-
-    Raises:
-        NotDirectError: there is no such table, or it is not partitioned by plain values.
+        NotDirectError: there is no such table, or the catalog's tables cannot be used.
+        CatalogError: the catalog cannot be read.
     """
     if not numbers:
         return {}
-    table_id, *_ = read_folder(database, name)
-    partitioning = read_partitioning(database, table_id)
-    values, joins = values_of_files(len(partitioning.columns))
-    marks = ", ".join("?" for _ in numbers)
-    keys = ", ".join(str(2 + key) for key in range(len(partitioning.columns)))
-    order = f"ORDER BY 1 DESC, {keys} LIMIT ?"
-    found: dict[int, set[tuple[str | None, ...]]] = {}
-    for moment in ("f.begin_snapshot", "f.end_snapshot"):
-        for number, *texts in database.rows(
-            f"SELECT DISTINCT {moment}, {values} FROM {spec.DATA_FILE} f {joins} "
-            f"WHERE f.table_id = ? AND f.partition_id = ? AND {moment} IN ({marks}) {order}",
-            [table_id, partitioning.partition_id, *numbers, most],
-        ):
-            found.setdefault(number, set()).add(tuple(texts))
-    tables = [(spec.DELETE_FILE, "data_file_id")]
-    if database.has_table(spec.inlined_deletes(table_id)):
-        tables.append((spec.inlined_deletes(table_id), "file_id"))
-    for table, file_id in tables:
-        for number, *texts in database.rows(
-            f"SELECT DISTINCT d.begin_snapshot, {values} FROM {identifier(table)} d "
-            f"JOIN {spec.DATA_FILE} f ON f.data_file_id = d.{file_id} {joins} "
-            f"WHERE f.table_id = ? AND f.partition_id = ? AND d.begin_snapshot IN ({marks}) {order}",
-            [table_id, partitioning.partition_id, *numbers, most],
-        ):
-            found.setdefault(number, set()).add(tuple(texts))
+    with catalog_reading(session) as database:
+        reader = _Reader(session, database, name, columns)
+        found = reader.changed([snapshot.number for snapshot in numbers], most)
+        hidden = reader.hidden()
+    for snapshot in numbers:
+        if changes_rows(snapshot.changes, reader.table_id) and any(snapshot.number in span for span in hidden):
+            keys = found.setdefault(snapshot.number, set())
+            keys |= _changed_in(session, name, columns, reader.names_at(snapshot.number), snapshot.number, most)
     return found
 
 
-def kept_between(database: CatalogDatabase, first: int, end: int | None) -> int | None:
-    """The least snapshot that exists from `first` on and before `end`; None if there is none."""
-    before, parameters = ("", []) if end is None else (" AND snapshot_id < ?", [end])
-    ((number,),) = database.rows(
-        f"SELECT min(snapshot_id) FROM {spec.SNAPSHOT} WHERE snapshot_id >= ?{before}", [first, *parameters]
+def _changed_in(
+    session: LakeSession,
+    name: TableName,
+    columns: Sequence[PartitionColumn],
+    names: Mapping[str, str],
+    number: int,
+    most: int,
+) -> set[Key]:
+    """The partitions whose rows a snapshot changed, by DuckDB."""
+    listed = ", ".join(identifier(names.get(column.name.lower(), column.name)) for column in columns)
+    kinds = ("insertions", "deletions")
+    changes = " UNION ".join(
+        f"SELECT {listed} FROM ducklake_table_{kind}(?, ?, ?, ?::BIGINT, ?::BIGINT)" for kind in kinds
     )
-    return None if number is None else int(number)
+    parameters = [session.alias, name.schema, name.table, number, number]
+    rows = session.rows(f"{changes} ORDER BY ALL LIMIT {most:d}", parameters * len(kinds))
+    return {tuple(None if value is None else str(value) for value in row) for row in rows}
 
 
-def snapshot_span(database: CatalogDatabase) -> tuple[int, int]:
-    """The oldest and the newest snapshot."""
-    ((oldest, newest),) = database.rows(f"SELECT min(snapshot_id), max(snapshot_id) FROM {spec.SNAPSHOT}")
-    return int(oldest), int(newest)
+class _Reader:
+    """Reads the catalog's tables about one table."""
+
+    def __init__(
+        self, session: LakeSession, database: CatalogDatabase, name: TableName, columns: Sequence[PartitionColumn]
+    ) -> None:
+        self.session, self.database, self.name = session, database, name
+        self.table_id, path, is_relative = read_folder(database, name)
+        self.folder = (data_path(session.config) if is_relative else "") + path
+        self.names = self._names()
+        now = {
+            name.lower(): number for number, names in self.names.items() for name, span in names if span.last == NEVER
+        }
+        self.groups = self._groups([now.get(column.name.lower()) for column in columns])
+
+    def _names(self) -> dict[int, list[tuple[str, Span]]]:
+        names: dict[int, list[tuple[str, Span]]] = {}
+        for number, name, begin, end in self.database.rows(
+            "SELECT column_id, column_name, begin_snapshot, end_snapshot "
+            f"FROM {spec.COLUMN} WHERE table_id = ? AND parent_column IS NULL",
+            [self.table_id],
+        ):
+            names.setdefault(number, []).append((name, Span(begin, NEVER if end is None else end)))
+        return names
+
+    def _groups(self, column_ids: Sequence[int | None]) -> dict[tuple[int, ...], list[int]]:
+        """The partitionings that have the partition's columns as they are, by the places of their keys."""
+        keys: dict[int, dict[int, int]] = {}
+        for partitioning, index, column_id, transform in self.database.rows(
+            f"SELECT partition_id, partition_key_index, column_id, transform FROM {spec.PARTITION_COLUMN} "
+            "WHERE table_id = ?",
+            [self.table_id],
+        ):
+            if transform == "identity":
+                keys.setdefault(partitioning, {})[column_id] = index
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for partitioning, places in keys.items():
+            found = [places[number] for number in column_ids if number is not None and number in places]
+            if len(found) == len(column_ids):
+                groups.setdefault(tuple(found), []).append(partitioning)
+        return groups
+
+    def read(self, partitions: Collection[Partition] | None, since: int) -> PastTable:
+        """The files of these partitions."""
+        files: dict[Key | None, list[CatalogFile]] = {}
+        moment, moments = _ended_after(since)
+        wanted = None if partitions is None else {key_of(partition) for partition in partitions}
+        singly = [] if wanted is None or len(wanted) > SINGLY else list(wanted)
+        for places, ids in self.groups.items():
+            values, joins = values_of_files(places)
+            marks = ", ".join("?" for _ in ids)
+            for condition, parameters in [of_partition(self.table_id, key, places) for key in singly] or [
+                ("f.table_id = ?", [self.table_id])
+            ]:
+                for row in self.database.rows(
+                    f"SELECT {values}, {_COLUMNS} FROM {spec.DATA_FILE} f {joins} "
+                    f"WHERE {condition} AND f.partition_id IN ({marks}) AND {moment} ORDER BY f.data_file_id",
+                    [*parameters, *ids, *moments],
+                ):
+                    key = tuple(row[: len(places)])
+                    if wanted is None or key in wanted:
+                        files.setdefault(key, []).append(self._file(row[len(places) :]))
+        elsewhere = [*self._of_others(files if partitions is None else None, moment, moments), *self._inlined()]
+        deletes = self._deletes([file.file_id for of_key in files.values() for file in of_key])
+        groups: list[Sequence[CatalogFile | Deletes]] = [*files.values(), *deletes.values()]
+        is_hidden = bool(elsewhere) or any(entry.until is not None for entries in groups for entry in entries)
+        changed = snapshots_with_rows(self.database, self.table_id) if is_hidden and since != LIVE else ()
+        return PastTable(self.session, self.name, True, files, deletes, elsewhere, changed, self.names)
+
+    def changed(self, numbers: Sequence[int], most: int) -> dict[int, set[Key]]:
+        """The partitions in which these snapshots added or ended files, or deleted rows of these."""
+        found: dict[int, set[Key]] = {}
+        deletes = [(spec.DELETE_FILE, "data_file_id")]
+        if self.database.has_table(inlined := spec.inlined_deletes(self.table_id)):
+            deletes.append((inlined, "file_id"))
+        moments = [("f.begin_snapshot", ""), ("f.end_snapshot", "")]
+        moments += [
+            ("d.begin_snapshot", f"JOIN {identifier(table)} d ON d.{file_id} = f.data_file_id")
+            for table, file_id in deletes
+        ]
+        for places, ids in self.groups.items():
+            values, joins = values_of_files(places)
+            listed, among = (", ".join("?" for _ in some) for some in (ids, numbers))
+            order = ", ".join(str(2 + key) for key in range(len(places)))
+            for moment, join in moments:
+                for number, *texts in self.database.rows(
+                    f"SELECT DISTINCT {moment}, {values} FROM {spec.DATA_FILE} f {join} {joins} WHERE f.table_id = ? "
+                    f"AND f.partition_id IN ({listed}) AND {moment} IN ({among}) ORDER BY 1 DESC, {order} LIMIT ?",
+                    [self.table_id, *ids, *numbers, most],
+                ):
+                    found.setdefault(number, set()).add(tuple(texts))
+        return found
+
+    def hidden(self) -> list[Span]:
+        """The snapshots that may have changed rows of partitions without an entry that says which."""
+        spans = [*self._of_others(None, "1 = 1", ()), *self._inlined()]
+        for table in (spec.DATA_FILE, spec.DELETE_FILE):
+            spans += [
+                Span(first, last)
+                for first, last in self.database.rows(
+                    f"SELECT min(begin_snapshot), max(partial_max) FROM {table} "
+                    "WHERE table_id = ? AND partial_max IS NOT NULL",
+                    [self.table_id],
+                )
+                if first is not None
+            ]
+        return [span.closed for span in spans]
+
+    def names_at(self, snapshot: int) -> dict[str, str]:
+        """The names of the columns in a snapshot, by their present ones in lower case."""
+        return PastTable(self.session, self.name, names=self.names).present_names(snapshot)
+
+    def _file(self, row: Row) -> CatalogFile:
+        file_id, path, is_below, rows, size, begin, end, partitioning, until, row_id, key = row
+        is_plain = until is None and row_id is not None and key is None
+        uri = (self.folder if is_below else "") + path
+        return CatalogFile(file_id, uri, rows, size, begin, end, partitioning, until, is_plain)
+
+    def _of_others(
+        self, files: dict[Key | None, list[CatalogFile]] | None, moment: str, moments: Sequence[object]
+    ) -> Iterator[Span]:
+        """The snapshots with files of other partitionings; the files themselves too, if all are read."""
+        ids = [number for group in self.groups.values() for number in group]
+        other = f"f.partition_id IS NULL OR f.partition_id NOT IN ({', '.join('?' for _ in ids)})" if ids else "1 = 1"
+        query = f"FROM {spec.DATA_FILE} f WHERE f.table_id = ? AND ({other}) AND {moment}"
+        parameters = [self.table_id, *ids, *moments]
+        ((first, last),) = self.database.rows(
+            f"SELECT min(f.begin_snapshot), max(coalesce(f.end_snapshot, {NEVER})) {query}", parameters
+        )
+        if first is None:
+            return
+        if files is not None:
+            files[None] = [self._file(row) for row in self.database.rows(f"SELECT {_COLUMNS} {query}", parameters)]
+        yield Span(first, last)
+
+    def _inlined(self) -> Iterator[Span]:
+        """The snapshots with inlined rows."""
+        version = self.database.version
+        begin, end = identifier(version.begin_snapshot), identifier(version.end_snapshot)
+        for name in inlined_tables(self.database, self.table_id):
+            ((first, last),) = self.database.rows(
+                f"SELECT min({begin}), max(coalesce({end}, {NEVER})) FROM {identifier(name)}"
+            )
+            if first is not None:
+                yield Span(first, last)
+
+    def _deletes(self, file_ids: Sequence[int]) -> dict[int, list[Deletes]]:
+        result: dict[int, list[Deletes]] = {}
+        inlined = spec.inlined_deletes(self.table_id)
+        has_inlined = self.database.has_table(inlined)
+        for start in range(0, len(file_ids), _AT_ONCE):
+            ids = file_ids[start : start + _AT_ONCE]
+            marks = ", ".join("?" for _ in ids)
+            rows = self.database.rows(
+                "SELECT data_file_id, delete_count, begin_snapshot, end_snapshot, partial_max "
+                f"FROM {spec.DELETE_FILE} WHERE data_file_id IN ({marks})",
+                ids,
+            )
+            if has_inlined:
+                rows += self.database.rows(
+                    f"SELECT file_id, count(*), begin_snapshot, NULL, NULL FROM {identifier(inlined)} "
+                    f"WHERE file_id IN ({marks}) GROUP BY file_id, begin_snapshot",
+                    ids,
+                )
+            for file_id, *values in rows:
+                result.setdefault(file_id, []).append(Deletes(*values))
+        return result
+
+
+_COLUMNS = (
+    "f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, f.begin_snapshot, f.end_snapshot, "
+    "f.partition_id, f.partial_max, f.row_id_start, f.encryption_key"
+)
+
+
+def _ended_after(since: int) -> tuple[str, list[object]]:
+    """The condition for files that are live, or ended after a snapshot."""
+    if since == LIVE:
+        return "f.end_snapshot IS NULL", []
+    return "(f.end_snapshot IS NULL OR f.end_snapshot > ?)", [since]

@@ -11,10 +11,10 @@ from lake_assets.duckdb_engine import glob_literal, identifier, literal
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.catalog.described import column_types
-from lake_assets.lake.catalog.history import columns_since
-from lake_assets.lake.catalog.scoped_files import scoped_files
+from lake_assets.lake.catalog.past import LIVE, CatalogFile
+from lake_assets.lake.catalog.past_files import past_table
+from lake_assets.lake.catalog.snapshots import columns_since
 from lake_assets.lake.catalog.table import read_columns, read_folder
-from lake_assets.lake.catalog.table_files import CatalogFile
 from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
@@ -54,13 +54,15 @@ def view_of_files(
     Raises:
         CatalogError: the catalog cannot be read.
     """
+    past = past_table(session, table, partition.columns, [partition], LIVE).of(partition)
+    if not past.is_whole(LIVE):
+        return None
+    live = past.live
     try:
         with catalog_reading(session) as database:
-            files = scoped_files(session, database, table, [partition])
             table_id, *_ = read_folder(database, table)
             types = column_types(read_columns(database, table_id))
-            live = files.live(partition)
-            if types is None or files.deletes:
+            if types is None:
                 return None
             oldest = min((file.begin_snapshot for file in live), default=0)
             has_changed = bool(live and columns_since(database, table_id, oldest).changes)
@@ -68,7 +70,7 @@ def view_of_files(
         return None
     columns = _described(session, types)
     preview = None if has_changed else _preview(session, live, partition, columns, rows, characters)
-    return PartitionView(columns, files.rows(partition), preview)
+    return PartitionView(columns, past.rows(), preview)
 
 
 def _described(session: LakeSession, types: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -4,93 +4,12 @@ Every function raises CatalogError if the catalog cannot be read.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 from lake_assets.duckdb_engine import identifier
-from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading, catalog_view
-from lake_assets.lake.catalog.files import FOLDER
 from lake_assets.lake.catalog.inlined import table_named_since
 from lake_assets.lake.session import LakeSession, TableName
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogFile:
-    """A data file of a table."""
-
-    file_id: int
-    uri: str
-    rows: int
-    size: int  # bytes
-    begin_snapshot: int
-    end_snapshot: int | None  # None: in the newest snapshot
-    partition_id: int | None  # of the partitioning under which it was written
-    values: dict[int, str | None]  # of its partition, by the key's index in that partitioning
-
-
-@dataclass(frozen=True, slots=True)
-class Deletes:
-    """Deleted rows of a data file."""
-
-    rows: int
-    begin_snapshot: int
-    end_snapshot: int | None
-
-
-def catalog_files(session: LakeSession, table: TableName, *, all_snapshots: bool = False) -> list[CatalogFile]:
-    """The data files of a table's newest snapshot, or of all snapshots, by id; empty if there is no table."""
-    table_id = live_table_id(session, table)
-    if table_id is None:
-        return []
-    values: dict[int, dict[int, str | None]] = {}
-    for file_id, index, value in session.rows(
-        "SELECT data_file_id, partition_key_index, partition_value "
-        f"FROM {session.metadata}.{spec.FILE_PARTITION_VALUE} WHERE table_id = ?",
-        [table_id],
-    ):
-        values.setdefault(file_id, {})[index] = value
-    rows = session.rows(
-        f"SELECT f.data_file_id, CASE WHEN f.path_is_relative::BOOLEAN THEN {FOLDER} || f.path ELSE f.path END, "
-        "f.record_count, f.file_size_bytes, f.begin_snapshot, f.end_snapshot, f.partition_id "
-        f"FROM {session.metadata}.{spec.DATA_FILE} f "
-        f"JOIN {session.metadata}.{spec.TABLE} t ON t.table_id = f.table_id "
-        f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id "
-        f"WHERE f.table_id = ? AND t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
-        f"{'' if all_snapshots else 'AND f.end_snapshot IS NULL'} ORDER BY f.data_file_id",
-        [data_path(session.config), table_id],
-    )
-    return [
-        CatalogFile(file_id, uri, count, size, begin, end, partitioning, values.get(file_id, {}))
-        for file_id, uri, count, size, begin, end, partitioning in rows
-    ]
-
-
-def all_deletes(session: LakeSession, table: TableName) -> dict[int, list[Deletes]]:
-    """The deleted rows of a table's data files in all snapshots, by the data file's id."""
-    result: dict[int, list[Deletes]] = {}
-    for file_id, *values in session.rows(
-        "SELECT data_file_id, delete_count, begin_snapshot, end_snapshot "
-        f"FROM {session.metadata}.{spec.DELETE_FILE} WHERE table_id = ?",
-        [live_table_id(session, table)],
-    ):
-        result.setdefault(file_id, []).append(Deletes(*values))
-    return result
-
-
-def partition_columns(session: LakeSession, table: TableName) -> dict[tuple[int, int], str]:
-    """The columns of all partitionings that a table has had, in lower case, by partitioning and index of the key.
-
-    A column that was renamed has the name that it has now.
-    """
-    rows = session.rows(
-        "SELECT k.partition_id, k.partition_key_index, lower(c.column_name) "
-        f"FROM {session.metadata}.{spec.PARTITION_COLUMN} k "
-        f"JOIN {session.metadata}.{spec.COLUMN} c ON c.column_id = k.column_id AND c.table_id = k.table_id "
-        "WHERE k.table_id = ? ORDER BY c.begin_snapshot",
-        [live_table_id(session, table)],
-    )
-    return {(partitioning, index): name for partitioning, index, name in rows}
 
 
 def columns_changed_at(session: LakeSession, table: TableName) -> int:

@@ -5,9 +5,10 @@ import tempfile
 from pathlib import Path
 
 from lake_assets.duckdb_engine import identifier
+from lake_assets.lake.catalog.past import where
 from lake_assets.lake.commit.extension import replace_in_transaction
 from lake_assets.lake.commit.insert import insert_staged, with_rows
-from lake_assets.lake.commit.replacement import Replacement, where
+from lake_assets.lake.commit.replacement import Replacement
 from lake_assets.lake.commit.restoration import Restoration
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession

@@ -22,9 +22,10 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.events import step
+from lake_assets.lake.catalog.past import where
 from lake_assets.lake.commit.deltas import LATEST, Delta, DeltaFile, Export, file_prefix, table_tag
 from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference, meta_fields, taken_name, with_meta
-from lake_assets.lake.commit.replacement import Replacement, where
+from lake_assets.lake.commit.replacement import Replacement
 from lake_assets.lake.commit.restoration import Restoration
 from lake_assets.lake.commit.streaming import columns_at, stream
 from lake_assets.lake.failures import translated

@@ -12,6 +12,7 @@ from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.corrected_bounds import correct_bounds, table_bounds
 from lake_assets.lake.catalog.database import catalog_view
+from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.registered import registered_before
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.commit.change import Change
@@ -23,7 +24,6 @@ from lake_assets.lake.commit.replacement import (
     add_files_statement,
     count_partition,
     delete_statement,
-    where,
 )
 from lake_assets.lake.commit.restoration import Release, Restoration
 from lake_assets.lake.failures import is_conflict, translated

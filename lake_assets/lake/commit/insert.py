@@ -14,8 +14,9 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import CatalogError
+from lake_assets.lake.catalog.past import where
 from lake_assets.lake.commit.extension import replace_in_transaction
-from lake_assets.lake.commit.replacement import Replacement, Staged, Statement, where
+from lake_assets.lake.commit.replacement import Replacement, Staged, Statement
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.last_runs import committed_fingerprints
 from lake_assets.lake.ledger.tables import LedgerRow

@@ -7,8 +7,9 @@ from typing import Self
 
 import pyarrow as pa
 
-from lake_assets.duckdb_engine import glob_literal, identifier
+from lake_assets.duckdb_engine import glob_literal
 from lake_assets.errors import PartitionHeldError, PartitionMovedError, SchemaChangedError
+from lake_assets.lake.catalog.past import where
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.deltas import Delta, Export
 from lake_assets.lake.ledger.object_history import KnownObject
@@ -155,17 +156,3 @@ def count_partition(session: LakeSession, table: TableName, partition: Partition
     condition, parameters = where(partition)
     ((rows,),) = session.rows(f"SELECT count(*) FROM {table.sql} WHERE {condition}", parameters)  # noqa: S608
     return int(rows)
-
-
-def where(partition: Partition) -> tuple[str, list[object]]:
-    """The SQL condition for a partition's rows, with its bound parameters."""
-    conditions: list[str] = []
-    parameters: list[object] = []
-    for column, value in zip(partition.columns, partition.values, strict=True):
-        # DuckLake prunes files by `=` and `IS NULL`, but not by `IS NOT DISTINCT FROM`.
-        if value is None:
-            conditions.append(f"{identifier(column.name)} IS NULL")
-        else:
-            conditions.append(f"{identifier(column.name)} = ?")
-            parameters.append(value)
-    return " AND ".join(conditions), parameters

@@ -1,0 +1,115 @@
+"""The snapshots of the lake, and what they changed, by the catalog's own tables."""
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.database import CatalogDatabase
+
+# DuckLake's words for what a snapshot did to a table's rows. A merge of files, a rewrite and a flush change no row.
+ADDED = re.compile(r"^(?:inserted_into_table|inlined_insert|tables_inserted_into)$")
+REMOVED = re.compile(r"^(?:deleted_from_table|inlined_delete|tables_deleted_from)$")
+
+_AT_ONCE = 500  # ids in one statement
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot of the lake."""
+
+    number: int
+    time: dt.datetime
+    author: str | None
+    message: str | None
+    changes: str  # DuckLake's words for them, with commas between
+
+
+_SNAPSHOT = (
+    "SELECT s.snapshot_id, s.snapshot_time, c.author, c.commit_message, c.changes_made "
+    f"FROM {spec.SNAPSHOT} s LEFT JOIN {spec.SNAPSHOT_CHANGES} c ON c.snapshot_id = s.snapshot_id"
+)
+
+
+def _snapshot(number: int, time: dt.datetime | str, author: str | None, message: str | None, changes: str) -> Snapshot:
+    moment = dt.datetime.fromisoformat(time) if isinstance(time, str) else time
+    return Snapshot(number, moment, author, message, changes or "")
+
+
+def snapshots(database: CatalogDatabase, numbers: Sequence[int]) -> dict[int, Snapshot]:
+    """Those of the snapshots that exist, by number."""
+    found: dict[int, Snapshot] = {}
+    for start in range(0, len(numbers), _AT_ONCE):
+        some = list(numbers[start : start + _AT_ONCE])
+        marks = ", ".join("?" for _ in some)
+        for row in database.rows(f"{_SNAPSHOT} WHERE s.snapshot_id IN ({marks})", some):
+            found[row[0]] = _snapshot(*row)
+    return found
+
+
+def snapshots_of_table(database: CatalogDatabase, table_id: int, newest: int) -> list[Snapshot]:
+    """The newest snapshots that changed a table, the newest first."""
+    # A statement here has no percent sign of its own.
+    rows = database.rows(
+        f"{_SNAPSHOT} WHERE c.changes_made LIKE ? OR c.changes_made LIKE ? ORDER BY s.snapshot_id DESC LIMIT ?",
+        [f"%:{table_id}", f"%:{table_id},%", newest],
+    )
+    return [_snapshot(*row) for row in rows]
+
+
+def snapshots_with_rows(database: CatalogDatabase, table_id: int) -> list[tuple[int, int | None]]:
+    """The snapshots that inserted or deleted rows of a table, the newest first, each with the kept one before it."""
+    rows = database.rows(
+        f"SELECT c.snapshot_id, (SELECT max(s.snapshot_id) FROM {spec.SNAPSHOT} s "
+        f"WHERE s.snapshot_id < c.snapshot_id), c.changes_made FROM {spec.SNAPSHOT_CHANGES} c "
+        "WHERE c.changes_made LIKE ? OR c.changes_made LIKE ? ORDER BY c.snapshot_id DESC",
+        [f"%:{table_id}", f"%:{table_id},%"],
+    )
+    return [(number, before) for number, before, changes in rows if changes_rows(changes, table_id)]
+
+
+def changes_rows(changes: str, table_id: int) -> bool:
+    """Whether the changes of a snapshot, in DuckLake's words, inserted or deleted rows of a table."""
+    parts = (part.partition(":") for part in changes.split(","))
+    return any(table == str(table_id) and (ADDED.match(kind) or REMOVED.match(kind)) for kind, _, table in parts)
+
+
+def snapshot_span(database: CatalogDatabase) -> tuple[int, int]:
+    """The oldest and the newest snapshot."""
+    ((oldest, newest),) = database.rows(f"SELECT min(snapshot_id), max(snapshot_id) FROM {spec.SNAPSHOT}")
+    return int(oldest), int(newest)
+
+
+def first_kept(database: CatalogDatabase, first: int) -> int | None:
+    """The least snapshot that exists from `first` on; None if there is none."""
+    ((number,),) = database.rows(f"SELECT min(snapshot_id) FROM {spec.SNAPSHOT} WHERE snapshot_id >= ?", [first])
+    return None if number is None else int(number)
+
+
+def last_addition(database: CatalogDatabase, table_id: int, before: int | None) -> int | None:
+    """The newest snapshot, of those before another one, that added a data file to a table; None if there is none."""
+    condition, parameters = ("", []) if before is None else (" AND begin_snapshot < ?", [before])
+    ((snapshot,),) = database.rows(
+        f"SELECT max(begin_snapshot) FROM {spec.DATA_FILE} WHERE table_id = ?{condition}", [table_id, *parameters]
+    )
+    return None if snapshot is None else int(snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsSince:
+    """The columns of a table since a snapshot."""
+
+    changes: int  # of columns, and of parts of nested ones
+    columns: int  # now
+
+
+def columns_since(database: CatalogDatabase, table_id: int, snapshot: int) -> ColumnsSince:
+    """How many columns of a table have changed since a snapshot, and how many there are."""
+    ((changes, columns),) = database.rows(
+        "SELECT coalesce(sum(CASE WHEN begin_snapshot > ? OR end_snapshot > ? THEN 1 ELSE 0 END), 0), "
+        "sum(CASE WHEN end_snapshot IS NULL AND parent_column IS NULL THEN 1 ELSE 0 END) "
+        f"FROM {spec.COLUMN} WHERE table_id = ?",
+        [snapshot, snapshot, table_id],
+    )
+    return ColumnsSince(int(changes), int(columns))

@@ -1,0 +1,183 @@
+"""What other clients do to a table, and what each command then says of its snapshots.
+
+The oracle is a plain DuckDB client: what it reads from the table AT a snapshot is what the snapshot has.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from lake_assets.history.diff import diff
+from lake_assets.history.read import history
+from lake_assets.history.restore import restore
+from lake_assets.lake.changes.feed import read_changes
+from lake_assets.maintenance.compaction import candidates, compact
+from lake_assets_tests.checks.checked import check
+from lake_assets_tests.plain_client import plain_client
+from lake_assets_tests.world import NW, SW, World, sales
+
+INLINE = "CALL lake.set_option('data_inlining_row_limit', 10)"
+MERGE = "CALL ducklake_merge_adjacent_files('lake')"
+REWRITE = "CALL ducklake_rewrite_data_files('lake', delete_threshold => 0)"
+FLUSH = "CALL ducklake_flush_inlined_data('lake')"
+INSERT = (
+    "INSERT INTO lake.sales (id, total, region, date) VALUES (8, 80, 'NW', '2026-02-11'), (9, 90, 'SW', '2026-02-11')"
+)
+DELETES = ("DELETE FROM lake.sales WHERE total = 1", "DELETE FROM lake.sales WHERE total = 3")
+UPDATE = "UPDATE lake.sales SET total = 30 WHERE total = 3"
+
+CLIENTS: Mapping[str, Sequence[str]] = {
+    "merge": [MERGE],
+    "merge and deletes": [MERGE, *DELETES],
+    "deletes": DELETES,
+    "deletes and rewrite": [*DELETES, REWRITE],
+    "update": [UPDATE],
+    "update and merge": [UPDATE, INSERT, MERGE],
+    "inlined": [INLINE, INSERT, *DELETES, UPDATE],
+    "inlined and flushed": [INLINE, INSERT, *DELETES, UPDATE, FLUSH],
+    "checkpoint": [INLINE, INSERT, *DELETES, "CHECKPOINT lake"],
+    "truncate": ["TRUNCATE TABLE lake.sales"],
+    "rename": ["ALTER TABLE lake.sales RENAME COLUMN id TO number", *DELETES],
+    "partitioned by more": [
+        "ALTER TABLE lake.sales SET PARTITIONED BY (region, date, id)",
+        INSERT,
+        "DELETE FROM lake.sales WHERE total = 80",
+    ],
+    "partitioned by less": ["ALTER TABLE lake.sales SET PARTITIONED BY (region)", INSERT, *DELETES],
+}
+
+Rows = dict[int, Counter[Any]]
+"""The rows of the partition by snapshot."""
+
+AT = "SELECT * FROM lake.sales AT (VERSION => {}) WHERE region = 'NW'"
+
+
+@pytest.fixture(params=["append", "replace"])
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=CLIENTS)
+def changed(request: pytest.FixtureRequest, mode: str, local_world: World) -> World:
+    """Three commits of a partition and one of another, and then what a client does."""
+    local_world.options = {"mode": mode}
+    begin(local_world)
+    run(local_world, *CLIENTS[request.param])
+    return local_world
+
+
+def begin(world: World) -> None:
+    world.land(SW, sales(7))
+    world.ingest(SW)
+    for number in (1, 2, 3):
+        world.land(NW, sales(*range(1, 2 * number + 1)), f"{number}.parquet")
+        world.ingest(NW)
+
+
+def run(world: World, *statements: str) -> None:
+    with plain_client(world.config.lakes["test"], read_only=False) as client:
+        for statement in statements:
+            client.execute(statement)
+
+
+def snapshots(world: World) -> Rows:
+    """The rows of the partition in each snapshot that has the table."""
+    with world.reader() as client:
+        numbers = client.execute("SELECT snapshot_id FROM ducklake_snapshots('lake') ORDER BY 1").fetchall()
+        found = {}
+        for (number,) in numbers:
+            tables = client.execute(
+                "SELECT count(*) FROM __ducklake_metadata_lake.ducklake_table "
+                f"WHERE table_name = 'sales' AND begin_snapshot <= {number}"
+            ).fetchall()
+            if tables != [(0,)]:
+                found[number] = Counter(client.execute(AT.format(number)).fetchall())
+        return found
+
+
+def test_commands_that_read_say_what_the_snapshots_have(changed: World) -> None:
+    rows = snapshots(changed)
+    history_has_each_change(changed, rows)
+    diff_is_what_differs(changed, rows)
+    changes_lead_from_one_snapshot_to_the_newest(changed, rows)
+    result = check(changed, "ledger")
+    assert result.passed, result
+    assert result.numbers["expired"] == 0
+    assert check(changed, "data_files").passed
+
+
+def history_has_each_change(changed: World, rows: Rows) -> None:
+    changes = [n for n in rows if rows[n] != rows.get(n - 1, Counter())]
+
+    for partition in (changed.partition(NW), None):
+        entries = [e for e in history(changed.stream, partition) if e.partition == changed.partition(NW).path]
+        assert {entry.snapshot: entry.rows for entry in entries} == {
+            e.snapshot: rows[e.snapshot].total() for e in entries
+        }
+        assert {e.snapshot: e.rows_before for e in entries if e.snapshot in changes} == {
+            n: rows.get(n - 1, Counter()).total() for n in changes
+        }
+
+
+def diff_is_what_differs(changed: World, rows: Rows) -> None:
+    for first in rows:
+        for second in [n for n in rows if n > first and (rows[n] or rows[first])]:
+            found = diff(changed.stream, changed.partition(NW), first, second)
+            assert (found.inserted, found.deleted) == (
+                (rows[second] - rows[first]).total(),
+                (rows[first] - rows[second]).total(),
+            )
+
+
+def changes_lead_from_one_snapshot_to_the_newest(changed: World, rows: Rows) -> None:
+    partition = changed.partition(NW)
+    for first in [n for n in rows if n + 1 in rows]:
+        found = Counter(rows[first])
+        with changed.stream.lake.open(read_only=True) as lake:
+            for batch in read_changes(lake, changed.stream.table, first + 1, partition=partition).batches:
+                for row in batch.to_pylist():
+                    values = tuple(value for name, value in row.items() if not name.startswith("_"))
+                    found[values] += 1 if row["_change"] == "insert" else -1
+        assert +found == rows[max(rows)], first
+        assert not -found
+
+
+def test_restore_is_unchanged_only_where_the_rows_are_and_brings_them_back(changed: World) -> None:
+    rows = snapshots(changed)
+    newest = max(rows)
+    for number in sorted(rows, reverse=True):
+        if not rows[number]:
+            continue
+        dry = restore(changed.stream, changed.partition(NW), number, dry_run=True)
+        assert dry.rows == rows[number].total()
+        assert dry.rows_before == rows[newest].total()
+        if dry.is_unchanged:
+            assert rows[number] == rows[newest]
+    for number in [n for n in rows if rows[n] and rows[n] != rows[newest]][:2]:
+        restored = restore(changed.stream, changed.partition(NW), number)
+        assert restored.row is not None
+        assert restored.row.rows_before == rows[newest].total()
+        after = snapshots(changed)
+        newest = max(after)
+        assert after[newest] == rows[number]
+        assert restore(changed.stream, changed.partition(NW), newest, dry_run=True).is_unchanged
+        assert check(changed, "ledger").passed
+        rows[newest] = after[newest]
+
+
+def test_maintenance_compacts_what_a_dry_run_promises(changed: World) -> None:
+    rows = snapshots(changed)
+    with changed.stream.lake.open() as lake:
+        promised = [candidate.partition for candidate in candidates(changed.stream, lake, 2)]
+
+    done = compact(changed.stream, 2, changed.sessions)
+
+    assert [result.partition for result in done] == promised
+    assert [result.why for result in done] == [None] * len(promised)
+    after = snapshots(changed)
+    assert after[max(after)] == rows[max(rows)]
+    with changed.stream.lake.open() as lake:
+        assert candidates(changed.stream, lake, 2) == []
+    assert check(changed, "ledger").passed
