@@ -4,6 +4,9 @@ import dataclasses
 
 import pytest
 
+from lake_assets.errors import PartitionError
+from lake_assets.history.hold import release
+from lake_assets.history.restore import restore
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.forget import forget
 from lake_assets_tests.world import NW, SW, World, sales
@@ -28,3 +31,24 @@ def test_all_rows_of_a_partition_are_deleted_and_none_of_others(local_world: Wor
     kept = local_world.query("SELECT stream, load_partition FROM lake.ingest_runs ORDER BY ALL")
     assert kept == [("other", nw), ("sales", sw)]
     assert local_world.query("SELECT DISTINCT load_partition FROM lake.ingest_files") == [(sw,)]
+
+
+def test_a_held_partition_is_not_forgotten(local_world: World) -> None:
+    local_world.options["on_empty"] = "clear"
+    local_world.land(NW, sales(1))
+    first = local_world.ingest(NW).row.snapshot_id
+    local_world.unland(NW)
+    emptied = local_world.ingest(NW).row.snapshot_id
+    assert first is not None
+    assert emptied is not None
+    partition = local_world.partition(NW)
+    restore(local_world.stream, partition, emptied, hold=True)
+
+    with pytest.raises(PartitionError, match=r"is held since a restore: release it first by `lake-assets restore"):
+        forget(local_world.stream, [partition])
+
+    release(local_world.stream, partition)
+    forget(local_world.stream, [partition])
+    # The ledger knows the partition from the restore on, so that a refresh empties it again.
+    assert "The next refresh empties it again" in restore(local_world.stream, partition, first).next
+    assert local_world.ingest(NW).row.rows_before == 1

@@ -4,6 +4,7 @@ Every check raises LakeAssetsError if the lake or its storage cannot be read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -128,21 +129,27 @@ def data_files(facts: Facts) -> Examined:
     is_run = facts.scope.tried is not None
     files = facts.past(LIVE if is_run else 0).files
     keys = {file.uri: key for key, of_key in files.items() for file in of_key}
+    ended = {file.uri for of_key in files.values() for file in of_key if file.end_snapshot is not None}
     return Examined(
-        lambda: _of_uris(facts.stream, keys, _found(facts, keys) if is_run else _listed(facts.stream, keys))
+        lambda: _of_uris(facts.stream, keys, ended, _found(facts, keys) if is_run else _listed(facts.stream, keys))
     )
 
 
-def _of_uris(stream: OpenStream, uris: Mapping[str, Key | None], existing: set[str]) -> CheckResult:
+def _of_uris(
+    stream: OpenStream, uris: Mapping[str, Key | None], ended: AbstractSet[str], existing: AbstractSet[str]
+) -> CheckResult:
     known = (f"{stream.lake_config.own_storage.root}/", f"{stream.source.root}/")
     absent = [uri for uri in uris if uri not in existing]
-    missing = sorted(uri for uri in absent if uri.startswith(known))
+    missing = sorted((uri for uri in absent if uri.startswith(known)), key=lambda uri: (uri in ended, uri))
     elsewhere = len(absent) - len(missing)  # registered by another client, from a storage that is not in the config
+    mend = f"run `lake-assets index {stream.name} --repair`" if stream.config.mode == "index" else "ingest with --force"
     return CheckResult.of_findings(
         "data_files",
         missing,
-        failure="Files that the catalog names are gone, and queries of their partitions fail; "
-        "ingest these with --force.",
+        failure=f"Files that the catalog names are gone, and queries of their partitions fail; {mend}."
+        if set(missing) - ended
+        else "Files of earlier snapshots are gone, and queries of these snapshots fail; let `lake-assets maintain` "
+        "expire them.",
         success=f"The catalog names {count(len(uris) - elsewhere, 'file')}, and none is missing.",
         numbers={"files": len(uris), "missing": len(missing), "elsewhere": elsewhere},
         failing=frozenset(key for uri in missing if (key := uris[uri]) is not None),

@@ -12,10 +12,10 @@ from lake_assets.checks.result import CheckResult
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import SourceError
 from lake_assets.ingest.known import read_noted
-from lake_assets.lake.catalog.past import key_of
-from lake_assets.lake.catalog.past_files import SINGLY
+from lake_assets.lake.catalog.past import SINGLY, key_of
 from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.ledger.last_runs import LastRuns
+from lake_assets.lake.ledger.past_commits import restored_partitions
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.parquet.read import count_rows
@@ -30,8 +30,8 @@ def row_counts(facts: Facts) -> Examined:
     """Whether each partition has as many rows as the footers of its landed objects say.
 
     If the stream has a transform or selects rows, the number in the ledger is compared instead; in mode append also for
-    a partition with vanished objects, because their rows stay. A partition whose objects have changed since its commit
-    is not compared: the check `landing_zone` names it.
+    a restored partition, and for one with vanished objects, because their rows stay. A partition whose objects have
+    changed since its commit is not compared: the check `landing_zone` names it.
 
     The rows of a run's partitions are those of the catalog's data files. For the whole table they are counted by a
     query.
@@ -39,6 +39,7 @@ def row_counts(facts: Facts) -> Examined:
     known = _committed(facts)
     counted = _count(facts, list(known))
     appended = _appended(facts, list(known))
+    restored = _restored(facts, list(known))
     runs, left_out = facts.runs, facts.left_out
     lettered = {partition: sum(letter.rows for letter in of_one) for partition, of_one in facts.dead_letters.items()}
 
@@ -53,6 +54,7 @@ def row_counts(facts: Facts) -> Examined:
                     facts.landed,
                     appended,
                     *item,
+                    is_restored=item[0].path in restored,
                     left_out=left_out.get(item[0], {}),
                     lettered=lettered.get(item[0], 0),
                 ),
@@ -61,8 +63,8 @@ def row_counts(facts: Facts) -> Examined:
             return {partition: (counted[partition], rows) for partition, rows in zip(known, expected, strict=True)}
 
     return Examined(
-        lambda: _of_counts(counts()),
-        lambda: {partition: _of_counts({partition: of_one}) for partition, of_one in counts().items()},
+        lambda: _of_counts(facts.stream, counts()),
+        lambda: {partition: _of_counts(facts.stream, {partition: of_one}) for partition, of_one in counts().items()},
     )
 
 
@@ -70,7 +72,15 @@ _Counts = tuple[int, int | None]
 """The rows in the lake, and the expected rows; None if that number is unknown."""
 
 
-def _of_counts(counts: Mapping[Partition, _Counts]) -> CheckResult:
+# A registered file is not registered again, and a repair refuses a file from which rows were deleted.
+_ADVICE: Mapping[str, str] = {
+    "replace": "ingest these partitions with --force",
+    "append": "ingest these partitions with --force",
+    "index": "delete all rows of these partitions by SQL, land their objects under other names, and ingest them",
+}
+
+
+def _of_counts(stream: OpenStream, counts: Mapping[Partition, _Counts]) -> CheckResult:
     wrong = [
         f"{partition}: {count(counted, 'row')} instead of {rows:,}"
         for partition, (counted, rows) in counts.items()
@@ -80,7 +90,7 @@ def _of_counts(counts: Mapping[Partition, _Counts]) -> CheckResult:
     return CheckResult.of_findings(
         "row_counts",
         wrong,
-        failure="The rows are not those of the landed objects; ingest these partitions with --force.",
+        failure=f"The rows are not those of the landed objects; {_ADVICE[stream.config.mode]}.",
         success=f"The row counts of {count(compared, 'partition')} are those of the landed objects.",
         numbers={"partitions": compared, "wrong": len(wrong), "changed_since": len(counts) - compared},
     )
@@ -99,7 +109,7 @@ def _count(facts: Facts, partitions: Sequence[Partition]) -> dict[Partition, int
     """The number of rows of each partition in the lake."""
     lake, table = facts.lake, facts.stream.table
     if partitions and facts.scope.tried is not None:
-        return {partition: facts.past().of(partition).rows() for partition in partitions}
+        return facts.past().live_rows(partitions)
     if len(partitions) > SINGLY:
         columns = ", ".join(identifier(column.name) for column in facts.stream.config.columns)
         with all_threads(lake.connection):
@@ -117,6 +127,13 @@ def _appended(facts: Facts, partitions: Sequence[Partition]) -> Mapping[str, Col
     return {path: {uri for uri, obj in of_one.items() if obj.reason is None} for path, of_one in noted.items()}
 
 
+def _restored(facts: Facts, partitions: Sequence[Partition]) -> Collection[str]:
+    """The paths of those partitions of mode append that were restored, and not replaced since."""
+    if facts.stream.config.mode != "append" or not partitions:
+        return ()
+    return restored_partitions(facts.lake, facts.stream.table, [partition.path for partition in partitions])
+
+
 def _is_by_ledger(stream: OpenStream) -> bool:
     """Whether the expected number of rows is the ledger's, because that of the landed objects is another one."""
     return stream.config.transform is not None or stream.config.selects_rows
@@ -129,6 +146,7 @@ def _expected(
     partition: Partition,
     last: LastRuns,
     *,
+    is_restored: bool,
     left_out: Collection[str],
     lettered: int,
 ) -> int | None:
@@ -140,6 +158,8 @@ def _expected(
     if stream.fingerprint(manifest) != last.fingerprint:
         return None
     there = {obj.uri for obj in manifest.objects if obj.uri not in left_out}
+    if is_restored:
+        return last.rows  # without those of objects that were appended since the restored snapshot
     if stream.config.mode == "append" and there != set(appended.get(partition.path, ())):
         return last.rows  # with the rows of objects that have vanished
     store = ArrowStore(stream.config.source)

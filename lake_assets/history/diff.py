@@ -8,6 +8,7 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.duckdb_progress import followed
 from lake_assets.errors import CatalogError, PartitionError
 from lake_assets.history.snapshots import require_snapshot
+from lake_assets.lake.catalog.changed import earlier_names
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.commit.streaming import spill_outside
 from lake_assets.lake.failures import translated
@@ -122,17 +123,19 @@ class _Comparison:
         self.first = first
         self.second = second
         before, after = self._types(first), self._types(second)
-        by_name = {name.lower(): name for name in before}
+        earlier = earlier_names(session, stream.table, first, second)
+        if earlier is None:
+            by_name = {name.lower(): name for name in before}
+            earlier = {name.lower(): by_name[name.lower()] for name in after if name.lower() in by_name}
         of_partition = {column.name.lower() for column in partition.columns}
+        there = {name: earlier[name.lower()] for name in after if name.lower() in earlier}
         self.common = {  # the name in the second snapshot, and that in the first
-            name: by_name[name.lower()]
-            for name in after
-            if name.lower() in by_name and name.lower() not in of_partition
+            name: old for name, old in there.items() if name.lower() not in of_partition
         }
-        now = {name.lower() for name in after}
         self.table = [
-            *(f"column {name} was added" for name in after if name.lower() not in by_name),
-            *(f"column {name} was dropped" for name in before if name.lower() not in now),
+            *(f"column {name} was added" for name in after if name not in there),
+            *(f"column {name} was dropped" for name in before if name not in there.values()),
+            *(f"column {old} was renamed to {name}" for name, old in there.items() if name.lower() != old.lower()),
             *(
                 f"column {name} was {before[old]} and became {after[name]}"
                 for name, old in self.common.items()

@@ -108,7 +108,7 @@ class Decider:
 
     def _of_append(self, facts: Facts) -> Decision | None:
         if facts.is_unchanged and not self.force:
-            return Decision("skip", "the lake has the rows of all objects")
+            return Decision("skip", "all of its objects have been read")
         if not facts.objects:
             if facts.was_committed:
                 return Decision("skip", "all of its objects have vanished, and their rows stay")
@@ -120,7 +120,7 @@ class Decider:
             return Decision("fail", f"{_objects(facts.changed, 'changed')}, and on_changed is fail")
         if not facts.new:
             but = f" but {_objects(facts.quarantined, 'quarantined')}, which --force tries again"
-            return Decision("skip", f"the lake has the rows of all objects{but if facts.quarantined else ''}")
+            return Decision("skip", f"all of its objects have been read{but if facts.quarantined else ''}")
         # Objects without rows are noted, so that no later run reads them; a partition without any is for `on_empty`.
         return Decision("append", _objects(facts.new, "new")) if facts.rows != 0 or facts.known else None
 
@@ -148,7 +148,7 @@ class Decider:
         if self._landed_only and config.selects_rows and not (facts.table_exists and self._has_rows(partition, lake)):
             # The objects may hold rows of other partitions only.
             return Decision("leave_out", "nothing of it has landed")
-        is_unknown = not self._is_known(partition.path, lake)
+        is_unknown = not (facts.was_committed or self._is_known(partition.path, lake))
         is_typo = is_unknown and (not facts.objects or (config.on_empty == "fail" and config.selects_rows))
         note = self._suggest(partition, lake) if is_typo else ""
         source = "the source partition" if config.on_empty == "fail" else "its source"

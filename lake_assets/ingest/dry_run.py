@@ -224,7 +224,7 @@ def _refused(check: Callable[[], None]) -> Decision | None:
 def _rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, int]:
     """The rows of each partition."""
     past = past_table(lake, stream.table, stream.config.columns, partitions, LIVE)
-    return {partition: past.of(partition).rows() for partition in partitions}
+    return past.live_rows(partitions)
 
 
 def _letters_now(lake: LakeSession | None, stream: OpenStream, partition: Partition) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from lake_assets.errors import NoLakeError, PartitionError
 from lake_assets.lake.commit.replacement import count_partition
+from lake_assets.lake.ledger.last_runs import last_commits
 from lake_assets.lake.ledger.tables import ledger_table, manifest_table
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
@@ -24,8 +25,8 @@ class Forgotten:
 def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool = False) -> list[Forgotten]:
     """Delete all rows of the stream's partitions from ledger and manifest, in one transaction.
 
-    A partition with rows in the lake or with landed objects exists and is refused. If a partition column is in the
-    rows, landed objects do not prove that. Dagster keeps its dynamic partitions.
+    A partition with rows in the lake or with landed objects exists and is refused, and so is one that a restore holds.
+    If a partition column is in the rows, landed objects do not prove that. Dagster keeps its dynamic partitions.
 
     Args:
         stream: the stream of the partitions.
@@ -33,7 +34,7 @@ def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool
         dry_run: check the partitions and delete nothing.
 
     Raises:
-        PartitionError: a partition exists, or the ledger has no row of it; nothing was deleted.
+        PartitionError: a partition exists or is held, or the ledger has no row of it; nothing was deleted.
         StorageError: the landing zone cannot be listed.
         CatalogError: the lake cannot be read, or the catalog refuses.
     """
@@ -64,6 +65,12 @@ def _count_rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Part
             raise PartitionError(
                 f"partition {partition} has {rows:,} rows in {stream.table}:",
                 "a partition with rows is not forgotten; `on_empty: clear` removes rows whose source is empty.",
+            )
+        last = last_commits(lake, stream.table, [partition.path]).get(partition.path)
+        if last is not None and last.is_held:
+            raise PartitionError(
+                f"partition {partition} is held since a restore:",
+                f"release it first by `lake-assets restore {stream.name} --partition {partition.option} --release`.",
             )
         ((ledger_rows,),) = lake.rows(
             f"SELECT count(*) FROM {ledger_table(lake.config).sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608

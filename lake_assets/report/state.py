@@ -18,10 +18,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from lake_assets.errors import OutsidePartitionError
+from lake_assets.lake.catalog.past import LIVE
+from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.ledger.holds import Holder
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
 from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.object_history import quarantined_objects
+from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet.job import LetterFile
 from lake_assets.selection.select import Wanted
@@ -42,7 +45,7 @@ class PartitionState:
     state: State
     objects: int = 0  # landed
     size: int = 0  # bytes of them
-    rows: int | None = None  # in the lake by its newest commit; None if there never was one
+    rows: int | None = None  # in the lake; None if it never had a commit
     committed_at: dt.datetime | None = None
     snapshot: int | None = None
     finished_at: dt.datetime | None = None  # of the newest run, with any result
@@ -122,6 +125,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         )
         has_letters = lake is not None and stream.letters is not None
         letters = dead_letters(lake, stream.name, stream.table) if lake is not None and has_letters else {}
+        ledger = ledger if lake is None else _with_rows(stream, lake, ledger)
     landed, unmatched = list_landed(stream, ledger, now)
     state = state_by(stream, ledger, landed, unmatched, now)
     if not left_out and not letters:
@@ -136,6 +140,15 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         for p in state.partitions
     )
     return replace(state, partitions=tuple(partitions))
+
+
+def _with_rows(stream: OpenStream, lake: LakeSession, ledger: dict[Partition, LastRuns]) -> dict[Partition, LastRuns]:
+    """The last runs with the rows that each partition has now, which other clients may have changed."""
+    past = past_table(lake, stream.table, stream.config.columns, since=LIVE)
+    if not past.is_read:
+        return ledger
+    rows = past.live_rows([partition for partition, last in ledger.items() if last.snapshot is not None])
+    return {partition: replace(last, rows=rows.get(partition, last.rows)) for partition, last in ledger.items()}
 
 
 def only(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bool]) -> StreamState:
@@ -228,6 +241,8 @@ def partition_state(
     fingerprint = stream.fingerprint(manifest) if last is not None else ""
     outside = calendar.outside(partition)
     state = state_of(fingerprint, last, has_landed=bool(manifest.objects))
+    if state == "stale" and stream.config.owns_source and not manifest.objects:
+        state = "committed"  # maintenance deletes objects whose rows no snapshot has
     # A failed run does not change what the lake has; the run before it decides.
     is_changed = bool(manifest.objects) and (last is None or last.fingerprint != fingerprint)
     is_waiting = is_changed if last is None or state == "failed" else state in ("stale", "missing")

@@ -5,15 +5,20 @@ The oracle is a plain DuckDB client: what it reads from the table AT a snapshot 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lake_assets.checks.run import checks_of
+from lake_assets.errors import CatalogError
 from lake_assets.history.diff import diff
 from lake_assets.history.read import history
 from lake_assets.history.restore import restore
+from lake_assets.ingest.dry_run import plan
 from lake_assets.lake.changes.feed import read_changes
 from lake_assets.maintenance.compaction import candidates, compact
+from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import NW, SW, World, sales
@@ -40,6 +45,10 @@ CLIENTS: Mapping[str, Sequence[str]] = {
     "checkpoint": [INLINE, INSERT, *DELETES, "CHECKPOINT lake"],
     "truncate": ["TRUNCATE TABLE lake.sales"],
     "rename": ["ALTER TABLE lake.sales RENAME COLUMN id TO number", *DELETES],
+    "rename and update": [
+        "ALTER TABLE lake.sales RENAME COLUMN total TO amount",
+        "UPDATE lake.sales SET amount = 30 WHERE amount = 3",
+    ],
     "partitioned by more": [
         "ALTER TABLE lake.sales SET PARTITIONED BY (region, date, id)",
         INSERT,
@@ -181,3 +190,132 @@ def test_maintenance_compacts_what_a_dry_run_promises(changed: World) -> None:
     with changed.stream.lake.open() as lake:
         assert candidates(changed.stream, lake, 2) == []
     assert check(changed, "ledger").passed
+
+
+def test_a_renamed_column_is_compared_with_itself(local_world: World) -> None:
+    begin(local_world)
+    first = max(snapshots(local_world))
+    run(local_world, *CLIENTS["rename and update"])
+
+    found = diff(local_world.stream, local_world.partition(NW), first)
+
+    assert (found.inserted, found.deleted) == (2, 2)
+    assert list(found.table) == ["column total was renamed to amount"]
+    assert [column.name for column in found.columns] == ["amount"]
+
+
+def test_changes_end_where_the_table_was_made_again(local_world: World) -> None:
+    begin(local_world)
+    last = max(snapshots(local_world))
+    run(local_world, "DROP TABLE lake.sales")
+    local_world.ingest(NW)
+
+    with local_world.stream.lake.open(read_only=True) as lake:
+        with pytest.raises(CatalogError, match=rf"snapshot {last + 1} dropped or renamed the table") as raised:
+            read_changes(lake, local_world.stream.table, last)
+        created = int(str(raised.value).rpartition("begin at snapshot ")[2].rstrip("."))
+        assert created > last + 1
+        (rows,) = [batch.num_rows for batch in read_changes(lake, local_world.stream.table, created).batches]
+        assert rows == len(local_world.totals(NW))
+        # A table that came and went between the snapshots has no rows left to end.
+        assert list(read_changes(lake, local_world.stream.table, 0).batches)
+
+
+def test_an_expired_snapshot_is_not_restored_from_one_with_other_rows(local_world: World) -> None:
+    local_world.options = {"on_empty": "clear"}
+    local_world.land(NW, sales(1, 2))
+    first = local_world.ingest(NW).row.snapshot_id
+    local_world.unland(NW)
+    emptied = local_world.ingest(NW).row.snapshot_id
+    run(local_world, f"CALL ducklake_expire_snapshots('lake', versions => [{first}])")
+    with plain_client(local_world.config.lakes["test"], read_only=False) as client:
+        client.execute("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+    local_world.land(NW, sales(1, 2, 3))
+    local_world.ingest(NW)
+
+    entries = history(local_world.stream, local_world.partition(NW))
+    assert {entry.snapshot: (entry.rows, entry.kept) for entry in entries if entry.snapshot in (first, emptied)} == {
+        first: (2, None),
+        emptied: (0, emptied),
+    }
+    result = check(local_world, "ledger")
+    assert (result.passed, result.numbers["expired"]) == (True, 1)
+
+
+@pytest.mark.parametrize("inlined", [*DELETES, INSERT])
+def test_the_rows_before_an_addition_are_those_of_the_lake(inlined: str, local_world: World) -> None:
+    local_world.options = {"mode": "append"}
+    begin(local_world)
+    run(local_world, INLINE, inlined)
+    rows = len(local_world.totals(NW))
+    local_world.land(NW, sales(5), "4.parquet")
+
+    row = local_world.ingest(NW).row
+
+    assert row.rows_before == rows
+    assert row.rows_after == len(local_world.totals(NW)) == rows + 1
+    assert check(local_world, "ledger").passed
+
+
+def test_a_restored_partition_of_mode_append_has_no_wrong_rows(local_world: World) -> None:
+    local_world.options = {"mode": "append"}
+    local_world.land(NW, sales(1), "1.parquet")
+    first = local_world.ingest(NW).row.snapshot_id
+    local_world.land(NW, sales(2), "2.parquet")
+    local_world.ingest(NW)
+    assert first is not None
+    restore(local_world.stream, local_world.partition(NW), first)
+
+    assert check(local_world, "row_counts").passed
+    assert plan(local_world.stream, local_world.partition(NW)).action == "skip: all of its objects have been read"
+    local_world.land(NW, sales(3), "3.parquet")
+    local_world.ingest(NW)
+    assert local_world.totals(NW) == [1, 3]
+    assert check(local_world, "row_counts").passed
+    run(local_world, "DELETE FROM lake.sales WHERE total = 3")
+    assert not check(local_world, "row_counts").passed
+    local_world.ingest(NW, force=True)
+    assert local_world.totals(NW) == [1, 2, 3]
+    assert check(local_world, "row_counts").passed
+
+
+def test_rows_that_were_deleted_from_registered_files_come_back_as_the_check_says(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    body = local_world.land(NW, sales(1, 2), "1.parquet")
+    local_world.ingest(NW)
+    run(local_world, "DELETE FROM lake.sales WHERE total = 1")
+
+    result = check(local_world, "row_counts")
+    assert not result.passed
+    assert "delete all rows of these partitions by SQL, land their objects under other names" in result.description
+    run(local_world, "DELETE FROM lake.sales WHERE region = 'NW'")
+    Path(body).rename(Path(body).with_name("2.parquet"))
+    local_world.ingest(NW)
+    assert local_world.totals(NW) == [1, 2]
+    result = check(local_world, "data_files")
+    assert (result.passed, "queries of these snapshots fail" in result.description) == (False, True)
+    run(local_world, "CALL ducklake_expire_snapshots('lake', older_than => now())")
+    assert [r for name in checks_of(local_world.stream) if not (r := check(local_world, name)).passed] == []
+
+
+def test_a_partitioning_that_the_paths_lack_is_named(local_world: World) -> None:
+    begin(local_world)
+    run(local_world, "ALTER TABLE lake.sales SET PARTITIONED BY (region, date, id)")
+
+    with pytest.raises(CatalogError, match="partitioned by region, date, id, and the paths of the stream's files") as e:
+        local_world.ingest(NW, force=True)
+
+    assert "SET PARTITIONED BY (region, date)" in str(e.value)
+    run(local_world, "ALTER TABLE lake.sales SET PARTITIONED BY (region, date)")
+    assert local_world.ingest(NW, force=True).row.status == "committed"
+
+
+@pytest.mark.parametrize("client", ["truncate", "deletes", "inlined", "partitioned by more"])
+def test_the_report_has_the_rows_of_the_lake(client: str, local_world: World) -> None:
+    begin(local_world)
+    run(local_world, *CLIENTS[client])
+
+    states = {state.partition: state.rows for state in read_state(local_world.stream).partitions}
+
+    expected = {local_world.partition(text): len(local_world.totals(text)) for text in (NW, SW)}
+    assert {partition: states[partition] for partition in expected} == expected

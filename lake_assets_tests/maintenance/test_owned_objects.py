@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from lake_assets.checks.run import checks_of
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.maintenance.cleaning import KeptObject
@@ -14,6 +15,7 @@ from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.metadata import markdown
 from lake_assets.storage.store import Store
+from lake_assets_tests.checks.checked import check
 from lake_assets_tests.ingest.index.indexing import strategy
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -97,6 +99,13 @@ def test_an_unchanged_object_that_exists_again_after_a_repair_is_kept(world: Wor
     assert f"the object {uri} has landed again after it vanished" in str(outcome.error)
     assert done.cleaned.others == (KeptObject(uri, BACK),)
     assert (done.cleaned.deleted, uri in landed(world)) == ((), True)
+
+
+def test_checks_pass_after_the_objects_of_a_partition_were_deleted(owner: World) -> None:
+    delete_rows(owner)
+    tidy(owner)
+
+    assert [r for name in checks_of(owner.stream) if not (r := check(owner, name)).passed] == []
 
 
 def test_a_dry_run_has_the_results_of_the_run(owner: World) -> None:

@@ -39,7 +39,9 @@ def changed_snapshots(session: LakeSession, table: TableName, since: int, until:
         ExpiredSnapshotError: some of the snapshots, or the one before them, have expired.
         CatalogError: there is no such snapshot, or the catalog cannot be read.
     """
-    first = max(since, named_since(session, table))
+    created = named_since(session, table)
+    _refuse_earlier_table(session, table, since, created)
+    first = max(since, created)
     rows = _snapshots(session, first - 1, until)
     _refuse_expired([number for number, *_ in rows], first, until, has_before=first == since)
     table_id = None if session.unknown_specification is not None else live_table_id(session, table)
@@ -54,16 +56,35 @@ def changed_snapshots(session: LakeSession, table: TableName, since: int, until:
     return found
 
 
-def names_at(session: LakeSession, table: TableName, snapshot: int) -> Mapping[int, str] | None:
-    """The names of a table's columns in a snapshot, by the columns' ids; None if the catalog does not show them."""
+def earlier_names(
+    session: LakeSession, table: TableName, first: int, second: int | None = None
+) -> Mapping[str, str] | None:
+    """The names in one snapshot of the columns that a table has in another, as a column keeps its id when renamed.
+
+    Args:
+        session: an open lake.
+        table: it exists.
+        first: the snapshot of the names.
+        second: the other one; the newest when None.
+
+    Returns:
+        Names by the others in lower case, without columns that the first snapshot lacks; None if the catalog's tables
+        are unknown.
+    """
     if session.unknown_specification is not None:
         return None
+    then, now = (_names_at(session, table, number) for number in (first, second))
+    return {name.lower(): then[number] for number, name in now.items() if number in then}
+
+
+def _names_at(session: LakeSession, table: TableName, snapshot: int | None) -> dict[int, str]:
+    at = "TRUE" if snapshot is None else f"begin_snapshot <= {snapshot:d}"
+    ended = "" if snapshot is None else f" OR end_snapshot > {snapshot:d}"
     return dict(
         session.rows(
             f"SELECT column_id, column_name FROM {session.metadata}.{spec.COLUMN} "
-            "WHERE table_id = ? AND parent_column IS NULL AND begin_snapshot <= ? "
-            "AND (end_snapshot IS NULL OR end_snapshot > ?)",
-            [live_table_id(session, table), snapshot, snapshot],
+            f"WHERE table_id = ? AND parent_column IS NULL AND {at} AND (end_snapshot IS NULL{ended})",
+            [live_table_id(session, table)],
         )
     )
 
@@ -110,6 +131,41 @@ def _run_of(author: str | None, extra: str | None) -> str | None:
     except (ValueError, AttributeError):
         return None
     return None if run_id is None else str(run_id)
+
+
+def _refuse_earlier_table(session: LakeSession, table: TableName, since: int, created: int) -> None:
+    """Refuse changes that lack the end of another table's rows, which had this name before the first snapshot.
+
+    Raises:
+        CatalogError: there was such a table.
+        ExpiredSnapshotError: the snapshot before the first has expired, so it is unknown whether there was one.
+    """
+    if not 0 < since <= created:
+        return
+    begin = f"empty what you made of its changes, and begin at snapshot {created}."
+    ends = session.rows(
+        f"SELECT max(t.end_snapshot) FROM {session.metadata}.{spec.TABLE} t "
+        f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id "
+        "WHERE lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?) "
+        "AND t.begin_snapshot < ? AND t.end_snapshot >= ? AND t.end_snapshot <= ?",
+        [table.schema, table.table, since, since, created],
+    )
+    if (end := ends[0][0]) is not None:
+        raise CatalogError(
+            f"snapshot {end} dropped or renamed the table {table} of snapshot {since - 1}, and {created} made another, "
+            "so no change has the end of its rows:",
+            begin,
+        )
+    kept = session.rows(
+        f"SELECT 1 FROM {session.metadata}.{spec.SNAPSHOT} WHERE snapshot_id = ?",
+        [since - 1],
+    )
+    if since < created and not kept:
+        raise ExpiredSnapshotError(
+            f"snapshot {since - 1} has expired, and {created} created table {table}, so it is unknown whether another "
+            "table had its name before:",
+            begin,
+        )
 
 
 def _refuse_expired(existing: Sequence[int], first: int, until: int, *, has_before: bool) -> None:

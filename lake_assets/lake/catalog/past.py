@@ -5,16 +5,17 @@ partitioning without the partition's columns, and for files of which a snapshot 
 make one file of the rows of several snapshots, and it keeps one file of the deletes of several. DuckDB counts these.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lake_assets.duckdb_engine import identifier
+from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import PartitionError
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.layout.partition import Partition, PartitionColumn
 
+SINGLY = 20  # partitions that take a query each; more take one query of the whole table
 LIVE = -1  # in place of a snapshot: only the newest
 NEVER = 2**62  # after every snapshot
 
@@ -134,6 +135,18 @@ class PastTable:
         """One of the partitions that were read."""
         return PastPartition(self, partition, self.files.get(key_of(partition), ()))
 
+    def live_rows(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The number of rows of partitions in the newest snapshot; of many, DuckDB counts all at once."""
+        pasts = [self.of(partition) for partition in partitions]
+        unknown = [past.partition for past in pasts if not past.is_known(LIVE)]
+        if len(unknown) <= SINGLY:
+            return {past.partition: past.rows() for past in pasts}
+        columns = ", ".join(identifier(column.name) for column in unknown[0].columns)
+        with all_threads(self.session.connection):
+            counted = self.session.rows(f"SELECT {columns}, count(*) FROM {self.name.sql} GROUP BY ALL")
+        rows = {row[:-1]: row[-1] for row in counted}
+        return {partition: rows.get(partition.values, 0) for partition in partitions}
+
     def names_at(self, snapshot: int) -> dict[int, str]:
         """The names of the columns in a snapshot, by their ids; the table's present ones for `LIVE`."""
         at = NEVER - 1 if snapshot == LIVE else snapshot
@@ -172,9 +185,9 @@ class PastPartition:
 
     def is_whole(self, snapshot: int) -> bool:
         """Whether the rows in a snapshot are those of whole files, without deleted ones."""
-        return self._is_known(snapshot) and not self.deletes(snapshot)
+        return self.is_known(snapshot) and not self.deletes(snapshot)
 
-    def _is_known(self, snapshot: int) -> bool:
+    def is_known(self, snapshot: int) -> bool:
         """Whether the catalog's figures are those of the snapshot."""
         at = NEVER - 1 if snapshot == LIVE else snapshot
         seen: list[CatalogFile | Deletes] = [*self.at(snapshot), *self.deletes(snapshot)]
@@ -186,7 +199,7 @@ class PastPartition:
 
     def rows(self, snapshot: int = LIVE) -> int:
         """The number of rows in a snapshot."""
-        if not self._is_known(snapshot):
+        if not self.is_known(snapshot):
             return self._counted(snapshot)[0]
         return sum(file.rows for file in self.at(snapshot)) - sum(entry.rows for entry in self.deletes(snapshot))
 
@@ -205,7 +218,7 @@ class PastPartition:
 
     def _newest(self, snapshot: int) -> int | None:
         """The snapshot that inserted the newest of the rows; None if there are no rows, or it is unknown."""
-        if not self._is_known(snapshot):
+        if not self.is_known(snapshot):
             return self._counted(snapshot)[1]
         return max((file.until or file.begin_snapshot for file in self.at(snapshot)), default=None)
 

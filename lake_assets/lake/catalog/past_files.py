@@ -8,13 +8,12 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_reading
 from lake_assets.lake.catalog.inlined import inlined_tables
 from lake_assets.lake.catalog.partition_files import of_partition, values_of_files
-from lake_assets.lake.catalog.past import LIVE, NEVER, CatalogFile, Deletes, Key, PastTable, Span, key_of
+from lake_assets.lake.catalog.past import LIVE, NEVER, SINGLY, CatalogFile, Deletes, Key, PastTable, Span, key_of
 from lake_assets.lake.catalog.snapshots import Snapshot, changes_rows, snapshots_with_rows
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
 
-SINGLY = 20  # partitions that take a query each; more take one query of the whole table
 _AT_ONCE = 500  # ids in one statement
 
 

@@ -12,6 +12,19 @@ from lake_assets.lake.catalog.inlined import table_named_since
 from lake_assets.lake.session import LakeSession, TableName
 
 
+def partition_keys(session: LakeSession, table: TableName) -> list[str]:
+    """The names of the columns by which a table is partitioned now, in lower case, in the order of its keys."""
+    rows = session.rows(
+        f"SELECT lower(c.column_name) FROM {session.metadata}.{spec.PARTITION_INFO} i "
+        f"JOIN {session.metadata}.{spec.PARTITION_COLUMN} k "
+        "ON k.partition_id = i.partition_id AND k.table_id = i.table_id "
+        f"JOIN {session.metadata}.{spec.COLUMN} c ON c.column_id = k.column_id AND c.table_id = i.table_id "
+        "WHERE i.table_id = ? AND i.end_snapshot IS NULL AND c.end_snapshot IS NULL ORDER BY k.partition_key_index",
+        [live_table_id(session, table)],
+    )
+    return [name for (name,) in rows]
+
+
 def columns_changed_at(session: LakeSession, table: TableName) -> int:
     """The snapshot that last changed a table's columns."""
     ((changed,),) = session.rows(

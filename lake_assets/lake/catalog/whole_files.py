@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
+from lake_assets.lake.catalog.inlined import inlined_tables
 from lake_assets.lake.catalog.partition_files import PartitionFile, files_of_partitions, partition_files
 from lake_assets.lake.catalog.table import Partitioning, Table
 
@@ -40,16 +41,8 @@ def whole_files_of(
     return files
 
 
-def refuse_other_rows(
-    database: CatalogDatabase, table_id: int, partitioning: Partitioning, *, also_ended: bool = False
-) -> None:
+def refuse_other_rows(database: CatalogDatabase, table_id: int, partitioning: Partitioning) -> None:
     """Refuse a table with rows outside the files of its present partitioning.
-
-    Args:
-        database: the catalog.
-        table_id: of the table.
-        partitioning: the present one.
-        also_ended: refuse inlined rows that only earlier snapshots have, too.
 
     Raises:
         NotDirectError: the table has live files of another partitioning, or inlined rows.
@@ -60,11 +53,17 @@ def refuse_other_rows(
         [table_id, partitioning.partition_id],
     ):
         raise NotDirectError("the table has files of another partitioning")
-    condition = "" if also_ended else f"WHERE {database.version.end_snapshot} IS NULL "
-    for (inlined_table,) in database.rows(
-        f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ?", [table_id]
-    ):
-        if database.rows(f"SELECT 1 FROM {identifier(inlined_table)} {condition}LIMIT 1"):
+    refuse_inlined_rows(database, table_id)
+
+
+def refuse_inlined_rows(database: CatalogDatabase, table_id: int) -> None:
+    """Refuse a table with inlined rows.
+
+    Raises:
+        NotDirectError: it has some in the newest snapshot.
+    """
+    for name in inlined_tables(database, table_id):
+        if database.rows(f"SELECT 1 FROM {identifier(name)} WHERE {database.version.end_snapshot} IS NULL LIMIT 1"):
             raise NotDirectError("the table has inlined rows")
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError
-from lake_assets.lake.catalog.changed import ChangedSnapshot, changed_snapshots, names_at
+from lake_assets.lake.catalog.changed import ChangedSnapshot, changed_snapshots, earlier_names
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.commit.difference import Rows, difference, meta_fields, taken_name, with_meta
 from lake_assets.lake.commit.streaming import columns_at, stream
@@ -75,7 +75,7 @@ class _Source:
                 f"{table} has a column {taken}, which is a name of the changes' own columns:", "rename it."
             )
         self.schema = pa.schema([*fields, *meta_fields()])
-        self._names = names_at(session, table, until)
+        self._until = until
 
     def changes(self, snapshots: list[ChangedSnapshot], partition: Partition | None) -> Iterator[pa.RecordBatch]:
         """The changes of these snapshots, one snapshot after the other."""
@@ -91,7 +91,7 @@ class _Source:
 
     def _rows(self, kind: str, snapshot: int, partition: Partition | None) -> Rows:
         """The rows that a snapshot inserted or deleted, with the columns of the last snapshot."""
-        before = names_at(self._session, self._table, snapshot)
+        before = earlier_names(self._session, self._table, snapshot, self._until)
         function = f"ducklake_table_{kind}(?, ?, ?, ?::BIGINT, ?::BIGINT)"
         parameters: list[object] = [self._session.alias, self._table.schema, self._table.table, snapshot, snapshot]
         with translated(self._session.config):
@@ -108,12 +108,9 @@ class _Source:
         result = self._session.connection.execute(f"SELECT * FROM {function} LIMIT 0", parameters)  # noqa: S608
         return {name.lower(): str(kind) for name, kind, *_ in result.description or ()}
 
-    def _column(self, name: str, before: Mapping[int, str] | None, present: Mapping[str, str]) -> str:
+    def _column(self, name: str, before: Mapping[str, str] | None, present: Mapping[str, str]) -> str:
         """A column of the last snapshot from the rows of another one, where it may have another name or type."""
-        earlier: str | None = name
-        if before is not None and self._names is not None:
-            ids = {present_name.lower(): column_id for column_id, present_name in self._names.items()}
-            earlier = before.get(ids[name.lower()])
+        earlier = name if before is None else before.get(name.lower())
         kind = self.types[name]
         if earlier is None or earlier.lower() not in present:
             return f"NULL::{kind} AS {identifier(name)}"

@@ -15,6 +15,7 @@ from lake_assets.lake.catalog.database import catalog_view
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.registered import registered_before
 from lake_assets.lake.catalog.table import read_folder
+from lake_assets.lake.catalog.table_files import partition_keys
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.deltas import OVERTAKEN
 from lake_assets.lake.commit.expected import refuse_moved
@@ -42,7 +43,7 @@ def replace_by_extension(session: LakeSession, replacement: Replacement) -> Ledg
         PartitionMovedError: the partition does not consist of the expected objects; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
-    _refuse_files(session)
+    _refuse_files(session, replacement.table, [replacement.partition])
     return replace_in_transaction(session, replacement, _add_files_of)
 
 
@@ -153,7 +154,7 @@ def register_by_extension(session: LakeSession, registration: Registration) -> l
         RefusedFilesError: the extension refuses a file; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
-    _refuse_files(session)
+    _refuse_files(session, registration.table, registration.rows)
     session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
     current = session.current_snapshot()
     _refuse_registered(session, registration)
@@ -214,10 +215,25 @@ def _partition_rows(session: LakeSession, table: TableName, partitions: Iterable
     return {by_values[tuple(values)]: count for *values, count in rows}
 
 
-def _refuse_files(session: LakeSession) -> None:
-    """Refuse encrypted lakes: the extension registers a plain file there, and then no query can read the table."""
+def _refuse_files(session: LakeSession, table: TableName, partitions: Iterable[Partition]) -> None:
+    """Refuse lakes and tables that accept no files of the stream.
+
+    Raises:
+        CatalogError: the lake is encrypted: the extension registers a plain file there, and then no query can read the
+            table. Or the table is partitioned by a column that the files' paths lack.
+    """
     if session.config.inserts_only:
         raise CatalogError("the lake accepts rows by INSERT only, and no files that were written outside of it.")
+    partition = next(iter(partitions), None)
+    if session.unknown_specification is not None or partition is None:
+        return
+    names = [column.name for column in partition.columns]
+    keys = partition_keys(session, table)
+    if other := next((key for key in keys if key not in map(str.lower, names)), None):
+        raise CatalogError(
+            f"table {table} is partitioned by {', '.join(keys)}, and the paths of the stream's files have no {other}:",
+            f"run `ALTER TABLE {table} SET PARTITIONED BY ({', '.join(names)})` in a client of the lake.",
+        )
 
 
 def _check_committed(session: LakeSession, row: LedgerRow) -> None:

@@ -7,7 +7,7 @@ from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCa
 from lake_assets.config.lake import Lake
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.catalog.table import key_values, read_partitioning, read_table
-from lake_assets.lake.catalog.whole_files import whole_files
+from lake_assets.lake.catalog.whole_files import refuse_inlined_rows, whole_files
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
@@ -41,7 +41,9 @@ def foreseen_strategies(
             for partition, is_added in adds.items():
                 values = key_values(partitioning, partition)
                 try:
-                    if not is_added:
+                    if is_added:
+                        refuse_inlined_rows(database, described.table_id)
+                    else:
                         whole_files(database, described, partitioning, values)
                 except NotDirectError:
                     continue

@@ -7,12 +7,14 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.relation import ADDED, Wanted, query, relation
 from lake_assets.lake.ledger.tables import (
     COMPACT,
     LEDGER_COLUMNS,
     MANIFEST_COLUMNS,
     RELEASE,
+    RESTORE,
     LedgerRow,
     ledger_table,
     manifest_table,
@@ -54,6 +56,26 @@ def commit_of(rows: Sequence[LedgerRow], snapshot: int) -> LedgerRow | None:
     """Of the commits of a partition, the newest first, the one that made its rows in a snapshot; None if unknown."""
     known = (row for row in rows if row.mode not in (COMPACT, RELEASE))
     return next((row for row in known if row.snapshot_id is not None and row.snapshot_id <= snapshot), None)
+
+
+def restored_partitions(session: LakeSession, table: TableName, load_partitions: Sequence[str]) -> set[str]:
+    """Those of the partitions that were restored and not replaced since, by their paths."""
+    among = {
+        "destination_table": [str(table)],
+        "status": ["committed"],
+        "mode": ["replace", RESTORE],
+        "load_partition": list(load_partitions),
+    }
+    columns = {name: LEDGER_COLUMNS[name] for name in ("load_partition", "mode", "snapshot_id")}
+    found = relation(session, ledger_table(session.config), columns, Wanted(among))
+    rows = query(
+        session,
+        f"SELECT load_partition FROM {found} WHERE snapshot_id >= ? "  # noqa: S608 - quoted names
+        f"GROUP BY load_partition HAVING arg_max(mode, snapshot_id) = '{RESTORE}'",
+        [*found.parameters, named_since(session, table)],
+        [found],
+    )
+    return {path for (path,) in rows}
 
 
 @dataclass(frozen=True, slots=True)

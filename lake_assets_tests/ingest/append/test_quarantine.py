@@ -208,11 +208,11 @@ def test_the_dry_run_says_what_is_quarantined(appended: World) -> None:
     assert (found.action, len(found.reads.objects)) == ("append 2 new objects", 2)
     appended.ingest(NW)
     found = plan(appended.stream, appended.partition(NW))
-    assert found.action == "skip: the lake has the rows of all objects"
+    assert found.action == "skip: all of its objects have been read"
     appended.unland(NW, "c.parquet")  # so that the manifest decides
     found = plan(appended.stream, appended.partition(NW))
     assert found.action == (
-        "skip: the lake has the rows of all objects but 1 quarantined object, which --force tries again"
+        "skip: all of its objects have been read but 1 quarantined object, which --force tries again"
     )
     appended.land(NW, b"", BAD)
     found = plan(appended.stream, appended.partition(NW))

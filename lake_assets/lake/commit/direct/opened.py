@@ -49,9 +49,9 @@ class OpenTable:
         """The number of rows of each partition, before anything is changed.
 
         Raises:
-            NotDirectError: the table is partitioned by other columns.
+            NotDirectError: the table is partitioned by other columns, or has inlined rows.
         """
-        counts = partition_rows(self.database.rows, self.table.table_id, len(self.partitioning.columns))
+        counts = partition_rows(self.database, self.table.table_id, len(self.partitioning.columns))
         return {p: counts.get(tuple(key_values(self.partitioning, p)), 0) for p in partitions}
 
     def mapping(self, inside: Collection[str], folders: Folders) -> int:
