@@ -10,7 +10,7 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -26,6 +26,7 @@ from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.spark import without_parameters
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.duckdb_engine import find_extension, open_engine
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
@@ -33,7 +34,11 @@ from lake_assets.lake.attach import extensions, motherduck_token
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import catalog_location
 from lake_assets.lake.locks import commit_lock
+from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
+from lake_assets.spark.remote import remote_url
+from lake_assets.spark.session import own_session, spark_config
+from lake_assets.spark.workers import prepare
 from lake_assets.storage.patience import quick
 from lake_assets.storage.probes import probe_reading, probe_writing
 from lake_assets.storage.store import Store
@@ -45,6 +50,7 @@ Status = Literal["ok", "warning", "failed"]
 DISTRIBUTION = "lake-assets"
 EXTENSIONS = ("ducklake", "sqlite_scanner", "httpfs", "postgres_scanner")
 EXTRAS = {"demo": "the demo", "ui": "Dagster's web page", "postgres": "catalogs in PostgreSQL", "report": "pictures"}
+CLUSTER_SECONDS = 60.0  # for a small job on a cluster
 LOCK_PATIENCE = 5.0  # seconds to wait for the commit of another process
 STORE_PATIENCE = 10.0  # seconds to wait for each answer of a storage, without retries
 LIMIT = 30.0  # seconds of a check of what the config names
@@ -235,6 +241,9 @@ def _lakes_and_streams(config: LakeConfig) -> Iterator[Finding]:
                 yield _limited(f"{key} of {name}", _storage, storage)
         if isinstance(lake.storage, LocalStorage):
             yield _limited(f"disk of {name}", _disk, Path(lake.storage.path))
+    settings = config.spark.settings
+    if remote_url(settings) or not spark_config(settings=settings)["spark.master"].startswith("local"):
+        yield _checked("Spark cluster", _cluster, settings)
     for name, stream in open_streams(config).items():
         source = Store(quick(stream.config.source, STORE_PATIENCE))
         yield _limited(f"source of {name}", _source, replace(stream, source=source))
@@ -258,6 +267,14 @@ def _catalog(lake: Lake) -> str:
     except NoLakeError:
         return f"{location}: reachable, the first ingest makes the lake in it"
     return f"{location}: snapshot {snapshot}"
+
+
+def _cluster(settings: Mapping[str, str]) -> str:
+    """Whether the cluster executes a small job, whose tasks report their workers."""
+    place = without_parameters(remote_url(settings) or settings.get("spark.master", ""))
+    with own_session(settings, transforms=False) as session, spark_errors():
+        prepare(session(), CLUSTER_SECONDS)
+    return f"{place}: executes tasks"
 
 
 def _storage(storage: AnyStorage) -> str:

@@ -206,7 +206,7 @@ class SparkUnavailableError(LakeAssetsError):
 
 
 class SparkUnreachableError(SparkUnavailableError):
-    """A Spark Connect server does not answer, or ended while it was at work; a retry may succeed."""
+    """A Spark Connect server does not answer, or a cluster ended or gives no executor; a retry may succeed."""
 
 
 class SessionLostError(SparkUnreachableError):

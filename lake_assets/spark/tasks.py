@@ -23,6 +23,7 @@ from lake_assets.events import report as report_event
 from lake_assets.parquet.job import DataFile, Job, JobResult, LetterFile
 from lake_assets.parquet.task import Bin, Refusal, Report, Task, Timing, discarding
 from lake_assets.spark.cleanup import discard_failed, discard_interrupted, discard_job
+from lake_assets.spark.executors import awaiting_executors
 from lake_assets.spark.remote import interrupted_on_server, is_client
 from lake_assets.spark.workers import carried, prepare, report_tries, workers_cores
 
@@ -101,7 +102,7 @@ def _of_numbers(task: Task, bins: Sequence[Bin], batches: Iterator[pa.RecordBatc
 
 def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[Report]]) -> list[JobResult]:
     try:
-        with interrupted_on_server(spark, job.file_prefix):
+        with interrupted_on_server(spark, job.file_prefix), awaiting_executors(spark):
             reports = list(collect())
     except Exception:  # any: the files are removed, and the error goes on
         discard_job(spark, job)

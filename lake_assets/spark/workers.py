@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from lake_assets import errors
 from lake_assets.errors import WorkerError
 from lake_assets.events import report
+from lake_assets.spark.executors import awaiting_executors
 from lake_assets.version import VERSION
 
 In = TypeVar("In")
@@ -84,12 +85,17 @@ def carried(work: Callable[[Iterator[In]], Iterator[Out]]) -> Callable[[Iterable
     return checked
 
 
-def prepare(spark: SparkSession) -> None:
+def prepare(spark: SparkSession, at_most: float | None = None) -> None:
     """Check the workers of a session once, and send them this package if they lack it.
 
     A local session's workers are those of this process.
 
+    Args:
+        spark: the session.
+        at_most: seconds for the job of this check; None for as long as there are executors.
+
     Raises:
+        SparkUnreachableError: as `awaiting_executors`.
         WorkerError: a worker has another version of this package, or lacks a package that it needs.
         PySparkException, Py4JError: the job of this check failed, or Spark ended.
     """
@@ -97,7 +103,8 @@ def prepare(spark: SparkSession) -> None:
         return
     if isinstance(spark, SparkSession) and str(spark.sparkContext.master).partition("[")[0] == "local":
         return
-    workers = _workers(spark)
+    with awaiting_executors(spark, at_most):
+        workers = _workers(spark)
     for worker in workers:
         report_tries(worker.host, int(worker.tries))
     if any(worker.version is None for worker in workers):

@@ -107,10 +107,10 @@ def stop(folder: Path) -> None:
 @main.command()
 @folder_option
 def status(folder: Path) -> None:
-    """Print the status page once; the exit code is 1 unless everything runs and answers."""
+    """Print the status page once; the exit code is 1 unless everything runs and answers, and Spark executes a job."""
     with _told():
         site = Site.existing(folder)
-        statuses = read_status(site)
+        statuses = read_status(site, with_job=True)
         _console().print(status_table(statuses, site))
     if not all(status.is_well for status in statuses):
         sys.exit(1)

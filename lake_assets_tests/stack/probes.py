@@ -1,5 +1,8 @@
 """Whether each component of a stack does its work now: asked by its own protocol, with short patience."""
 
+import os
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -13,6 +16,7 @@ from lake_assets_tests.servers.s3 import ACCESS_KEY, REGION, S3Server
 from lake_assets_tests.stack.site import HOST, Site
 
 _SECONDS = 5
+_JOB_SECONDS = 60  # also of a busy cluster
 _HEARTBEAT_SECONDS = 90  # three of the daemon's own intervals
 
 _DAEMONS = "{ instance { daemonHealth { allDaemonStatuses { required lastHeartbeatTime } } } }"
@@ -39,6 +43,26 @@ def s3(site: Site) -> bool:
 def server_of(site: Site) -> S3Server:
     """The stack's S3 server."""
     return S3Server(site.s3_endpoint, "", ACCESS_KEY, site.settings.s3_secret, REGION, {})
+
+
+_JOB = f"""
+from lake_assets.spark.session import own_session
+from lake_assets.spark.workers import prepare
+with own_session({{}}, transforms=False) as session:
+    prepare(session(), {_JOB_SECONDS})
+"""
+
+
+def executes_jobs(site: Site) -> bool:
+    """Whether the Spark cluster executes a small job; the client is a process of its own, and takes some seconds."""
+    url = f"sc://localhost:{site.ports.spark_connect}/;token={site.settings.spark_token}"
+    environment = {**os.environ, **site.environment, "SPARK_REMOTE": url}
+    command = [sys.executable, "-c", _JOB]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=2 * _JOB_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
 
 
 def code_server(port: int) -> bool:

@@ -3,16 +3,18 @@
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.table import Table
 from rich.text import Text
 
+from lake_assets_tests.stack import probes
 from lake_assets_tests.stack.components import components
 from lake_assets_tests.stack.site import Site
 from lake_assets_tests.stack.supervised import RUNNING, Process, Supervisor
 
 STOPPED = "STOPPED"
+_CONNECT = "spark-connect"
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,16 @@ class Status:
         return self.process.state == RUNNING and self.answers
 
 
-def read_status(site: Site) -> list[Status]:
-    """The status of each component; the probes take some seconds at most."""
+def read_status(site: Site, *, with_job: bool = False) -> list[Status]:
+    """The status of each component; the probes take some seconds at most.
+
+    Args:
+        site: of the stack.
+        with_job: the Connect server answers only if the cluster executes a small job, for which it has a minute.
+    """
     known, processes = components(site), Supervisor(site).processes()
+    if with_job:
+        known = {**known, _CONNECT: replace(known[_CONNECT], answers=lambda: probes.executes_jobs(site))}
     found = {name: processes.get(name, Process(name, STOPPED, 0, 0.0)) for name in known}
     with ThreadPoolExecutor(len(known)) as pool:
         answers = {

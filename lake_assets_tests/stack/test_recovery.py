@@ -3,6 +3,7 @@
 import datetime as dt
 import io
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -21,7 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lake_assets_tests.servers.dagster import DagsterServer
 from lake_assets_tests.stack.command import started_stack
 from lake_assets_tests.stack.killer import Killer, wait
-from lake_assets_tests.stack.probes import server_of
+from lake_assets_tests.stack.probes import executes_jobs, server_of
 from lake_assets_tests.stack.site import Site
 from lake_assets_tests.stack.test_kills import answers, catalog
 
@@ -120,7 +121,8 @@ def test_the_lake_follows_two_minutes_after_each_kill_without_a_person(site: Sit
     limit = float(os.environ.get("LAKE_ASSETS_RECOVERY_SECONDS", SECONDS))
     seconds: dict[str, list[float]] = {name: [] for name in kills}
     with Load(site) as load:
-        wait("the first rows", lambda: sum(load.landed.values()) > 0 and not load.missing(Counter(load.landed)), 240)
+        time.sleep(2 * PAUSE)
+        load.follow(300)  # the first run makes the table
         for name, kill in [*kills.items(), *kills.items()]:
             time.sleep(2 * PAUSE)
             begun = time.monotonic()
@@ -133,3 +135,14 @@ def test_the_lake_follows_two_minutes_after_each_kill_without_a_person(site: Sit
     load.follow(limit)
     wait("the web server", lambda: answers(dagster))
     wait("the end of the runs", lambda: not [run for run in dagster.runs() if not run.ended], 240)
+
+
+def test_a_connect_server_whose_application_the_master_has_forgotten_is_restarted() -> None:
+    """The master is killed and loses its recovery state."""
+    with started_stack(lambda *_: None, "spark-watch") as site:
+        assert executes_jobs(site)
+        shutil.rmtree(site.folder / "spark-master")
+
+        Killer(site).kill("spark-master")
+
+        wait("the Spark cluster", lambda: executes_jobs(site), 240)

@@ -1,0 +1,90 @@
+"""Jobs on a cluster that gives no executor end, and say so; others go on."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from lake_assets_tests.servers.connect import connect_server
+from lake_assets_tests.servers.process import free_ports, running
+from lake_assets_tests.servers.standalone import cluster_environment, live_workers, master_command, worker_command
+
+SCRIPT = """
+import json, sys, time
+from lake_assets.spark import executors
+from lake_assets.spark.failures import spark_errors
+from lake_assets.spark.session import own_session
+from lake_assets.spark.workers import prepare
+executors.WAIT_SECONDS, executors._LOOK_SECONDS = 5.0, 1.0
+settings, limit = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+with own_session(settings, transforms=False) as session, spark_errors():
+    spark, begun = session(), time.monotonic()
+    try:
+        prepare(spark, limit)
+        end = "executed"
+    except Exception as error:
+        end = f"{type(error).__name__}: {error}"
+print(json.dumps([end, time.monotonic() - begun]))
+"""
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[tuple[str, int]]:
+    """The URL of a master without a worker, and the port of its page."""
+    port, page = free_ports(2)
+    started = running(
+        master_command(port, page),
+        folder=tmp_path,
+        ready=lambda: live_workers(page) is not None,
+        environment=cluster_environment(),
+        timeout=120,
+    )
+    with started:
+        yield f"spark://127.0.0.1:{port}", page
+
+
+def end_of_job(settings: dict[str, str], limit: float | None = None) -> tuple[str, float]:
+    """How a small job ends, and its seconds."""
+    command = [sys.executable, "-c", SCRIPT, json.dumps(settings), json.dumps(limit)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    end, seconds = json.loads(done.stdout.splitlines()[-1])
+    return end, seconds
+
+
+@pytest.mark.servers
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("limit", [None, 6.0])
+@pytest.mark.parametrize("way", ["master", "remote"])
+def test_a_job_without_executors_fails_with_that_reason(master: tuple[str, int], way: str, limit: float | None) -> None:
+    with ExitStack() as stack:
+        settings = {"spark.master": master[0]}
+        if way == "remote":
+            page = {"spark.ui.enabled": "true", "spark.ui.port": str(free_ports(1)[0])}
+            settings = {"spark.remote": stack.enter_context(connect_server(settings=settings | page))}
+
+        end, seconds = end_of_job(settings, limit)
+
+    text = f"the Spark cluster has executed no task for {limit or 5:g} seconds: see on its master's page"
+    assert end.startswith(f"SparkUnreachableError: {text}")
+    assert (limit or 5) <= seconds < 60
+
+
+@pytest.mark.servers
+@pytest.mark.timeout(400)
+def test_a_job_whose_executor_comes_later_is_executed(master: tuple[str, int], tmp_path: Path) -> None:
+    (page,) = free_ports(1)
+    worker = running(
+        worker_command(master[0], page, tmp_path / "worker", cores=1),
+        folder=tmp_path,
+        ready=lambda: live_workers(master[1]) == [page],
+        environment=cluster_environment(),
+        timeout=120,
+    )
+    with worker:
+        end, _ = end_of_job({"spark.master": master[0], "spark.executor.memory": "512m"})
+    assert end == "executed"
