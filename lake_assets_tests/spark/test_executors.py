@@ -12,6 +12,7 @@ import pytest
 from lake_assets_tests.servers.connect import connect_server
 from lake_assets_tests.servers.process import free_ports, running
 from lake_assets_tests.servers.standalone import cluster_environment, live_workers, master_command, worker_command
+from lake_assets_tests.world import World
 
 SCRIPT = """
 import json, sys, time
@@ -29,6 +30,15 @@ with own_session(settings, transforms=False) as session, spark_errors():
     except Exception as error:
         end = f"{type(error).__name__}: {error}"
 print(json.dumps([end, time.monotonic() - begun]))
+"""
+
+DOCTOR = """
+import sys
+from lake_assets import doctor
+from lake_assets.spark import executors
+doctor.CLUSTER_SECONDS, executors._LOOK_SECONDS = 5.0, 1.0
+(finding,) = [finding for finding in doctor.examine(sys.argv[1]) if finding.subject == "Spark cluster"]
+print(finding.status, finding.text)
 """
 
 
@@ -88,3 +98,17 @@ def test_a_job_whose_executor_comes_later_is_executed(master: tuple[str, int], t
     with worker:
         end, _ = end_of_job({"spark.master": master[0], "spark.executor.memory": "512m"})
     assert end == "executed"
+
+
+@pytest.mark.servers
+@pytest.mark.timeout(400)
+def test_the_doctor_says_that_a_cluster_executes_nothing(
+    master: tuple[str, int], local_world: World, tmp_path: Path
+) -> None:
+    config = local_world.config_file(tmp_path, spark={"spark.master": master[0]})
+    command = [sys.executable, "-c", DOCTOR, str(config)]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+
+    last = done.stdout.splitlines()[-1:]
+    assert last == ["failed the Spark cluster has executed no task for 5 seconds:"], done.stdout + done.stderr
