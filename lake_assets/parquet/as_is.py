@@ -138,7 +138,7 @@ class Candidate:
         rows = 0
         for number, group in enumerate(self._groups()):
             rows += group.num_rows
-            for index in range(group.num_columns):
+            for index in range(group.num_columns if group.num_rows else 0):  # without rows there are no pages
                 chunk = group.column(index)
                 if chunk.compression not in allowed:
                     raise UnfitError(f"column {chunk.path_in_schema!r} is compressed by {chunk.compression.lower()}")

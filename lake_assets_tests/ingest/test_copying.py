@@ -306,6 +306,13 @@ def test_objects_of_a_bucket(world: World) -> None:
     assert world.ingest(NW).row.status == "skipped"
 
 
+def test_an_object_without_rows_and_pages_is_left_out(local_world: World) -> None:
+    """A writer without dictionaries gives a row group without rows no page at all."""
+    copied, encoded = twins(local_world, landed(sales(), use_dictionary=False), landed(sales(1.5)))
+    for world in (copied, encoded):
+        assert (world.ingest(NW).row.row_count, world.totals()) == (1, [1.5])
+
+
 def test_copied_files_are_compacted(local_world: World) -> None:
     local_world.options = {"copy": "always"}
     for number in range(4):
