@@ -19,6 +19,8 @@ from lake_assets.landing.text import CsvText, JsonText, Text
 from lake_assets.landing.validate import BREAK, Records, Rows
 from lake_assets.layout.texts import is_unicode, shown
 from lake_assets.parquet.files import ParquetRows
+from lake_assets.parquet.foreign_types import is_foreign
+from lake_assets.parquet.leaves import shown as type_text
 
 if TYPE_CHECKING:
     from io import BufferedIOBase
@@ -130,6 +132,11 @@ def _parquet(path: str, advance: Advance) -> Iterator[pa.RecordBatch]:
         raise LandingError("Parquet cannot be read from a pipe, because readers begin at its end:", "give a file.")
     with pa.memory_map(path) as file:
         rows = ParquetRows(file, path)
+        if foreign := next((field for field in rows.schema if is_foreign(field.type)), None):
+            raise LandingError(
+                f"column {foreign.name!r} of {path} has the type {type_text(foreign.type)}, which no lake holds:",
+                "cast it to another type, such as a text.",
+            )
         for group in range(rows.parquet.num_row_groups):
             for batch in rows.batches(BATCH_ROWS, group, rows.schema.names):
                 yield batch

@@ -25,7 +25,8 @@ from lake_assets.parquet.write import parquet_schema
 BATCH_ROWS = 131_072
 
 _CODECS = {"none": "UNCOMPRESSED", "zstd": "ZSTD", "snappy": "SNAPPY", "gzip": "GZIP"}
-# LZ4 has two forms in Parquet: Arrow calls both LZ4, and DuckDB reads the one that it calls LZ4_RAW. It reads no LZO.
+# LZ4 has two forms: DuckDB reads the one that it calls LZ4_RAW, and Arrow LZ4. The latter is not copied, because other
+# readers mean the older form by this name.
 _READ_CODECS = {*_CODECS.values(), "BROTLI", "LZ4_RAW"}
 _READ_ENCODINGS = {
     *("PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"),

@@ -38,6 +38,12 @@ def opaque(storage: pa.DataType, name: str) -> pa.DataType:
     return pa.opaque(storage, name, "Parquet")
 
 
+def is_foreign(data_type: pa.DataType) -> bool:
+    """Whether a type, or a part of it, is `opaque`."""
+    parts = (data_type.field(index).type for index in range(data_type.num_fields))
+    return isinstance(data_type, pa.OpaqueType) or any(map(is_foreign, parts))
+
+
 def with_foreign_types(parquet: pq.ParquetFile, footer: Callable[[], bytes]) -> pa.Schema:
     """The Arrow schema of a file without metadata, with `opaque` types.
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -93,6 +94,15 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, body: by
         path.write_bytes(body)
     with pytest.raises(LandingError, match=message):
         list(read_records(None, str(path), form_of(str(path)), lambda infer: infer(), 1))
+
+
+@pytest.mark.parametrize("value", ["INTERVAL 1 DAY", "[{'a': '12:00:00+02'::TIMETZ}]", "'POINT(1 2)'::GEOMETRY"])
+def test_a_type_that_no_lake_holds_is_refused_by_column(tmp_path: Path, value: str) -> None:
+    file = tmp_path / "in.parquet"
+    duckdb.sql(f"COPY (SELECT 1 AS id, {value} AS x) TO '{file}' (FORMAT parquet)")
+
+    with pytest.raises(LandingError, match=r"column 'x' of .*in.parquet has the type .*(INTERVAL|TIMETZ|GEOMETRY)"):
+        list(read_records(None, str(file), "parquet", lambda infer: infer(), 1))
 
 
 def test_parquet_from_a_pipe_is_refused() -> None:

@@ -175,6 +175,14 @@ def test_geometries_of_each_form_are_refused(local_world: World, tmp_path: Path,
     refused(world_of(local_world, way), (tmp_path / "a").read_bytes(), "column 'x' has the type GEOMETRY")
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("nesting", NESTED)
+def test_unions_of_duckdb_are_refused(local_world: World, tmp_path: Path, nesting: str, way: str) -> None:
+    body = by_duckdb(tmp_path / "a.parquet", {"x": nesting.format("union_value(a := 1)")})
+
+    refused(world_of(local_world, way), body, "has in its column 'x' .*a field of the name '', which SQL cannot have")
+
+
 def test_a_type_that_no_lake_holds_does_not_fit_the_column_that_an_earlier_version_made(
     local_world: World, tmp_path: Path
 ) -> None:
