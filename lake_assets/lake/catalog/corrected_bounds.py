@@ -78,9 +78,9 @@ def _read_files(session: LakeSession, table: Table, unknown: list[tuple[int, str
         (facts,) = file_facts(session.engine, [footer], leaves, table.columns)
         for column_id, column in facts.columns.items():
             session.rows(
-                f"UPDATE {session.metadata}.{spec.FILE_COLUMN_STATS} SET min_value = ?, max_value = ? "
-                "WHERE data_file_id = ? AND column_id = ?",
-                [*column.bounds, file_id, column_id],
+                f"UPDATE {session.metadata}.{spec.FILE_COLUMN_STATS} SET min_value = ?, max_value = ?, "
+                "value_count = ?, null_count = ? WHERE data_file_id = ? AND column_id = ?",
+                [*column.bounds, column.values, column.nulls, file_id, column_id],
             )
 
 

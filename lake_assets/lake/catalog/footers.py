@@ -95,22 +95,13 @@ class Footer:
         """The number of row groups."""
         return max(map(len, self.chunks.values()), default=0)
 
-    def unsupported_reason(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
-        """Why the direct strategy cannot register the file; None if it can.
+    def column_difference(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
+        """A sentence about the first column that only the table or only the file has; None if there is none.
 
         Args:
             leaves: Parquet's paths of the columns that the file must have.
             ignored: Parquet's paths of other columns that it may have.
         """
-        if difference := self.column_difference(leaves, ignored):
-            return difference
-        for path in leaves:
-            if any(chunk.nulls is None for chunk in self.chunks[path]):
-                return f"{self.uri} does not say how often column {path} is NULL"
-        return None
-
-    def column_difference(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
-        """A sentence about the first column that only the table or only the file has; None if there is none."""
         if columns := (self.chunks.keys() ^ leaves) - set(ignored):
             return f"column {min(columns)} is not both in the table and in {self.uri}"
         return None
@@ -207,9 +198,9 @@ def file_facts(
     leaves: Mapping[str, Column],
     columns: Mapping[int, Column],
 ) -> list[FileFacts]:
-    """The facts that the catalog keeps of files without an `unsupported_reason`, by the same `leaves`.
+    """The facts that the catalog keeps of files without a `column_difference`, by the same `leaves`.
 
-    Bounds that a footer lacks are read from the data, once; `columns` are all of the table, by id.
+    Bounds and counts that a footer lacks are read from the data, once; `columns` are all of the table, by id.
 
     Raises:
         duckdb.Error: a file cannot be read.
@@ -223,8 +214,8 @@ def file_facts(
     facts = _columns(engine, chunks, leaves)
     for (uri, path), fact in facts.items():
         column = leaves[path]
-        if fact.has_unknown_bounds and column.type not in MAY_BE_UNKNOWN:
-            facts[uri, path] = fact._replace(bounds=_bounds_in_data(engine, uri, column, columns))
+        if fact.nulls is None or (fact.has_unknown_bounds and column.type not in MAY_BE_UNKNOWN):
+            facts[uri, path] = _facts_of_data(engine, uri, column, columns, chunks[uri, path])
     return [
         FileFacts(
             f.uri,
@@ -238,10 +229,14 @@ def file_facts(
     ]
 
 
-def _bounds_in_data(
-    engine: duckdb.DuckDBPyConnection, uri: str, column: Column, columns: Mapping[int, Column]
-) -> Bounds:
-    """The bounds of a column, or of a part of a nested one, by the values in a file."""
+def _facts_of_data(
+    engine: duckdb.DuckDBPyConnection,
+    uri: str,
+    column: Column,
+    columns: Mapping[int, Column],
+    chunks: Sequence[Chunk],
+) -> ColumnFacts:
+    """The facts of a column, or of a part of a nested one, by the values in a file."""
     parts = [column]
     while (parent := parts[0].parent) is not None:
         parts.insert(0, columns[parent])
@@ -255,11 +250,13 @@ def _bounds_in_data(
         if column.type == "timestamptz"
         else "{0}::VARCHAR"
     )
-    sql = f"SELECT {text.format('low')}, {text.format('high')} FROM (SELECT min(v) AS low, max(v) AS high FROM "
-    ((least, greatest),) = engine.execute(
-        f"{sql} (SELECT v::{duckdb_type(column.type)} AS v FROM ({values})))", [glob_literal(uri)]
+    ((least, greatest, count),) = engine.execute(
+        f"SELECT {text.format('min(v)')}, {text.format('max(v)')}, count(v) "
+        f"FROM (SELECT v::{duckdb_type(column.type)} AS v FROM ({values}))",
+        [glob_literal(uri)],
     ).fetchall()
-    return Bounds(least, greatest)
+    bounds = Bounds(None, None) if column.type in MAY_BE_UNKNOWN else Bounds(least, greatest)
+    return ColumnFacts(sum(c.size for c in chunks), count, sum(c.values for c in chunks) - count, bounds)
 
 
 def _as_double(chunk: Chunk) -> Chunk:
