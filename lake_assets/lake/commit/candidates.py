@@ -21,7 +21,7 @@ from lake_assets.lake.catalog.footers import FileFacts, Footer, file_facts, open
 from lake_assets.lake.catalog.table import Partitioning, Table
 from lake_assets.lake.commit.direct.opened import open_table
 from lake_assets.lake.commit.registration import LandedFile
-from lake_assets.lake.failures import is_refusal, one_line, storage_failed, translated, without_statement
+from lake_assets.lake.failures import is_refusal, one_line, storage_failed, without_statement
 from lake_assets.lake.schema.fitting import FileChecker, Keys, SchemaOf, View
 from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession, TableName
@@ -86,10 +86,11 @@ def inspect_candidates(
     with suppress(NotDirectError):
         with open_table(session, table) as opened:
             inspection.described, partitioning = opened.table, opened.partitioning
-        facts = _facts(session, inspection.described, partitioning, fitting)
+        facts = _facts(session, inspection, inspection.described, partitioning, fitting)
     inspection.files = [
         LandedFile(landed, partition, footer.rows, view.inside, facts.get(landed.uri), view.folders)
         for landed, partition, footer, view in fitting
+        if landed.uri not in inspection.errors
     ]
     return inspection
 
@@ -104,19 +105,34 @@ def _refuse_unfinished(landed: LandedObject, footer: Footer) -> None:
 
 
 def _facts(
-    session: LakeSession, table: Table, partitioning: Partitioning, fitting: Sequence[_Fitting]
+    session: LakeSession,
+    inspection: Inspection,
+    table: Table,
+    partitioning: Partitioning,
+    fitting: Sequence[_Fitting],
 ) -> dict[str, FileFacts]:
-    """The facts of all files that the direct strategy supports, by URI."""
+    """The facts of all files that the direct strategy supports, by URI; without them a file becomes an error."""
     result: dict[str, FileFacts] = {}
     for inside in {view.inside for *_, view in fitting}:
         leaves = partitioning.stored_leaves(table, inside)
         footers = [
             footer
             for *_, footer, view in fitting
-            if view.inside == inside and footer.rows and not footer.unsupported_reason(leaves, view.ignored)
+            if view.inside == inside and footer.rows and not footer.column_difference(leaves, view.ignored)
         ]
-        with translated(session.config):
-            result |= {facts.uri: facts for facts in file_facts(session.engine, footers, leaves, table.columns)}
+        try:
+            facts = file_facts(session.engine, footers, leaves, table.columns)
+        except duckdb.Error:
+            facts = []
+            for footer in footers:
+                try:
+                    facts += file_facts(session.engine, [footer], leaves, table.columns)
+                except duckdb.Error as error:
+                    mask_error(error, *session.config.indexed)
+                    text = one_line(without_statement(error), 500)
+                    failed = _unread if storage_failed(error) else _without_bounds
+                    inspection.errors[footer.uri] = failed(footer.uri, text)
+        result |= {of_file.uri: of_file for of_file in facts}
     return result
 
 
@@ -175,6 +191,13 @@ def _refused(session: LakeSession, uri: str, error: duckdb.Error) -> ObjectRefus
         return None
     storage = next(source for source in session.config.indexed if uri.startswith(f"{source.root}/"))
     return refused_object(storage, uri)
+
+
+def _without_bounds(uri: str, why: str) -> SourceError:
+    return SourceError(
+        f"the least and greatest values of the object {visible_name(uri)} are not known, and cannot be read: {why}:",
+        "use mode: replace, or let its writer land it again.",
+    )
 
 
 def _damaged(uri: str, why: str) -> SourceError:
