@@ -46,7 +46,8 @@ def correct_bounds(
         table_id, folder, is_relative = read_folder(catalog, name)
         folder = (data_path(session.config) if is_relative else "") + folder
         unknown = catalog.rows(
-            "SELECT data_file_id, CASE WHEN path_is_relative::BOOLEAN THEN ? || path ELSE path END, column_id "
+            "SELECT data_file_id, CASE WHEN path_is_relative::BOOLEAN THEN ? || path ELSE path END, column_id, "
+            "encryption_key IS NULL "
             f"FROM {spec.FILE_COLUMN_STATS} s JOIN {spec.DATA_FILE} f USING (data_file_id) "
             "WHERE s.table_id = ? AND f.begin_snapshot = ? "
             "AND (min_value IS NULL OR max_value IS NULL) AND value_count IS DISTINCT FROM 0",
@@ -54,11 +55,14 @@ def correct_bounds(
         )
         # NULL is for "no value yet", and other clients leave it for unknown bounds too.
         is_first = {i for i, bounds in _table_bounds(catalog, table_id).items() if bounds != before.get(i) == _NONE}
-        if column_ids := is_first | {column_id for *_, column_id in unknown}:
+        if column_ids := is_first | {column_id for _, _, column_id, _ in unknown}:
             with suppress(NotDirectError):  # a type that is not supported
                 table = read_table(catalog, name)
-                if unknown:
-                    _read_files(session, table, unknown)
+                # DuckLake itself writes encrypted files, with bounds, and nobody else reads their footers.
+                plain = [(*file, column_id) for *file, column_id, is_plain in unknown if is_plain]
+                of_floats = {column.column_id for column in table.leaves.values() if column.type in FLOATS}
+                if unread := [row for row in plain if row[-1] not in of_floats]:
+                    _read_files(session, table, unread)
                 _set_table_bounds(session, table, column_ids, before)
     _widen_floats(session, table_id, snapshot_id)
 
@@ -73,7 +77,7 @@ def _read_files(session: LakeSession, table: Table, unknown: list[tuple[int, str
         leaves = {
             path: column
             for path, column in table.leaves.items()
-            if column.column_id in column_ids and column.type not in FLOATS and path in footer.chunks
+            if column.column_id in column_ids and path in footer.chunks
         }
         (facts,) = file_facts(session.engine, [footer], leaves, table.columns)
         for column_id, column in facts.columns.items():
