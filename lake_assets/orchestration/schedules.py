@@ -39,13 +39,20 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.Sched
     )
     def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         at = context.scheduled_execution_time
-        return refresh_request(stream, asset.key, at, config.lookback, lambda: context.instance)
+        # A context that a test builds may have no instance, and then there are no queued runs.
+        queued = QueuedRuns(stream, asset.key, context.instance) if context.instance_ref else None
+        return refresh_request(stream, asset.key, at, config.lookback, lambda: context.instance, queued)
 
     return schedule
 
 
 def refresh_request(
-    stream: OpenStream, asset: dg.AssetKey, at: dt.datetime, lookback: int, instance: Callable[[], dg.DagsterInstance]
+    stream: OpenStream,
+    asset: dg.AssetKey,
+    at: dt.datetime,
+    lookback: int,
+    instance: Callable[[], dg.DagsterInstance],
+    queued: QueuedRuns | None,
 ) -> dg.RunRequest | dg.SkipReason:
     """The run that refreshes the newest partitions of a stream at a moment, or the reason why there is none.
 
@@ -55,6 +62,7 @@ def refresh_request(
         at: the moment, with a time zone.
         lookback: number of partitions before the current one.
         instance: returns the instance that has the dynamic partitions.
+        queued: the stream's runs that have not begun; None if there are none.
     """
     spans: dict[str, tuple[str, str]] = {}
     windows = recent_texts(stream.config, at, lookback)
@@ -71,7 +79,7 @@ def refresh_request(
         spans[name] = keys[0], keys[-1]
     first, last = (joined_key({name: span[end] for name, span in spans.items()}) for end in (0, 1))
     ends = (partition_of(stream.config.columns, key) for key in (first, last))
-    if QueuedRuns(stream, asset, instance()).have(*ends):
+    if queued is not None and queued.have(*ends):
         return dg.SkipReason("A queued run has all these partitions.")
     run_config = landed_only(asset)
     if first == last:
