@@ -1,6 +1,6 @@
 """The checks of a stream in Dagster: after a refresh, by themselves, and blocking."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -206,13 +206,16 @@ def test_checks_of_partitions_cover_the_partitions_of_the_run(local_world: World
 def test_the_checks_of_a_run_take_what_its_ingest_listed(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     local_world.land(NW, sales(1, 2))
     listed: list[str] = []
-    listing = Store.list
 
-    def counted(store: Store, prefix: str = "", files: str = "*") -> tuple[LandedObject, ...]:
-        listed.append(f"{store.root}/{prefix}")
-        return listing(store, prefix, files)
+    def counting(listing: Callable[..., tuple[LandedObject, ...]]) -> Callable[..., tuple[LandedObject, ...]]:
+        def counted(store: Store, prefix: str = "", *args: Any, **options: Any) -> tuple[LandedObject, ...]:
+            listed.append(f"{store.root}/{prefix}")
+            return listing(store, prefix, *args, **options)
 
-    monkeypatch.setattr(Store, "list", counted)
+        return counted
+
+    for method in (Store.all, Store.list):
+        monkeypatch.setattr(Store, method.__name__, counting(method))
     result = run(local_world, SALES, partition_key="2026-02-11|NW")
 
     assert all(evaluation.passed for evaluation in result.get_asset_check_evaluations())
