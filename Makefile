@@ -23,10 +23,13 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
 IMAGE := deploy connect kubernetes openlineage otel report slack
 # The sources of Debian's packages for `make image-test`: a file, a URL, or nothing for Debian's own.
 DEBIAN :=
+# Of `make differential`.
+TABLES := 2000
+SEED := 0
 # `make bench-peers ARGS='--quick'`, `make stack ARGS=--detach` and other options of a command.
 ARGS :=
 
-.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-failed test-newest quick kills lint lint-deploy image-test format audit bench bench-peers bench-scale lock lock-peers clean
+.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-failed test-newest quick kills differential lint lint-deploy image-test format audit bench bench-peers bench-scale lock lock-peers clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +82,9 @@ quick: $(STAMP)  ## the tests without servers, kills, Dagster's commands and a b
 
 kills: $(STAMP)  ## a commit killed at each statement of each strategy, faults at every step, and all other kills
 	LAKE_ASSETS_DEATHS=20 $(PYTEST) $(WORKERS) -m 'kill or kill_all'
+
+differential: $(STAMP)  ## TABLES=2000 random tables from SEED=0 on: what the lake answers, beside the landed files
+	LAKE_ASSETS_TABLES=$(TABLES) LAKE_ASSETS_SEED=$(SEED) $(PYTEST) $(WORKERS) lake_assets_tests/differential
 
 docs: $(STAMP)  ## the documentation's site, in site/; needs no network
 	$(MKDOCS) build --strict --quiet

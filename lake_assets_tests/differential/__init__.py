@@ -1,0 +1,1 @@
+"""Random tables: what the lake answers, beside what a plain reader of the landed files answers."""

@@ -1,0 +1,298 @@
+"""A random table's life: files land, change and go, and runs commit them. A model knows each partition's files."""
+
+import random
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import duckdb
+import pyarrow as pa
+
+from lake_assets.duckdb_engine import identifier, literal
+from lake_assets.errors import SchemaError, SourceError
+from lake_assets.ingest.api import ingest_all
+from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
+from lake_assets.layout.hive import HIVE_NULL
+from lake_assets_tests.differential.arrays import LEAVES, Column, Values, chain_of, random_kind
+from lake_assets_tests.differential.writers import WRITERS, can_write
+from lake_assets_tests.faults.without_spark import jobs_here, no_session
+from lake_assets_tests.plain_client import plain_client
+from lake_assets_tests.world import World
+
+REGIONS = ("NW", "SW", None, "a b", "a/b=c", "é%20", "O'Hare", "a+b;(1)", "10", "9", "~", "x" * 80)
+NUMBERS = (7, 0, -1, None, 10, 2**63 - 1, -(2**63), 9)
+DATES = ("2026-02-11", "2026-02-12", None, "1999-12-31", "0001-01-01", "9999-12-31", "2026-10-01")
+PARTITIONS: Mapping[str, tuple[dict[str, Any], Sequence[str | int | None]]] = {
+    "region": ({}, REGIONS),
+    "date": ({"type": "date", "start": "0001-01-01"}, DATES),
+    "n": ({"type": "integer"}, NUMBERS),
+}
+CLIENT = {"region": "client", "date": "2026-03-03", "n": "5"}  # a partition of a plain client
+
+
+@dataclass(frozen=True)
+class File:
+    """A landed file as it was when it was read.
+
+    Attributes:
+        path: of a copy that nobody changes.
+        name: in the folder of the partition.
+        ids: of its rows.
+    """
+
+    path: Path
+    name: str
+    ids: range
+
+
+@dataclass
+class Life:
+    """One table.
+
+    Attributes:
+        seed: all of it follows from the seed.
+        lake: the files that each partition has in the lake.
+        landed: the files that each partition has in the landing zone.
+        refused: the errors of runs that refused files.
+        deleted: ids of rows that a plain client deleted.
+        log: what happened.
+    """
+
+    seed: int
+    folder: Path
+    catalog: dict[str, Any]
+    lake: dict[str, list[File]] = field(default_factory=dict)
+    landed: dict[str, dict[str, File]] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+    deleted: set[int] = field(default_factory=set)
+    log: list[str] = field(default_factory=list)
+    commits: int = 0
+
+    def __post_init__(self) -> None:
+        self.chosen = chosen = random.Random(self.seed)
+        self.mode = chosen.choice(["replace", "replace", "append", "index"])
+        kinds = ["direct", "extension"] if self.mode == "index" else ["direct", "direct", "extension", "insert"]
+        self.strategy = chosen.choice(kinds)
+        self.policy = chosen.choice(["strict", "evolve"]) if self.mode != "index" else "strict"
+        self.copy = chosen.choice(["auto", "always", "always", "any", "never"])
+        writers = list(WRITERS)
+        self.writers = chosen.choice([writers, *([writer] for writer in writers)])
+        names = chosen.choice([["region"], ["n"], ["region", "date"], ["date"], ["n", "region"]])
+        self.partitions = {name: PARTITIONS[name][0] for name in names}
+        options: dict[str, Any] = {"mode": self.mode, "partitions": self.partitions}
+        if self.mode != "index":
+            options |= {"schema_policy": self.policy, "copy": self.copy}
+        if self.mode == "replace":
+            options["on_empty"] = "clear"
+        self.world = World(
+            self.catalog,
+            {"type": "local", "path": str(self.folder / "data")},
+            {"type": "local", "path": str(self.folder / "landing")},
+            no_session,
+            options,
+            {"attach_options": {"encrypted": True}} if self.strategy == "insert" else {},
+        )
+        texts = [self._text(names) for _ in range(chosen.choice([2, 3, 4]))]
+        self.texts = list(dict.fromkeys(texts))
+        (self.folder / "kept").mkdir(parents=True)
+        self.may_narrow = self.mode == "index" or self.policy == "evolve"  # files keep narrower types than the table's
+        self.columns = [self._column(f"c{number}") for number in range(chosen.choice([1, 2, 4, 6]))]
+        self._files = self._rows = 0
+
+    @property
+    def title(self) -> str:
+        """What was chosen."""
+        copied = "" if self.mode == "index" else f", copy {self.copy}, {self.policy}"
+        writers = "+".join(self.writers)
+        return f"seed {self.seed}: {self.mode} by {self.strategy} on {self.catalog['type']}{copied}, {writers}"
+
+    def _text(self, names: Sequence[str]) -> str:
+        parts = []
+        for name in names:
+            value = self.chosen.choice(PARTITIONS[name][1])
+            text = HIVE_NULL if value is None else str(value).replace("%", "%25").replace(",", "%2C")
+            parts.append(f"{name}={text}")
+        return ",".join(parts)
+
+    def _column(self, name: str) -> Column:
+        chosen = self.chosen
+        leaves = [kind for kind in LEAVES if all(can_write(writer, kind) for writer in self.writers)]
+        while True:
+            kind = random_kind(chosen, leaves)
+            if all(can_write(writer, kind) for writer in self.writers):
+                break
+        chain = chain_of(kind)
+        return Column(
+            chosen.choice([name, name, name, f"{name} ü", f'{name}.a"b']),
+            kind,
+            chain if self.policy == "evolve" else chain[: list(chain).index(kind) + 1],
+            chosen.random() < 0.35,
+            self.may_narrow and len(chain) > 1,
+            self.policy == "evolve" and chosen.random() < 0.15,
+        )
+
+    # Files.
+
+    def _table(self) -> pa.Table:
+        """The rows of a new file."""
+        chosen = self.chosen
+        size = chosen.choice([0, 1, 2, 5, 20, 60]) if self.commits else chosen.choice([1, 2, 5, 20, 60])
+        columns: dict[str, pa.Array] = {"id": pa.array(range(self._rows, self._rows + size), pa.int64())}
+        self._rows += size
+        for column in self.columns:
+            if (column.is_late and not self.commits) or (self.policy == "evolve" and chosen.random() < 0.1):
+                continue
+            kind = chosen.choice(column.chain) if self.commits and chosen.random() < 0.3 else column.kind
+            share = 1.0 if column.is_null_first and not self.commits else chosen.choice([0, 0, 0.2, 0.8, 1])
+            values = Values(chosen, self.mode != "index", column.is_single, chosen.choice([0, 0.1, 0.5]))
+            array = values.array(kind, size, share)
+            half = size // 2
+            if half and chosen.random() < 0.2:  # so row groups have no values
+                array = pa.concat_arrays([pa.nulls(half, array.type), array[half:]])
+            columns[column.name] = array
+        return pa.table(columns)
+
+    def _write(self, name: str, columns: Collection[str] | None = None) -> File:
+        self._files += 1
+        table = self._table()
+        if columns is not None:
+            table = table.select([column for column in table.column_names if column in columns])
+        writer = self.chosen.choice(self.writers)
+        path = self.folder / "kept" / f"{self._files}.parquet"
+        WRITERS[writer](self.chosen, table, path)
+        kinds = ", ".join(f"{column.name} {column.type}" for column in table.schema)
+        self.log.append(f"{path.name} by {writer}: {table.num_rows} rows, {kinds}")
+        return File(path, name, range(self._rows - table.num_rows, self._rows))
+
+    def _land(self, text: str) -> None:
+        """A file lands, and in mode replace may change or go."""
+        chosen = self.chosen
+        there = self.landed.setdefault(text, {})
+        if self.mode == "replace" and there and chosen.random() < 0.6:
+            name = chosen.choice(sorted(there))
+            if chosen.random() < 0.4:
+                self._unland(text, name)
+                return
+        else:
+            name = f"f{self._files}.parquet"
+        file = self._write(name)
+        target = self._target(text, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        shutil.copyfile(file.path, target)
+        there[name] = file
+
+    def _target(self, text: str, name: str) -> Path:
+        return self.folder / "landing" / self.world.partition(text).path / name
+
+    def _unland(self, text: str, name: str) -> None:
+        self._target(text, name).unlink()
+        del self.landed[text][name]
+        self.log.append(f"{text}/{name} is deleted")
+
+    # Runs.
+
+    def run(self, differences: Callable[["Life"], Iterable[str]]) -> list[str]:
+        """Live, and compare after some steps and at the end, until something differs."""
+        with self._one_strategy(), jobs_here():
+            steps = self.chosen.choice([2, 3, 4, 5])
+            for step in range(steps):
+                if self.commits and self.chosen.random() < 0.2:
+                    self._client()
+                else:
+                    self._run()
+                is_time = self.commits and (step == steps - 1 or self.chosen.random() < 0.2)
+                if is_time and (found := list(differences(self))):
+                    return found
+        return []
+
+    @contextmanager
+    def _one_strategy(self) -> Iterator[None]:
+        if self.strategy != "extension":
+            yield
+        elif self.mode == "index":
+            chosen = "lake_assets.lake.commit.strategy.commit_registration.__defaults__"
+            with mock.patch(chosen, ((register_by_extension,),)):
+                yield
+        else:
+            with mock.patch("lake_assets.lake.commit.strategy.strategies_of", return_value=(replace_by_extension,)):
+                yield
+
+    def _run(self) -> None:
+        chosen = self.chosen
+        picked = chosen.sample(self.texts, chosen.randint(1, min(2, len(self.texts))))
+        for text in picked:
+            for _ in range(chosen.choice([1, 1, 2, 3])):
+                self._land(text)
+        partitions = {self.world.partition(text): text for text in picked}
+        for outcome in ingest_all(self.world.stream, partitions, no_session, outside=True):
+            text = partitions[outcome.partition]
+            if outcome.error is None:
+                assert outcome.result is not None
+                self.log.append(f"{text}: {outcome.result.row.status}")
+                self.commits += outcome.result.row.status == "committed"
+                self._commit(text, self.landed[text])
+            else:
+                self._refuse(text, outcome.error)
+
+    def _commit(self, text: str, files: Mapping[str, File]) -> None:
+        known = [] if self.mode == "replace" else self.lake.get(text, [])
+        names = {file.name for file in known}
+        self.lake[text] = known + [file for name, file in files.items() if name not in names]
+
+    def _refuse(self, text: str, error: Exception) -> None:
+        """What a run refuses is not in the lake; new files of it go, so that later runs have something to commit."""
+        if not isinstance(error, SchemaError | SourceError):
+            raise error
+        self.refused.append(str(error))
+        self.log.append(f"{text}: {error}")
+        before = {file.name for file in self.lake.get(text, [])}
+        new = {name for name in self.landed[text] if name not in before or self.mode == "replace"}
+        if self.mode == "index":  # each file by itself
+            refused = {name for name in new if f"{name} " in f"{error} ".replace(":", " ").replace("'", " ")}
+            self._commit(text, {name: file for name, file in self.landed[text].items() if name not in refused})
+            new = refused
+        for name in new:
+            self._unland(text, name)
+        if not self.commits:
+            kept = [column for column in self.columns if f"'{column.name}" not in str(error)]
+            self.columns = kept or [self._column(f"d{len(self.refused)}")]
+
+    def _client(self) -> None:
+        """A plain client of DuckLake inserts a file's rows into a partition that no run touches, or deletes one."""
+        text = ",".join(f"{name}={CLIENT[name]}" for name in self.partitions)
+        files = self.lake.setdefault(text, [])
+        present = [number for file in files for number in file.ids if number not in self.deleted]
+        with plain_client(self.world.config.lakes["test"], read_only=False) as client:
+            if present and self.chosen.random() < 0.4:
+                number = self.chosen.choice(present)
+                client.execute("DELETE FROM lake.sales WHERE id = ?", [number])
+                self.deleted.add(number)
+                self.log.append(f"a client deletes row {number}")
+                return
+            names = [name for name, *_ in client.execute("DESCRIBE lake.sales").fetchall()]
+            file = self._write("", names)
+            try:
+                client.execute(f"INSERT INTO lake.sales BY NAME {self.select(client, text, file, names)}")
+            except duckdb.ConversionException as error:
+                self.log.append(f"a client cannot insert {file.path.name}: {error}")
+            else:
+                files.append(file)
+                self.log.append(f"a client inserts {file.path.name}")
+
+    def values(self, text: str) -> dict[str, str | None]:
+        """The values of a partition, as texts."""
+        partition = self.world.partition(text)
+        return {name: None if v is None else str(v) for name, v in zip(self.partitions, partition.values, strict=True)}
+
+    def select(self, client: duckdb.DuckDBPyConnection, text: str, file: File, names: Collection[str]) -> str:
+        """A query for a file's rows with the partition's values, by those of its columns that the table has."""
+        values = self.values(text).items()
+        keys = [f"{'NULL' if value is None else literal(value)} AS {identifier(name)}" for name, value in values]
+        source = f"read_parquet({literal(str(file.path))}, hive_partitioning = false)"
+        there = [name for name, *_ in client.execute(f"DESCRIBE FROM {source}").fetchall()]
+        return f"SELECT {', '.join([*(identifier(n) for n in there if n in names), *keys])} FROM {source}"

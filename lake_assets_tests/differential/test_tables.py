@@ -1,0 +1,47 @@
+"""Random tables by random writers, modes, strategies and catalogs answer as the landed files do.
+
+`make differential TABLES=2000 SEED=0` tries other tables than `make test`; `SEED=17 TABLES=1` tries one of them again.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lake_assets_tests.differential.answers import differences
+from lake_assets_tests.differential.life import Life
+from lake_assets_tests.world_fixtures import database_on
+
+TABLES = int(os.environ.get("LAKE_ASSETS_TABLES", "200"))
+FIRST = int(os.environ.get("LAKE_ASSETS_SEED", "0"))
+SHARE = 10  # tables of a test
+CATALOGS = ["sqlite", "postgres", "sqlite", "duckdb", "sqlite", "postgres", "sqlite", "duckdb", "sqlite", "postgres"]
+ON_ONE = 20  # tables one after the other that are on one catalog
+
+
+def shares() -> Iterator[object]:
+    """The seeds of each test, with the catalog that goes with them."""
+    for first in range(FIRST - FIRST % SHARE, FIRST + TABLES, SHARE):
+        seeds = range(max(first, FIRST), min(first + SHARE, FIRST + TABLES))
+        catalog = CATALOGS[first // ON_ONE % len(CATALOGS)]
+        marks = [pytest.mark.servers] if catalog == "postgres" else []
+        yield pytest.param(seeds, catalog, marks=marks, id=f"{catalog}-{seeds.start}-{seeds.stop - 1}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("seeds", "catalog"), list(shares()))
+def test_a_random_table_answers_as_the_landed_files(
+    request: pytest.FixtureRequest, tmp_path: Path, seeds: range, catalog: str
+) -> None:
+    wrong, committed = [], 0
+    for seed in seeds:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        path = {"type": catalog, "path": str(folder / f"catalog.{catalog}")}
+        life = Life(seed, folder, database_on(request.getfixturevalue("postgres")) if catalog == "postgres" else path)
+        if found := life.run(differences):
+            wrong.append("\n".join([life.title, *(f"    {line}" for line in [*life.log, "", *found])]))
+        committed += life.commits
+    assert not wrong, "make differential TABLES=1 SEED=… tries one again:\n\n" + "\n\n".join(wrong)
+    assert committed >= len(seeds) // 2
