@@ -73,7 +73,8 @@ def test_a_kill_of_maintenance_or_of_a_quarantine_leaves_a_sound_lake(
     local_world: World, actors: Actors, kind: str
 ) -> None:
     life = begin(local_world, actors, kind)
-    steps, _ = measured(life, kind)
+    measured(life, kind)
+    steps, _ = measured(life, kind)  # the first round may have more steps than later ones
     for part in (0.5, 1.0):
         begun = next_round(life, kind)
         ended = actors.run(local_world, begun.act, die_at=round(part * steps), **begun.options)
