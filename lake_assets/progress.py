@@ -6,9 +6,10 @@ nothing.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 Item = TypeVar("Item")
+Some = TypeVar("Some")
 
 
 class Count(Protocol):
@@ -35,23 +36,30 @@ class _Unwatched:
 
 UNWATCHED: Count = _Unwatched()
 """A count that nobody sees."""
-_watcher: Watcher | None = None
 
 
-@contextmanager
-def watching(watcher: Watcher) -> Iterator[None]:
-    """Show all counts of the process to the watcher, within the block."""
-    global _watcher  # noqa: PLW0603 - one watcher for all threads of the process
-    before, _watcher = _watcher, watcher
-    try:
-        yield
-    finally:
-        _watcher = before
+class Watched(Generic[Some]):
+    """What one watcher sees, of all threads of the process; nobody watches outside of `watching`."""
+
+    watcher: Some | None = None
+
+    @contextmanager
+    def watching(self, watcher: Some) -> Iterator[None]:
+        """Show all of it to the watcher, within the block."""
+        before, self.watcher = self.watcher, watcher
+        try:
+            yield
+        finally:
+            self.watcher = before
+
+
+_COUNTS: Watched[Watcher] = Watched()
+watching = _COUNTS.watching
 
 
 def is_watched() -> bool:
     """Whether counts are shown."""
-    return _watcher is not None
+    return _COUNTS.watcher is not None
 
 
 def counting(title: str, unit: str, total: int | None = None) -> AbstractContextManager[Count]:
@@ -62,7 +70,8 @@ def counting(title: str, unit: str, total: int | None = None) -> AbstractContext
         unit: what is counted, in the plural; `bytes` and `%` are shown as sizes and shares.
         total: how many there are; None if that is unknown.
     """
-    return nullcontext(UNWATCHED) if _watcher is None else _watcher(title, unit, total)
+    watcher = _COUNTS.watcher
+    return nullcontext(UNWATCHED) if watcher is None else watcher(title, unit, total)
 
 
 def counted(items: Iterable[Item], title: str, unit: str, total: int | None = None) -> Iterator[Item]:

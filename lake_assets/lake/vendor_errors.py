@@ -20,7 +20,7 @@ class Meaning(Enum):
     FILES_KEPT = auto()  # a commit has failed, and DuckLake could not delete its files
     LOST = auto()  # the connection to the catalog's server was lost
     REFUSED = auto()  # the catalog's server refuses for good
-    NOT_CONNECTED = auto()  # the catalog's server is unreachable or refuses, for whatever reason
+    NOT_CONNECTED = auto()  # the catalog's server is unreachable or refuses
     NO_CREDENTIALS = auto()  # the credential chain of a storage has no credentials
     FULL = auto()  # a disk has no space left
     IO_ERROR = auto()  # a disk fails, perhaps because it has no space left

@@ -1,34 +1,25 @@
 """How patient this package is with a storage: retries and pauses of its requests, and who watches them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from lake_assets.config.bucket_requests import RequestedStorage, Requests
 from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.progress import Watched
 from lake_assets.retrying import Limit, Pause, pause_from
 
 Remote = TypeVar("Remote", bound=RequestedStorage)
 Watcher = Callable[[Sequence[AnyStorage]], AbstractContextManager[None]]
 """Gets the storages of each use; its context is that of the use."""
 
-_watcher: Watcher | None = None
-
-
-@contextmanager
-def watching(watcher: Watcher) -> Iterator[None]:
-    """Show all uses of storages in this process to the watcher, within the block."""
-    global _watcher  # noqa: PLW0603 - one watcher for all threads of the process
-    before, _watcher = _watcher, watcher
-    try:
-        yield
-    finally:
-        _watcher = before
+_USES: Watched[Watcher] = Watched()
+watching = _USES.watching
 
 
 def using(*storages: AnyStorage) -> AbstractContextManager[None]:
     """The context of a block that sends requests to storages, by any client. Without a watcher it costs nothing."""
-    return nullcontext() if _watcher is None else _watcher(storages)
+    return nullcontext() if _USES.watcher is None else _USES.watcher(storages)
 
 
 def once(storage: Remote) -> Remote:

@@ -1,6 +1,7 @@
 """Fixtures of several files of this room."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -9,6 +10,7 @@ import pytest
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize
+from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
 from lake_assets_tests.world import World
 
 
@@ -36,3 +38,12 @@ def materialize(local_world: World, request: pytest.FixtureRequest) -> Materiali
         return dg.materialize([stream_asset(local_world.stream)], resources=resources, **options)
 
     return run
+
+
+@pytest.fixture
+def ticks(local_world: World) -> Iterator[Ticks]:
+    """Ticks of the sensor that lists the landing zone."""
+    Path(local_world.source["path"]).mkdir()
+    local_world.options["sensor"] = {"type": "objects"}
+    with ticks_of(local_world) as ticks:
+        yield ticks

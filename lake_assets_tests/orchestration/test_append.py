@@ -1,6 +1,6 @@
 """A stream in mode append in Dagster: ranges, schedules, sensors, automation and checks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +28,6 @@ def local_world(local_world: World) -> World:
     """The stream adds rows."""
     local_world.options = local_world.options | APPEND
     return local_world
-
-
-@pytest.fixture
-def ticks(local_world: World) -> Iterator[Ticks]:
-    Path(local_world.source["path"]).mkdir()
-    local_world.options["sensor"] = {"type": "objects"}
-    with ticks_of(local_world) as ticks:
-        yield ticks
 
 
 def test_a_range_adds_to_each_partition_and_shows_all_of_its_rows(materialize: Materialize, local_world: World) -> None:

@@ -1,6 +1,6 @@
-"""A partition has one queued run, whatever sensors and schedules find until it begins."""
+"""A partition has one queued run: sensors and schedules request no other one until it begins."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,6 @@ __all__ = ["moto"]
 ASSET = dg.AssetKey("sales")
 QUEUED, STARTED = dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTED
 START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
-
-
-@pytest.fixture
-def ticks(local_world: World) -> Iterator[Ticks]:
-    Path(local_world.source["path"]).mkdir()
-    local_world.options["sensor"] = {"type": "objects"}
-    with ticks_of(local_world) as ticks:
-        yield ticks
 
 
 def add(instance: dg.DagsterInstance, job: str, tags: Mapping[str, str], **changes: Any) -> dg.DagsterRun:

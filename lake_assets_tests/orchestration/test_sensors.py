@@ -1,7 +1,7 @@
 """The object sensor in Dagster: ticks, the runs that they ask for, and what the lake has afterwards."""
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +32,6 @@ def key(region: str, days_ago: int = 0) -> str:
 
 def keys_of(requests: list[dg.RunRequest]) -> list[str]:
     return [str(request.partition_key) for request in requests]
-
-
-@pytest.fixture
-def ticks(local_world: World) -> Iterator[Ticks]:
-    Path(local_world.source["path"]).mkdir()
-    local_world.options["sensor"] = {"type": "objects"}
-    with ticks_of(local_world) as ticks:
-        yield ticks
 
 
 @pytest.mark.usefixtures("spark")
