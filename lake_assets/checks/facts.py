@@ -18,7 +18,8 @@ from lake_assets.layout.partition import Partition
 from lake_assets.parquet.job import LetterFile
 from lake_assets.report.state import StreamState, by_partition, state_by, those_landed
 from lake_assets.storage.manifest import Manifest
-from lake_assets.streams.landing_zone import UnmatchedObject, list_landed, list_landed_in
+from lake_assets.streams.landing_zone import list_landed, list_landed_in
+from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
 
 
@@ -42,7 +43,7 @@ class Landed:
         self._stream = stream
         self._listed = {partition: result.manifest for partition, result in scope.results.items()}
         self._handed_on = set(self._listed)
-        self._all: tuple[dict[Partition, Manifest], tuple[UnmatchedObject, ...]] | None = None
+        self._all: tuple[dict[Partition, Manifest], LeftOut] | None = None
 
     def of(self, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
         """The objects of some partitions.
@@ -69,7 +70,7 @@ class Landed:
         self._listed |= list_landed_in(self._stream, outdated)
         return bool(outdated)
 
-    def all(self, known: Iterable[Partition]) -> tuple[dict[Partition, Manifest], tuple[UnmatchedObject, ...]]:
+    def all(self, known: Iterable[Partition]) -> tuple[dict[Partition, Manifest], LeftOut]:
         """The whole landing zone, as `list_landed` returns it; the first call lists it.
 
         Raises:

@@ -17,7 +17,7 @@ from lake_assets.layout.texts import count
 from lake_assets.report.state import PartitionState, held_text, partition_state
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.landing_zone import UnmatchedObject, unmatched_folders
+from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
 
 FEW = 4  # partitions outside the config, and folders of no partition, that a result names at most
@@ -29,10 +29,10 @@ def landing_zone(facts: Facts) -> Examined:
     scope = facts.scope
 
     @cache
-    def states() -> tuple[Sequence[PartitionState], Sequence[UnmatchedObject]]:
-        found, unmatched = _states(facts)
-        left_out = facts.still_landed()
-        return [replace(s, quarantined=left_out.get(s.partition, {})) for s in found], unmatched
+    def states() -> tuple[Sequence[PartitionState], LeftOut | None]:
+        found, left_out = _states(facts)
+        quarantined = facts.still_landed()
+        return [replace(s, quarantined=quarantined.get(s.partition, {})) for s in found], left_out
 
     return Examined(
         lambda: _of_states(scope, *states()),
@@ -43,12 +43,14 @@ def landing_zone(facts: Facts) -> Examined:
     )
 
 
-def _of_states(scope: Scope, states: Sequence[PartitionState], unmatched: Sequence[UnmatchedObject]) -> CheckResult:
+def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut | None) -> CheckResult:
+    listed = listed or LeftOut()
+    unmatched = len(listed.unmatched)
     pending = [f"{s.partition}: {s.state}" for s in states if s.is_waiting or s.partition in scope.failed]
     held = [f"{s.partition}: held by {s.holder}" for s in states if s.holder is not None]
     quarantined = sum(len(s.quarantined) for s in states)
     outside = [f"{s.partition}: {s.outside}" for s in states if s.is_left_out][:FEW]
-    folders = [str(folder) for folder in unmatched_folders(unmatched)][:FEW]
+    folders = [str(folder) for folder in listed.unmatched_folders][:FEW]
     left_out = sum(s.is_left_out for s in states)
     # In a run, a partition outside the config counts too, if the lake has it.
     inside = len(states) - left_out if scope.tried is not None else sum(s.state != "outside" for s in states)
@@ -65,7 +67,9 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], unmatched: Sequen
     if left_out:
         sentences.append(f"No refresh reads the objects of {count(left_out, 'partition')} outside the config.")
     if unmatched:
-        sentences.append(f"The landing zone has {count(len(unmatched), 'object')} in no partition.")
+        sentences.append(f"The landing zone has {count(unmatched, 'object')} in no partition.")
+    if listed.counts["not_data"]:
+        sentences.append(f"Of {count(listed.listed, 'object')}, {listed.counts['not_data']:,} are not data files.")
     return CheckResult(
         "landing_zone",
         not (pending or left_out or unmatched),
@@ -74,7 +78,8 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], unmatched: Sequen
         {"partitions": inside, "waiting": len(pending)}
         | ({"held": len(held)} if held else {})
         | ({"quarantined": quarantined} if quarantined else {})
-        | ({"outside": left_out, "objects_in_no_partition": len(unmatched)} if scope.tried is None else {}),
+        | ({"outside": left_out, "objects_in_no_partition": unmatched} if scope.tried is None else {})
+        | {f"objects_{name}": n for name, n in listed.counts.items() if n},
         # Some of each kind, so that many pending partitions do not hide the others.
         [*pending[: NAMED - len(outside) - len(folders) - len(held[:FEW])], *outside, *folders, *held[:FEW]],
     )
@@ -102,17 +107,17 @@ def _of_partition(stream: str, state: PartitionState, *, is_failed: bool) -> Che
     return CheckResult("landing_zone", passed, description, "warn", numbers, errors)
 
 
-def _states(facts: Facts) -> tuple[Sequence[PartitionState], Sequence[UnmatchedObject]]:
-    """The partitions of the scope, and for the whole landing zone the unmatched objects."""
+def _states(facts: Facts) -> tuple[Sequence[PartitionState], LeftOut | None]:
+    """The partitions of the scope, and for the whole landing zone what no refresh reads."""
     tried = facts.scope.tried
     if tried is None:
         state = state_of_all(facts)
-        return [partition for partition in state.partitions if partition.state != "absent"], state.unmatched
+        return [partition for partition in state.partitions if partition.state != "absent"], state.left_out
     states = _states_of(facts, tried)
     # The ingest listed these before its commit, and another run may have committed a partition since.
     if facts.landed.again(s.partition for s in states if s.is_waiting or s.is_left_out):
         states = _states_of(facts, tried)
-    return states, ()
+    return states, None
 
 
 def _states_of(facts: Facts, partitions: Sequence[Partition]) -> list[PartitionState]:

@@ -90,10 +90,14 @@ def _of_counts(stream: OpenStream, counts: Mapping[Partition, _Counts]) -> Check
     return CheckResult.of_findings(
         "row_counts",
         wrong,
-        failure=f"The rows are not those of the landed objects; {_ADVICE[stream.config.mode]}.",
-        success=f"The row counts of {count(compared, 'partition')} are those of the landed objects.",
+        failure=f"The rows are not those of {_source_of(stream)}; {_ADVICE[stream.config.mode]}.",
+        success=f"The row counts of {count(compared, 'partition')} are those of {_source_of(stream)}.",
         numbers={"partitions": compared, "wrong": len(wrong), "changed_since": len(counts) - compared},
     )
+
+
+def _source_of(stream: OpenStream) -> str:
+    return "the ledger" if _is_by_ledger(stream) else "the landed objects"
 
 
 def _committed(facts: Facts) -> dict[Partition, LastRuns]:

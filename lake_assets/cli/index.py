@@ -19,6 +19,7 @@ from lake_assets.cli.failure import print_error
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.logs import is_quiet
 from lake_assets.cli.outcomes import Outcomes
+from lake_assets.cli.output import print_left_out
 from lake_assets.cli.selecting import confirm, selected_or_all, selection_options, yes_option
 from lake_assets.cli.terminal import echo, style, tell
 from lake_assets.cli.words import size
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from lake_assets.selection.select import Wanted
     from lake_assets.streams.stream import OpenStream
 
-NAMED = 3  # objects of a list that are shown
+NAMED = 3  # partitions outside the config that are shown
 FAILING = 20  # partitions that would fail, of which a dry run shows why
 
 
@@ -115,7 +116,7 @@ def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", for
                 f"{len(part.objects) - len(part.new):,} known"
             )
     echo(f"{count(len(plan.new), 'new object')} of {count(sum(len(p.objects) for p in plan.partitions), 'object')}")
-    _print_outside(plan)
+    _print_ignored(stream, plan)
     for line in first_lines(failing, FAILING):
         echo(line, err=True)
     return not failing
@@ -155,7 +156,7 @@ def _index(
     if form == "text":
         _print_sum(document(None))
         if plan is not None and not is_quiet():
-            _print_outside(plan)
+            _print_ignored(stream, plan)
     if outcomes.failed:
         echo(f"{count(outcomes.failed, 'partition')} with objects that were not registered.", err=True)
     return not outcomes.failed
@@ -222,20 +223,10 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
     return not repaired.errors
 
 
-def _print_outside(plan: "IndexPlan") -> None:
-    from lake_assets.streams.landing_zone import unmatched_folders
-
+def _print_ignored(stream: "OpenStream", plan: "IndexPlan") -> None:
+    print_left_out(stream.name, plan.left_out)
     if plan.outside:
-        keys = _first_names([obj.key for obj in plan.outside])
-        echo(f"{count(len(plan.outside), 'object')} in no partition: {keys}")
-        for folder in unmatched_folders(plan.outside)[:NAMED]:
-            echo(f"  {folder}")
-    if plan.left_out:
-        partitions = count(len(plan.left_out), "partition")
+        partitions = count(len(plan.outside), "partition")
         echo(f"{partitions} outside the config not registered; add --outside to register them:")
-        for left_out in plan.left_out[:NAMED]:
-            echo(f"  {left_out}")
-
-
-def _first_names(names: "Sequence[str]") -> str:
-    return ", ".join(map(visible_name, names[:NAMED])) + (", …" if len(names) > NAMED else "")
+        for partition in plan.outside[:NAMED]:
+            echo(f"  {partition}")

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from lake_assets.cli.terminal import console, table_width
+from lake_assets.cli.terminal import console, echo, table_width
 from lake_assets.escapes import visible, visible_name
+from lake_assets.layout.texts import first_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from lake_assets.streams.left_out import LeftOut
+
 Format = Literal["table", "csv", "json"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+FOLDERS = 10  # with objects in no partition, that are shown
 CELL_WIDTH = 100  # characters; longer texts are folded
 
 format_option = click.option(
@@ -81,3 +85,13 @@ def print_table(table: "Table") -> None:
         screen = console()
         width = max(screen.width, Measurement.get(screen, screen.options.update(max_width=10_000), table).maximum)
     console(width=width).print(table)
+
+
+def print_left_out(stream: str, left_out: "LeftOut", *, err: bool = False) -> None:
+    """Print how many objects no refresh reads, and the folders of those in no partition; nothing if that is usual."""
+    if left_out.is_usual:
+        return
+    echo(f"{stream}: {left_out}: `lake-assets plan {stream} --left-out`", err=err)
+    folders = [f"  {folder}" for folder in left_out.unmatched_folders]
+    for line in first_lines(folders, FOLDERS, "  and {more:,} more folders"):
+        echo(line, err=err)

@@ -14,7 +14,7 @@ from lake_assets.cli.documents.ingest import IngestDocument
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.selecting import confirm, selected_or_only, selection_options, yes_option
-from lake_assets.cli.terminal import echo
+from lake_assets.cli.terminal import echo, tell
 from lake_assets.config.launchers import LAUNCHERS
 from lake_assets.layout.texts import count
 from lake_assets.progress import counting
@@ -64,7 +64,7 @@ def ingest(
     selection = selected_or_only(opened, wanted, outside=outside)
     if not confirm(opened, selection, "Ingest", yes=yes):
         ctx.exit(1)
-    if not run_ingest(
+    is_success = run_ingest(
         ctx.obj,
         config,
         opened,
@@ -74,7 +74,11 @@ def ingest(
         launcher=launcher,
         form=form,
         is_named=selection.is_named or wanted.failed,
-    ):
+    )
+    if selection.left_out is not None and not selection.left_out.is_usual:
+        partitions = count(len(selection.partitions), "partition")
+        tell(f"{partitions}; {selection.left_out}: `lake-assets plan {opened.name} --left-out`")
+    if not is_success:
         ctx.exit(1)
 
 

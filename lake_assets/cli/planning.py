@@ -14,8 +14,8 @@ import click
 
 from lake_assets.cli.common import Options, outside_option, stream_argument, stream_named
 from lake_assets.cli.documents.base import Form, form_option, json_of
-from lake_assets.cli.documents.plan import PlanDocument
-from lake_assets.cli.output import print_table, table_of
+from lake_assets.cli.documents.plan import LeftOutDocument, PlanDocument
+from lake_assets.cli.output import print_left_out, print_table, table_of
 from lake_assets.cli.partitions import force_option, launcher_option, run_ingest
 from lake_assets.cli.selecting import confirm, selected, selection_options, yes_option
 from lake_assets.cli.terminal import echo, style, tell
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lake_assets.ingest.stream_plan import PlannedPartition, StreamPlan
     from lake_assets.layout.partition import Partition
     from lake_assets.selection.select import Selection, Wanted
-    from lake_assets.streams.landing_zone import UnmatchedObject
+    from lake_assets.streams.left_out import LeftOut
     from lake_assets.streams.stream import OpenStream
 
 OBJECTS_SHOWN = 10
@@ -41,6 +41,9 @@ _SETTINGS = ("lake", "table", "mode", "on_empty", "schema_policy")  # that decid
 @selection_options("the only one, or --waiting")
 @force_option
 @outside_option
+@click.option(
+    "--left-out", "lists", is_flag=True, help="List the objects that no refresh reads, with class and reason."
+)
 @click.option("--apply", "applies", is_flag=True, help="Do what the plan says, after a question.")
 @yes_option
 @launcher_option
@@ -60,6 +63,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     *,
     force: bool,
     outside: bool,
+    lists: bool,
     applies: bool,
     yes: bool,
     launcher: str | None,
@@ -68,24 +72,30 @@ def plan(  # noqa: PLR0913 - the options of the command
     """Show what an ingest would read, replace and write now. Nothing is written.
 
     A partition that is named by its values is shown at length, others as a table. The whole landing zone is listed, to
-    name the objects that are in no partition. The exit code is 1 if the ingest would fail because there are no source
+    count the objects that no refresh reads. The exit code is 1 if the ingest would fail because there are no source
     objects, an object has no bytes, one has changed in mode append or index, or the lake refuses one in mode index.
     """
     from lake_assets.ingest.stream_plan import plan_stream
     from lake_assets.streams.landing_zone import list_landed
+    from lake_assets.streams.left_out import LeftOut
 
     if applies and form == "json":
         raise click.UsageError("--apply prints the outcomes: save the plan by --format json, and `apply` it.", ctx)
     config = ctx.obj.load()
     opened = stream_named(config, stream)
+    if lists:
+        if applies or not wanted.is_empty:
+            raise click.UsageError("--left-out is about the whole landing zone: give no selection and no --apply.", ctx)
+        _print_all_left_out(opened.name, list_landed(opened)[1], form)
+        return
     selection = _selected(opened, wanted, outside=outside)
     made = plan_stream(opened, selection.partitions, force=force)
-    unmatched = list_landed(opened)[1] if opened.source.is_listable else ()
+    left_out = list_landed(opened)[1].taking(outside=outside) if opened.source.is_listable else LeftOut()
     if form == "json":
-        echo(json_of(PlanDocument.of(opened, made, unmatched=len(unmatched), outside=outside), indent=1))
+        echo(json_of(PlanDocument.of(opened, made, left_out=left_out, outside=outside), indent=1))
     else:
         _print_plan(opened, selection, made)
-        _print_unmatched(unmatched)
+        print_left_out(opened.name, left_out)
     if applies and made.work:
         if not yes and not _agrees(made):
             ctx.exit(1)
@@ -267,15 +277,16 @@ def _counted(name: str, texts: Iterable[str]) -> list[str]:
     return [f"{name}: {visible_name(text)} ({count(n, 'partition')})" for text, n in Counter(texts).items()]
 
 
-def _print_unmatched(unmatched: "tuple[UnmatchedObject, ...]") -> None:
-    from lake_assets.streams.landing_zone import unmatched_folders
-
-    if not unmatched:
+def _print_all_left_out(stream: str, left_out: "LeftOut", form: Form) -> None:
+    """Every object that no refresh reads, and their number."""
+    if form == "json":
+        echo(json_of(LeftOutDocument.of(stream, left_out), indent=1))
         return
-    echo(f"{count(len(unmatched), 'object')} in no partition, which no refresh reads:")
-    folders = [f"  {folder}" for folder in unmatched_folders(unmatched)]
-    rest = "  and {more:,} more folders; `lake-assets report --format json` names all"
-    echo("\n".join(first_lines(folders, OBJECTS_SHOWN, rest)))
+    if left_out.objects:
+        rows = [[item.kind, visible_name(item.key), visible_name(str(item.why))] for item in left_out.objects]
+        print_table(table_of(["class", "object", "why"], rows))
+    in_partitions = count(left_out.listed - len(left_out.objects), "object")
+    echo(f"{stream}: {left_out}; {in_partitions} in partitions")
 
 
 def _plan_lines(planned: "PlannedPartition") -> list[str]:

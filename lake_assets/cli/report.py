@@ -17,6 +17,7 @@ from lake_assets.cli.output import (
     Format,
     format_option,
     output_format,
+    print_left_out,
     print_table,
     table_of,
 )
@@ -102,7 +103,9 @@ def report_(
         form = output_format(form)
         rows = _rows(states, partitions=partitions)
         if form == "json":
-            unmatched = [ReportUnmatched.of(state) for state in states if state.unmatched]
+            unmatched = [
+                ReportUnmatched.of(state) for state in states if not state.left_out.taking(outside=True).is_usual
+            ]
             write_documents([*rows, *unmatched])
         else:
             _print_rows(ReportPartition if partitions else ReportCounts, rows, form)
@@ -142,12 +145,9 @@ def _write(file: Path, body: bytes) -> None:
 def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
     """Print what no refresh reads: objects in no partition, partitions outside the config or held, bad objects."""
     from lake_assets.report.state import held_text
-    from lake_assets.streams.landing_zone import unmatched_folders
 
     for state in states:
-        if state.unmatched:
-            echo(f"{state.stream}: {count(len(state.unmatched), 'object')} in no partition:", err=err)
-            _print_first([str(folder) for folder in unmatched_folders(state.unmatched)], err=err)
+        print_left_out(state.stream, state.left_out, err=err)
         if state.outside:
             echo(f"{state.stream}: {count(len(state.outside), 'partition')} outside the config:", err=err)
             _print_first([_outside(partition) for partition in state.outside], err=err)

@@ -14,12 +14,13 @@ from lake_assets.detection.digests import FolderDigest
 from lake_assets.detection.notifications import Event, parse
 from lake_assets.detection.packing import packed, unpacked
 from lake_assets.detection.prefixes import TimePrefix
-from lake_assets.detection.reading import UnmatchedKey
+from lake_assets.detection.reading import REPORTED, UnmatchedKey
 from lake_assets.detection.run_plan import ChangedFolder, IsQueued, RunPlan, ScanResult, Sharing
-from lake_assets.errors import FuturePartitionError, HiddenError, NotDataError, NotificationError
+from lake_assets.errors import FuturePartitionError, NotificationError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.left_out import LeftOutClass, class_of, left_out_text
 from lake_assets.streams.locator import PartitionLocator
 
 MOST_SEEN = 1000  # events in the cursor, to recognize repeated deliveries
@@ -113,6 +114,7 @@ class _Sorting:
         self.run_plan = RunPlan(stream.columns, stream.sensor.max_runs, sharing)
         self.seen = set(cursor.seen)
         self.unmatched: list[UnmatchedKey] = []
+        self.left_out: dict[str, LeftOutClass] = {}
         # One event of each folder is enough, because the whole folder is ingested.
         self.waiting: dict[str, tuple[str, int]] = {}
         self.future: dict[str, tuple[str, int]] = {}
@@ -135,6 +137,7 @@ class _Sorting:
         summary = (
             f"Received {count(len(messages), 'message')}, {known:,} of their events again; "
             f"changed: {self.run_plan.changed}, deferred: {len(self.waiting) + len(self.future):,}."
+            + (f" {left_out_text(self.left_out.values())}." if self.left_out else "")
         )
         return ScanResult(targets, unmatched, cursor.dump(), summary)
 
@@ -189,8 +192,10 @@ class _Sorting:
             if number not in self.seen:
                 self.unmatched.append(UnmatchedKey(key, str(where)))
             self.future[_folder(key)] = key, number
-        elif not isinstance(where, HiddenError | NotDataError):
-            self.unmatched.append(UnmatchedKey(key, str(where)))
+        else:
+            kind = self.left_out[key] = class_of(where)
+            if kind in REPORTED:
+                self.unmatched.append(UnmatchedKey(key, str(where)))
 
     def _new(self, unmatched: Iterable[UnmatchedKey]) -> Iterable[UnmatchedKey]:
         reported = set(self.cursor.reported)

@@ -7,13 +7,14 @@ from itertools import groupby
 from typing import Protocol
 
 from lake_assets.detection.digests import NOTHING, FolderDigest, digest_of, hash_of
-from lake_assets.errors import HiddenError, NotDataError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import storable
 from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.walk import position
+from lake_assets.streams.left_out import LeftOutClass, class_of
 from lake_assets.streams.locator import PartitionLocator
 
+REPORTED: frozenset[LeftOutClass] = frozenset({"unmatched", "spelling", "outside"})  # a sensor names these objects
 MOST_UNMATCHED = 1000  # unmatched objects that one reading names; further ones are counted
 
 
@@ -85,6 +86,7 @@ class Reading:
     tree: bool  # the store lists folder by folder
     folders: list[Folder] = field(default_factory=list)  # whole folders with data, in the order of their keys
     unmatched: list[UnmatchedKey] = field(default_factory=list)  # up to `MOST_UNMATCHED`
+    left_out: dict[str, LeftOutClass] = field(default_factory=dict)  # each object that no refresh reads, by key
     objects: int = 0  # that were listed
     rest: ScanPosition | None = None  # the position to continue from; None at the end of the prefix
 
@@ -165,7 +167,9 @@ class Reader:
             where = self.locator.find(landed.key)
             if isinstance(where, Partition):
                 data.setdefault(where, []).append(landed)
-            elif len(reading.unmatched) < MOST_UNMATCHED and not isinstance(where, HiddenError | NotDataError):
+                continue
+            kind = reading.left_out[landed.key] = class_of(where)
+            if kind in REPORTED and len(reading.unmatched) < MOST_UNMATCHED:
                 reading.unmatched.append(UnmatchedKey(storable(landed.key), str(where)))
         for partition, of_partition in data.items():
             folder.count(of_partition, partition, since)

@@ -23,6 +23,7 @@ from lake_assets.errors import KeyOrderError, LakeAssetsError
 from lake_assets.layout.texts import count
 from lake_assets.storage.walk import position
 from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.left_out import LeftOutClass, left_out_text
 from lake_assets.streams.locator import PartitionLocator
 
 LISTINGS = 16  # prefixes that are listed in parallel
@@ -94,6 +95,7 @@ class _Scan:
             clock,
         )
         self.unmatched: dict[int, UnmatchedKey] = {}
+        self.left_out: dict[str, LeftOutClass] = {}
         self.active_objects = self.old_objects = 0
 
     def run(self, is_queued: IsQueued) -> ScanResult:
@@ -222,6 +224,7 @@ class _Scan:
         unmatched = {item.hash: item for item in reading.unmatched}
         cursor.unmatched |= {number: cursor.sweeps for number in unmatched if number in cursor.unmatched}
         self.unmatched |= unmatched
+        self.left_out |= reading.left_out
 
     def _new_unmatched(self) -> tuple[tuple[UnmatchedKey, ...], int]:
         """The unmatched objects to report, as many as the cursor can hold, and the number of further new ones."""
@@ -247,4 +250,4 @@ class _Scan:
         else:
             parts.append(f"{self.old_objects:,} {older} (round {cursor.sweeps + 1})")
         text = f"Scanned {' and '.join(parts)}; changed: {self.run_plan.changed}."
-        return f"{text} In no partition: {count(len(self.unmatched), 'object')}." if self.unmatched else text
+        return f"{text} {left_out_text(self.left_out.values())}." if self.left_out else text

@@ -97,7 +97,7 @@ def _observation(key: dg.AssetKey, scan: LandingScan) -> dg.AssetObservation:
         metadata={
             "partitions_landed": len(scan.landed),
             "partitions_waiting": len(scan.pending),
-            **({} if scan.unmatched is None else unmatched_metadata(scan.unmatched)),
+            **({} if scan.left_out is None else unmatched_metadata(scan.left_out)),
         },
         tags={DATA_VERSION_TAG: scan.version},
     )

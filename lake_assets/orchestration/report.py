@@ -67,7 +67,7 @@ def report_metadata(state: StreamState) -> Metadata:
         metadata["newest_commit"] = dg.MetadataValue.timestamp(newest)
     metadata["heat_map"] = dg.MetadataValue.md(_heat_map(state))
     metadata["summary"] = dg.MetadataValue.md(_summary(state))
-    metadata |= unmatched_metadata(state.unmatched)
+    metadata |= unmatched_metadata(state.left_out)
     if state.outside:
         outside = [f"{p.partition} ({p.rows or 0:,} rows in the lake): {p.outside}" for p in state.outside]
         metadata["outside_the_config"] = dg.MetadataValue.md(_list(outside))

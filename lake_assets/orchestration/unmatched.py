@@ -4,7 +4,7 @@ A run lists the prefixes of its own partitions only. So its materializations cit
 zone that Dagster has recorded: an observation of the landing asset, or a report.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -12,10 +12,11 @@ import dagster as dg
 
 from lake_assets.orchestration.dagster_private import user_text
 from lake_assets.orchestration.metadata import Metadata, markdown
-from lake_assets.streams.landing_zone import UnmatchedObject, unmatched_folders
+from lake_assets.streams.left_out import LeftOut
 
 COUNT = "objects_in_no_partition"
 FOLDERS = "in_no_partition"
+LEFT_OUT = "objects_left_out"
 SCANNED = "landing_zone_looked_at"
 
 NAMED = 20  # folders
@@ -23,10 +24,16 @@ CITED = 4  # of them, in each materialization of a run
 _BEFORE = 10  # observations of a run before which the one of the whole landing zone is logged
 
 
-def unmatched_metadata(unmatched: Sequence[UnmatchedObject]) -> Metadata:
-    """How many objects a scan of the whole landing zone found in no partition, their folders, and how to fix each."""
-    metadata: Metadata = {COUNT: dg.MetadataValue.int(len(unmatched))}
-    if folders := unmatched_folders(unmatched):
+def unmatched_metadata(left_out: LeftOut) -> Metadata:
+    """What a scan of the whole landing zone found that no refresh reads: how many objects of each class.
+
+    The folders of those in no partition are named, with how to fix each.
+    """
+    metadata: Metadata = {
+        COUNT: dg.MetadataValue.int(len(left_out.unmatched)),
+        LEFT_OUT: dg.MetadataValue.text(str(left_out)),
+    }
+    if folders := left_out.unmatched_folders:
         lines = [f"- {markdown(str(folder))}" for folder in folders[:NAMED]]
         if len(folders) > NAMED:
             lines.append(f"- and {len(folders) - NAMED:,} more")
@@ -48,7 +55,8 @@ def newest_landing_scan(instance: dg.DagsterInstance, landing: dg.AssetKey, repo
     if not scans:
         return {}
     time, recorded = max(scans, key=itemgetter(0))
-    metadata: Metadata = {COUNT: recorded[COUNT], SCANNED: dg.MetadataValue.timestamp(time)}
+    metadata: Metadata = {name: recorded[name] for name in (COUNT, LEFT_OUT) if name in recorded}
+    metadata[SCANNED] = dg.MetadataValue.timestamp(time)
     if FOLDERS in recorded:
         lines = str(recorded[FOLDERS].value).split("\n")
         if len(lines) > CITED:

@@ -16,7 +16,6 @@ from lake_assets.report.picture import heat_map
 from lake_assets.report.sheet import COLOURS
 from lake_assets.report.state import PartitionState, StreamState
 from lake_assets.report.summary import Summary, summarize, total
-from lake_assets.streams.landing_zone import UnmatchedFolder, unmatched_folders
 from lake_assets.streams.stream import OpenStream
 
 LIMIT = 100  # of partitions in a table
@@ -39,11 +38,6 @@ class Section:
     def held(self) -> list[PartitionState]:
         """The partitions that a restore keeps refreshes off."""
         return [partition for partition in self.state.partitions if partition.holder is not None]
-
-    @property
-    def unmatched_folders(self) -> list[UnmatchedFolder]:
-        """The folders whose objects lie in no partition."""
-        return unmatched_folders(self.state.unmatched)
 
 
 def section(stream: OpenStream, state: StreamState) -> Section:

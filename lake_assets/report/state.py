@@ -30,7 +30,8 @@ from lake_assets.parquet.job import LetterFile
 from lake_assets.selection.select import Wanted
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
-from lake_assets.streams.landing_zone import UnmatchedObject, list_landed
+from lake_assets.streams.landing_zone import list_landed
+from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
 
 State = Literal["committed", "held", "stale", "failed", "missing", "absent", "outside"]
@@ -67,7 +68,7 @@ class StreamState:
     columns: tuple[PartitionColumn, ...]
     read_at: dt.datetime
     partitions: tuple[PartitionState, ...]
-    unmatched: tuple[UnmatchedObject, ...] = field(default=())  # landed objects that lie in no partition
+    left_out: LeftOut = field(default_factory=LeftOut)  # the objects that no refresh reads
 
     @property
     def counts(self) -> dict[State, int]:
@@ -126,8 +127,8 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         has_letters = lake is not None and stream.letters is not None
         letters = dead_letters(lake, stream.name, stream.table) if lake is not None and has_letters else {}
         ledger = ledger if lake is None else _with_rows(stream, lake, ledger)
-    landed, unmatched = list_landed(stream, ledger, now)
-    state = state_by(stream, ledger, landed, unmatched, now)
+    landed, others_landed = list_landed(stream, ledger, now)
+    state = state_by(stream, ledger, landed, others_landed, now)
     if not left_out and not letters:
         return state
 
@@ -169,7 +170,7 @@ def only(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bo
         ]
     if wanted.every:
         partitions = [p for p in partitions if p.state != "absent"]
-    return replace(state, partitions=tuple(partitions[: wanted.most]), unmatched=())
+    return replace(state, partitions=tuple(partitions[: wanted.most]), left_out=LeftOut())
 
 
 def those_landed(reasons: Mapping[str, str], manifest: Manifest | None) -> dict[str, str]:
@@ -182,7 +183,7 @@ def state_by(
     stream: OpenStream,
     ledger: Mapping[Partition, LastRuns],
     landed: Mapping[Partition, Manifest],
-    unmatched: tuple[UnmatchedObject, ...],
+    left_out: LeftOut,
     now: dt.datetime,
 ) -> StreamState:
     """The state of every partition of a stream, by its ledger and a listing of its source, as `list_landed` returns."""
@@ -205,7 +206,7 @@ def state_by(
             partition_state(stream, partition, landed.get(partition, nothing), ledger.get(partition), calendar)
             for partition in partitions
         ),
-        unmatched,
+        left_out,
     )
 
 

@@ -12,13 +12,14 @@ from lake_assets.layout.texts import count
 from lake_assets.selection.grammar import Selector, described, parse
 from lake_assets.streams.calendar import Calendar, refuse_outside, sort_key
 from lake_assets.streams.landing_zone import list_scope
+from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.stream import OpenStream
 
 PREFIXES = 1_000  # partitions that are listed one by one; of more, the whole landing zone is listed
 
-Known = tuple[Collection[Partition], Collection[Partition]]
-"""Partitions that have landed or were committed, and those in a wanted state."""
+Known = tuple[Collection[Partition], Collection[Partition], LeftOut | None]
+"""Partitions that have landed or were committed, those in a wanted state, and what a whole listing left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Selection:
             them has landed or is in the lake.
         outside: the number of others that were described, and left out because the config does not have them.
         is_named: whether each partition was named by its values.
+        left_out: the objects that no refresh reads; None if the whole landing zone was not listed.
     """
 
     partitions: tuple[Partition, ...]
@@ -77,6 +79,7 @@ class Selection:
     nothing_landed: int = 0
     outside: int = 0
     is_named: bool = False
+    left_out: LeftOut | None = None
 
     def __str__(self) -> str:
         """Such as `56 partitions: region NE, NW; date 2026-02-01 to 2026-02-28 (28)`."""
@@ -122,7 +125,7 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
         return _first(Selection(tuple(named), len(named), is_named=True), wanted.most)
     # Partitions outside the config are in the landing zone and the ledger only.
     expected = _expected(rest, named, calendar) if selectors and not outside else None
-    known, in_state = _read(stream, wanted, expected)
+    known, in_state, left_out = _read(stream, wanted, expected)
     is_wanted = matcher(selectors)
     meant = {p for p in known if is_wanted(p)}
     found = meant if outside else {p for p in meant if calendar.outside(p) is None}
@@ -132,7 +135,8 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
     if wanted.waiting or wanted.failed:
         chosen, absent = [partition for partition in chosen if partition in in_state], 0
         others = others.intersection(in_state)
-    return _first(Selection(tuple(chosen), len(chosen), absent, len(others)), wanted.most)
+    left_out = left_out and left_out.taking(outside=outside)
+    return _first(Selection(tuple(chosen), len(chosen), absent, len(others), left_out=left_out), wanted.most)
 
 
 def narrowed(stream: OpenStream, partitions: Sequence[Partition], wanted: Wanted) -> list[Partition]:
@@ -196,23 +200,26 @@ def _expected(rest: Sequence[Selector], named: Sequence[Partition], calendar: Ca
 
 
 def _read(stream: OpenStream, wanted: Wanted, scope: Sequence[Partition] | None) -> Known:
-    """Of some partitions, or all: those that have landed or were committed, and those in the wanted states."""
+    """Of some partitions, or all: those that have landed or were committed, and so on; see `Known`."""
     in_state: set[Partition] = set()
+    left_out: LeftOut | None = None
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table, scope)
     ledger = dict(_by_partition(stream, runs))
     if wanted.waiting:
         scan = scan_landing(stream, scope)
         landed: set[Partition] = set(scan.landed)
+        left_out = scan.left_out
         in_state |= set(scan.pending)
     elif wanted.failed:
         landed = set()  # a run that failed has a row in the ledger
     else:
-        landed = {partition for partition, manifest in list_scope(stream, scope)[0].items() if manifest.objects}
+        listed, left_out = list_scope(stream, scope)
+        landed = {partition for partition, manifest in listed.items() if manifest.objects}
     if wanted.failed:
         in_state |= {partition for partition, last in ledger.items() if last.status == "failed"}
     committed = {p for p, last in ledger.items() if last.committed_at is not None or last.fingerprint is not None}
-    return landed | committed | in_state, in_state
+    return landed | committed | in_state, in_state, left_out
 
 
 def _by_partition(stream: OpenStream, runs: dict[str, LastRuns]) -> Iterator[tuple[Partition, LastRuns]]:

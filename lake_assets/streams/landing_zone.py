@@ -1,68 +1,29 @@
 """The landing zone as it is now: its objects by partition."""
 
 import datetime as dt
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
-from lake_assets.errors import HiddenError, LakeAssetsError, NotDataError
-from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import count, storable
 from lake_assets.progress import counted, counting
 from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.left_out import LeftOut, LeftOutObject
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.stream import OpenStream
 
 LISTINGS = 16  # in parallel: most of the time is network latency
 
 
-@dataclass(frozen=True, slots=True)
-class UnmatchedObject:
-    """A landed object in no partition, and the reason."""
-
-    landed: LandedObject
-    why: LakeAssetsError
-
-    @property
-    def key(self) -> str:
-        """Its path below the source."""
-        return storable(self.landed.key)
-
-    @property
-    def uri(self) -> str:
-        """Its URI."""
-        return storable(self.landed.uri)
-
-
-@dataclass(frozen=True, slots=True)
-class UnmatchedFolder:
-    """A folder of the landing zone with objects in no partition."""
-
-    path: str  # below the source; empty for the source itself
-    objects: int
-    why: LakeAssetsError
-
-    def __str__(self) -> str:
-        folder = f"{visible_name(self.path)}/" if self.path else "the source's own folder"
-        return f"{folder} ({count(self.objects, 'object')}): {self.why}"
-
-
-def unmatched_folders(unmatched: Sequence[UnmatchedObject]) -> list[UnmatchedFolder]:
-    """The objects in no partition, counted by folder and reason, sorted."""
-    counts = Counter((item.key.rpartition("/")[0], str(item.why)) for item in unmatched)
-    reasons = {str(item.why): item.why for item in unmatched}
-    return [UnmatchedFolder(path, number, reasons[text]) for (path, text), number in sorted(counts.items())]
-
-
 def list_landed(
     stream: OpenStream, known: Iterable[Partition] = (), now: dt.datetime | None = None
-) -> tuple[dict[Partition, Manifest], tuple[UnmatchedObject, ...]]:
-    """List the whole landing zone: its objects by partition, as `OpenStream.manifest` has them, and those in none.
+) -> tuple[dict[Partition, Manifest], LeftOut]:
+    """List the whole landing zone: its objects by partition, as `OpenStream.manifest` has them, and those left out.
+
+    Objects of a partition outside the config are in both: by their partition, and left out.
 
     A web server cannot be listed, so it gets a request for each partition that the config expects. If a partition
     column is in the rows, the path does not have it: each partition that the config expects by now, of those with one
@@ -79,13 +40,14 @@ def list_landed(
     calendar, known = Calendar(stream.config, now), tuple(known)
     if not stream.source.is_listable:
         wanted = dict.fromkeys([*calendar.expected(known), *known])
-        return {p: manifest for p, manifest in list_landed_in(stream, wanted).items() if manifest.objects}, ()
+        found = {p: manifest for p, manifest in list_landed_in(stream, wanted).items() if manifest.objects}
+        return found, LeftOut(listed=sum(len(manifest.objects) for manifest in found.values()))
     with counting(f"list {stream.name}", "objects") as count_of:
         objects = stream.source.all(listed=count_of.advance, hides=stream.layout.hides)
-    by_path_part, unmatched = _by_path_part(stream, objects)
+    by_path_part, left_out = _by_path_part(stream, objects, calendar)
     landed = {p: manifest for path_part, manifest in by_path_part.items() for p in _at(stream, path_part, calendar)}
     landed |= {p: by_path_part[p.path_part] for p in known if p.path_part in by_path_part}
-    return landed, unmatched
+    return landed, left_out
 
 
 def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
@@ -106,8 +68,8 @@ def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[
 
 def list_scope(
     stream: OpenStream, partitions: Iterable[Partition] | None
-) -> tuple[dict[Partition, Manifest], tuple[UnmatchedObject, ...] | None]:
-    """The objects of some partitions, by `list_landed_in`; when None, all objects, with those in no partition.
+) -> tuple[dict[Partition, Manifest], LeftOut | None]:
+    """The objects of some partitions, by `list_landed_in`; when None, all objects, as `list_landed` returns them.
 
     Raises:
         StorageError: the landing zone cannot be listed.
@@ -116,21 +78,22 @@ def list_scope(
 
 
 def _by_path_part(
-    stream: OpenStream, objects: Sequence[LandedObject]
-) -> tuple[dict[Partition, Manifest], tuple[UnmatchedObject, ...]]:
-    """The objects of a listing by the path part of their partition, and those in no partition."""
+    stream: OpenStream, objects: Sequence[LandedObject], calendar: Calendar
+) -> tuple[dict[Partition, Manifest], LeftOut]:
+    """The objects of a listing by the path part of their partition, and those that no refresh reads."""
     by_path_part: dict[Partition, list[LandedObject]] = {}
-    unmatched = []
+    left_out = []
     locator = PartitionLocator(stream.config)
+    outside = cache(calendar.outside)
     for landed in objects:
         path_part = locator.find(landed.key)
-        if isinstance(path_part, HiddenError | NotDataError):
-            continue
-        if isinstance(path_part, LakeAssetsError):
-            unmatched.append(UnmatchedObject(landed, path_part))
-        else:
+        if isinstance(path_part, Partition):
             by_path_part.setdefault(path_part, []).append(landed)
-    return {path_part: Manifest(tuple(landed)) for path_part, landed in by_path_part.items()}, tuple(unmatched)
+        why = outside(path_part) if isinstance(path_part, Partition) else path_part
+        if why is not None:
+            left_out.append(LeftOutObject(landed, why))
+    landed_at = {path_part: Manifest(tuple(landed)) for path_part, landed in by_path_part.items()}
+    return landed_at, LeftOut(tuple(left_out), len(objects))
 
 
 def _at(stream: OpenStream, path_part: Partition, calendar: Calendar) -> Iterator[Partition]:

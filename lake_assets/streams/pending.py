@@ -1,12 +1,13 @@
 """Pending partitions: those whose landed objects differ from the ones that were ingested last."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.layout.partition import Partition
-from lake_assets.streams.landing_zone import UnmatchedObject, list_scope
+from lake_assets.streams.landing_zone import list_scope
+from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
 
 
@@ -16,9 +17,7 @@ class LandingScan:
 
     landed: Mapping[Partition, str]  # the fingerprint of each partition that has objects
     pending: Mapping[Partition, str]  # of these, the ones that a refresh would read
-    unmatched: (
-        Sequence[UnmatchedObject] | None
-    )  # objects that lie in no partition; None if only some folders were listed
+    left_out: LeftOut | None  # the objects that no refresh reads; None if only some folders were listed
 
     @property
     def version(self) -> str:
@@ -33,7 +32,7 @@ def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = No
     Raises:
         LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
     """
-    landed, unmatched = list_scope(stream, partitions)
+    landed, left_out = list_scope(stream, partitions)
     with stream.lake.open_if_exists() as lake:
         # Of the whole landing zone the ledger is read at once.
         wanted = (
@@ -46,4 +45,4 @@ def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = No
     ingested = {path: last.fingerprint for path, last in runs.items()}
     held = {path for path, last in runs.items() if last.is_held}
     pending = {p: text for p, text in fingerprints.items() if p.path not in held and ingested.get(p.path) != text}
-    return LandingScan(fingerprints, pending, unmatched)
+    return LandingScan(fingerprints, pending, left_out)

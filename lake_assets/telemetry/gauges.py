@@ -58,12 +58,12 @@ def _of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[Value]:
             yield Value("lake_assets.files", found.files, of_stream)
             yield Value("lake_assets.partition.files", found.most, of_stream)
     ledger = by_partition(stream, runs)
-    landed, unmatched = list_landed(stream, ledger, now)
+    landed, left_out = list_landed(stream, ledger, now)
     lag = lag_by(stream, landed, runs, now)
     yield Value("lake_assets.lag", lag.seconds, of_stream)
     yield Value("lake_assets.pending", len(lag.pending), of_stream)
-    yield Value("lake_assets.unmatched", len(unmatched), of_stream)
-    for state, number in state_by(stream, ledger, landed, unmatched, now).counts.items():
+    yield Value("lake_assets.unmatched", len(left_out.unmatched), of_stream)
+    for state, number in state_by(stream, ledger, landed, left_out, now).counts.items():
         yield Value("lake_assets.states", number, {**of_stream, "state": state})
 
 

@@ -36,6 +36,7 @@ CALLS = [
     ("validate", ()),
     ("plan", ("--partition", "region=*")),
     ("plan", ("--failed",)),
+    ("plan", ("--left-out",)),
     ("ingest", ("--partition", NW)),
     ("apply", (PLAN,)),
     ("index", ("--dry-run",)),

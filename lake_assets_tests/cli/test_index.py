@@ -41,7 +41,8 @@ def test_new_files_are_registered_and_unmatched_objects_are_named(local_world: W
     assert "2 new objects of 2 objects" in dry.output
     assert "committed  region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in first.output
     assert "2 files registered, 3 rows, in 2 partitions" in first.output
-    assert "1 object in no partition: stray.parquet" in first.output
+    assert "sales: 1 object left out: 1 in no partition: `lake-assets plan sales --left-out`\n" in first.output
+    assert "  the source's own folder (1 object): the path is not of the layout" in first.output
     assert second.output.splitlines()[0] == "nothing new"
     assert local_world.totals() == [1, 2, 3]
 

@@ -131,17 +131,18 @@ def test_objects_in_no_partition_are_named_with_the_fix(local_world: World, run:
     assert "p=007/ (1 object)" in as_csv.stderr
     assert "p=007" not in as_csv.stdout
     assert (
-        "1 object in no partition, which no refresh reads:\n  p=007/ (1 object)"
-        in run("plan", "--partition", "p=7").output
-    )
+        "sales: 1 object left out: 1 in another spelling of a partition's folder: `lake-assets plan sales --left-out`\n"
+        "  p=007/ (1 object)"
+    ) in run("plan", "--partition", "p=7").output
     why = "the path has the values of partition p=7, but is not in its folder p=7/: move the object there."
     assert rows[-1] == {
         "stream": "sales",
         "partitions": None,
         "objects_in_no_partition": 1,
+        "left_out": {"listed": 2, "unmatched": 0, "spelling": 1, "outside": 0, "not_data": 0, "hidden": 0},
         "folders": [{"folder": "p=007", "objects": 1, "why": why}],
     }
-    assert "sales: 1 object in no partition:\n  p=007/ (1 object): " + why in message
+    assert "--left-out`\n  p=007/ (1 object): " + why in message
     assert "The landing zone has 1 object in no partition" in check
     assert "p=007/ (1 object): " + why in check
     placed.unlink()  # and now nothing else keeps the check from passing

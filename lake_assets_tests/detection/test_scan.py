@@ -163,7 +163,7 @@ def test_more_unmatched_objects_than_are_remembered_are_reported_once_and_counte
     for _ in range(3):  # each of them a whole round
         again = seen.scan()
         assert (again.unmatched, again.unremembered) == ((), 0)
-        assert "In no partition: 700 objects" in again.summary
+        assert "700 objects left out: 700 in no partition" in again.summary
 
     seen.bucket.put("stray.parquet")
     assert seen.scan().unremembered == 201

@@ -271,7 +271,7 @@ def test_letters_are_no_landed_objects(local: World) -> None:
     assert local.ingest(SW).row.rows_dead_lettered == 1
     assert {row["_row"] for row in letters(local)} == {1, 2}
     assert local.ingest(NW, force=True).row.source_files == 2
-    assert read_state(local.stream).unmatched == ()
+    assert read_state(local.stream).left_out.unmatched == ()
 
 
 def test_letters_are_in_no_partition_of_a_landing_zone_with_folders(local: World) -> None:
@@ -281,6 +281,6 @@ def test_letters_are_in_no_partition_of_a_landing_zone_with_folders(local: World
 
     state = read_state(local.stream)
 
-    assert state.unmatched == ()
+    assert state.left_out.unmatched == ()
     assert {partition.rows for partition in state.partitions if partition.objects} == {2}
     assert [letter.rows for letter in state.dead_letters] == [1]

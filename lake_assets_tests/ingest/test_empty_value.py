@@ -44,7 +44,7 @@ def test_by_default_it_lies_in_no_partition_and_is_named(local_world: World) -> 
     state = read_state(local_world.stream)
 
     assert {partition.partition.path for partition in state.partitions} == {CA, NULL}
-    (unmatched,) = state.unmatched
+    (unmatched,) = state.left_out.unmatched
     assert unmatched.key == "state=/part-0.parquet"
     assert "the path has an empty value of state: set `empty: value` or `empty: null`" in str(unmatched.why)
     with pytest.raises(PartitionError, match="is empty"):
@@ -59,7 +59,7 @@ def test_as_null_its_objects_are_those_of_the_partition_null(local_world: World)
 
     null = local_world.partition(NULL)
     assert local_world.partition(EMPTY) == null
-    assert unmatched == ()
+    assert unmatched.objects == ()
     assert {str(partition): len(manifest.objects) for partition, manifest in found.items()} == {CA: 1, NULL: 2}
     alone = local_world.stream.manifest(null)
     assert local_world.stream.fingerprint(found[null]) == local_world.stream.fingerprint(alone)
@@ -83,7 +83,7 @@ def test_as_a_value_it_is_a_partition_of_its_own_from_end_to_end(local_world: Wo
     assert {partition.partition.path: partition.state for partition in state.partitions} == dict.fromkeys(
         (CA, EMPTY, NULL), "committed"
     )
-    assert state.unmatched == ()
+    assert state.left_out.unmatched == ()
     local_world.ingest(EMPTY, force=True)  # replaces itself and nothing else
     assert local_world.query("SELECT id, state FROM lake.sales ORDER BY id") == ALL
 

@@ -104,7 +104,7 @@ def test_a_layout_may_name_other_folders(local_world: World) -> None:
     put(local_world, "in/stray.parquet", rows(*MIXED))
 
     assert [obj.uri for obj in local_world.stream.manifest(local_world.partition(NW)).objects] == [uri]
-    (strayed,) = read_state(local_world.stream).unmatched
+    (strayed,) = read_state(local_world.stream).left_out.unmatched
     assert strayed.key == "in/stray.parquet"
 
 

@@ -14,7 +14,7 @@ from lake_assets.report.html import FEW, LIMIT, Section, page, section
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize, total
 from lake_assets.storage.landed import LandedObject
-from lake_assets.streams.landing_zone import UnmatchedObject
+from lake_assets.streams.left_out import LeftOut, LeftOutObject
 from lake_assets_tests.report.states import commit_one_and_fail_one, days, stream_state
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -64,8 +64,8 @@ def test_the_page_loads_nothing_from_elsewhere() -> None:
     assert not re.search(r"https?://|url\(|@import", text)
 
 
-def unmatched_object(key: str) -> UnmatchedObject:
-    return UnmatchedObject(
+def unmatched_object(key: str) -> LeftOutObject:
+    return LeftOutObject(
         LandedObject(f"/landing/{key}", key, "e", 1, MADE), LayoutError("the path is not of the layout.")
     )
 
@@ -73,7 +73,9 @@ def unmatched_object(key: str) -> UnmatchedObject:
 def test_what_others_wrote_is_text() -> None:
     (partition,) = stream_state({"r": "string"}, [((EVIL,), "failed", None)]).partitions
     failed = PartitionState(partition.partition, "failed", error=f"column {EVIL}", finished_at=MADE)
-    state = StreamState("sales", "main.sales", partition.partition.columns, MADE, (failed,), (unmatched_object(EVIL),))
+    state = StreamState(
+        "sales", "main.sales", partition.partition.columns, MADE, (failed,), LeftOut((unmatched_object(EVIL),))
+    )
 
     text = page_of(state, f"described {EVIL}")
 

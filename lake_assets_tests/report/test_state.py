@@ -219,7 +219,7 @@ def test_objects_outside_the_layout_are_named_and_count_for_nothing(local_world:
 
     state = read_state(local_world.stream, NOW)
 
-    assert {item.uri for item in state.unmatched} == {str(path) for path in unmatched}
+    assert {item.uri for item in state.left_out.unmatched} == {str(path) for path in unmatched}
     assert state.counts["missing"] == 1
 
 
@@ -238,7 +238,7 @@ def test_a_value_written_or_encoded_in_another_way_is_in_a_folder_that_no_ingest
     state = read_state(local_world.stream, NOW)
 
     assert [(partition.partition.path, partition.objects) for partition in state.partitions] == [(folder, 1)]
-    assert [item.uri for item in state.unmatched] == [str(root / other / "batch_1.parquet")]
+    assert [item.uri for item in state.left_out.unmatched] == [str(root / other / "batch_1.parquet")]
     assert len(local_world.stream.manifest(local_world.partition(folder)).objects) == 1
 
 

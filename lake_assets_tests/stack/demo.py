@@ -189,8 +189,8 @@ def look(stream: OpenStream, site: Site) -> View:
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table, holds=True)
     ledger = by_partition(stream, runs)
-    landed, unmatched = list_landed(stream, ledger, now)
-    state = state_by(stream, ledger, landed, unmatched, now)
+    landed, left_out = list_landed(stream, ledger, now)
+    state = state_by(stream, ledger, landed, left_out, now)
     return View(state, lag_by(stream, landed, runs, now), _statuses(site))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lake_assets.cli.documents.base import Documented
 from lake_assets.cli.documents.ingest import Failure, IngestedPartition
-from lake_assets.cli.documents.plan import PlannedObject
+from lake_assets.cli.documents.plan import LeftOutCounts, PlannedObject
 from lake_assets.cli.documents.report import ReportFolder
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class IndexIgnored(Documented):
 
     objects_in_no_partition: int
     """The number of landed objects that are in no partition."""
+    left_out: LeftOutCounts
+    """All landed objects that nothing registers."""
     folders: list[ReportFolder]
     """Where they are."""
     outside: list[IndexOutside]
@@ -42,10 +44,13 @@ class IndexIgnored(Documented):
     @classmethod
     def of(cls, plan: "IndexPlan | None") -> "IndexIgnored":
         """What a plan leaves out; nothing without a plan."""
-        if plan is None:
-            return cls(0, [], [])
-        outside = [IndexOutside(str(o.plan.partition), len(o.plan.new), str(o.why)) for o in plan.left_out]
-        return cls(len(plan.outside), ReportFolder.list_of(plan.outside), outside)
+        from lake_assets.ingest.index.diff import IndexPlan  # noqa: PLC0415 - `--help` stays quick
+
+        plan = plan or IndexPlan(())
+        outside = [IndexOutside(str(o.plan.partition), len(o.plan.new), str(o.why)) for o in plan.outside]
+        return cls(
+            len(plan.left_out.unmatched), LeftOutCounts.of(plan.left_out), ReportFolder.list_of(plan.left_out), outside
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from lake_assets.cli.documents.base import Documented
 if TYPE_CHECKING:
     from lake_assets.ingest.stream_plan import PlannedPartition, StreamPlan
     from lake_assets.storage.landed import LandedObject
+    from lake_assets.streams.left_out import LeftOut
     from lake_assets.streams.stream import OpenStream
 
 
@@ -107,6 +108,59 @@ class PlanPartition(Documented):
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOutCounts(Documented):
+    """The objects below the source that no refresh reads, each in one class."""
+
+    listed: int
+    """The number of all objects below the source."""
+    unmatched: int
+    """In no partition: the path does not fit the layout, or a value its column's type."""
+    spelling: int
+    """In a folder that has the values of a partition, in a spelling that no writer has."""
+    outside: int
+    """In a partition that the config does not have."""
+    not_data: int
+    """Not data files, by `files`."""
+    hidden: int
+    """Hidden by the name, or by that of a folder."""
+
+    @classmethod
+    def of(cls, left_out: "LeftOut") -> "LeftOutCounts":
+        """The counts as the document has them."""
+        return cls(left_out.listed, **left_out.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutEntry(Documented):
+    """An object that no refresh reads."""
+
+    object: str
+    """Its path below the source."""
+    kind: Literal["unmatched", "spelling", "outside", "not_data", "hidden"]
+    """Its class, as in `LeftOutCounts`."""
+    why: str
+    """The reason, and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutDocument(Documented):
+    """The objects that no refresh reads: the document of `plan --left-out`."""
+
+    stream: str
+    """Its name."""
+    left_out: LeftOutCounts
+    """Their numbers."""
+    objects: list[LeftOutEntry]
+    """Sorted by path."""
+
+    @classmethod
+    def of(cls, stream: str, left_out: "LeftOut") -> "LeftOutDocument":
+        """The document of a listing."""
+        entries = [LeftOutEntry(item.key, item.kind, str(item.why)) for item in left_out.objects]
+        return cls(stream, LeftOutCounts.of(left_out), entries)
+
+
+@dataclass(frozen=True, slots=True)
 class PlanDocument(Documented):
     """What an ingest would do now."""
 
@@ -129,18 +183,20 @@ class PlanDocument(Documented):
     seconds: float | None
     """The estimated time in seconds; null without earlier runs, or if nothing is read."""
     objects_in_no_partition: int
-    """The number of landed objects that no refresh reads."""
+    """The number of landed objects whose folder is not of a partition."""
+    left_out: LeftOutCounts
+    """All landed objects that no refresh reads."""
     partitions: list[PlanPartition]
     """In the order of the selection."""
 
     @classmethod
-    def of(cls, stream: "OpenStream", made: "StreamPlan", *, unmatched: int, outside: bool) -> "PlanDocument":
+    def of(cls, stream: "OpenStream", made: "StreamPlan", *, left_out: "LeftOut", outside: bool) -> "PlanDocument":
         """The document of a plan.
 
         Args:
             stream: of the plan.
             made: the plan.
-            unmatched: the number of landed objects in no partition.
+            left_out: what a listing of the whole landing zone left out.
             outside: whether partitions outside the config are accepted.
         """
         return cls(
@@ -153,6 +209,7 @@ class PlanDocument(Documented):
             force=made.force,
             outside=outside,
             seconds=None if made.seconds is None else round(made.seconds, 1),
-            objects_in_no_partition=unmatched,
+            objects_in_no_partition=len(left_out.unmatched),
+            left_out=LeftOutCounts.of(left_out),
             partitions=[PlanPartition.of(planned) for planned in made.partitions],
         )

@@ -1,16 +1,16 @@
 """The document of `report`: an array of counts, or with `--partitions` of partitions; then the objects in none."""
 
 import datetime as dt
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lake_assets.cli.documents.base import Documented
+from lake_assets.cli.documents.plan import LeftOutCounts
 
 if TYPE_CHECKING:
     from lake_assets.report.state import PartitionState, StreamState
     from lake_assets.report.summary import Summary
-    from lake_assets.streams.landing_zone import UnmatchedObject
+    from lake_assets.streams.left_out import LeftOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +115,33 @@ class ReportFolder(Documented):
     """Why they are in no partition, and the fix."""
 
     @classmethod
-    def list_of(cls, unmatched: "Sequence[UnmatchedObject]") -> "list[ReportFolder]":
-        """The folders of these objects."""
-        from lake_assets.streams.landing_zone import unmatched_folders  # noqa: PLC0415 - `--help` stays quick
-
-        return [cls(folder.path, folder.objects, str(folder.why)) for folder in unmatched_folders(unmatched)]
+    def list_of(cls, left_out: "LeftOut") -> "list[ReportFolder]":
+        """The folders of the unmatched objects."""
+        return [cls(folder.path, folder.objects, str(folder.why)) for folder in left_out.unmatched_folders]
 
 
 @dataclass(frozen=True, slots=True)
 class ReportUnmatched(Documented):
-    """The landed objects of a stream that are in no partition; a stream without such objects has none of these."""
+    """The landed objects of a stream that no refresh reads, unless these are all hidden, or outside the config."""
 
     stream: str
     """Its name."""
     partitions: None
     """Always null: it tells this object from the others."""
     objects_in_no_partition: int
-    """Their number."""
+    """The number of those whose folder is not of a partition."""
+    left_out: LeftOutCounts
+    """All of them by class."""
     folders: list[ReportFolder]
     """Where they are."""
 
     @classmethod
     def of(cls, state: "StreamState") -> "ReportUnmatched":
         """The objects as the document has them."""
-        return cls(state.stream, None, len(state.unmatched), ReportFolder.list_of(state.unmatched))
+        return cls(
+            state.stream,
+            None,
+            len(state.left_out.unmatched),
+            LeftOutCounts.of(state.left_out),
+            ReportFolder.list_of(state.left_out),
+        )

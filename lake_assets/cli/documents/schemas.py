@@ -18,7 +18,7 @@ from lake_assets.cli.documents.ingest import IngestDocument
 from lake_assets.cli.documents.ledger import LedgerRun
 from lake_assets.cli.documents.maintain import MaintainedLake
 from lake_assets.cli.documents.metrics import MetricValue
-from lake_assets.cli.documents.plan import PlanDocument
+from lake_assets.cli.documents.plan import LeftOutDocument, PlanDocument
 from lake_assets.cli.documents.report import ReportCounts, ReportPartition, ReportUnmatched
 from lake_assets.cli.documents.rows import ChangedRow, QueryRow
 from lake_assets.cli.documents.sync_dagster import SyncedStream
@@ -28,7 +28,7 @@ _OUTPUTS: Mapping[str, Any] = MappingProxyType(
     {
         "doctor": DoctorDocument,
         "validate": ValidateDocument,
-        "plan": PlanDocument,
+        "plan": PlanDocument | LeftOutDocument,
         "ingest": IngestDocument,
         "apply": IngestDocument,
         "index": IndexRunDocument | IndexPlanDocument | IndexCheckDocument | IndexRepairDocument,

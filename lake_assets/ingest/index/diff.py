@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lake_assets.errors import OutsidePartitionError, SourceError
 from lake_assets.lake.commit.replacement import list_files_statement
@@ -14,7 +14,8 @@ from lake_assets.layout.texts import count
 from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.landing_zone import UnmatchedObject, list_scope
+from lake_assets.streams.landing_zone import list_scope
+from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
 
 
@@ -65,7 +66,7 @@ class PartitionPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class NotRegistered:
     """A partition outside the config, with objects that the lake does not have."""
 
     plan: PartitionPlan
@@ -81,8 +82,8 @@ class IndexPlan:
     """What an index would do now."""
 
     partitions: tuple[PartitionPlan, ...]
-    outside: tuple[UnmatchedObject, ...] = ()  # objects in no partition of the layout
-    left_out: tuple[LeftOut, ...] = ()  # partitions with new objects that the config does not have
+    outside: tuple[NotRegistered, ...] = ()  # partitions with new objects that the config does not have
+    left_out: LeftOut = field(default_factory=LeftOut)  # what a whole listing left out
 
     @property
     def new(self) -> tuple[LandedObject, ...]:
@@ -109,23 +110,23 @@ def plan_index(
         LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
     """
     wanted = None if partitions is None else list(partitions)
-    landed, unmatched = list_scope(stream, wanted)
+    landed, left_out = list_scope(stream, wanted)
     calendar = Calendar(stream.config)
     with stream.lake.open_if_exists() as lake:
         known = registered_objects(lake, stream, wanted)
         changed = changed_objects(landed, known, lambda: table_files(lake, stream))
-    plans, left_out = [], []
+    plans, not_registered = [], []
     for partition, manifest in landed.items():
         new = tuple(obj for obj in manifest.objects if obj.uri not in known)
         others = changed.get(partition, ())
         part = PartitionPlan(partition, manifest.objects, new, others)
         why = calendar.outside(partition) if wanted is None and not outside and new else None
         if why is not None:
-            left_out.append(LeftOut(part, why))
+            not_registered.append(NotRegistered(part, why))
             part = PartitionPlan(partition, manifest.objects, (), others)
         if why is None or others:
             plans.append(part)
-    return IndexPlan(tuple(plans), unmatched or (), tuple(left_out))
+    return IndexPlan(tuple(plans), tuple(not_registered), (left_out or LeftOut()).taking(outside=outside))
 
 
 def changed_objects(

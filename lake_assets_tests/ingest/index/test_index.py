@@ -125,7 +125,7 @@ def test_a_plan_registers_nothing_and_names_unmatched_objects(indexed_world: Wor
     plan = plan_index(indexed_world.stream)
 
     assert [obj.key for obj in plan.new] == ["region=NW/date=2026-02-11/batch_1.parquet"]
-    assert [item.key for item in plan.outside] == ["region=NW/date=never/b.parquet", "stray.parquet"]
+    assert [item.key for item in plan.left_out.unmatched] == ["region=NW/date=never/b.parquet", "stray.parquet"]
     assert not Path(indexed_world.catalog["path"]).exists()
 
 

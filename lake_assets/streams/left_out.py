@@ -1,0 +1,121 @@
+"""The objects of a landing zone that no refresh reads, each in one class."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from lake_assets.errors import HiddenError, LakeAssetsError, NotDataError, OutsidePartitionError, SpellingError
+from lake_assets.escapes import visible_name
+from lake_assets.layout.texts import count, storable
+from lake_assets.storage.landed import LandedObject
+
+LeftOutClass = Literal["unmatched", "spelling", "outside", "not_data", "hidden"]
+"""The class of an object that no refresh reads."""
+
+# By the reasons that `PartitionLocator.find` gives; of the classes that fit one, the last is meant.
+_CLASSES: dict[LeftOutClass, tuple[type[LakeAssetsError], str]] = {
+    "unmatched": (LakeAssetsError, "in no partition"),
+    "spelling": (SpellingError, "in another spelling of a partition's folder"),
+    "outside": (OutsidePartitionError, "outside the config"),
+    "not_data": (NotDataError, "not data files"),
+    "hidden": (HiddenError, "hidden by their names"),
+}
+
+
+def class_of(why: LakeAssetsError) -> LeftOutClass:
+    """The class of an object, by the reason that `PartitionLocator.find` gives."""
+    return next(name for name, (error, _) in reversed(_CLASSES.items()) if isinstance(why, error))
+
+
+def counts_of(classes: Iterable[LeftOutClass]) -> dict[LeftOutClass, int]:
+    """The number of objects of each class, for every class."""
+    found = Counter(classes)
+    return {name: found[name] for name in _CLASSES}
+
+
+def left_out_text(classes: Iterable[LeftOutClass]) -> str:
+    """Such as `3 objects left out: 1 in no partition, 2 not data files`, by the class of each object."""
+    counts = counts_of(classes)
+    parts = [f"{counts[name]:,} {text}" for name, (_, text) in _CLASSES.items() if counts[name]]
+    return f"{count(sum(counts.values()), 'object')} left out" + (f": {', '.join(parts)}" if parts else "")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutObject:
+    """An object below a source that no refresh reads, and the reason."""
+
+    landed: LandedObject
+    why: LakeAssetsError
+
+    @property
+    def key(self) -> str:
+        """Its path below the source."""
+        return storable(self.landed.key)
+
+    @property
+    def uri(self) -> str:
+        """Its URI."""
+        return storable(self.landed.uri)
+
+    @property
+    def kind(self) -> LeftOutClass:
+        """Its class."""
+        return class_of(self.why)
+
+
+@dataclass(frozen=True, slots=True)
+class UnmatchedFolder:
+    """A folder of the landing zone with objects in no partition."""
+
+    path: str  # below the source; empty for the source itself
+    objects: int
+    why: LakeAssetsError
+
+    def __str__(self) -> str:
+        folder = f"{visible_name(self.path)}/" if self.path else "the source's own folder"
+        return f"{folder} ({count(self.objects, 'object')}): {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What one listing of a whole source found that no refresh reads: each object once, in one class.
+
+    Attributes:
+        objects: those objects, sorted by key.
+        listed: the number of all objects; the others are in partitions of the config.
+    """
+
+    objects: tuple[LeftOutObject, ...] = ()
+    listed: int = 0
+
+    @property
+    def unmatched(self) -> tuple[LeftOutObject, ...]:
+        """Those whose folder is not of a partition; a folder of another spelling is not either."""
+        return tuple(item for item in self.objects if item.kind in ("unmatched", "spelling"))
+
+    @property
+    def unmatched_folders(self) -> list[UnmatchedFolder]:
+        """The unmatched objects, counted by folder and reason, sorted."""
+        unmatched = self.unmatched
+        counts = Counter((item.key.rpartition("/")[0], str(item.why)) for item in unmatched)
+        reasons = {str(item.why): item.why for item in unmatched}
+        return [UnmatchedFolder(path, number, reasons[text]) for (path, text), number in sorted(counts.items())]
+
+    @property
+    def counts(self) -> dict[LeftOutClass, int]:
+        """The number of objects of each class, for every class."""
+        return counts_of(item.kind for item in self.objects)
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether only hidden objects are left out, as writers leave them in every landing zone."""
+        return all(item.kind == "hidden" for item in self.objects)
+
+    def taking(self, *, outside: bool) -> "LeftOut":
+        """What is left out if a refresh takes the partitions outside the config too, or does not."""
+        others = tuple(item for item in self.objects if item.kind != "outside")
+        return replace(self, objects=others) if outside else self
+
+    def __str__(self) -> str:
+        return left_out_text(item.kind for item in self.objects)
