@@ -9,15 +9,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
+from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import NW, SW, World, sales
+
+__all__ = ["sessions"]
 
 Run = Callable[..., Result]
 
 
 @pytest.fixture
-def run(local_world: World, tmp_path: Path, spark: object) -> Run:
+def run(local_world: World, tmp_path: Path) -> Run:
     """Runs a command on a lake of three commits: NW with 1 and 2, SW with 3, and NW with 2 changed to 5."""
-    assert spark
     file = local_world.config_file(tmp_path)
     for text, rows in ((NW, sales(1, 2)), (SW, sales(3)), (NW, sales(1, 5))):
         local_world.land(text, rows)
@@ -85,3 +88,17 @@ def test_what_cannot_be_done_is_said(run: Run, arguments: list[str], code: int, 
     assert result.exit_code == code, result.output
     assert said in result.output
     assert "Traceback" not in result.output
+
+
+def test_changes_across_a_table_that_was_made_again_write_nothing(run: Run, local_world: World, tmp_path: Path) -> None:
+    first, out = first_of(local_world), tmp_path / "changes.parquet"
+    with plain_client(local_world.config.lakes["test"], read_only=False) as client:
+        client.execute("DROP TABLE lake.sales")
+    local_world.ingest(NW)
+
+    results = [run("changes", "sales", "--from", str(first + 1), *more) for more in ([], ["--out", str(out)])]
+
+    assert [(result.exit_code, result.stdout) for result in results] == [(1, "")] * 2
+    assert not list(tmp_path.glob("*changes*"))
+    begin = results[0].stderr.rpartition("begin at snapshot ")[2].strip().rstrip(".")
+    assert run("changes", "sales", "--from", begin).stdout.count("insert") == 2

@@ -23,6 +23,7 @@ from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.events import step
 from lake_assets.lake.catalog.past import where
+from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.commit.deltas import LATEST, Delta, DeltaFile, Export, file_prefix, table_tag
 from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference, meta_fields, taken_name, with_meta
 from lake_assets.lake.commit.replacement import Replacement
@@ -31,7 +32,7 @@ from lake_assets.lake.commit.streaming import columns_at, stream
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.relation import Wanted, query, relation
 from lake_assets.lake.ledger.tables import DELTA_COLUMNS, delta_table
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.parquet.attempt import discard, discard_unfinished
 from lake_assets.parquet.write import row_groups
 from lake_assets.storage.arrow import ArrowStore
@@ -65,7 +66,8 @@ class Exporter:
             moment: the time of the commit; now when None.
 
         Raises:
-            CatalogError: the table cannot be read, or has a column with a name of the changes' own columns.
+            CatalogError: the table cannot be read, has a column with a name of the changes' own columns, or is another
+                one than that of earlier changes.
             StorageError: the export's storage is unreachable or refuses; no file is left.
         """
         base = self._session.current_snapshot() if base is None else base
@@ -107,6 +109,8 @@ class Exporter:
                 "rename it, or remove `deltas` from the stream.",
             )
         deleted = None if self._replacement.adds else self._before(base)
+        if deleted is None:
+            refuse_earlier_exports(session, self._replacement.row.stream, table)
         inserted = self._after(types)
         if deleted is None and inserted is None:
             return delta
@@ -207,6 +211,26 @@ class Exporter:
 def _count(group: pa.Table, counts: dict[str, int]) -> None:
     for entry in group.column(META_COLUMNS[0]).value_counts().to_pylist():
         counts[entry["values"]] += entry["counts"]
+
+
+def refuse_earlier_exports(session: LakeSession, stream: str, table: TableName) -> None:
+    """Refuse to export to consumers that have rows of an earlier table, because no change has the end of these.
+
+    Raises:
+        CatalogError: the table was made again after the stream exported changes, or cannot be read.
+    """
+    manifest, created = delta_table(session.config), named_since(session, table)
+    columns = {"snapshot_id": DELTA_COLUMNS["snapshot_id"]}
+    found = relation(session, manifest, columns, Wanted({"stream": [stream]}))
+    sql = f"SELECT max(snapshot_id) FROM {found} WHERE snapshot_id < ?"  # noqa: S608 - its own SQL
+    ((last,),) = query(session, sql, [*found.parameters, created], [found])
+    if last is not None:
+        raise CatalogError(
+            f"snapshot {created} made the table {table} again, so consumers of the deltas of {stream}, which have rows "
+            f"of snapshots up to {last}, would keep these:",
+            f"run `DELETE FROM {manifest} WHERE stream = '{stream}' AND snapshot_id < {created}` in a "  # noqa: S608
+            f"client of the lake, and let each consumer begin at snapshot {created} with an empty copy.",
+        )
 
 
 def write_latest(session: LakeSession, stream: str, export: Export) -> None:

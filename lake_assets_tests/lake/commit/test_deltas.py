@@ -165,6 +165,32 @@ def test_rows_that_another_client_deleted_are_not_exported_as_removed(local_expo
     ]
 
 
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_a_table_that_was_made_again_exports_nothing_beside_the_changes_of_the_one_before(
+    mode: str, local_export: World
+) -> None:
+    local_export.options = local_export.options | {"mode": mode}
+    last = committed(local_export, NW, 1, 2)
+    before = visible(local_export), stored(local_export)
+    with plain_client(local_export.config.lakes["test"], read_only=False) as client:
+        client.execute("DROP TABLE lake.sales")
+
+    with pytest.raises(CatalogError, match=rf"rows of snapshots up to {last}, would keep these") as raised:
+        local_export.ingest(NW)
+
+    created = int(str(raised.value).rpartition("begin at snapshot ")[2].split()[0])
+    assert (visible(local_export), stored(local_export)) == before
+    assert local_export.totals() == []
+    with plain_client(local_export.config.lakes["test"], read_only=False) as client:
+        client.execute("USE lake")
+        client.execute(str(raised.value).split("`")[1])
+    for text, totals in ((NW, [1, 2]), (SW, [3])):
+        local_export.land(text, sales(*totals))
+        local_export.ingest(text)
+    assert min(snapshot for snapshot, _ in visible(local_export)) > created
+    assert sorted(exported(local_export)["total"].to_pylist()) == local_export.totals() == [1, 2, 3]
+
+
 def test_a_commit_that_is_overtaken_exports_again(local_export: World) -> None:
     """Another client commits after the files were written with the number that was next."""
     committed(local_export, NW, 1, 2)
