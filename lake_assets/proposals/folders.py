@@ -2,7 +2,7 @@
 
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -10,6 +10,7 @@ from types import MappingProxyType
 from lake_assets.config.olake import identifier
 from lake_assets.errors import LayoutError
 from lake_assets.layout.hive import HIVE_NULL, unescape
+from lake_assets.layout.names import is_hidden
 from lake_assets.layout.partition import PartitionType
 from lake_assets.layout.template import Template
 from lake_assets.layout.times import TIME_TYPES, TimeType
@@ -93,7 +94,7 @@ class _Level:
             texts = [match[2] for match in matches if match]
             values = {_decoded(text) for text in texts if text != HIVE_NULL}
             return cls(_decoded(keys.pop()), tuple(sorted(values)), tuple(sorted(texts)), HIVE_NULL in texts)
-        return cls(None, tuple(sorted(names)), tuple(sorted(names)), has_null=False)
+        return cls(None, tuple(sorted(names - {HIVE_NULL})), tuple(sorted(names)), HIVE_NULL in names)
 
 
 def _decoded(text: str) -> str:
@@ -102,12 +103,18 @@ def _decoded(text: str) -> str:
     return text
 
 
-def are_partitions(names: Sequence[str]) -> bool:
+def are_partitions(names: Collection[str]) -> bool:
     """Whether the names of folders are values of one column: `name=value`, times or whole numbers."""
-    level = _Level.of(set(names))
-    if level.name is not None:
-        return True
-    return bool(names) and _type(level.values) != "string"
+    level = _Level.of({name for name in names if not is_hidden([name])})
+    return level.name is not None or _type(level.values) != "string"
+
+
+def values_among(names: Collection[str]) -> set[str]:
+    """The folders of one level that the layout of all of them does not hide.
+
+    A name with `_` or `.` at its beginning may be a text, and is neither `name=value`, nor a time, nor a number.
+    """
+    return {name for name in names if name == HIVE_NULL or not (is_hidden([name]) and are_partitions(names))}
 
 
 def columns(paths: Sequence[Sequence[str]], taken: Sequence[str] = ()) -> tuple[list[Column], str]:
@@ -161,7 +168,7 @@ def _is_static(text: str) -> bool:
 
 
 def _is_column(level: _Level) -> bool:
-    return level.name is not None or len(level.texts) > 1 or _type(level.values) != "string"
+    return level.name is not None or level.has_null or len(level.texts) > 1 or _type(level.values) != "string"
 
 
 def _column(level: _Level, depth: int, names: Sequence[str], taken: Sequence[str]) -> Column | None:

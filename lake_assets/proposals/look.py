@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import KeyOrderError, SourceChangedError, SourceError
-from lake_assets.layout.names import is_hidden
+from lake_assets.layout.names import is_hidden, is_reserved
 from lake_assets.parquet.read import read_schema
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.landed import LandedObject
@@ -49,7 +49,7 @@ class Folder:
 
 
 class Look:
-    """Listings and footers of one storage, within the limits; hidden objects are left out.
+    """Listings and footers of one storage, within the limits; objects that no layout reads are left out.
 
     Args:
         storage: of the landing zone; not a web server, which has no listing.
@@ -110,7 +110,7 @@ class Look:
         for landed in page:
             names = landed.key.removeprefix(found.path).split("/")
             self._note_format(landed.key.split("/"))
-            if is_hidden(names) or not names[-1]:
+            if is_hidden(names[-1:]) or any(map(is_reserved, names[:-1])) or not names[-1]:
                 continue
             self.seen.add(landed.uri)
             (found.files if len(names) == 1 else found.folders.setdefault(names[0], [])).append(landed)

@@ -16,9 +16,10 @@ from lake_assets.config.olake import MOST_COLUMNS, identifier
 from lake_assets.config.sentences import sentence
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LakeAssetsError, OutsidePartitionError
+from lake_assets.layout.names import is_hidden
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, several
-from lake_assets.proposals.folders import Column, are_partitions, columns, is_part_of_time, unfit
+from lake_assets.proposals.folders import Column, are_partitions, columns, is_part_of_time, unfit, values_among
 from lake_assets.proposals.look import MOST_LISTINGS, Folder, Look
 from lake_assets.storage.landed import LandedObject
 from lake_assets.streams.calendar import Calendar
@@ -113,10 +114,15 @@ def _streams(look: Look, folder: Folder, depth: int) -> Iterator[tuple[Folder, t
     if folder.files:
         note = f"{count(len(folder.files), 'object')} beside the folders {several(names)}: no stream reads them"
         yield Folder(folder.path, files=folder.files), (note,)
+    tables = [name for name in names if not is_hidden([name])] or names
     for name in names:
         if look.listings >= MOST_LISTINGS:
             return
-        yield from _streams(look, look.folder(f"{folder.path}{name}/"), depth - 1)
+        path = f"{folder.path}{name}/"
+        if name in tables:
+            yield from _streams(look, look.folder(path), depth - 1)
+        else:
+            yield Folder(path), ("its name begins with _ or ., so it is taken for no table: look at it by itself",)
 
 
 def _have_equal_columns(look: Look, objects: Sequence[LandedObject]) -> bool:
@@ -127,6 +133,8 @@ def _have_equal_columns(look: Look, objects: Sequence[LandedObject]) -> bool:
 
 def _proposal(look: Look, folder: Folder, name: str, start: dt.date | None) -> Proposal:
     path = folder.path.rstrip("/")
+    if not folder.objects:
+        return Proposal(name, path)
     suffixes = Counter(suffix for landed in folder.objects if (suffix := PurePosixPath(landed.key).suffix) in _SUFFIXES)
     if not suffixes:
         return Proposal(name, path, notes=("no *.parquet was seen: the stream is left out",))
@@ -192,12 +200,15 @@ def _example(stream: Stream, keys: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _paths(folder: Folder, parquet: Sequence[LandedObject], notes: list[str]) -> list[tuple[str, ...]]:
-    """The folders of each object, of the most frequent depth."""
+    """The folders of each object, of the most frequent depth; without those that a layout of the others hides."""
     paths = [tuple(landed.key.removeprefix(folder.path).split("/")[:-1]) for landed in parquet]
     (depth, _), *_ = Counter(len(path) for path in paths).most_common(1)
     kept = [path for path in paths if len(path) == depth]
     if len(kept) < len(paths):
         notes.append(f"{count(len(paths) - len(kept), 'object')} of those seen are in folders of another depth")
+    for level in range(depth):
+        values = values_among({path[level] for path in kept})
+        kept = [path for path in kept if path[level] in values]
     return kept
 
 

@@ -22,7 +22,10 @@ from lake_assets.proposals.config import config_text
 from lake_assets.proposals.look import Look
 from lake_assets.proposals.streams import Proposal, propose
 from lake_assets.storage.store import Store
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.servers.s3 import S3Server
+
+__all__ = ["sessions"]
 
 SALES = pa.table({"id": [1, 2], "total": [1.0, 2.0]})
 STOCK = pa.table({"sku": ["a"], "pieces": [1]})
@@ -163,6 +166,68 @@ def test_folders_without_names_are_a_column_if_their_objects_have_the_same_colum
     assert proposal.config["layout"] == "{folder_1}/{date}"
     assert proposal.config["partitions"]["folder_1"] == {"values": ["NW", "SW"]}
     assert proposal.notes[0].startswith("the folders NW, SW are read as values of a column")
+
+
+NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+@pytest.mark.parametrize(
+    ("folders", "layout", "partitions"),
+    [
+        (["_draft", ".NET", "Books"], "{folder_1}", {"folder_1": {"values": [".NET", "Books", "_draft"]}}),
+        (["_draft", ".NET"], "{folder_1}", {"folder_1": {"values": [".NET", "_draft"]}}),
+        (["NW", NULL], "{folder_1}", {"folder_1": {"type": "string"}}),
+        (["1", "2", NULL], "{folder_1}", {"folder_1": {"type": "integer"}}),
+        (
+            ["_draft/2026-02-11", ".NET/2026-02-12", f"{NULL}/2026-02-12"],
+            "{folder_1}/{date}",
+            {"date": {"type": "date", "start": dt.date(2026, 2, 11)}, "folder_1": {"type": "string"}},
+        ),
+        (
+            ["region=NW/_a", "region=NW/.b", "region=SW/c"],
+            "region={region}/{folder_2}",
+            {"folder_2": {"values": [".b", "_a", "c"]}, "region": {"values": ["NW", "SW"]}},
+        ),
+    ],
+)
+@pytest.mark.usefixtures("sessions")
+def test_folders_that_begin_as_hidden_ones_are_values_and_every_row_is_ingested(
+    tmp_path: Path, folders: list[str], layout: str, partitions: dict[str, Any]
+) -> None:
+    landing = tmp_path / "landing" / "sales"
+    landing.mkdir(parents=True)
+    store = Store(LocalStorage(path=str(landing)))
+    for folder in folders:
+        store.put_new(f"{folder}/a.parquet", parquet(SALES))
+    for reserved in ("_temporary", ".hive-staging_1", "_delta_log"):
+        store.put_new(f"{reserved}/a.parquet", parquet(SALES))
+
+    assert init(tmp_path / "shop", "--from", str(landing)).exit_code == 0
+
+    file = tmp_path / "shop" / "lake.yaml"
+    (proposal,) = propose(Look(store.storage))
+    assert (proposal.config.get("layout", layout), proposal.config["partitions"]) == (layout, partitions)
+    done = CliRunner().invoke(main, ["--config", str(file), "ingest", "sales", "--all"])
+    assert done.exit_code == 0, done.output
+    query = CliRunner().invoke(main, ["--config", str(file), "query", "select count(*) from sales"])
+    assert query.output.split()[-1] == str(2 * len(folders))
+
+
+def test_a_hidden_folder_beside_folders_of_another_form_is_no_value_and_is_named(tmp_path: Path) -> None:
+    store = Store(LocalStorage(path=str(tmp_path)))
+    for folder in ("day/2026-02-11", "day/_old", "named/region=NW", "named/.tmp", "_staging/x"):
+        store.put_new(f"{folder}/a.parquet", parquet(SALES if folder < "n" else STOCK))
+
+    proposals = {proposal.folder: proposal for proposal in propose(Look(store.storage))}
+
+    assert {name: proposal.config.get("partitions") for name, proposal in proposals.items()} == {
+        "_staging": None,
+        "day": {"date": {"type": "date", "start": dt.date(2026, 2, 11)}},
+        "named": {"region": {"values": ["NW"]}},
+    }
+    for name in ("day", "named"):
+        assert any("1 object of those seen are not read" in note for note in proposals[name].notes), proposals
+    assert "taken for no table" in proposals["_staging"].notes[0]
 
 
 def test_few_values_are_listed_and_more_are_not_and_a_comment_says_what_becomes_of_new_ones(tmp_path: Path) -> None:
