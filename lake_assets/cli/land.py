@@ -75,7 +75,13 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
     finally:
         _print_landed(landed := writer.landed())
     if landed.rejected and not landed.records:
-        ctx.exit(1)
+        from lake_assets.errors import LandingError
+
+        layout = f", with the layout {text!r}" if (text := opened.config.template.text) else ""
+        raise LandingError(
+            f"no record fits the stream {stream}{layout}: the first does not because {landed.reason}:",
+            "correct the layout or the records; the folder _dead_letters of the output has each with its reason.",
+        )
 
 
 @contextmanager
@@ -128,9 +134,8 @@ def _print_landed(landed: "Landed") -> None:
         f"{size(landed.bytes)}"
     )
     notes = [f"{warning}." for warning in landed.warnings]
-    if landed.rejected:
-        number = count(landed.rejected, "record") if landed.records else f"all {count(landed.rejected, 'record')}"
-        notes.append(f"{number} did not fit: see the folder _dead_letters of the output.")
+    if landed.rejected and landed.records:
+        notes.append(f"{count(landed.rejected, 'record')} did not fit: see the folder _dead_letters of the output.")
     if landed.pending:
         notes.append(f"{count(landed.pending, 'upload')} pending in the buffer: run `lake-assets land … --drain`.")
     if landed.expired:

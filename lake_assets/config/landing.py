@@ -13,6 +13,7 @@ from lake_assets.config.fields import FolderPath, Identifier
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Cron
 from lake_assets.config.storages import Storage
+from lake_assets.layout.names import fits
 
 COLUMN_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
     {
@@ -31,6 +32,7 @@ COLUMN_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
 )
 
 _MAX_DEPTH = 20
+_ENDING = re.compile(r"\.[A-Za-z0-9._-]+")
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
 
 
@@ -67,6 +69,22 @@ def _positive(size: ByteSize) -> ByteSize:
 
 ColumnType = Annotated[str, AfterValidator(_check_type)]
 Bytes = Annotated[ByteSize, AfterValidator(_positive)]
+
+
+def ending_of(files: str) -> str | None:
+    """How landed files end, so that a stream with this pattern reads them: `.parquet` if possible.
+
+    None if the pattern matches no name of a batch, such as `part-*.parquet`.
+    """
+    endings = (".parquet", files.rpartition("*")[2])
+    return next((end for end in endings if _ENDING.fullmatch(end) and fits([f"batch_0_0_node-0{end}"], files)), None)
+
+
+def unread(files: str) -> str:
+    """The problem of a stream whose pattern no landed file matches."""
+    return (
+        f"files {files!r} matches no file that land writes (batch_….parquet), so the stream would not read its records"
+    )
 
 
 class Batch(Model):

@@ -12,7 +12,7 @@ from lake_assets.config.dead_letters import DeadLetters
 from lake_assets.config.deltas import Deltas
 from lake_assets.config.fields import FileSize, Identifier, KeyPrefix, Texts
 from lake_assets.config.globs import folder_globs, is_glob, split_glob
-from lake_assets.config.landing import Landing, arrow_type
+from lake_assets.config.landing import Landing, arrow_type, ending_of, unread
 from lake_assets.config.layouts import Layout, LayoutOptions
 from lake_assets.config.model import Model
 from lake_assets.config.modes import (
@@ -319,6 +319,8 @@ class Stream(Model):
         if isinstance(self.source, WebStorage):
             check_names(self.files, self.template, self.columns, self.partitions)
             check_use(self.mode, self.sensor, self.landing)
+        elif self.landing is not None and ending_of(self.files) is None:
+            raise ValueError(f"{unread(self.files)}: write files: '*.parquet', or another pattern that matches them")
         if self.on_bad_row == "dead_letter" and self.dead_letters is None:
             is_anonymous = isinstance(self.source, S3Storage) and self.source.anonymous
             if isinstance(self.source, WebStorage) or is_anonymous:

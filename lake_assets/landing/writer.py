@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lake_assets.config.landing import Landing
+from lake_assets.config.landing import Landing, ending_of, unread
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LandingError, LayoutError, SchemaError
 from lake_assets.landing.batches import OpenBatches, Part
@@ -48,6 +48,8 @@ class Landed:
     bytes: int
     rejected: int
     """Records that did not fit and are in dead-letter files."""
+    reason: str
+    """Why the first of them did not fit; empty if all fit."""
     lost: int
     """Records that have reached no output; none, unless an error was raised."""
     pending: int
@@ -79,13 +81,16 @@ class LandingWriter:
         clock: seconds since 1970, for names and for `now()` in layouts.
 
     Raises:
-        LandingError: the buffer or a local output cannot be made.
+        LandingError: the buffer or a local output cannot be made, or the stream's `files` match no landed file.
     """
 
     def __init__(self, name: str, stream: Stream, *, clock: Callable[[], float] = time.time) -> None:
         self._stream = stream
         self._options = options = stream.landing or Landing()
         self._clock = clock
+        self._ending = ending_of(stream.files)
+        if self._ending is None:
+            raise LandingError(f"{unread(stream.files)}:", "correct the pattern in the config.")
         outputs = open_outputs(stream, options)
         self._buffer = open_buffer(name, options) if options.buffer else None
         after = self._buffer.last_second() if self._buffer else 0
@@ -95,6 +100,7 @@ class LandingWriter:
         self._letters: list[Rejected] = []
         self._letters_size = 0  # characters
         self._letters_since = 0.0
+        self._reason = ""  # of the first
         self._schema: pa.Schema | None = None
         self._is_fixed = False  # the columns, for later runs too
         self._taken = self._landed = self._rejected = self._buried = 0
@@ -241,6 +247,7 @@ class LandingWriter:
             self._delivery.files,
             self._delivery.bytes,
             self._buried,
+            self._reason,
             self._taken + self._rejected - self._landed - self._buried - self._partial.total(),
             state.pending if state else 0,
             state.expired if state else 0,
@@ -314,13 +321,14 @@ class LandingWriter:
         if parts:
             self._encoder.learn(max(parts, key=lambda part: part.rows.num_rows).rows)
         for path, rows in parts:
-            key = f"{path}/{self._names.next()}.parquet".lstrip("/")
+            key = f"{path}/{self._names.next()}{self._ending}".lstrip("/")
             self._delivery.send(key, partial(self._encoder.encode, rows), self._count(rows.num_rows, 0))
 
     def _reject(self, letter: Rejected) -> None:
         if not self._letters:
             self._letters_since = time.monotonic()
         self._letters.append(letter)
+        self._reason = self._reason or letter.reason
         self._rejected += 1
         self._letters_size += len(letter.record)
         if len(self._letters) >= self._options.batch.records or self._letters_size > _LETTERS:

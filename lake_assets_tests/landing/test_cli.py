@@ -139,12 +139,77 @@ def test_records_that_reached_one_of_two_outputs_are_counted_and_no_repeat_is_ad
     assert [fnmatch(file.name, pattern) for file in files(reached)] == [True]
 
 
-def test_an_input_of_which_no_record_fits_fails(config: Callable[..., Path], tmp_path: Path) -> None:
-    done = run(config(columns=COLUMNS), "land", "sales", stdin="bad\n[]\n")
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("bad\n[]\n", "because no JSON"),
+        (2 * (json.dumps(RECORD | {"date": "2025-12-31"}) + "\n"), "date=2025-12-31 lies before start 2026-01-01"),
+        (2 * (json.dumps(RECORD | {"date": "soon"}) + "\n"), "because date: Failed to parse string: 'soon'"),
+    ],
+)
+def test_an_input_of_which_no_record_fits_fails_and_the_error_has_layout_and_reason(
+    config: Callable[..., Path], tmp_path: Path, given: str, reason: str
+) -> None:
+    done = run(config(columns=COLUMNS), "land", "sales", stdin=given)
 
     assert done.exit_code == 1
-    assert "all 2 records did not fit: see the folder _dead_letters" in done.stderr
+    (error,) = [line for line in done.stderr.splitlines() if "Error: " in line]
+    assert "no record fits the stream sales, with the layout 'region={region}/date={date}': the first" in error
+    assert reason in error
     assert len(letters(tmp_path / "landing")) == 2
+
+
+@pytest.mark.parametrize(
+    ("layout", "column", "told"),
+    [
+        ("date={date}", {"date": "soon"}, "date='soon' is not of type date"),
+        ("date={date,,YYYY}-{date,,MM}-{date,,DD}", {"date": 7}, "date={date,,YYYY}"),
+        ("date={nosuch}", {}, "no column 'nosuch', which the layout 'date={nosuch}' names"),
+    ],
+)
+def test_a_template_that_no_value_of_inferred_columns_fits_is_an_error_that_names_both(
+    config: Callable[..., Path], layout: str, column: dict[str, object], told: str
+) -> None:
+    file = config()
+    source = "nosuch" if "nosuch" in layout else "date"
+    partitions = {"date" if source == "date" else source: {"type": "date", "start": "2026-01-01"}}
+    document = yaml.safe_load(file.read_text())
+    document["streams"]["sales"] |= {"layout": layout, "partitions": partitions}
+    file.write_text(yaml.safe_dump(document))
+
+    done = run(file, "land", "sales", stdin=2 * (json.dumps(RECORD | column) + "\n"))
+
+    assert done.exit_code == 1
+    (error,) = [line for line in done.stderr.splitlines() if "Error: " in line]
+    assert told in error
+    assert layout in error
+
+
+@pytest.mark.parametrize("pattern", ["*.pq", "batch_*.snappy.parquet", "batch_*", "*"])
+def test_landed_files_have_names_that_the_stream_reads(
+    config: Callable[..., Path], tmp_path: Path, pattern: str
+) -> None:
+    file = config()
+    file.write_text(file.read_text().replace("source: landing", f"source: landing\n    files: '{pattern}'"))
+
+    assert run(file, "land", "sales", stdin=lines(1)).exit_code == 0
+
+    (landed,) = [path for path in (tmp_path / "landing").rglob("batch_*") if path.is_file()]
+    assert fnmatch(landed.name, pattern)
+    assert "to read: 1 object" in run(file, "plan", "sales").output
+
+
+def test_a_pattern_that_no_landed_file_matches_is_refused_by_validate_and_land(config: Callable[..., Path]) -> None:
+    file = config(batch={"age": 5})
+    file.write_text(file.read_text().replace("source: landing", "source: landing\n    files: 'part-*.parquet'"))
+    problem = "files 'part-*.parquet' matches no file that land writes (batch_….parquet)"
+
+    assert f"streams.sales: {problem}" in run(file, "validate").stderr
+
+    file.write_text(file.read_text().partition("    landing:\n")[0])
+    assert run(file, "validate").exit_code == 0
+    done = run(file, "land", "sales", stdin=lines(1))
+    assert (done.exit_code, problem in done.stderr) == (1, True)
 
 
 def test_a_wrong_option_is_named_by_its_field(config: Callable[..., Path]) -> None:
