@@ -15,8 +15,8 @@ PYTEST := $(BIN)/python -m pytest
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 # A worker takes 2 GB; see `pytest_xdist_auto_num_workers` in lake_assets_tests/conftest.py.
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
-STACK := $(BIN)/python -m lake_assets_tests.stack
-PEERS := lake_assets_tests/benchmarks/peers/locks
+STACK := $(BIN)/python -m dev.stack
+PEERS := dev/benchmarks/peers/locks
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras \
   --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet
 # The extras that deploy/image installs.
@@ -29,7 +29,7 @@ SEED := 0
 # `make bench-peers ARGS='--quick'`, `make stack ARGS=--detach` and other options of a command.
 ARGS :=
 
-.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-failed test-newest quick kills differential lint lint-deploy image-test format audit bench bench-peers bench-scale lock lock-peers clean
+.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-failed test-newest quick kills differential lint lint-deploy image-test size format audit bench bench-peers bench-scale lock lock-peers clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,6 +144,9 @@ image-test: $(STAMP)  ## build deploy/image by buildah on a base of Debian's pac
 	mmdebstrap --quiet --variant=minbase --include=python3,python3-venv,ca-certificates bookworm build/base.tar $(DEBIAN)
 	LAKE_ASSETS_IMAGE_BASE=build/base.tar $(PYTEST) lake_assets_tests/deploy/test_image_build.py
 
+size: $(STAMP)  ## lines, files, branches and parameters of each room, and the functions that one refresh enters
+	$(BIN)/python -m dev.size
+
 format: $(STAMP)  ## let ruff format and fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -154,13 +157,13 @@ audit:  ## compare the locked packages with the published vulnerabilities; asks 
 	$(AUDIT)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock
 
 bench: $(STAMP)  ## ratios against DuckDB, pyarrow and Spark's own reader and writer
-	$(BIN)/python -m lake_assets_tests.benchmarks
+	$(BIN)/python -m dev.benchmarks
 
 bench-peers: $(STAMP)  ## this package beside its peers, each in an environment of its own, which pip makes the first time
-	$(BIN)/python -m lake_assets_tests.benchmarks.peers $(ARGS)
+	$(BIN)/python -m dev.benchmarks.peers $(ARGS)
 
 bench-scale: $(STAMP)  ## how cost grows with writers, partitions, ledger rows and objects
-	$(BIN)/python -m lake_assets_tests.benchmarks.scale $(ARGS)
+	$(BIN)/python -m dev.benchmarks.scale $(ARGS)
 
 lock: $(STAMP)  ## resolve requirements.lock again from pyproject.toml, and from it those of the image
 	$(BIN)/python -m pip install --quiet uv

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from dev.servers.connect import spark_connect
+from dev.servers.postgres import postgres, stoppable_postgres
+from dev.servers.proxy import s3_proxy
+from dev.servers.s3 import s3
+from dev.servers.standalone import standalone
+from dev.servers.web import web
 from lake_assets_tests.faults.actors import actors
 from lake_assets_tests.ingest.encrypted import encrypted, local_encrypted
 from lake_assets_tests.ingest.index.indexing import indexed_world, strategy
-from lake_assets_tests.servers.connect import spark_connect
-from lake_assets_tests.servers.postgres import postgres, stoppable_postgres
-from lake_assets_tests.servers.proxy import s3_proxy
-from lake_assets_tests.servers.s3 import s3
-from lake_assets_tests.servers.standalone import standalone
-from lake_assets_tests.servers.web import web
 from lake_assets_tests.spark_fixture import spark
 from lake_assets_tests.world_fixtures import impatient, local_world, s3_location, sessions, world
 

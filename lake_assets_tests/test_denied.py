@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from dev.servers.s3 import S3Server
 from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.errors import CatalogError, LakeAssetsError, ObjectRefusedError, StorageError, StorageUnreachableError
 from lake_assets.ingest.api import ingest_all
@@ -15,7 +16,6 @@ from lake_assets.storage.store import Store
 from lake_assets.streams.stream import open_stream
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.landing.streams import rows, stream_of
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 

@@ -40,7 +40,7 @@ def test_the_pages_show_commands() -> None:
 
 def sources() -> str:
     """The text of all that is not documentation."""
-    folders = ("lake_assets", "lake_assets_tests", "deploy", "examples", ".ci")
+    folders = ("lake_assets", "lake_assets_tests", "dev", "deploy", "examples", ".ci")
     files = [*(file for name in folders for file in (ROOT / name).rglob("*")), ROOT / "Makefile", ROOT / "dagster.yaml"]
     suffixes = {".py", ".yaml", ".env", ".service", ".conf", ".sql", ".json", ".j2", ""}
     texts = [file for file in files if file.is_file() and file.suffix in suffixes and file != Path(__file__)]

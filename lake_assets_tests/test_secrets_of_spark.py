@@ -11,8 +11,8 @@ from urllib.parse import quote
 import pytest
 import yaml
 
-from lake_assets_tests.servers.postgres import PostgresServer
-from lake_assets_tests.servers.s3 import S3Server
+from dev.servers.postgres import PostgresServer
+from dev.servers.s3 import S3Server
 from lake_assets_tests.spark.processes import run_python
 from lake_assets_tests.world import NW, STREAM, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import yaml
 from pyspark.sql import SparkSession
 
+from dev.plain_client import plain_client
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
 from lake_assets.ingest.api import ingest
@@ -23,7 +24,6 @@ from lake_assets.layout.partition import Partition
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, open_stream
-from lake_assets_tests.plain_client import plain_client
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"

@@ -12,8 +12,8 @@ from lake_assets_tests.world import World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lake_assets_tests.servers.postgres import PostgresServer
-    from lake_assets_tests.servers.s3 import S3Server
+    from dev.servers.postgres import PostgresServer
+    from dev.servers.s3 import S3Server
 
 # Every pair of catalog and storage: `end_to_end/test_every_pair.py` runs one whole life of a stream on each.
 PAIRS = [

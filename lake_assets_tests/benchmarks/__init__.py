@@ -1,1 +1,0 @@
-"""Measurements, each run by hand: `python -m lake_assets_tests.benchmarks.NAME`."""

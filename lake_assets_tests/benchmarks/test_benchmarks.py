@@ -8,7 +8,7 @@ import pytest
 
 @pytest.mark.long
 def test_a_benchmark_prints_its_ratios() -> None:
-    command = [sys.executable, "-m", "lake_assets_tests.benchmarks", "--quick", "--only", "small"]
+    command = [sys.executable, "-m", "dev.benchmarks", "--quick", "--only", "small"]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from dev.benchmarks.table_size import _append_ledger, _register, _small_files, _stream
 from lake_assets.lake.ledger.tables import ledger_table
-from lake_assets_tests.benchmarks.table_size import _append_ledger, _register, _small_files, _stream
 
 
 def test_the_table_has_the_files_and_the_ledger_the_rows(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from dev.plain_client import plain_client
 from lake_assets.cli import main
 from lake_assets_tests.faults.without_spark import sessions
-from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["sessions"]

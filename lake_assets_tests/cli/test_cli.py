@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from dev.plain_client import plain_client
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
-from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import NW, SW, World, sales
 
 Run = Callable[..., Result]

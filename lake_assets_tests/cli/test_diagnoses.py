@@ -8,12 +8,12 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from dev.servers.postgres import PostgresServer
 from lake_assets.cli import main
 from lake_assets.config.storages import AzureStorage
 from lake_assets.errors import WholeStorageError
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.failures import storage_errors
-from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 

@@ -12,6 +12,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from dev.servers.proxy import Rule, S3Proxy
+from dev.servers.s3 import S3Server
+from dev.servers.web import plain_web_server
 from lake_assets import doctor
 from lake_assets.cli import main
 from lake_assets.config.storages import S3Storage
@@ -19,9 +22,6 @@ from lake_assets.doctor import Finding, examine
 from lake_assets.errors import StorageError
 from lake_assets.spark.java import Java
 from lake_assets.storage.store import Store
-from lake_assets_tests.servers.proxy import Rule, S3Proxy
-from lake_assets_tests.servers.s3 import S3Server
-from lake_assets_tests.servers.web import plain_web_server
 from lake_assets_tests.world_fixtures import bucket_on
 
 CONFIG = """\

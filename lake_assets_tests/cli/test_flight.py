@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
+from dev.servers.web import WebServer
 from lake_assets.cli import main
 from lake_assets.config.storages import S3Storage
 from lake_assets.definitions import defs
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets_tests.servers.web import WebServer
 
 Run = Callable[..., Result]
 

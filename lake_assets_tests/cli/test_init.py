@@ -16,12 +16,12 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from dev.servers.process import free_ports
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.templates.starter.folder import first_day
 from lake_assets_tests.cli.choices import changed_by_each_choice
-from lake_assets_tests.servers.process import free_ports
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = {

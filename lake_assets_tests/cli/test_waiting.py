@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.cli import main
-from lake_assets_tests.servers.proxy import Rule, S3Proxy
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 

@@ -20,6 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dev.servers.moto import REGION, Moto, moto
+from dev.servers.s3 import S3Server
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import run_check
 from lake_assets.config.sensors import SqsSensor
@@ -40,8 +42,6 @@ from lake_assets_tests.ingest.lettering import visible as visible_letters
 from lake_assets_tests.lake.commit.test_deltas import visible
 from lake_assets_tests.landing.streams import land_text, stream_of
 from lake_assets_tests.maintenance.test_compaction import scatter
-from lake_assets_tests.servers.moto import REGION, Moto, moto
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from cfnlint.decode.cfn_yaml import load as load_template  # type: ignore[import-untyped]
 
+from dev.servers.moto import KEYS, REGION, Moto, moto
 from lake_assets.config.load import load_config
 from lake_assets.config.sensors import SqsSensor
 from lake_assets_tests.deploy.test_aws_policies import POLICIES, policy_of
 from lake_assets_tests.orchestration.test_sensors import TODAY, key, keys_of
 from lake_assets_tests.orchestration.ticks import ticks_of
-from lake_assets_tests.servers.moto import KEYS, REGION, Moto, moto
 from lake_assets_tests.world import World
 
 __all__ = ["moto"]
@@ -44,7 +44,7 @@ Statement = dict[str, Any]
 def outputs(moto: Moto) -> dict[str, str]:
     """The outputs of the stack."""
     # Its import takes a second.
-    from lake_assets_tests.servers.moto_stack import deploy  # noqa: PLC0415
+    from dev.servers.moto_stack import deploy  # noqa: PLC0415
 
     return deploy(moto, TEXT, PARAMETERS)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dev.servers.postgres import PostgresServer
+from dev.servers.s3 import S3Server
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import run_check
 from lake_assets.storage.store import Store
-from lake_assets_tests.servers.postgres import PostgresServer
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 

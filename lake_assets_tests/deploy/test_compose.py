@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from dev.servers.postgres import PostgresServer
 from lake_assets.config.document import read_document
 from lake_assets.config.models import LakeConfig
 from lake_assets_tests.deploy.commands import PROGRAMS, parse
 from lake_assets_tests.deploy.test_systemd import SYSTEMD, assignments, variables_of
-from lake_assets_tests.servers.postgres import PostgresServer
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPOSE = DEPLOY / "compose"

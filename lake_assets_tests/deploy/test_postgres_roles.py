@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dev.plain_client import plain_client
+from dev.servers.postgres import PostgresServer
 from lake_assets import read_changes
 from lake_assets.errors import CatalogError
 from lake_assets.history.diff import diff
@@ -21,8 +23,6 @@ from lake_assets.history.restore import restore
 from lake_assets.maintenance.run import maintain
 from lake_assets_tests.faults.writer import write
 from lake_assets_tests.lake.commit.test_deltas import visible
-from lake_assets_tests.plain_client import plain_client
-from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lake_assets_tests.servers.moto import REGION, Moto, moto
+from dev.servers.moto import REGION, Moto, moto
 
 __all__ = ["moto"]
 

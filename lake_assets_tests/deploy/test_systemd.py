@@ -17,11 +17,11 @@ import requests
 import yaml
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from dev.servers.postgres import PostgresServer
+from dev.servers.process import free_ports
+from dev.servers.s3 import S3Server
 from lake_assets_tests.orchestration.in_process import REGIONS
 from lake_assets_tests.orchestration.test_definitions import write_config
-from lake_assets_tests.servers.postgres import PostgresServer
-from lake_assets_tests.servers.process import free_ports
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 

@@ -9,10 +9,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dev.plain_client import plain_client
 from lake_assets.duckdb_engine import identifier, literal
 from lake_assets_tests.differential.life import Life
 from lake_assets_tests.differential.queries import TABLE, expressions, questions, samples
-from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.values.plain import plain
 from lake_assets_tests.world import World
 

@@ -12,6 +12,7 @@ from unittest import mock
 import duckdb
 import pyarrow as pa
 
+from dev.plain_client import plain_client
 from lake_assets.duckdb_engine import identifier, literal
 from lake_assets.errors import SchemaError, SourceError
 from lake_assets.ingest.api import ingest_all
@@ -20,7 +21,6 @@ from lake_assets.layout.hive import HIVE_NULL
 from lake_assets_tests.differential.arrays import LEAVES, Column, Values, chain_of, random_kind
 from lake_assets_tests.differential.writers import WRITERS, can_write
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
-from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import World
 
 REGIONS = ("NW", "SW", None, "a b", "a/b=c", "é%20", "O'Hare", "a+b;(1)", "10", "9", "~", "x" * 80)

@@ -2,10 +2,10 @@
 
 import pytest
 
+from dev.servers.azurite import KEY, AzureServer, azure
 from lake_assets.config.storages import AzureStorage
 from lake_assets.errors import StorageError
 from lake_assets.storage.store import Store
-from lake_assets_tests.servers.azurite import KEY, AzureServer, azure
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["azure"]

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dev.servers.connect import TOKEN, connect_server
+from dev.servers.process import free_ports
 from lake_assets_tests.end_to_end.test_spark_connect import ROWS, ingest, twin
 from lake_assets_tests.ingest.lettering import BIG, letters, made, wide
-from lake_assets_tests.servers.connect import TOKEN, connect_server
-from lake_assets_tests.servers.process import free_ports
 from lake_assets_tests.spark.processes import run_python
 from lake_assets_tests.until import until
 from lake_assets_tests.world import NW, SW, World, sales

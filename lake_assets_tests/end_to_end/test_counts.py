@@ -21,6 +21,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from dev.servers.postgres_proxy import PostgresProxy, plain, postgres_proxy
+from dev.servers.proxy import S3Proxy
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.index.run import index_all
 from lake_assets.lake.driver import Driver
@@ -29,8 +31,6 @@ from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, ledger_table
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.streams.stream import OpenStream, open_streams
-from lake_assets_tests.servers.postgres_proxy import PostgresProxy, plain, postgres_proxy
-from lake_assets_tests.servers.proxy import S3Proxy
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 

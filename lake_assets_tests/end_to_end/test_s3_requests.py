@@ -4,11 +4,11 @@ import datetime as dt
 
 import pytest
 
+from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.errors import LakeAssetsError, StorageError
 from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.outage import HURRIED
-from lake_assets_tests.servers.proxy import Rule, S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 

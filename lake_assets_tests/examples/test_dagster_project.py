@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.servers.absent import absent
+from dev.servers.absent import absent
 
 PARTITION = "2026-02-11|NW"
 

@@ -13,12 +13,12 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from dev.plain_client import install_extensions
+from dev.servers.absent import absent
 from lake_assets import open_stream
 from lake_assets.ingest.api import ingest
 from lake_assets_tests.examples import EXAMPLES
 from lake_assets_tests.faults.without_spark import sessions
-from lake_assets_tests.plain_client import install_extensions
-from lake_assets_tests.servers.absent import absent
 from lake_assets_tests.world import NW, World, sales
 
 __all__ = ["sessions"]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lake_assets_tests.servers.proxy import Request, Rule, S3Proxy
+from dev.servers.proxy import Request, Rule, S3Proxy
 
 # Of a storage whose outage does not end: how a run fails is the same after two retries as after eight.
 HURRIED = {"requests": {"retries": 2, "first_wait": 0.05}}

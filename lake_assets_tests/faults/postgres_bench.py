@@ -4,12 +4,12 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from dev.servers.postgres import PostgresServer
+from dev.servers.postgres_proxy import CONNECT, PostgresProxy, Statement
+from dev.servers.postgres_proxy import Rule as StatementRule
 from lake_assets_tests.faults.bench import ALWAYS, AWAY, Bench, Case
 from lake_assets_tests.faults.operations import Operation
 from lake_assets_tests.faults.template import Template
-from lake_assets_tests.servers.postgres import PostgresServer
-from lake_assets_tests.servers.postgres_proxy import CONNECT, PostgresProxy, Statement
-from lake_assets_tests.servers.postgres_proxy import Rule as StatementRule
 from lake_assets_tests.world import World
 from lake_assets_tests.world_fixtures import database_on
 

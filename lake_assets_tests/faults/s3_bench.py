@@ -6,13 +6,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dev.servers.proxy import Request, S3Proxy
+from dev.servers.proxy import Rule as RequestRule
+from dev.servers.s3 import S3Server
 from lake_assets_tests.faults.bench import ALWAYS, AWAY, Bench, Case
 from lake_assets_tests.faults.operations import Operation
 from lake_assets_tests.faults.outage import Outage
 from lake_assets_tests.faults.template import Template
-from lake_assets_tests.servers.proxy import Request, S3Proxy
-from lake_assets_tests.servers.proxy import Rule as RequestRule
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import World
 from lake_assets_tests.world_fixtures import bucket_on
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import psycopg
 
+from dev.servers.postgres import PostgresServer
+from dev.servers.s3 import S3Server
 from lake_assets.retrying import Limit, pause_between, retry
-from lake_assets_tests.servers.postgres import PostgresServer
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import World
 
 

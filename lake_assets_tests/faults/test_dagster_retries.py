@@ -8,11 +8,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from dev.servers.proxy import Request, S3Proxy
+from dev.servers.s3 import S3Server
 from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.faults.outage import HURRIED, Outage, is_listed, is_read, is_written, noise, outage, small_disk
 from lake_assets_tests.ingest.index.indexing import land_numbers
-from lake_assets_tests.servers.proxy import Request, S3Proxy
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 

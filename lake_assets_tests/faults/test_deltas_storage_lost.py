@@ -6,12 +6,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from dev.servers.proxy import Request, S3Proxy
 from lake_assets.errors import StorageUnreachableError, WholeStorageError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.orchestration.stream_run import PASSING
 from lake_assets_tests.faults.outage import HURRIED, Outage, noise, outage, small_disk
 from lake_assets_tests.lake.commit.test_deltas import committed, exported, exporting, history, rows, stored, visible
-from lake_assets_tests.servers.proxy import Request, S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 

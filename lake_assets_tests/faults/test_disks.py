@@ -10,10 +10,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from dev.servers.postgres import stoppable_in
 from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.lives import assert_either, begin, finish, next_round
 from lake_assets_tests.faults.without_spark import no_session
-from lake_assets_tests.servers.postgres import stoppable_in
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 

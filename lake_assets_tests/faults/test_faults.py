@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from dev.servers.postgres_proxy import postgres_proxy
+from dev.servers.proxy import S3Proxy
+from dev.servers.s3 import S3Server
 from lake_assets_tests.faults import table
 from lake_assets_tests.faults.bench import Bench, Case, Result
 from lake_assets_tests.faults.operations import OPERATIONS
 from lake_assets_tests.faults.postgres_bench import PostgresBench
 from lake_assets_tests.faults.s3_bench import S3Bench
-from lake_assets_tests.servers.postgres_proxy import postgres_proxy
-from lake_assets_tests.servers.proxy import S3Proxy
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import World
 
 PARTS = 4  # of the cases of an operation, each a test of its own

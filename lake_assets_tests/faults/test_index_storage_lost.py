@@ -2,13 +2,13 @@
 
 import pytest
 
+from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.errors import StorageUnreachableError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.orchestration.stream_run import PASSING
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.outage import is_looked_at
 from lake_assets_tests.ingest.index.indexing import land_numbers
-from lake_assets_tests.servers.proxy import Rule, S3Proxy
 from lake_assets_tests.world import NW, SW, World
 from lake_assets_tests.world_fixtures import bucket_on
 

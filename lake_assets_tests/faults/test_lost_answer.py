@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from dev.servers.postgres import PostgresServer
+from dev.servers.postgres_proxy import PostgresProxy, Rule, Statement, postgres_proxy
 from lake_assets.errors import CatalogUnreachableError
 from lake_assets.lake.ledger import flush
-from lake_assets_tests.servers.postgres import PostgresServer
-from lake_assets_tests.servers.postgres_proxy import PostgresProxy, Rule, Statement, postgres_proxy
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 

@@ -26,6 +26,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from dev.servers.postgres import PostgresServer
+from dev.servers.s3 import S3Server
 from lake_assets.errors import EmptySourceError, LakeAssetsError, PartitionError, SourceError
 from lake_assets.history.hold import release
 from lake_assets.history.restore import restore
@@ -36,8 +38,6 @@ from lake_assets_tests.faults.independent import Files, Row
 from lake_assets_tests.faults.lives import MAINTENANCE
 from lake_assets_tests.faults.sound import assert_sound, complaints
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
-from lake_assets_tests.servers.postgres import PostgresServer
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import NW, SW, World
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.config.storages import S3Storage
 from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import LakeAssetsError, LakeUnreachableError, StorageError, StorageUnreachableError
@@ -30,7 +31,6 @@ from lake_assets_tests.faults.outage import (
     small_disk,
 )
 from lake_assets_tests.ingest.index.indexing import land_numbers
-from lake_assets_tests.servers.proxy import Rule, S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
+from dev.plain_client import plain_client
+from dev.servers.postgres import PostgresServer
+from dev.servers.postgres_proxy import plain, postgres_proxy
 from lake_assets.errors import CatalogError
 from lake_assets.history.read import HistoryEntry, history
 from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.faults.writer import make_table, write
 from lake_assets_tests.history.test_restore import back, ingested
-from lake_assets_tests.plain_client import plain_client
-from lake_assets_tests.servers.postgres import PostgresServer
-from lake_assets_tests.servers.postgres_proxy import plain, postgres_proxy
 from lake_assets_tests.world import NW, SW, World
 from lake_assets_tests.world_fixtures import database_on
 

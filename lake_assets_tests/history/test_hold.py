@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from dev.plain_client import plain_client
 from lake_assets.errors import PartitionError
 from lake_assets.history.hold import release
 from lake_assets.history.restore import restore
@@ -15,7 +16,6 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.history.test_restore import back, ingested
-from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import NW, SW, World, sales
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dev.plain_client import plain_client
 from lake_assets.checks.run import checks_of
 from lake_assets.errors import CatalogError
 from lake_assets.history.diff import diff
@@ -20,7 +21,6 @@ from lake_assets.lake.changes.feed import read_changes
 from lake_assets.maintenance.compaction import candidates, compact
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
-from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import NW, SW, World, sales
 
 INLINE = "CALL lake.set_option('data_inlining_row_limit', 10)"

@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from dev.plain_client import plain_client
 from lake_assets.duckdb_engine import literal
 from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES, STRATEGIES
 from lake_assets_tests.faults.without_spark import sessions  # noqa: F401
 from lake_assets_tests.ingest.index.indexing import index
-from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import World
 
 NULLS = "n=__HIVE_DEFAULT_PARTITION__,day=2026-01-05"

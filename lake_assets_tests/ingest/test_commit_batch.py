@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 from annotated_types import Le
 
+from dev.plain_client import plain_client
 from lake_assets import read_changes
 from lake_assets.config.streams import Stream
 from lake_assets.errors import CatalogUnreachableError, SourceError, StorageError
@@ -22,7 +23,6 @@ from lake_assets_tests.faults.sound import assert_sound
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots
 from lake_assets_tests.ingest.test_in_rows import LATER, MIXED, both_in_rows, put, rows
-from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["filled", "sessions"]

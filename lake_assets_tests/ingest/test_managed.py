@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from dev.servers.postgres import PostgresServer
 from lake_assets import read_changes
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
@@ -32,7 +33,6 @@ from lake_assets.maintenance.run import maintain
 from lake_assets_tests.faults.writer import ROWS, make_table, write
 from lake_assets_tests.lake.commit.test_deltas import exporting
 from lake_assets_tests.lake.commit.test_deltas import rows as deltas_of
-from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 

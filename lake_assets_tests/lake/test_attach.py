@@ -6,6 +6,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from dev.servers.s3 import S3Server
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import S3Storage
 from lake_assets.duckdb_engine import find_extension, open_engine
@@ -22,7 +23,6 @@ from lake_assets.lake.ducklake import DuckLake
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.writer import make_table
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import World
 from lake_assets_tests.world_fixtures import bucket_on
 

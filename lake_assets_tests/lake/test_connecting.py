@@ -5,13 +5,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dev.servers.postgres import PASSWORD, StoppablePostgres
 from lake_assets import connect
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import CatalogUnreachableError, ConfigError, NoLakeError
 from lake_assets.lake import connecting
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
-from lake_assets_tests.servers.postgres import PASSWORD, StoppablePostgres
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 

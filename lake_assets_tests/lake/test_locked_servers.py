@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import duckdb
 import pytest
 
+from dev.servers.postgres import PostgresServer
 from lake_assets.errors import CatalogLockedError, SourceError
 from lake_assets.lake import ducklake
 from lake_assets.lake.failures import is_locked
 from lake_assets.lake.locks import commit_lock
-from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 

@@ -7,6 +7,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from dev.servers.postgres import PostgresServer, StoppablePostgres
+from dev.servers.postgres_proxy import CONNECT, Rule, postgres_proxy
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError, CatalogUnreachableError
@@ -16,8 +18,6 @@ from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.postgres import connect, limits, unreachable
 from lake_assets.lake.session import LakeSession
-from lake_assets_tests.servers.postgres import PostgresServer, StoppablePostgres
-from lake_assets_tests.servers.postgres_proxy import CONNECT, Rule, postgres_proxy
 from lake_assets_tests.world import World
 from lake_assets_tests.world_fixtures import database_on
 

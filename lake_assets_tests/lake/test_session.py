@@ -4,13 +4,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dev.servers.postgres import PostgresServer
 from lake_assets.errors import CatalogError, NoLakeError
 from lake_assets.lake.commit import strategy as commit_module
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.faults.writer import make_table, write
-from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.world import NW, SW, World, sales
 
 SECRET = "hunter2'\"; DROP"

@@ -16,11 +16,11 @@ import duckdb
 import psycopg
 import pytest
 
+from dev.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets.duckdb_engine import open_engine
 from lake_assets.lake.vendor_errors import VENDORS, Meaning, matches
 from lake_assets.vendor_texts import Text
 from lake_assets_tests.lake.test_locked_servers import HOLDER
-from lake_assets_tests.servers.postgres import PostgresServer, StoppablePostgres
 
 NOT_PROVOKED = {
     "SQLite": {"disk I/O error"},  # `faults/test_disks.py` fills disks

@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.config.storages import S3Storage
 from lake_assets.landing.buffer import Buffer, output_name
 from lake_assets.landing.drain import drain
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.storage.store import Store
 from lake_assets_tests.landing.streams import landed_ids, rows, stream_of
-from lake_assets_tests.servers.proxy import Rule, S3Proxy
 from lake_assets_tests.world_fixtures import bucket_on
 
 WRITER = """

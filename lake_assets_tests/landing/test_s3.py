@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from dev.servers.proxy import Fault, Request, Rule, S3Proxy
+from dev.servers.s3 import S3Server
 from lake_assets.config.storages import S3Storage
 from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.landing.drain import Uploader, drain
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.storage.store import Store
 from lake_assets_tests.landing.streams import COLUMNS, files, rows, stream_of
-from lake_assets_tests.servers.proxy import Fault, Request, Rule, S3Proxy
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.until import until
 from lake_assets_tests.world import World
 from lake_assets_tests.world_fixtures import bucket_on

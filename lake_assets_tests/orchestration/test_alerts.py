@@ -13,6 +13,8 @@ import pytest
 import slack_sdk.web.base_client
 from slack_sdk.web.base_client import BaseClient
 
+from dev.servers.inbox import Inbox, inbox
+from dev.servers.mail import PASSWORD, MailServer, mail_server
 from lake_assets.config.models import LakeConfig
 from lake_assets.detection.packing import packed, unpacked
 from lake_assets.errors import MissingExtraError
@@ -24,8 +26,6 @@ from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.streams.lag import lag_of
 from lake_assets.streams.stream import open_streams
 from lake_assets_tests.orchestration.in_process import REGIONS
-from lake_assets_tests.servers.inbox import Inbox, inbox
-from lake_assets_tests.servers.mail import PASSWORD, MailServer, mail_server
 from lake_assets_tests.world import NW, World, sales
 
 __all__ = ["inbox", "mail_server"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dev.servers.moto import KEYS, Moto, moto
 from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.orchestration.check_runs import SALES, evaluations_of, run
 from lake_assets_tests.orchestration.in_process import Materialize
@@ -15,7 +16,6 @@ from lake_assets_tests.orchestration.test_schedules import Scheduled
 from lake_assets_tests.orchestration.test_sensors import day, key, keys_of
 from lake_assets_tests.orchestration.test_sqs import notification, path_of
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
-from lake_assets_tests.servers.moto import KEYS, Moto, moto
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["moto"]

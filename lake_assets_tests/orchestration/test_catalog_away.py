@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from dev.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.ingest.recording import record_skipped
@@ -15,7 +16,6 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.orchestration.in_process import Materialize, failure_of
 from lake_assets_tests.orchestration.test_assets import FORCE, metadata_of
-from lake_assets_tests.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets_tests.servers.absent import absent
+from dev.servers.absent import absent
 
 pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("dg_command")]
 

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from dev.servers.emr import ROLE, Emr, emr, moto
 from lake_assets.cli import main
 from lake_assets.orchestration.emr_serverless import JobClient
 from lake_assets_tests.orchestration.check_runs import PARTITIONS
@@ -24,7 +25,6 @@ from lake_assets_tests.orchestration.launched_runs import (
     retries,
     run,
 )
-from lake_assets_tests.servers.emr import ROLE, Emr, emr, moto
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["emr", "moto"]

@@ -11,6 +11,8 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
+from dev.servers.kubernetes import PIECE, Cluster, cluster
+from dev.servers.s3 import S3Server
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.errors import MissingExtraError
@@ -28,8 +30,6 @@ from lake_assets_tests.orchestration.launched_runs import (
     retries,
     run,
 )
-from lake_assets_tests.servers.kubernetes import PIECE, Cluster, cluster
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["cluster"]

@@ -5,10 +5,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from dev.servers.s3 import S3Server
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.report import report_asset
 from lake_assets_tests.orchestration.automation import Automation
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 

@@ -9,12 +9,12 @@ from urllib.parse import unquote
 
 import pytest
 
+from dev.servers.moto import KEYS, Moto, moto
 from lake_assets.detection.deliveries import MOST_FUTURE, sort_out
 from lake_assets.detection.packing import VERSION
 from lake_assets.errors import QueueError
 from lake_assets_tests.orchestration.test_sensors import TODAY, day, key, keys_of
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
-from lake_assets_tests.servers.moto import KEYS, Moto, moto
 from lake_assets_tests.world import World, sales
 
 __all__ = ["moto"]

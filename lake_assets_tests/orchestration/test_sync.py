@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy
 from click.testing import CliRunner
 
+from dev.servers.postgres import PostgresServer
 from lake_assets.cli import main
 from lake_assets.errors import SyncUnderWayError
 from lake_assets.lake.ledger.reading import newest_commits
@@ -26,7 +27,6 @@ from lake_assets.orchestration.sync import Synced, sync_stream
 from lake_assets.orchestration.sync_lock import sync_lock
 from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.orchestration.ticks import Ticks
-from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.world import NW, SW, World, sales
 
 KEY = dg.AssetKey("sales")

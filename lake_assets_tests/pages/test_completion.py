@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dev.servers.absent import absent
 from lake_assets.templates.demo.folder import prepare
 from lake_assets_tests.cli.terminals import on_terminal
 from lake_assets_tests.pages.transcript import DOCS, Shown, follow, shown
-from lake_assets_tests.servers.absent import absent
 
 TAB, PROMPT, DELETE_LINE = "<Tab>", "ready> ", "\x15"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from dev.servers.absent import absent
 from lake_assets.config.load import load_config
 from lake_assets.templates.demo.flights import land, read_flights
 from lake_assets.templates.demo.folder import prepare
 from lake_assets_tests.pages.transcript import DOCS, follow, run, shown
-from lake_assets_tests.servers.absent import absent
 
 LANDING = Path("demo/landing/flights")
 WEEK = "date=2013-01-01..2013-01-07"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from dev.plain_client import install_extensions
 from lake_assets_tests.pages.transcript import DOCS, follow, shown, write_scripts
-from lake_assets_tests.plain_client import install_extensions
 
 PAGE = DOCS / "how-to" / "read-the-lake.md"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dev.servers.s3 import S3Server
 from lake_assets.templates.starter.folder import start
 from lake_assets_tests.pages.transcript import DOCS, Shown, follow, shown
-from lake_assets_tests.servers.s3 import S3Server
 
 PAGE = DOCS / "how-to" / "start-from-a-landing-zone.md"
 BUCKET = "retail-landing"

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from dev.servers.absent import absent
 from lake_assets.cli import progress
 from lake_assets_tests.pages.transcript import DOCS, follow, shown
-from lake_assets_tests.servers.absent import absent
 
 PAGE = DOCS / "how-to" / "use-in-scripts.md"
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from dev.servers.s3 import S3Server
 from lake_assets.cli import main
 from lake_assets.config.load import load_config, parse_config
 from lake_assets.config.models import LakeConfig
@@ -23,7 +24,6 @@ from lake_assets.proposals.look import Look
 from lake_assets.proposals.streams import Proposal, propose
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.without_spark import sessions
-from lake_assets_tests.servers.s3 import S3Server
 
 __all__ = ["sessions"]
 

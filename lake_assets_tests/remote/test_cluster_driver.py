@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dev.servers.moto import REGION, Moto, moto
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import DriverLostError, LauncherError
@@ -20,7 +21,6 @@ from lake_assets.remote.messages import End, Reported, message_of
 from lake_assets.remote.pipes import variables
 from lake_assets.remote.received import Received
 from lake_assets_tests.remote.test_request import CONFIG
-from lake_assets_tests.servers.moto import REGION, Moto, moto
 
 __all__ = ["moto"]
 

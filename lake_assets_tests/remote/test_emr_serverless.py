@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from dev.servers.emr import ROLE
+from dev.servers.moto import REGION, Moto, moto
 from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.errors import DriverLostError, LauncherError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.remote.emr_serverless import CANCEL_SECONDS, Job
 from lake_assets.remote.messages import Reported
 from lake_assets.remote.received import Received
-from lake_assets_tests.servers.emr import ROLE
-from lake_assets_tests.servers.moto import REGION, Moto, moto
 
 __all__ = ["moto"]
 

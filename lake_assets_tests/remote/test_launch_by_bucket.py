@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dev.servers.moto import REGION, Moto, moto
 from lake_assets.config.models import LakeConfig
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.remote.launch_by_bucket import launch_job
@@ -11,7 +12,6 @@ from lake_assets.remote.received import Received
 from lake_assets_tests.remote.requests import request
 from lake_assets_tests.remote.test_emr_serverless import application, runs
 from lake_assets_tests.remote.test_request import config
-from lake_assets_tests.servers.moto import REGION, Moto, moto
 
 __all__ = ["application", "config", "moto"]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dev.servers.kubernetes import Cluster, cluster
 from lake_assets.config.kubernetes import Kubernetes
 from lake_assets.errors import DriverLostError, TransformError
 from lake_assets.layout.partition import Partition, PartitionColumn
@@ -15,7 +16,6 @@ from lake_assets.remote.launch_pod import launch_pod
 from lake_assets.remote.received import Received
 from lake_assets.remote.request import Request
 from lake_assets_tests.remote.requests import request
-from lake_assets_tests.servers.kubernetes import Cluster, cluster
 
 __all__ = ["cluster"]
 

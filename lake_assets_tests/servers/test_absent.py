@@ -8,13 +8,13 @@ from typing import NoReturn
 import pytest
 from _pytest.fixtures import FixtureFunctionDefinition
 
-from lake_assets_tests.servers import system_user as room
-from lake_assets_tests.servers.absent import absent, started
-from lake_assets_tests.servers.azurite import azure
-from lake_assets_tests.servers.postgres import postgres, stoppable_postgres
-from lake_assets_tests.servers.process import ServerStartError
-from lake_assets_tests.servers.s3 import s3
-from lake_assets_tests.servers.system_user import SystemUserError, ensure_system_user
+from dev.servers import system_user as room
+from dev.servers.absent import absent, started
+from dev.servers.azurite import azure
+from dev.servers.postgres import postgres, stoppable_postgres
+from dev.servers.process import ServerStartError
+from dev.servers.s3 import s3
+from dev.servers.system_user import SystemUserError, ensure_system_user
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_every_server_that_does_not_start_skips(
     monkeypatch: pytest.MonkeyPatch, fixture: FixtureFunctionDefinition, starts: str, server: str
 ) -> None:
     monkeypatch.delenv("CI", raising=False)
-    monkeypatch.setattr(f"lake_assets_tests.servers.{starts}", broken)
+    monkeypatch.setattr(f"dev.servers.{starts}", broken)
     monkeypatch.setattr(shutil, "which", lambda _: "/bin/azurite-blob")
 
     with pytest.raises(pytest.skip.Exception, match=f"no {server}: weed ended with 1"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets_tests.servers.process import ServerStartError, free_ports, running, start_with_retry
+from dev.servers.process import ServerStartError, free_ports, running, start_with_retry
 from lake_assets_tests.until import until
 
 pytestmark = pytest.mark.kill
@@ -21,7 +21,7 @@ def test_a_server_ends_and_its_folder_goes_though_the_tests_are_killed(tmp_path:
     tests = f"""
 import sys, time
 from pathlib import Path
-from lake_assets_tests.servers.process import running
+from dev.servers.process import running
 up = Path({str(pid_file)!r}).is_symlink
 with running([sys.executable, "-c", {server!r}], folder=Path({str(folder)!r}), ready=up):
     print("up", flush=True)

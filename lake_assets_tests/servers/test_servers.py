@@ -15,10 +15,10 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ResponseStreamingError
 from obstore.store import S3Store
 
+from dev.servers.postgres import PostgresServer
+from dev.servers.proxy import Fault, Rule, S3Proxy
+from dev.servers.s3 import S3Server
 from lake_assets.duckdb_engine import literal, open_engine
-from lake_assets_tests.servers.postgres import PostgresServer
-from lake_assets_tests.servers.proxy import Fault, Rule, S3Proxy
-from lake_assets_tests.servers.s3 import S3Server
 
 pytestmark = pytest.mark.servers
 

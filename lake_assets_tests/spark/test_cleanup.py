@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from dev.servers.proxy import Request, Rule, S3Proxy
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.errors import CatalogError, SourceChangedError, StorageError, TransformError
 from lake_assets.ingest.api import ingest_all
@@ -23,7 +24,6 @@ from lake_assets.parquet.task import Report, discarding
 from lake_assets.parquet.write import write_files
 from lake_assets.spark.cleanup import discard_job
 from lake_assets.storage.store import Store
-from lake_assets_tests.servers.proxy import Request, Rule, S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets_tests.servers.connect import connect_server
-from lake_assets_tests.servers.process import free_ports, running
-from lake_assets_tests.servers.standalone import cluster_environment, live_workers, master_command, worker_command
+from dev.servers.connect import connect_server
+from dev.servers.process import free_ports, running
+from dev.servers.standalone import cluster_environment, live_workers, master_command, worker_command
 from lake_assets_tests.world import World
 
 SCRIPT = """

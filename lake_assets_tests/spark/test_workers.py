@@ -12,10 +12,10 @@ import pytest
 from pyspark import cloudpickle
 
 import lake_assets
+from dev.servers.connect import connect_server
 from lake_assets.spark.workers import carried, refused, zipped
 from lake_assets.version import VERSION
 from lake_assets_tests.end_to_end.test_spark_connect import ROWS, ingest
-from lake_assets_tests.servers.connect import connect_server
 from lake_assets_tests.spark.stranger import older, stranger
 from lake_assets_tests.world import NW, SW, World
 

@@ -15,6 +15,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from dev.servers.s3 import S3Server
+from dev.servers.standalone import standalone_cluster
 from lake_assets.cli import main
 from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.launched_runs import (
@@ -27,8 +29,6 @@ from lake_assets_tests.orchestration.launched_runs import (
     land_many,
     run,
 )
-from lake_assets_tests.servers.s3 import S3Server
-from lake_assets_tests.servers.standalone import standalone_cluster
 from lake_assets_tests.world import NW, SW, World, sales
 
 

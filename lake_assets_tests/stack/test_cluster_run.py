@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dev.plain_client import plain_client
+from dev.servers.dagster import DagsterServer
+from dev.stack.command import started_stack
+from dev.stack.probes import server_of
+from dev.stack.site import HOST, Site
 from lake_assets.config.load import load_config
-from lake_assets_tests.plain_client import plain_client
-from lake_assets_tests.servers.dagster import DagsterServer
-from lake_assets_tests.stack.command import started_stack
-from lake_assets_tests.stack.probes import server_of
-from lake_assets_tests.stack.site import HOST, Site
 
 pytestmark = [
     pytest.mark.servers,

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from dev.stack.components import components
+from dev.stack.configs import DEPLOY, dagster_document, write_configs
+from dev.stack.site import Site
 from lake_assets.config.load import load_config
 from lake_assets_tests.deploy.test_systemd import SYSTEMD, assignments, directives, variables_of
-from lake_assets_tests.stack.components import components
-from lake_assets_tests.stack.configs import DEPLOY, dagster_document, write_configs
-from lake_assets_tests.stack.site import Site
 
 
 @pytest.fixture

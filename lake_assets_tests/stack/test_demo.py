@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dev.plain_client import plain_client
+from dev.stack.command import stack
+from dev.stack.site import Site
+from dev.stack.supervised import left_processes
 from lake_assets.config.load import load_config
-from lake_assets_tests.plain_client import plain_client
-from lake_assets_tests.stack.command import stack
-from lake_assets_tests.stack.site import Site
-from lake_assets_tests.stack.supervised import left_processes
 from lake_assets_tests.stack.test_stack import folder
 
 __all__ = ["folder"]
@@ -50,7 +50,7 @@ def test_the_lake_follows_what_the_demonstration_lands_and_a_stop_leaves_nothing
     status = stack("status", folder=folder)
     assert (status.returncode, status.stdout.count("  running  "), status.stdout.count("  yes  ")) == (0, 9, 9)
     # The command that shows the status page ends the stack at Ctrl-C, as it does without a terminal.
-    command = [sys.executable, "-m", "lake_assets_tests.stack", "up", "--folder", str(folder)]
+    command = [sys.executable, "-m", "dev.stack", "up", "--folder", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as shown:
         assert shown.stdout is not None
         for line in shown.stdout:

@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dev.plain_client import plain_client
+from dev.servers.browser import chromium
+from dev.servers.dagster import DagsterServer
+from dev.stack.command import started_stack
+from dev.stack.killer import Killer, wait
+from dev.stack.probes import server_of
+from dev.stack.shown import check_visible, loaded_at, troubles
+from dev.stack.site import Site
 from lake_assets.config.load import load_config
-from lake_assets_tests.plain_client import plain_client
-from lake_assets_tests.servers.browser import chromium
-from lake_assets_tests.servers.dagster import DagsterServer
-from lake_assets_tests.stack.command import started_stack
-from lake_assets_tests.stack.killer import Killer, wait
-from lake_assets_tests.stack.probes import server_of
-from lake_assets_tests.stack.shown import check_visible, loaded_at, troubles
-from lake_assets_tests.stack.site import Site
 
 __all__ = ["chromium"]
 

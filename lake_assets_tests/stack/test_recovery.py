@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lake_assets_tests.servers.dagster import DagsterServer
-from lake_assets_tests.stack.command import started_stack
-from lake_assets_tests.stack.killer import Killer, wait
-from lake_assets_tests.stack.probes import executes_jobs, server_of
-from lake_assets_tests.stack.site import Site
+from dev.servers.dagster import DagsterServer
+from dev.stack.command import started_stack
+from dev.stack.killer import Killer, wait
+from dev.stack.probes import executes_jobs, server_of
+from dev.stack.site import Site
 from lake_assets_tests.stack.test_kills import answers, catalog
 
 pytestmark = [pytest.mark.servers, pytest.mark.dagster, pytest.mark.kill_all, pytest.mark.timeout(5400)]

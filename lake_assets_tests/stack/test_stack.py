@@ -14,10 +14,10 @@ import psycopg
 import pytest
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from lake_assets_tests.stack.command import stack, stack_folder
-from lake_assets_tests.stack.probes import server_of
-from lake_assets_tests.stack.site import Ports, Site, StackError
-from lake_assets_tests.stack.supervised import Process, Supervisor, left_processes
+from dev.stack.command import stack, stack_folder
+from dev.stack.probes import server_of
+from dev.stack.site import Ports, Site, StackError
+from dev.stack.supervised import Process, Supervisor, left_processes
 
 pytestmark = pytest.mark.servers
 

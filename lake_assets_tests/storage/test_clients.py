@@ -9,6 +9,7 @@ import duckdb
 import pytest
 from pyarrow import fs
 
+from dev.servers.listener import Listener, listener
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage
 from lake_assets.duckdb_engine import open_engine
@@ -17,7 +18,6 @@ from lake_assets.lake.attach import extensions, secret_statements
 from lake_assets.storage.arrow import ArrowStore, filesystem
 from lake_assets.storage.clients import client
 from lake_assets.storage.store import Store
-from lake_assets_tests.servers.listener import Listener, listener
 
 __all__ = ["listener"]
 

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 import requests
 
+from dev.servers.azurite import azure
+from dev.servers.proxy import Request, Rule, S3Proxy
+from dev.servers.s3 import S3Server
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.store import Store
-from lake_assets_tests.servers.azurite import azure
-from lake_assets_tests.servers.proxy import Request, Rule, S3Proxy
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world_fixtures import bucket_on, r2_bucket_on
 
 __all__ = ["azure"]

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import requests
 
+from dev.servers.azurite import AzureServer, azure
+from dev.servers.s3 import S3Server
 from lake_assets.config.storages import AnyStorage, AzureStorage, GcsStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import SourceChangedError
 from lake_assets.storage import copying, server_copy
@@ -15,8 +17,6 @@ from lake_assets.storage.copying import copy_object
 from lake_assets.storage.server_copy import Original, copy_in_gcs
 from lake_assets.storage.store import Store
 from lake_assets.storage.uploads import s3_client
-from lake_assets_tests.servers.azurite import AzureServer, azure
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world_fixtures import bucket_on, r2_bucket_on
 
 __all__ = ["azure"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from dev.servers.proxy import Fault, Request, Rule, S3Proxy
 from lake_assets.config.bucket_requests import Requests
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, S3Storage, WebStorage
@@ -19,7 +20,6 @@ from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.copying import copy_object
 from lake_assets.storage.server_copy import Original
 from lake_assets.storage.store import Store
-from lake_assets_tests.servers.proxy import Fault, Request, Rule, S3Proxy
 from lake_assets_tests.world_fixtures import bucket_on
 
 QUICK = {"first_wait": 0.02, "longest_wait": 0.03}

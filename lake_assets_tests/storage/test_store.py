@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from dev.servers.s3 import S3Server
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import SourceChangedError, StorageError
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
-from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world_fixtures import bucket_on, r2_bucket_on
 
 KEYS = [

@@ -13,6 +13,10 @@ from botocore.exceptions import ClientError
 from obstore.exceptions import BaseError
 from pyarrow import fs
 
+from dev.servers.azurite import AzureServer, azure
+from dev.servers.listener import Listener
+from dev.servers.moto import KEYS, REGION, Moto, moto
+from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.config.sensors import SqsSensor
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, S3Storage, WebStorage
 from lake_assets.orchestration.queues import Queue
@@ -23,10 +27,6 @@ from lake_assets.storage.conditional import delete_if_match
 from lake_assets.storage.store import Store
 from lake_assets.storage.vendor_errors import DELETION, NUMBERS, SQS, VENDORS, Meaning, find, meaning_of_queue
 from lake_assets.vendor_texts import Text
-from lake_assets_tests.servers.azurite import AzureServer, azure
-from lake_assets_tests.servers.listener import Listener
-from lake_assets_tests.servers.moto import KEYS, REGION, Moto, moto
-from lake_assets_tests.servers.proxy import Rule, S3Proxy
 from lake_assets_tests.world_fixtures import bucket_on
 
 __all__ = ["azure", "moto"]

@@ -7,7 +7,7 @@ from typing import Any
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from lake_assets_tests.servers.inbox import Inbox
+from dev.servers.inbox import Inbox
 
 DELTA = 1  # AGGREGATION_TEMPORALITY_DELTA
 

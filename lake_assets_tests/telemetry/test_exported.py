@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
+from dev.servers.inbox import Inbox, inbox
 from lake_assets.cli import main
 from lake_assets.events import about, listening, report, step
 from lake_assets.ingest.reported import reported_run
@@ -18,7 +19,6 @@ from lake_assets.telemetry.exported import Exported
 from lake_assets.telemetry.gauges import Value
 from lake_assets.telemetry.instruments import INSTRUMENTS
 from lake_assets.telemetry.process import is_wanted, telemetry
-from lake_assets_tests.servers.inbox import Inbox, inbox
 from lake_assets_tests.telemetry.receiver import DELTA, received
 from lake_assets_tests.telemetry.unused import is_imported
 from lake_assets_tests.world import NW, SW, World, sales

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from dev.servers.inbox import Inbox, inbox
 from lake_assets.cli import main
 from lake_assets.errors import ConfigError, MissingExtraError, SourceError
 from lake_assets.ingest.partition_run import Outcome
@@ -22,7 +23,6 @@ from lake_assets.telemetry.lineage import is_asked_for, lineage
 from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.launched_runs import run
 from lake_assets_tests.orchestration.test_spark_submit import SPARK
-from lake_assets_tests.servers.inbox import Inbox, inbox
 from lake_assets_tests.telemetry.unused import is_imported
 from lake_assets_tests.world import NW, SW, World, sales
 

@@ -7,11 +7,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from lake_assets_tests.benchmarks.peers.__main__ import FIGURES, PAGE
-from lake_assets_tests.benchmarks.peers.catalogue import PEERS
-from lake_assets_tests.benchmarks.peers.page import with_figures
-from lake_assets_tests.benchmarks.peers.plots import drawings
-from lake_assets_tests.benchmarks.peers.results import (
+from dev.benchmarks.peers.__main__ import FIGURES, PAGE
+from dev.benchmarks.peers.catalogue import PEERS
+from dev.benchmarks.peers.page import with_figures
+from dev.benchmarks.peers.plots import drawings
+from dev.benchmarks.peers.results import (
     Backfill,
     Failure,
     Machine,
@@ -21,7 +21,7 @@ from lake_assets_tests.benchmarks.peers.results import (
     Results,
     Writers,
 )
-from lake_assets_tests.benchmarks.plotted import draw_all
+from dev.benchmarks.plotted import draw_all
 
 SECTIONS = ("machine", "refresh", "better", "writers", "readers", "files", "backfill")
 EMPTY = "\n".join(f"<!-- {name} -->\n<!-- end {name} -->" for name in SECTIONS)

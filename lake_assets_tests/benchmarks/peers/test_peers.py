@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets_tests.benchmarks.peers.__main__ import PARTS, _taking_part
-from lake_assets_tests.benchmarks.peers.bench import Bench
-from lake_assets_tests.benchmarks.peers.catalogue import COPIED, LOCKS, PEERS
-from lake_assets_tests.benchmarks.peers.growth import backfill, files
-from lake_assets_tests.benchmarks.peers.process import Command, PeerFailedError, PeerProcess
-from lake_assets_tests.benchmarks.peers.readers import readers
-from lake_assets_tests.benchmarks.peers.refresh import refresh
-from lake_assets_tests.benchmarks.peers.results import Backfill, Failure, ManyFiles, Readers, Refresh, Writers
-from lake_assets_tests.benchmarks.peers.writers import writers
+from dev.benchmarks.peers.__main__ import PARTS, _taking_part
+from dev.benchmarks.peers.bench import Bench
+from dev.benchmarks.peers.catalogue import COPIED, LOCKS, PEERS
+from dev.benchmarks.peers.growth import backfill, files
+from dev.benchmarks.peers.process import Command, PeerFailedError, PeerProcess
+from dev.benchmarks.peers.readers import readers
+from dev.benchmarks.peers.refresh import refresh
+from dev.benchmarks.peers.results import Backfill, Failure, ManyFiles, Readers, Refresh, Writers
+from dev.benchmarks.peers.writers import writers
 
-FAKE = "lake_assets_tests.benchmarks.peers.fake_peer"
+FAKE = "dev.benchmarks.peers.fake_peer"
 
 
 def command(wrong: str = "") -> Command:
@@ -115,7 +115,7 @@ def test_writers_are_counted_with_what_they_lost(tmp_path: Path) -> None:
 
 def test_refused_writers_are_repeated_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The refusals begin after the table was made."""
-    monkeypatch.setattr("lake_assets_tests.benchmarks.peers.writers.TRIES", 3)
+    monkeypatch.setattr("dev.benchmarks.peers.writers.TRIES", 3)
     peers = {"now and then": "refuses every other time", "always": "refuses after the first time"}
 
     found = writers(bench(tmp_path, **peers), list(peers), rounds=1, count=2)

@@ -7,17 +7,17 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from dev.benchmarks.peers.results import Machine
+from dev.benchmarks.plotted import draw_all
+from dev.benchmarks.scale.__main__ import FIGURES, PAGE, PARTS
+from dev.benchmarks.scale.lake import Files, catalog_on, commit_all, make_table, numbered, stream_on
+from dev.benchmarks.scale.page import shown, with_figures
+from dev.benchmarks.scale.plots import drawings
+from dev.benchmarks.scale.results import Grown, Rate, Results
+from dev.benchmarks.scale.table import fill
+from dev.plain_client import plain_client
+from dev.servers.postgres import PostgresServer
 from lake_assets.lake.ledger.partition_states import partition_states
-from lake_assets_tests.benchmarks.peers.results import Machine
-from lake_assets_tests.benchmarks.plotted import draw_all
-from lake_assets_tests.benchmarks.scale.__main__ import FIGURES, PAGE, PARTS
-from lake_assets_tests.benchmarks.scale.lake import Files, catalog_on, commit_all, make_table, numbered, stream_on
-from lake_assets_tests.benchmarks.scale.page import shown, with_figures
-from lake_assets_tests.benchmarks.scale.plots import drawings
-from lake_assets_tests.benchmarks.scale.results import Grown, Rate, Results
-from lake_assets_tests.benchmarks.scale.table import fill
-from lake_assets_tests.plain_client import plain_client
-from lake_assets_tests.servers.postgres import PostgresServer
 
 SVG = "{http://www.w3.org/2000/svg}"
 SECTIONS = ("machine", "writers", "table", "ledger", "objects")

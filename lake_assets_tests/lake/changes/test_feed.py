@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dev.plain_client import plain_client
 from lake_assets import read_changes
 from lake_assets.errors import CatalogError, ExpiredSnapshotError
 from lake_assets.maintenance.cleaning import expire_snapshots
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
-from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import NW, SW, World, sales
 
 META = ["_change", "_snapshot", "_run_id", "_committed_at"]

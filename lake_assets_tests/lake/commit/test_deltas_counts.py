@@ -3,11 +3,11 @@
 from collections import Counter
 from pathlib import Path
 
+from dev.servers.postgres import PostgresServer
+from dev.servers.postgres_proxy import PostgresProxy, plain, postgres_proxy
 from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets_tests.faults.writer import make_table, write
 from lake_assets_tests.lake.commit.test_deltas import exporting, visible
-from lake_assets_tests.servers.postgres import PostgresServer
-from lake_assets_tests.servers.postgres_proxy import PostgresProxy, plain, postgres_proxy
 from lake_assets_tests.world import NW, World
 from lake_assets_tests.world_fixtures import database_on
 

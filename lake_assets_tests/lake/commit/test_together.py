@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from dev.servers.postgres_proxy import PostgresProxy, Rule
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit import together
@@ -21,7 +22,6 @@ from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.faults.writer import ROWS, make_table, prepared, write, write_together
 from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots
 from lake_assets_tests.lake.commit.test_deltas import exported, exporting, history, rows, stored, visible
-from lake_assets_tests.servers.postgres_proxy import PostgresProxy, Rule
 from lake_assets_tests.world import NW, SW, World
 
 __all__ = ["filled", "proxy", "sessions"]

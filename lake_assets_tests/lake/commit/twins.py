@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dev.plain_client import plain_client
 from lake_assets.config.lake import Lake
 from lake_assets.lake.commit.candidates import inspect_candidates
 from lake_assets.lake.commit.direct.replace import replace_directly
@@ -29,7 +30,6 @@ from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
-from lake_assets_tests.plain_client import plain_client
 
 Strategy = Callable[[LakeSession, Replacement], LedgerRow]
 RegisterStrategy = Callable[[LakeSession, Registration], list[LedgerRow]]

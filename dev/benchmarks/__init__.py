@@ -1,0 +1,1 @@
+"""Measurements, each run by hand: `python -m dev.benchmarks.NAME`."""

@@ -1,0 +1,105 @@
+"""DuckDB on DuckLake: `DELETE` and `INSERT` in one transaction, as MotherDuck's Flight of partitioned Parquet does."""
+
+import importlib.util
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+
+from dev.benchmarks.peers.serve import Peer, Values, serve
+
+A_CALL = 5000  # files that are added at once
+
+
+def extension(name: str) -> Path:
+    """The extension's file in its wheel."""
+    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
+
+
+def connect(catalog: Path, data: Path) -> duckdb.DuckDBPyConnection:
+    """A DuckDB to which the lake is attached."""
+    client = duckdb.connect()
+    for name in ("ducklake", "sqlite_scanner"):
+        client.execute(f"LOAD '{extension(name)}'")
+    client.execute(f"ATTACH 'ducklake:sqlite:{catalog}' AS lake (DATA_PATH '{data}/')")
+    return client
+
+
+class DuckLake(Peer):
+    """A DuckLake with a SQLite catalog."""
+
+    distributions = ("duckdb", "duckdb-extension-ducklake")
+
+    def _source(self, glob: str) -> str:
+        types = ", ".join(
+            f"{name}: {'DATE' if kind == 'date' else 'VARCHAR'}" for name, kind in self.place.columns.items()
+        )
+        return f"read_parquet('{glob}', hive_partitioning = true, hive_types = {{{types}}})"
+
+    def _where(self, partition: Values) -> str:
+        return " AND ".join(f"{name} = '{value}'" for name, value in partition.items())
+
+    def _objects(self, partition: Values) -> str:
+        return "/".join(
+            [str(self.place.landing), *(f"{name}={value}" for name, value in partition.items()), "*.parquet"]
+        )
+
+    def create(self) -> None:
+        """The table has the columns of the landed objects."""
+        self.open()
+        first = next(self.place.landing.rglob("*.parquet"))
+        self.client.execute(f"CREATE TABLE lake.sales AS SELECT * FROM {self._source(str(first))} LIMIT 0")
+        self.client.execute(f"ALTER TABLE lake.sales SET PARTITIONED BY ({', '.join(self.place.columns)})")
+        self.client.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
+        self.client.execute("CALL lake.set_option('parquet_compression', 'zstd')")
+        self.client.execute("CALL lake.set_option('parquet_compression_level', 1)")
+
+    def open(self) -> None:
+        """Attach the lake."""
+        self.client = connect(self.place.folder / "catalog.sqlite", self.place.folder / "data")
+
+    def _replace(self, condition: str, source: str) -> None:
+        self.client.execute("BEGIN")
+        try:
+            self.client.execute(f"DELETE FROM lake.sales WHERE {condition}")
+            self.client.execute(f"INSERT INTO lake.sales BY NAME SELECT * FROM {source}")
+            self.client.execute("COMMIT")
+        except duckdb.Error:
+            # After some errors the transaction is over already.
+            with suppress(duckdb.TransactionException):
+                self.client.execute("ROLLBACK")
+            raise
+
+    def refresh(self, partition: Values) -> None:
+        """Two statements, one transaction."""
+        self._replace(self._where(partition), self._source(self._objects(partition)))
+
+    def refresh_all(self) -> None:
+        """The same two statements for all partitions."""
+        self._replace("true", self._source(f"{self.place.landing}/*/*/*.parquet"))
+
+    def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
+        """`ducklake_add_data_files`: the partitions are those of the paths."""
+        for start in range(0, len(files), A_CALL):
+            self.client.execute(
+                "CALL ducklake_add_data_files('lake', 'sales', ?, hive_partitioning => true)",
+                [list(files[start : start + A_CALL])],
+            )
+
+    def count(self, partition: Values) -> int:
+        """Of the newest snapshot."""
+        sql = f"SELECT count(*) FROM lake.sales WHERE {self._where(partition)}"
+        return int(self.client.execute(sql).fetchall()[0][0])
+
+    def read_back(self, file: Path) -> str:
+        """`COPY` of the table."""
+        self.client.execute(f"COPY lake.sales TO '{file}' (FORMAT parquet, COMPRESSION uncompressed)")
+        return str(file)
+
+
+if __name__ == "__main__":
+    serve(DuckLake)

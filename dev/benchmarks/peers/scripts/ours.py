@@ -1,0 +1,90 @@
+"""This package: `ingest` of a partition with `force`, `ingest_all` of many, and `mode: index` for existing files."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pyspark.sql import SparkSession
+
+from dev.benchmarks.peers.serve import Peer, Values, serve
+from lake_assets.config.models import LakeConfig
+from lake_assets.ingest.api import ingest, ingest_all
+from lake_assets.ingest.index.run import index_all
+from lake_assets.lake.commit.replacement import count_partition
+from lake_assets.layout.partition import Partition
+from lake_assets.spark.session import spark_config, start_session
+from lake_assets.streams.stream import OpenStream, open_stream
+
+
+class Ours(Peer):
+    """A DuckLake with a SQLite catalog, and a local Spark session with the settings of `lake-assets ingest`."""
+
+    distributions = ("lake-assets", "pyspark", "duckdb", "pyarrow")
+    copying: ClassVar[str] = "never"  # every refresh encodes, as those of the peers do
+    spark: SparkSession
+    stream: OpenStream
+
+    def create(self) -> None:
+        """The first refresh makes the table."""
+        self.open()
+        with self.stream.lake.open(create=True):
+            pass
+
+    def open(self) -> None:
+        """A Spark session and the stream."""
+        self.spark = start_session(spark_config(app_name="lake-assets-bench", transforms=False))
+        self.stream = self._stream(self.place.landing, copy=self.copying)
+
+    def _stream(self, source: Path, **options: Any) -> OpenStream:
+        partitions = {
+            name: {"type": "date", "start": "2013-01-01"} if kind == "date" else {}
+            for name, kind in self.place.columns.items()
+        }
+        catalog = {"type": "sqlite", "path": str(self.place.folder / "catalog.sqlite")}
+        stream = {"source": str(source), "partitions": partitions, "destination": {"table": "sales"}} | options
+        lakes = {"bench": {"catalog": catalog, "storage": str(self.place.folder / "data")}}
+        return open_stream(LakeConfig.model_validate({"lakes": lakes, "streams": {"sales": stream}}), "sales")
+
+    def _partition(self, values: Values) -> Partition:
+        return self.stream.config.partition(",".join(f"{name}={value}" for name, value in values.items()))
+
+    def refresh(self, partition: Values) -> None:
+        """From listing to commit."""
+        ingest(self.stream, self._partition(partition), lambda: self.spark, force=True)
+
+    def refresh_each(self, partitions: Sequence[Values], seconds: float) -> int:
+        """One range, as a backfill is; each partition has a commit of its own."""
+        end = time.perf_counter() + seconds
+        wanted = [self._partition(values) for values in partitions]
+        done = 0
+        for outcome in ingest_all(self.stream, wanted, lambda: self.spark, force=True):
+            if outcome.error is not None:
+                raise outcome.error
+            done += 1
+            if time.perf_counter() >= end:
+                break
+        return done
+
+    def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
+        """A stream of mode index over the files' folder, which commits all of them to the same table."""
+        names = len(self.place.columns)
+        stream = self._stream(Path(files[0]).parents[names], mode="index")
+        for outcome in index_all(stream):
+            if outcome.error is not None:
+                raise outcome.error
+
+    def count(self, partition: Values) -> int:
+        """By a DuckDB session of the lake."""
+        with self.stream.lake.open() as lake:
+            return count_partition(lake, self.stream.table, self._partition(partition))
+
+    def read_back(self, file: Path) -> str:
+        """By a DuckDB session of the lake."""
+        with self.stream.lake.open() as lake:
+            lake.rows(f"COPY {self.stream.table.sql} TO '{file}' (FORMAT parquet, COMPRESSION uncompressed)")
+        return str(file)
+
+
+if __name__ == "__main__":
+    serve(Ours)

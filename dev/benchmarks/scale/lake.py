@@ -1,0 +1,142 @@
+"""Lakes of the benchmark, and commits of small files to them, without Spark."""
+
+import datetime as dt
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dev.servers.postgres import PostgresServer, pgserver
+from lake_assets.config.models import LakeConfig
+from lake_assets.lake.commit.replacement import Replacement
+from lake_assets.lake.commit.strategy import commit
+from lake_assets.lake.commit.together import commit_together
+from lake_assets.lake.ledger.tables import LedgerRow, create_ledger
+from lake_assets.lake.schema.tables import create_table, prepare_table
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition
+from lake_assets.parquet.file_names import new_name
+from lake_assets.parquet.footers import of_writer
+from lake_assets.parquet.job import DataFile
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import Manifest
+from lake_assets.streams.stream import OpenStream, open_stream
+
+FIRST = dt.date(2020, 1, 1)
+DAYS = 1000  # partitions of a region
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "total": pa.array([0.5, 1.5, 2.5], pa.float64())})
+
+
+@contextmanager
+def server() -> Iterator[PostgresServer]:
+    """PostgreSQL as it is configured by default: a commit ends when it is on the disk."""
+    with pgserver("-c", "fsync=on", "-c", "max_connections=300") as started:
+        yield started
+
+
+def catalog_on(server: PostgresServer) -> dict[str, Any]:
+    """The config of a new catalog."""
+    place = {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
+    return {"type": "postgres", "database": server.new_database(), **place}
+
+
+def stream_on(catalog: dict[str, Any], folder: Path) -> OpenStream:
+    """A stream of a lake in this catalog, with its files in the folder."""
+    lake = {"catalog": catalog, "storage": str(folder / "lake")}
+    stream = {
+        "source": str(folder / "landing"),
+        "partitions": {"region": {}, "date": {"type": "date", "start": str(FIRST)}},
+        "destination": {"table": "sales"},
+    }
+    return open_stream(LakeConfig.model_validate({"lakes": {"bench": lake}, "streams": {"sales": stream}}), "sales")
+
+
+def make_table(stream: OpenStream) -> None:
+    """The destination as the first run makes it."""
+    with stream.lake.open(create=True) as lake:
+        create_ledger(lake)
+        create_table(lake, stream.table, ROWS.schema, stream.config.columns)
+        prepare_table(lake, stream.table)
+
+
+def text_of(region: str, number: int) -> str:
+    """A partition of a region."""
+    return f"region={region},date={FIRST + dt.timedelta(days=number)}"
+
+
+def numbered(number: int) -> str:
+    """The partition of this number in a large table."""
+    return text_of(f"R{number // DAYS}", number % DAYS)
+
+
+class Files:
+    """Writes data files of the same three rows under new names, as tasks do."""
+
+    def __init__(self, stream: OpenStream) -> None:
+        self._stream = stream
+        self._store = ArrowStore(stream.lake_config.own_storage)
+        sink = pa.BufferOutputStream()
+        with pq.ParquetWriter(sink, ROWS.schema, compression="zstd") as writer:
+            writer.write_table(ROWS)
+        self._footer = of_writer(writer.writer.metadata)
+        self._body: bytes = sink.getvalue().to_pybytes()
+
+    def replacement(self, partition: Partition, run_id: str) -> Replacement:
+        """The commit of such a file, which is written."""
+        stream, now = self._stream, dt.datetime.now(dt.UTC)
+        landed = LandedObject("batch.parquet", f"{stream.source_glob(partition)}/batch.parquet", "etag", 1, now)
+        manifest = Manifest((landed,))
+        fingerprint = stream.fingerprint(manifest)
+        key = stream.destination_folder(partition) + new_name("bench-", fingerprint)
+        with self._store.create(key) as file:
+            file.write(self._body)
+        written = DataFile(self._store.uri(key), ROWS.num_rows, len(self._body), footer=self._footer)
+        row = LedgerRow(
+            run_id=run_id,
+            run_at=now,
+            stream=stream.name,
+            source_glob=stream.source_glob(partition),
+            destination_table=str(stream.table),
+            partition_columns="region,date",
+            load_partition=partition.path,
+            mode="replace",
+            status="committed",
+            row_count=ROWS.num_rows,
+            source_files=1,
+            source_bytes=1,
+            files_written=1,
+            bytes_written=written.size,
+            source_fingerprint=fingerprint,
+            started_at=now,
+        )
+        return Replacement(stream.table, partition, [written.uri], manifest, row, written=[written])
+
+    def replacements(self, texts: Sequence[str]) -> list[Replacement]:
+        """The commits of such files in some partitions, by one run."""
+        run_id = str(uuid.uuid4())
+        return [self.replacement(self._stream.config.partition(text), run_id) for text in texts]
+
+
+def commit_all(lake: LakeSession, replacements: Sequence[Replacement]) -> None:
+    """Commit them, in one transaction."""
+    if len(replacements) == 1:
+        commit(lake, replacements[0])
+    else:
+        assert commit_together(lake, replacements) is not None
+
+
+def timed(work: Callable[[], object], repeat: int) -> float:
+    """The median of the seconds that something takes, warm."""
+    seconds = []
+    for _ in range(repeat + 1):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return median(seconds[1:])

@@ -1,0 +1,35 @@
+"""What a test needs and this machine lacks: a skip with the reason, and a failure in CI."""
+
+import os
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+import pytest
+
+from dev.servers.process import ServerStartError
+
+T = TypeVar("T")
+
+
+def absent(reason: str) -> NoReturn:
+    """End the test: skipped, or failed where `CI=true`.
+
+    Args:
+        reason: what is not there, and how to get it.
+    """
+    if os.environ.get("CI", "").lower() == "true":
+        pytest.fail(f"{reason}; under CI=true nothing is skipped for that", pytrace=False)
+    pytest.skip(reason)
+
+
+def started(server: str, start: Callable[[], T]) -> T:
+    """What `start` gives; where the server does not start, the test ends as by `absent`, with the end of its output.
+
+    Args:
+        server: what does not start, for the reason.
+        start: starts it.
+    """
+    try:
+        return start()
+    except ServerStartError as error:
+        absent(f"no {server}: {error}")
