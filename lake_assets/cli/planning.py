@@ -297,13 +297,13 @@ def _plan_lines(planned: "PlannedPartition") -> list[str]:
         style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
         f"  {_of_objects(plan):<8}  {count(len(objects), 'object')}, {size(plan.reads.size)}: {plan.source_glob}",
     ]
-    if plan.decision.note:
-        lines.append(f"  note      {plan.decision.note}")
     listed = [
         f"            {size(obj.size):>9}  {obj.last_modified:%Y-%m-%d %H:%M:%S}  {visible_name(obj.key)}"
         for obj in objects
     ]
     lines += first_lines(listed, OBJECTS_SHOWN, "            and {more:,} more")
+    if plan.decision.note:
+        lines.append(f"  note      {plan.decision.note}")
     if planned.vanished:
         lines.append(f"  vanished  {count(len(planned.vanished), 'object')}: {several(planned.vanished)}")
     lines += [f"  columns   {visible_name(text)}" for text in planned.columns]

@@ -143,7 +143,7 @@ def _write(file: Path, body: bytes) -> None:
 
 
 def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
-    """Print what no refresh reads: objects in no partition, partitions outside the config or held, bad objects."""
+    """Print what no refresh changes: objects in no partition, partitions outside or held, edits, bad objects."""
     from lake_assets.report.state import held_text
 
     for state in states:
@@ -154,6 +154,9 @@ def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
         if held := [partition for partition in state.partitions if partition.holder is not None]:
             echo(f"{state.stream}: {count(len(held), 'held partition')}:", err=err)
             _print_first([held_text(state.stream, partition) for partition in held], err=err)
+        if state.edited:
+            echo(f"{state.stream}: {count(len(state.edited), 'partition')} with rows of another client:", err=err)
+            _print_first(state.edited, err=err)
         if state.quarantined:
             echo(f"{state.stream}: {count(len(state.quarantined), 'quarantined object')}:", err=err)
             _print_first(list(state.quarantined.values()), err=err)
@@ -191,7 +194,7 @@ def _print_rows(kind: type[Row], rows: Sequence[Row], form: Format) -> None:
         return
     columns = [field.name for field in dataclasses.fields(kind)]
     values = [[getattr(row, name) for name in columns] for row in rows]
-    for seldom in {"outside", "quarantined", "held", "held_by", "dead_letters"}.intersection(columns):
+    for seldom in {"outside", "quarantined", "held", "held_by", "edited", "dead_letters"}.intersection(columns):
         at = columns.index(seldom)
         if not any(row[at] for row in values):
             columns, values = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in values]

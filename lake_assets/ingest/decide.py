@@ -191,6 +191,21 @@ class Decider:
         return bool(lake.rows(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1", parameters))  # noqa: S608
 
 
+def edited_text(stream: OpenStream, partition: Partition, before: int, rows: int) -> str:
+    """What another client changed, and how to undo it: one clause.
+
+    Args:
+        stream: of the partition.
+        partition: the partition.
+        before: its rows after its last commit.
+        rows: its rows now.
+    """
+    undo = f"`lake-assets ingest {stream.name} --partition {partition.option} --force` does"
+    if stream.config.mode == "index":  # a registered file is not registered again
+        undo = "to undo it, delete all its rows by SQL, land its objects under other names, and ingest it"
+    return f"another client changed it from {count(before, 'row')} to {rows:,}, and no refresh undoes that; {undo}"
+
+
 def empty_source(stream: OpenStream, partition: Partition, decision: Decision) -> EmptySourceError:
     """The error for a partition without rows if `on_empty` is fail."""
     if stream.config.mode == "index":

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lake_assets.errors import SourceError
-from lake_assets.ingest.decide import Action, Decider, Decision, Facts
+from lake_assets.ingest.decide import Action, Decider, Decision, Facts, edited_text
 from lake_assets.ingest.index.diff import PartitionPlan, plan_index
 from lake_assets.ingest.known import Comparison, compare, refuse_empty
 from lake_assets.ingest.landed_footers import Footers
@@ -165,6 +165,8 @@ def plan_in(stream: OpenStream, landed: PartitionPlan, decider: Decider, there: 
     letters_now = _letters_now(lake, stream, partition)
     if decision.action == "fail" and compared is not None and compared.changed and decision.on_empty is None:
         decision = replace(decision, note=str(compared.refusal(partition)))
+    if decision.action == "skip" and last is not None and last.rows not in (None, rows_before):
+        decision = replace(decision, note=edited_text(stream, partition, last.rows, rows_before))
     if decision.fails and landed.changed:
         decision = replace(decision, note=str(landed.changed[0].error(stream.name)))
     reads = compared.new if compared is not None and decision.action == "append" else manifest

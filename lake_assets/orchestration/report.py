@@ -73,6 +73,8 @@ def report_metadata(state: StreamState) -> Metadata:
         metadata["outside_the_config"] = dg.MetadataValue.md(_list(outside))
     if held := [partition for partition in state.partitions if partition.holder is not None]:
         metadata["held"] = dg.MetadataValue.md(_list([held_text(state.stream, partition) for partition in held]))
+    if state.edited:
+        metadata["edited"] = dg.MetadataValue.md(_list(state.edited))
     if state.quarantined:
         metadata["quarantined"] = dg.MetadataValue.md(_list(list(state.quarantined.values())))
     if failed := state.in_state("failed"):

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from lake_assets.errors import OutsidePartitionError
+from lake_assets.ingest.decide import edited_text
 from lake_assets.lake.catalog.past import LIVE
 from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.ledger.holds import Holder
@@ -55,6 +56,7 @@ class PartitionState:
     outside: OutsidePartitionError | None = None  # the reason why the config does not have it
     quarantined: Mapping[str, str] = field(default_factory=dict)  # why its newest commit left objects out, by URI
     holder: Holder | None = None  # the run that keeps refreshes off it
+    edited: str | None = None  # how another client changed the number of its rows since the newest commit
     is_left_out: bool = False  # outside, and the landed objects are not those in the lake
     dead_letters: Sequence[LetterFile] = ()  # files of landed rows that are not in the lake
 
@@ -79,6 +81,11 @@ class StreamState:
     def outside(self) -> list[PartitionState]:
         """The partitions in landing zone or ledger that the config does not have."""
         return self.in_state("outside")
+
+    @property
+    def edited(self) -> list[str]:
+        """The partitions of which another client changed the number of rows, and how to undo it: one clause each."""
+        return [f"{one.partition}: {one.edited}" for one in self.partitions if one.edited is not None]
 
     @property
     def quarantined(self) -> dict[str, str]:
@@ -149,7 +156,11 @@ def _with_rows(stream: OpenStream, lake: LakeSession, ledger: dict[Partition, La
     if not past.is_read:
         return ledger
     rows = past.live_rows([partition for partition, last in ledger.items() if last.snapshot is not None])
-    return {partition: replace(last, rows=rows.get(partition, last.rows)) for partition, last in ledger.items()}
+    return ledger | {
+        partition: replace(last, rows=now, edited_from=None if last.rows == now else last.rows)
+        for partition, now in rows.items()
+        if (last := ledger[partition])
+    }
 
 
 def only(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bool]) -> StreamState:
@@ -256,6 +267,7 @@ def partition_state(
         )
     if last is None:
         return result
+    before = last.edited_from
     return replace(
         result,
         rows=last.rows,
@@ -264,6 +276,7 @@ def partition_state(
         finished_at=last.finished_at,
         error=last.error,
         holder=last.holder,
+        edited=None if before is None else edited_text(stream, partition, before, last.rows or 0),
     )
 
 

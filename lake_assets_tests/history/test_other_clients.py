@@ -19,6 +19,7 @@ from lake_assets.history.restore import restore
 from lake_assets.ingest.dry_run import plan
 from lake_assets.lake.changes.feed import read_changes
 from lake_assets.maintenance.compaction import candidates, compact
+from lake_assets.report.html import page, section
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, sales
@@ -288,10 +289,14 @@ def test_rows_that_were_deleted_from_registered_files_come_back_as_the_check_say
     result = check(local_world, "row_counts")
     assert not result.passed
     assert "delete all rows of these partitions by SQL, land their objects under other names" in result.description
+    (said,) = read_state(local_world.stream).edited
+    assert "from 2 rows to 1, and no refresh undoes that; to undo it, delete all its rows by SQL" in said
+    assert plan(local_world.stream, local_world.partition(NW)).decision.note in said
     run(local_world, "DELETE FROM lake.sales WHERE region = 'NW'")
     Path(body).rename(Path(body).with_name("2.parquet"))
     local_world.ingest(NW)
     assert local_world.totals(NW) == [1, 2]
+    assert read_state(local_world.stream).edited == []
     result = check(local_world, "data_files")
     assert (result.passed, "queries of these snapshots fail" in result.description) == (False, True)
     run(local_world, "CALL ducklake_expire_snapshots('lake', older_than => now())")
@@ -308,6 +313,34 @@ def test_a_partitioning_that_the_paths_lack_is_named(local_world: World) -> None
     assert "SET PARTITIONED BY (region, date)" in str(e.value)
     run(local_world, "ALTER TABLE lake.sales SET PARTITIONED BY (region, date)")
     assert local_world.ingest(NW, force=True).row.status == "committed"
+
+
+@pytest.mark.parametrize("statement", ["TRUNCATE TABLE lake.sales", DELETES[0], INSERT])
+def test_rows_that_a_client_changed_stay_until_force_and_are_named(
+    statement: str, mode: str, local_world: World
+) -> None:
+    local_world.options = {"mode": mode}
+    begin(local_world)
+    landed = local_world.totals(NW)
+    assert read_state(local_world.stream).edited == []
+    run(local_world, statement)
+
+    assert local_world.ingest(NW).row.status == "skipped"
+    rows = len(local_world.totals(NW))
+    (said,) = [text for text in read_state(local_world.stream).edited if "region=NW" in text]
+    undo = f"`lake-assets ingest sales --partition {NW} --force`"
+    assert f"from {len(landed)} rows to {rows}, and no refresh undoes that; {undo}" in said
+    assert plan(local_world.stream, local_world.partition(NW)).decision.note in said
+    assert not check(local_world, "row_counts").passed
+    state = read_state(local_world.stream)
+    assert said.partition(";")[0] in page([section(local_world.stream, state)], "", state.read_at)
+
+    for text in (NW, SW):
+        local_world.ingest(text, force=True)
+    assert local_world.totals(NW) == landed
+    assert read_state(local_world.stream).edited == []
+    assert plan(local_world.stream, local_world.partition(NW)).decision.note == ""
+    assert check(local_world, "row_counts").passed
 
 
 @pytest.mark.parametrize("client", ["truncate", "deletes", "inlined", "partitioned by more"])

@@ -80,6 +80,8 @@ class ReportPartition(Documented):
     """The number of objects that the newest commit left out; null if there are none."""
     held_by: str | None
     """The run that keeps refreshes off the partition, and since when."""
+    edited: str | None
+    """How another client changed the number of its rows since the newest commit, and how to undo it."""
     dead_letters: int | None
     """The number of landed rows that are not in the lake; null if there are none."""
 
@@ -99,6 +101,7 @@ class ReportPartition(Documented):
             outside=None if state.outside is None else str(state.outside),
             quarantined=len(state.quarantined) or None,
             held_by=None if state.holder is None else str(state.holder),
+            edited=state.edited,
             dead_letters=sum(letter.rows for letter in state.dead_letters) or None,
         )
 

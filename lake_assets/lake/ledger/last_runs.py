@@ -16,6 +16,8 @@ from lake_assets.lake.ledger.tables import ADDS, COMPACT, HELD, LEDGER_COLUMNS, 
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
+_TOTAL = f"row_count + if({ADDS}, coalesce(rows_before, 0), 0) AS total"  # rows of the partition
+
 
 @dataclass(frozen=True, slots=True)
 class LastRuns:
@@ -26,10 +28,11 @@ class LastRuns:
     error: str | None  # of the newest run, if it failed
     fingerprint: str | None  # of the newest run that committed, or found nothing to commit
     committed_at: dt.datetime | None  # of the newest commit; None if there is none
-    rows: int | None  # of the partition, after the newest commit
+    rows: int | None  # of the partition, after the newest commit; in a report, now
     snapshot: int | None  # of the newest commit
     is_held: bool = False  # since a restore, refreshes leave the partition alone; known if it was asked for
     holder: Holder | None = None  # the run that holds it
+    edited_from: int | None = None  # the rows after the newest commit, if another client changed their number since
 
 
 def last_runs(
@@ -98,7 +101,7 @@ def _all_last_runs(session: LakeSession, table: TableName, *, holds: bool) -> di
         "arg_max(struct_pack(moment, source_fingerprint), snapshot_id) FILTER (is_commit), "
         "arg_max(struct_pack(finished_at, total, snapshot_id, is_held), snapshot_id) FILTER (is_commit) "
         "FROM (SELECT *, coalesce(finished_at, started_at) AS moment, "
-        f"row_count + if({ADDS}, coalesce(rows_before, 0), 0) AS total, {is_held} AS is_held, "
+        f"{_TOTAL}, {is_held} AS is_held, "
         "destination_table = ? AND mode <> ? AND status <> 'cancelled' AS wanted, "
         f"status = 'committed' AND snapshot_id >= ? AS is_commit FROM {ledger.sql}) "
         "WHERE wanted IS TRUE GROUP BY load_partition",
@@ -123,6 +126,7 @@ class LastCommit:
 
     fingerprint: str | None  # of the objects that the rows were made of
     is_held: bool = False  # automatic refreshes leave the partition alone
+    rows: int | None = None  # of the partition, after it
 
 
 def last_commits(session: LakeSession, table: TableName, load_partitions: Sequence[str]) -> dict[str, LastCommit]:
@@ -132,7 +136,7 @@ def last_commits(session: LakeSession, table: TableName, load_partitions: Sequen
     """
     if (newest := newest_runs(session, table, load_partitions, holds=True)) is not None:
         return {
-            path: LastCommit(runs.commit.source_fingerprint, runs.commit.hold == HELD)
+            path: LastCommit(runs.commit.source_fingerprint, runs.commit.hold == HELD, runs.commit.rows)
             for path, runs in newest.items()
             if runs.commit
         }
@@ -141,13 +145,13 @@ def last_commits(session: LakeSession, table: TableName, load_partitions: Sequen
     ledger = ledger_table(session.config)
     hold = "hold" if _has_hold(session, ledger) else "NULL"
     rows = session.rows(
-        "SELECT load_partition, arg_max(struct_pack(source_fingerprint, hold), snapshot_id) FROM "  # noqa: S608
-        f"(SELECT load_partition, source_fingerprint, {hold} AS hold, snapshot_id, destination_table = ? "
+        "SELECT load_partition, arg_max(struct_pack(source_fingerprint, hold, total), snapshot_id) FROM "  # noqa: S608
+        f"(SELECT load_partition, source_fingerprint, {hold} AS hold, snapshot_id, {_TOTAL}, destination_table = ? "
         "AND status = 'committed' AND mode <> ? AND snapshot_id >= ? AND list_contains(?, load_partition) AS wanted "
         f"FROM {ledger.sql}) WHERE wanted IS TRUE GROUP BY load_partition",
         [str(table), COMPACT, named_since(session, table), list(load_partitions)],
     )
-    return {path: LastCommit(last["source_fingerprint"], last["hold"] == HELD) for path, last in rows}
+    return {path: LastCommit(last["source_fingerprint"], last["hold"] == HELD, last["total"]) for path, last in rows}
 
 
 def _has_hold(session: LakeSession, ledger: TableName) -> bool:

@@ -56,7 +56,7 @@ def last_states(
         CatalogError: the catalog or the ledger cannot be read.
     """
     found = {
-        partition.path: LastCommit(state.fingerprint)
+        partition.path: LastCommit(state.fingerprint, rows=state.rows)
         for partition, state in partition_states(session, table, partitions, newest=newest).items()
     }
     others = [partition.path for partition in partitions if partition.path not in found]
