@@ -19,6 +19,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPOSE = DEPLOY / "compose"
 TEXT = (COMPOSE / "docker-compose.yaml").read_text("utf-8")
 PAGE = (DEPLOY / "compose.md").read_text("utf-8")
+DOCKERFILE = (DEPLOY / "image" / "Dockerfile").read_text("utf-8")
 FILE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = FILE["services"]
 OURS = {name: service for name, service in SERVICES.items() if "lake-assets" in service["image"]}
@@ -207,3 +208,17 @@ def test_the_users_of_the_s3_server_are_those_of_the_page() -> None:
     assert identities[0]["credentials"] == [{"accessKey": "key", "secretKey": "secret"}]
     buckets = re.findall(r"^ +for bucket in (.+); do$", PAGE, re.MULTILINE)[0].split()
     assert set(buckets) == {SETTINGS[name] for name in ("LAKE_BUCKET", "LANDING_BUCKET", "DAGSTER_LOGS_BUCKET")}
+
+
+def test_the_masters_recovery_state_is_on_a_volume_that_its_user_may_write() -> None:
+    """A new volume has the owner of the image's folder."""
+    master = SERVICES["spark-master"]
+    options = dict(re.findall(r"-Dspark\.deploy\.recovery(\w+)=(\S+)", master["environment"]["SPARK_MASTER_OPTS"]))
+    (volume,) = master["volumes"]
+    name, _, folder = volume.partition(":")
+    (made,) = re.findall(r"install --directory --owner=lake --group=lake (.*) \\", DOCKERFILE)
+
+    assert (options["Mode"], options["Directory"]) == ("FILESYSTEM", folder)
+    assert name in FILE["volumes"]
+    assert folder in made.split()
+    assert f"docker volume rm --force lake_{name}" in PAGE

@@ -16,12 +16,13 @@ import pytest
 
 PAGES = sorted((Path(__file__).parents[2] / "deploy").glob("*.md"))
 PROGRAMS = ("docker compose", "docker", "kubectl", "helm")
-GROUPS = {"helm repo", "kubectl create", "kubectl create secret", "kubectl rollout"}  # of subcommands
+GROUPS = {"docker volume", "helm repo", "kubectl create", "kubectl create secret", "kubectl rollout"}  # of subcommands
 REFERENCE: Mapping[str, set[str]] = {
     "docker compose up": {"--detach", "--wait", "--force-recreate", "--scale", "--build", "--no-deps"},
     "docker compose run": {"--rm", "--no-deps"},
     "docker compose exec": {"-T", "--user", "--env"},
     "docker compose stop": {"--timeout"},
+    "docker compose rm": {"--stop", "--force"},
     "docker compose ps": {"--all"},
     "docker compose logs": {"--follow", "--tail"},
     "helm repo add": set(),
