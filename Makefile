@@ -1,6 +1,7 @@
 # The commands of a working day. `make help` lists them.
 #
-# Everything runs in .venv, made from requirements.lock (versions and hashes) the first time any of them is called.
+# Everything runs in .venv, made the first time any of them is called, from requirements.lock (versions and hashes);
+# `make demo` and `make ui` need less, from dev/locks/demo.lock, if .venv is not there yet.
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,6 +11,7 @@ AUDIT := .audit
 LINTERS := .linters
 DBT := .dbt
 STAMP := $(VENV)/.installed
+RUNS := $(or $(wildcard $(STAMP)),$(VENV)/.runs)
 PYTEST := $(BIN)/python -m pytest
 # The variable turns off an advertisement of mkdocs-material.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
@@ -36,17 +38,18 @@ help:  ## this list
 
 install: $(STAMP)  ## make .venv from the locked requirements
 
-$(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 …")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
+$(STAMP): requirements.lock dev/locks/installer.lock pyproject.toml
+	PYTHON=$(PYTHON) dev/install requirements.lock
 	touch $@
 
-demo: $(STAMP)  ## real flights: land, ingest with Spark, change, ingest again, query
+$(VENV)/.runs: dev/locks/demo.lock dev/locks/installer.lock pyproject.toml
+	PYTHON=$(PYTHON) dev/install dev/locks/demo.lock
+	touch $@
+
+demo: $(RUNS)  ## real flights: land, ingest with Spark, change, ingest again, query
 	$(BIN)/lake-assets demo
 
-ui: $(STAMP)  ## Dagster on the demo's lake, at http://127.0.0.1:3000
+ui: $(RUNS)  ## Dagster on the demo's lake, at http://127.0.0.1:3000
 	test -f demo/lake.yaml || $(BIN)/lake-assets demo
 	mkdir -p .dagster && cp dagster.yaml .dagster/dagster.yaml
 	cd .dagster && LAKE_CONFIG=$(CURDIR)/demo/lake.yaml DAGSTER_HOME=$(CURDIR)/.dagster \
@@ -169,6 +172,8 @@ lock: $(STAMP)  ## resolve requirements.lock again from pyproject.toml, and from
 	$(BIN)/python -m pip install --quiet uv
 	$(COMPILE) pyproject.toml --extra dev -o requirements.lock
 	$(COMPILE) pyproject.toml $(IMAGE:%=--extra %) --constraint requirements.lock -o deploy/image/requirements.lock
+	$(COMPILE) pyproject.toml dev/locks/build.in --extra demo --extra java --extra ui --constraint requirements.lock -o dev/locks/demo.lock
+	$(COMPILE) dev/locks/installer.in --constraint requirements.lock -o dev/locks/installer.lock
 	$(COMPILE) deploy/image/build.in --constraint requirements.lock -o deploy/image/build.lock
 	$(COMPILE) lake_assets_tests/deploy/locks/linters.in -o lake_assets_tests/deploy/locks/linters.lock
 	$(COMPILE) lake_assets_tests/examples/locks/dbt.in -o lake_assets_tests/examples/locks/dbt.lock

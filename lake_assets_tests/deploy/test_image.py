@@ -30,9 +30,9 @@ def locked(file: Path) -> dict[str, tuple[str, frozenset[str]]]:
     return {name[1]: (name[2], frozenset(hashes)) for name, hashes in found if name}
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "build.lock"])
-def test_the_packages_of_the_image_are_those_that_the_tests_use(name: str) -> None:
-    whole, image = locked(ROOT / "requirements.lock"), locked(IMAGE / name)
+@pytest.mark.parametrize("file", ["deploy/image/requirements.lock", "deploy/image/build.lock", "dev/locks/demo.lock"])
+def test_the_packages_of_the_image_and_the_demo_are_those_that_the_tests_use(file: str) -> None:
+    whole, image = locked(ROOT / "requirements.lock"), locked(ROOT / file)
 
     assert len(image) > 5
     assert [package for package, pinned in image.items() if whole.get(package) != pinned] == []
