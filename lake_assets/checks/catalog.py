@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from lake_assets.checks.facts import Examined, Facts
 from lake_assets.checks.result import CheckResult
+from lake_assets.lake.catalog.corrected_bounds import wrong_bounds
 from lake_assets.lake.catalog.past import LIVE, Key, key_of
 from lake_assets.lake.catalog.snapshots import snapshot_span, snapshots
 from lake_assets.lake.catalog.table_files import named_since
@@ -119,7 +120,7 @@ def _held(facts: Facts, commits: Sequence[_Commit]) -> list[int]:
 
 
 def data_files(facts: Facts) -> Examined:
-    """Whether every data file that the catalog names exists in the storage.
+    """Whether every data file that the catalog names exists, and the least and greatest values are those of the files.
 
     After a run, these are the live files of its partitions, by a request each or a listing of their folder. Of the
     whole table, they are the files of all snapshots, by a listing of the table's folder. A renamed table also has files
@@ -130,9 +131,23 @@ def data_files(facts: Facts) -> Examined:
     files = facts.past(LIVE if is_run else 0).files
     keys = {file.uri: key for key, of_key in files.items() for file in of_key}
     ended = {file.uri for of_key in files.values() for file in of_key if file.end_snapshot is not None}
-    return Examined(
-        lambda: _of_uris(facts.stream, keys, ended, _found(facts, keys) if is_run else _listed(facts.stream, keys))
-    )
+    wrong = {} if is_run else wrong_bounds(facts.lake, facts.stream.table)
+
+    def result() -> CheckResult:
+        found = _found(facts, keys) if is_run else _listed(facts.stream, keys)
+        of_files = _of_uris(facts.stream, keys, ended, found)
+        if not wrong or not of_files.passed:
+            return of_files
+        return CheckResult.of_findings(
+            "data_files",
+            sorted(wrong.values()),
+            failure="The catalog's least and greatest values of columns are not those of the files, so queries answer "
+            "wrong; run `lake-assets maintain`.",
+            success="",
+            numbers={**of_files.numbers, "columns": len(wrong)},
+        )
+
+    return Examined(result)
 
 
 def _of_uris(

@@ -83,6 +83,7 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
     for word, texts in (
         ("deleted", [*cleaned.deleted, *orphans, *more]),
         ("compacted", map(_compacted, compacted)),
+        ("corrected", (f"{column}: its least and greatest values" for column in result.corrected)),
         ("kept", (f"{uri}: {KEPT}" for uri in cleaned.kept)),
         ("kept", (f"{file.uri}: {file.why}" for file in cleaned.others)),
         ("pending", (f"{uri}: in no storage of the config" for uri in cleaned.unreachable)),

@@ -1,18 +1,23 @@
 """Maintenance of a lake, for the command line and Dagster: expiry, clean-up, orphans, flush and compaction."""
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lake_assets.config.lake import Lake
 from lake_assets.config.maintenance import Maintenance
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError, SpecificationError
+from lake_assets.errors import CatalogError, ConfigError, SpecificationError
 from lake_assets.events import about, step
 from lake_assets.ingest.replace.staging import leftovers
+from lake_assets.lake.catalog.corrected_bounds import repair_bounds, wrong_bounds
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.flush import flush_ledger
 from lake_assets.lake.ledger.retention import expire_ledger
+from lake_assets.lake.retry import under_lock
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.maintenance.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots
 from lake_assets.maintenance.compaction import Compacted, candidates, compact
 from lake_assets.maintenance.deltas import DeletedDelta, clean_deltas
@@ -22,6 +27,8 @@ from lake_assets.spark.session import Sessions
 from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, open_streams
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,7 @@ class Maintained:
     sizes: Mapping[str, int]  # bytes of the lake's files before the run, by URI
     deltas: tuple[DeletedDelta, ...] = ()  # exported files
     letters: tuple[LandedObject, ...] = ()  # files of dead letters that no commit made visible
+    corrected: tuple[str, ...] = ()  # columns with their tables, whose least and greatest values were wrong
 
     @property
     def bytes_deleted(self) -> int:
@@ -130,6 +138,8 @@ def _maintain(
             forgotten = expire_ledger(session, _before(now, days), dry_run=dry_run)
         checkpoint()
         flushed = flush_ledger(session, dry_run=dry_run)
+        checkpoint()
+        corrected = _correct_bounds(session, dict.fromkeys(s.table for s in streams), dry_run=dry_run)
     checkpoint()
     deltas = _clean_deltas(streams, rules, now, dry_run=dry_run)
     checkpoint()
@@ -143,10 +153,36 @@ def _maintain(
                 if dry_run
                 else compact(stream, at_least, sessions, checkpoint=checkpoint)
             )
-    sizes = {stored.uri: stored.size for stored in objects}
     return Maintained(
-        lake, expired, cleaned, (*orphans, *staged), tuple(compacted), flushed, forgotten, sizes, deltas, letters
+        lake,
+        expired,
+        cleaned,
+        (*orphans, *staged),
+        tuple(compacted),
+        flushed,
+        forgotten,
+        {stored.uri: stored.size for stored in objects},
+        deltas,
+        letters,
+        corrected,
     )
+
+
+def _correct_bounds(session: LakeSession, tables: Iterable[TableName], *, dry_run: bool) -> tuple[str, ...]:
+    """Correct the bounds of columns that answer wrong; returns their names with the tables'."""
+    corrected: list[str] = []
+    for table in tables:
+        if not session.exists(table):
+            continue
+        work = partial(wrong_bounds if dry_run else repair_bounds, session, table)
+        try:
+            names = work() if dry_run else under_lock(session, work, f"the least and greatest values of {table}")
+        except CatalogError as error:
+            # A file may be gone, which `check` says. The other tables and steps do not need it.
+            _LOG.warning("The least and greatest values of the columns of %s are not corrected: %s", table, error)
+        else:
+            corrected += (f"{table}: {name}" for name in names.values())
+    return tuple(corrected)
 
 
 def _clean_letters(

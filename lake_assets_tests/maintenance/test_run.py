@@ -318,3 +318,55 @@ def test_of_two_lakes_in_one_catalog_each_keeps_its_own_files(world: World, tmp_
     assert all(run_check(other.stream, name, Scope()).passed for name in checks_of(other.stream))
     assert tidy(world, 60).orphans == ()
     assert (world.totals(), other.totals()) == ([1], [2])
+
+
+def set_bounds(world: World, column: str, least: str | None, greatest: str | None, *, of_a_file: bool = False) -> None:
+    """The bounds of a column as an earlier version wrote them, of the table or of its first file."""
+    catalog = "__ducklake_metadata_lake.ducklake_"
+    table = f"(SELECT table_id FROM {catalog}table WHERE table_name = 'sales')"
+    condition = f"column_id IN (SELECT column_id FROM {catalog}column WHERE column_name = '{column}')"
+    condition += f" AND table_id IN {table}"
+    if of_a_file:
+        condition += f" AND data_file_id = (SELECT min(data_file_id) FROM {catalog}data_file WHERE table_id IN {table})"
+    statistics = f"{catalog}{'file' if of_a_file else 'table'}_column_stats"
+    with world.stream.lake.open() as lake:
+        lake.rows(f"UPDATE {statistics} SET min_value = ?, max_value = ? WHERE {condition}", [least, greatest])
+
+
+def ends(world: World) -> list[tuple[object, ...]]:
+    """The least and greatest values as the catalog alone answers them: the query has nothing else."""
+    return world.query("SELECT min(id), max(id), min(date)::VARCHAR, max(date)::VARCHAR FROM lake.sales")
+
+
+def data_files_check(world: World) -> tuple[bool, list[str]]:
+    result = run_check(world.stream, "data_files", Scope())
+    return result.passed, list(result.named)
+
+
+def test_bounds_that_earlier_versions_wrote_are_corrected(world: World) -> None:
+    world.land(NW, sales(1, 2))
+    world.land(SW, sales(3, 4, 5))
+    world.ingest(NW)
+    world.ingest(SW)
+    right = [(0, 2, "2026-02-11", "2026-02-11")]
+    assert (ends(world), data_files_check(world)) == (right, (True, []))
+    set_bounds(world, "id", "-9223372036854775808", "9223372036854775807")
+    set_bounds(world, "id", None, None, of_a_file=True)
+    set_bounds(world, "date", "-infinity", "infinity")
+    assert ends(world) == [(-(2**63), 2**63 - 1, "-infinity", "infinity")]
+    assert data_files_check(world) == (False, ["date", "id"])
+
+    columns = ("main.sales: id", "main.sales: date")
+    assert tidy(world, dry_run=True).corrected == columns
+    assert data_files_check(world) == (False, ["date", "id"])
+    assert tidy(world).corrected == columns
+
+    assert (ends(world), data_files_check(world)) == (right, (True, []))
+    assert tidy(world).corrected == ()
+    # A file has ended now, and so the catalog alone does not show which bounds are too wide; too narrow ones it does.
+    world.land(SW, sales(3, 4, 5, 6))
+    world.ingest(SW)
+    set_bounds(world, "id", "7", "9")
+    assert world.query("SELECT count(*) FROM lake.sales WHERE id < 5") == [(0,)]
+    assert tidy(world).corrected == columns[:1]
+    assert world.query("SELECT count(*) FROM lake.sales WHERE id < 5") == [(6,)]

@@ -65,6 +65,16 @@ class Landed:
         except duckdb.Error:
             return None
 
+    def constants(self, name: str, sql_type: str) -> list[str]:
+        """The different values of a column, in the order of the rows' numbers, as constants of a type."""
+        # DuckDB cannot read its own text of the last TIMESTAMPTZ.
+        text = "epoch_us(v)" if sql_type == "TIMESTAMP WITH TIME ZONE" else "v"
+        rows = self.client.execute(f"SELECT {text}::VARCHAR FROM {identifier(name)} WHERE v IS NOT NULL ORDER BY id")
+        texts = [text for text in dict.fromkeys(text for (text,) in rows.fetchall()) if "\0" not in text]
+        if sql_type == "TIMESTAMP WITH TIME ZONE":
+            return [f"make_timestamptz({text})" for text in texts]
+        return [f"CAST({literal(text)} AS {sql_type})" for text in texts]
+
     def count(self, name: str, condition: str) -> int:
         """How many rows meet a condition on `v`."""
         ((count,),) = self.client.execute(f"SELECT count(*) FROM {identifier(name)} WHERE {condition}").fetchall()
@@ -82,17 +92,11 @@ def numbered(tables: Sequence[pa.Table], names: Sequence[str]) -> dict[str, list
     return result
 
 
-# DuckDB's text of the last TIMESTAMPTZ, 2**63 - 2 microseconds, which it cannot read.
-UNREAD = "294247-01-10 04:00:54.776806+00"
-
-
-def conditions(texts: Sequence[str | None], sql_type: str) -> Iterator[str]:
+def conditions(constants: Sequence[str]) -> Iterator[str]:
     """Conditions on `v` that rows meet and others do not, such as statistics answer."""
     yield "v IS NULL"
     yield "v IS NOT NULL"
-    readable = (text for text in texts if text is not None and "\0" not in text and text != UNREAD)
-    for text in list(dict.fromkeys(readable))[:VALUES]:
-        value = f"CAST({literal(text)} AS {sql_type})"
+    for value in constants[:VALUES]:
         yield from (f"v {operator} {value}" for operator in ("=", "<=", ">", "<>"))
 
 
@@ -136,10 +140,9 @@ def _differences(
 
 def _uncounted(landed: Landed, lake: duckdb.DuckDBPyConnection, name: str, sql_type: str, rows: str) -> Iterator[str]:
     """The conditions by which the lake finds other rows than the landed file has."""
-    texts = landed.texts[name]
-    if texts is None:
+    if landed.texts[name] is None:
         return
-    objects = list(conditions(texts, sql_type))
+    objects = list(conditions(landed.constants(name, sql_type)))
     source = f"(SELECT {identifier(name)} AS v FROM {rows})"
     queries = [f"SELECT {n}, count(*) FROM {source} WHERE {c}" for n, c in enumerate(objects)]
     for number, count in sorted(lake.execute(" UNION ALL ".join(queries)).fetchall()):

@@ -85,6 +85,8 @@ class MaintainedLake(Documented):
     """URIs of deleted files of dead letters."""
     compacted: list[CompactedPartition]
     """The partitions with many small files."""
+    corrected: list[str]
+    """Columns with their tables, whose least and greatest values in the catalog were not those of the files."""
 
     @classmethod
     def of(cls, result: "Maintained", *, dry_run: bool) -> "MaintainedLake":
@@ -107,4 +109,5 @@ class MaintainedLake(Documented):
             deltas_deleted=[delta.uri for delta in result.deltas],
             dead_letters_deleted=[letter.uri for letter in result.letters],
             compacted=list(map(CompactedPartition.of, result.compacted)),
+            corrected=list(result.corrected),
         )

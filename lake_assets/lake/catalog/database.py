@@ -187,6 +187,17 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
 
 
 @contextmanager
+def statistics_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
+    """A `catalog_transaction` of any lake, for statistics of files that DuckLake has written.
+
+    Raises:
+        CatalogError, NotDirectError: as `catalog_transaction`.
+    """
+    with _opened(session, writes=True) as database:
+        yield database
+
+
+@contextmanager
 def catalog_reading(session: LakeSession) -> Iterator[CatalogDatabase]:
     """One state of the catalog by the driver of its database, for reading only; it blocks no writer.
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 import duckdb
 
 from lake_assets.config.secrets import mask_error
+from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import (
     LakeAssetsError,
     ObjectRefusedError,
+    SchemaError,
     SourceChangedError,
     SourceError,
     StorageUnreachableError,
@@ -131,7 +133,7 @@ def _facts(
                     mask_error(error, *session.config.indexed)
                     text = one_line(without_statement(error), 500)
                     failed = _unread if storage_failed(error) else _without_bounds
-                    inspection.errors[footer.uri] = failed(footer.uri, text)
+                    inspection.errors[footer.uri] = _not_held(session, footer.uri, error) or failed(footer.uri, text)
         result |= {of_file.uri: of_file for of_file in facts}
     return result
 
@@ -172,7 +174,7 @@ def _read(
             (footers, errors), (more, other) = (_read(session, part, probe) for part in (uris[:half], uris[half:]))
             return footers + more, errors | other
         mask_error(error, *session.config.indexed)
-        if refused := _refused(session, uris[0], error):
+        if refused := _refused(session, uris[0], error) or _not_held(session, uris[0], error):
             return [], {uris[0]: refused}
         text = one_line(without_statement(error), 500)
         return [], {uris[0]: _unread(uris[0], text) if storage_failed(error) else _damaged(uris[0], text)}
@@ -191,6 +193,26 @@ def _refused(session: LakeSession, uri: str, error: duckdb.Error) -> ObjectRefus
         return None
     storage = next(source for source in session.config.indexed if uri.startswith(f"{source.root}/"))
     return refused_object(storage, uri)
+
+
+def _not_held(session: LakeSession, uri: str, error: duckdb.Error) -> SchemaError | None:
+    """The error for the first column with a value that DuckDB cannot hold; None if the error is another one."""
+    if not isinstance(error, duckdb.ConversionException):
+        return None
+    source = "read_parquet(?, hive_partitioning = false)"
+    with session.engine.cursor() as cursor, suppress(duckdb.Error):
+        names = cursor.execute(f"SELECT * FROM {source} LIMIT 0", [glob_literal(uri)]).description  # noqa: S608
+        for name, *_ in names:
+            sql = f"SELECT bit_xor(hash({identifier(name)})) FROM {source}"  # noqa: S608 - a quoted name
+            try:
+                cursor.execute(sql, [glob_literal(uri)])
+            except duckdb.ConversionException as of_column:
+                why = one_line(without_statement(of_column), 200)
+                return SchemaError(
+                    f"column {name!r} of the object {visible_name(uri)} has a value that DuckDB cannot hold ({why}):",
+                    "correct the value where it is written.",
+                )
+    return None
 
 
 def _without_bounds(uri: str, why: str) -> SourceError:
