@@ -72,8 +72,8 @@ def plan(  # noqa: PLR0913 - the options of the command
     """Show what an ingest would read, replace and write now. Nothing is written.
 
     A partition that is named by its values is shown at length, others as a table. The whole landing zone is listed, to
-    count the objects that no refresh reads. The exit code is 1 if the ingest would fail because there are no source
-    objects, an object has no bytes, one has changed in mode append or index, or the lake refuses one in mode index.
+    count the objects that no refresh reads. The exit code is 1 if the ingest would fail, as far as the
+    catalog and the footers of the objects tell.
     """
     from lake_assets.ingest.stream_plan import plan_stream
     from lake_assets.streams.landing_zone import list_landed

@@ -6,8 +6,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from lake_assets.errors import LakeAssetsError
-from lake_assets.ingest.decide import Action, Decider
+from lake_assets.errors import LakeAssetsError, SchemaDriftError
+from lake_assets.ingest.decide import Action, Decider, Decision
 from lake_assets.ingest.dry_run import InLake, Plan, landed_in, plan_in
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.landed_footers import MOST, Footers
@@ -15,11 +15,12 @@ from lake_assets.lake.commit.foreseen import StrategyName, foreseen_strategies
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
 from lake_assets.lake.ledger.pace import Pace, pace
 from lake_assets.lake.ledger.tables import manifest_table
-from lake_assets.lake.schema.evolve import ColumnChange, column_changes, evolved
+from lake_assets.lake.schema.evolve import column_changes, evolved
 from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
+from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.progress import counted
 from lake_assets.storage.landed import LandedObject
 from lake_assets.streams.stream import OpenStream
@@ -125,13 +126,14 @@ def plan_stream(
         parts = counted(landed, f"plan {stream.name}", "partitions", len(landed))
         plans = [plan_in(stream, part, decider, there) for part in parts]
         footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows])
-        plans = [plan.with_rows(footers) for plan in plans]
+        columns = _Columns.of(lake, stream, footers, plans)
+        refusals = {plan.partition: columns.refusals(plan) for plan in plans}
+        plans = [_judged(plan.with_rows(footers), len(refusals[plan.partition])) for plan in plans]
         known = _known(lake, stream, [part.partition for part in landed])
         is_index = stream.config.mode == "index"
         adds = {p.partition: is_index or p.decision.action == "append" for p in plans if _commits(p)}
         strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
-        columns = _Columns.of(lake, stream, footers, plans)
-        for plan in map(columns.judged, plans):
+        for plan in plans:
             new, changed, vanished = _compare(plan, known.get(plan.partition.path, {}))
             planned.append(
                 PlannedPartition(
@@ -141,7 +143,7 @@ def plan_stream(
                     vanished,
                     _job(stream, plan),
                     strategies.get(plan.partition),
-                    columns.changes(plan) if plan.adds_rows else (),
+                    refusals[plan.partition] or columns.changes(plan),
                 )
             )
         found = None if lake is None else pace(lake, stream.name, stream.config.mode)
@@ -202,33 +204,67 @@ class _Columns:
             return cls(stream, footers, refused=Registrar(stream, {}, {}).inspect(lake, new).errors if new else {})
         return cls(stream, footers, data_schema(lake, stream.table, stream.config.columns))
 
-    def judged(self, plan: Plan) -> Plan:
-        """The plan, which fails if the lake refuses new objects of mode index."""
-        refused = sum(obj.uri in self.refused for obj in plan.reads.objects)
-        if not refused:
-            return plan
-        texts = (plan.decision.failure, f"the lake refuses {count(refused, 'new object')}")
-        return replace(plan, decision=replace(plan.decision, failure="; ".join(filter(None, texts))))
-
-    def changes(self, plan: Plan) -> tuple[str, ...]:
-        """What the objects that the partition reads would change, or why they do not fit."""
-        if self.refused:
-            return tuple(
-                str(self.refused[obj.uri]).rstrip(".") for obj in plan.reads.objects if obj.uri in self.refused
-            )
-        if self.table is None or len(plan.reads.read) > MOST:
+    def refusals(self, plan: Plan) -> tuple[str, ...]:
+        """Why the ingest would refuse objects that the partition reads, in its words; quarantine leaves these out."""
+        config = self.stream.config
+        if config.mode == "index":
+            return tuple(_clause(self.refused[obj.uri]) for obj in plan.reads.objects if obj.uri in self.refused)
+        is_unread = config.transform is not None or len(plan.reads.read) > MOST
+        if is_unread or not plan.adds_rows or config.on_bad_object == "quarantine":
             return ()
         try:
             landed = self.footers.schemas(plan.reads)
-            after = evolved(self.table, landed, self.stream.config.columns)
+            if self.table is not None and config.schema_policy == "evolve":
+                evolved(self.table, landed, config.columns)
         except LakeAssetsError as error:
-            return (str(error).rstrip("."),)
-        return tuple(text for change in column_changes(self.table, after) if (text := self._text(change)))
+            return (_clause(error),)
+        return tuple(text for origin, schema in landed if (text := self._misfit(plan.partition, origin, schema)))
 
-    def _text(self, change: ColumnChange) -> str:
-        policy = self.stream.config.schema_policy
-        if policy == "strict":
-            return f"{change}, which schema_policy: strict refuses"
-        if policy == "ignore_extra":
-            return "" if change.before is None else f"{change}, which schema_policy: ignore_extra refuses"
-        return str(change)
+    def _misfit(self, partition: Partition, origin: str, schema: pa.Schema) -> str:
+        """Why an object does not fit the table; empty if it does, or the table would change."""
+        config = self.stream.config
+        if self.table is None:
+            return ""
+        try:
+            Fitter(
+                schema,
+                self.table,
+                partition,
+                origin,
+                policy=config.schema_policy,
+                narrows=self.stream.letters is not None,
+                selects=config.selects_rows,
+                derived=config.derived,
+            )
+        except SchemaDriftError:
+            return ""
+        except LakeAssetsError as error:
+            return _clause(error)
+        return ""
+
+    def changes(self, plan: Plan) -> tuple[str, ...]:
+        """What the objects that the partition reads would change."""
+        is_fixed = self.stream.config.schema_policy != "evolve"
+        if self.table is None or is_fixed or len(plan.reads.read) > MOST or not plan.adds_rows:
+            return ()
+        try:
+            after = evolved(self.table, self.footers.schemas(plan.reads), self.stream.config.columns)
+        except LakeAssetsError as error:  # of an object that is left out
+            return (_clause(error),)
+        return tuple(map(str, column_changes(self.table, after)))
+
+
+def _judged(plan: Plan, refused: int) -> Plan:
+    """The plan, which fails if the ingest would refuse objects."""
+    if not refused:
+        return plan
+    why = f"the lake refuses {count(refused, 'object')}"
+    if plan.decision.action == "register":  # the others are registered first
+        failure = "; ".join(filter(None, (plan.decision.failure, why)))
+        return replace(plan, decision=replace(plan.decision, failure=failure))
+    decision = Decision("fail", why)
+    return replace(plan, decision=decision, files_written=0, files_copied=0, statements=(), rows_after=None)
+
+
+def _clause(error: LakeAssetsError) -> str:
+    return str(error).rstrip(".")

@@ -1,17 +1,23 @@
 """The plan of several partitions agrees with what an ingest then does."""
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
-from lake_assets.errors import SourceError
+from dev.plain_client import plain_client
+from lake_assets.cli import main
+from lake_assets.errors import CatalogError, LakeAssetsError, SourceError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.stream_plan import PlannedPartition, plan_stream
 from lake_assets.lake.catalog.database import CatalogDatabase, Row
 from lake_assets.lake.ledger.pace import Pace
 from lake_assets.parquet.read import read_footer
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.world import NW, SW, World, sales
 
 EARLY = "region=NW,date=2026-02-01"
@@ -86,7 +92,7 @@ def test_columns_that_would_be_added_are_those_that_the_ingest_adds(local_world:
     assert before.columns == tuple(map(str, result.changes)) == ("added column tip DOUBLE",)
     local_world.options = {"schema_policy": "strict"}
     local_world.land(SW, sales(1).append_column("more", pa.array([0.5])))
-    assert "added column more DOUBLE, which schema_policy: strict refuses" in planned(local_world, SW)[0].columns
+    assert "it has 'more'" in planned(local_world, SW)[0].columns[0]
 
 
 def test_objects_that_mode_index_refuses_are_named_with_the_errors_of_the_ingest(local_world: World) -> None:
@@ -107,6 +113,66 @@ def test_objects_that_mode_index_refuses_are_named_with_the_errors_of_the_ingest
     )
     assert refused.columns == (str(failed.value).rstrip("."),)
     assert "it has 'tip'" in refused.columns[0]
+
+
+UNFIT = {
+    "new column": sales(1).append_column("extra", pa.array([1])),
+    "missing column": sales(1).drop_columns(["total"]),
+    "other type": pa.table({"id": ["a"], "total": [1.0]}),
+    "wider": pa.table({"id": [2.5], "total": [1.0]}),
+    "no Parquet": b"PAR1 damaged",
+    "fits": sales(1),
+}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "index"},
+        *(
+            {"mode": mode, "schema_policy": policy, "on_bad_object": bad}
+            for mode in ("replace", "append")
+            for policy in ("strict", "evolve", "ignore_extra")
+            for bad in ("fail", "quarantine")
+        ),
+    ],
+    ids=lambda options: "-".join(options.values()),
+)
+def test_a_plan_fails_where_the_run_does_and_with_its_words(
+    options: dict[str, str], local_world: World, tmp_path: Path
+) -> None:
+    local_world.options = options
+    local_world.land(NW, sales(1))
+    local_world.sessions = no_session
+    with jobs_here():
+        local_world.ingest(NW)
+        for number, (kind, rows) in enumerate(UNFIT.items()):
+            text = f"region=NE,date=2026-02-{number + 1:02d}"
+            local_world.land(text, sales(7), "1.parquet")
+            local_world.land(text, rows, "2.parquet")
+            command = ["--config", str(local_world.config_file(tmp_path)), "plan", "--partition", text]
+
+            result = CliRunner().invoke(main, command)
+
+            (made,) = planned(local_world, text)
+            error = outcome_of(local_world, text)
+            assert (result.exit_code, kind) == (0 if error is None else 1, kind), result.output + str(error)
+            assert error is None or made.columns == (str(error).rstrip("."),)
+        with plain_client(local_world.config.lakes["test"], read_only=False) as client:
+            client.execute("ALTER TABLE lake.sales SET PARTITIONED BY (region, date, id)")
+        local_world.land(SW, sales(1))
+        with pytest.raises(CatalogError, match="and the paths of the stream's files have no id") as failed:
+            local_world.ingest(SW)
+        with pytest.raises(CatalogError, match=re.escape(str(failed.value))):
+            planned(local_world, SW)
+
+
+def outcome_of(world: World, text: str) -> LakeAssetsError | None:
+    try:
+        world.ingest(text)
+    except LakeAssetsError as error:
+        return error
+    return None
 
 
 def test_each_footer_is_read_once_and_the_catalog_for_all_partitions_together(

@@ -43,7 +43,7 @@ def replace_by_extension(session: LakeSession, replacement: Replacement) -> Ledg
         PartitionMovedError: the partition does not consist of the expected objects; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
-    _refuse_files(session, replacement.table, [replacement.partition])
+    refuse_files(session, replacement.table, [replacement.partition])
     return replace_in_transaction(session, replacement, _add_files_of)
 
 
@@ -154,7 +154,7 @@ def register_by_extension(session: LakeSession, registration: Registration) -> l
         RefusedFilesError: the extension refuses a file; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
-    _refuse_files(session, registration.table, registration.rows)
+    refuse_files(session, registration.table, registration.rows)
     session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
     current = session.current_snapshot()
     _refuse_registered(session, registration)
@@ -215,7 +215,7 @@ def _partition_rows(session: LakeSession, table: TableName, partitions: Iterable
     return {by_values[tuple(values)]: count for *values, count in rows}
 
 
-def _refuse_files(session: LakeSession, table: TableName, partitions: Iterable[Partition]) -> None:
+def refuse_files(session: LakeSession, table: TableName, partitions: Iterable[Partition]) -> None:
     """Refuse lakes and tables that accept no files of the stream.
 
     Raises:

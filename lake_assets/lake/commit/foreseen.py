@@ -8,6 +8,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.catalog.table import key_values, read_partitioning, read_table
 from lake_assets.lake.catalog.whole_files import refuse_inlined_rows, whole_files
+from lake_assets.lake.commit.extension import refuse_files
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
@@ -26,7 +27,7 @@ def foreseen_strategies(
         adds: the partitions, and whether the commit adds files to the present ones or replaces these.
 
     Raises:
-        CatalogError: the catalog cannot be read.
+        CatalogError: the catalog cannot be read, or the extension would refuse the files, as `refuse_files`.
     """
     if lake.inserts_only:
         return dict.fromkeys(adds, "INSERT")
@@ -49,5 +50,6 @@ def foreseen_strategies(
                     continue
                 found[partition] = "direct"
     except NotDirectError:
-        return dict.fromkeys(adds, "extension")
+        found = dict.fromkeys(adds, "extension")
+    refuse_files(session, table, [partition for partition, strategy in found.items() if strategy == "extension"])
     return found
