@@ -97,7 +97,7 @@ def _checked(
     try:
         return Finding(subject, "ok", check(*args, **kwargs))
     except _WarningError as warning:
-        return Finding(subject, "warning", warning.problem, warning.hint)
+        return Finding(subject, "warning", warning.problem, warning.fix)
     except LakeAssetsError as error:
         return Finding(subject, "failed", *_one_line(error))
     except (OSError, ImportError) as error:
@@ -125,7 +125,7 @@ def _limited(
 
 
 def _one_line(error: LakeAssetsError) -> tuple[str, str]:
-    return " ".join(error.problem.split()), error.hint
+    return " ".join(error.problem.split()), error.fix
 
 
 def _python() -> str:

@@ -1,5 +1,6 @@
 """Every error that lake_assets raises on purpose: what is wrong, where, and how to fix it."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Self
 
 from lake_assets.escapes import visible
@@ -12,6 +13,15 @@ if TYPE_CHECKING:
 
 Outside = Literal["not_in_values", "before_start", "after_end", "in_the_future", "null_time"]
 """Why a partition is outside the config."""
+
+
+_in_terms: Callable[[str], str] = str  # of what the user has written: a config, or variables
+
+
+def word_errors(by: Callable[[str], str]) -> None:
+    """Let `by` replace the keys of a config in all texts of errors, which are of the config that was loaded last."""
+    global _in_terms  # noqa: PLW0603 - an error is made where no config is at hand
+    _in_terms = by
 
 
 class LakeAssetsError(Exception):
@@ -28,8 +38,13 @@ class LakeAssetsError(Exception):
         self.hint = visible(hint)
         super().__init__(self.problem, self.hint)
 
+    @property
+    def fix(self) -> str:
+        """The hint, as `str` of the error has it."""
+        return _in_terms(self.hint)
+
     def __str__(self) -> str:
-        return f"{self.problem} {self.hint}".rstrip()
+        return _in_terms(f"{self.problem} {self.hint}".rstrip())
 
 
 class ConfigError(LakeAssetsError):

@@ -3,8 +3,6 @@
 import logging
 import traceback
 
-import click
-
 from lake_assets.cli.logs import is_json
 from lake_assets.cli.terminal import echo, style
 from lake_assets.errors import LakeAssetsError
@@ -76,20 +74,8 @@ def report_error(error: Exception, *, debug: bool, name: str | None = None) -> N
 def text_of(error: Exception) -> str:
     """The printed text of an error, with its notes."""
     notes = " ".join(getattr(error, "__notes__", ()))
-    text = _for_user(error) if isinstance(error, LakeAssetsError) else _bug(error)
+    text = str(error) if isinstance(error, LakeAssetsError) else _bug(error)
     return f"{text} {notes}".rstrip()
-
-
-def _for_user(error: LakeAssetsError) -> str:
-    """The text, whose hint names variables if these define the stream."""
-    from lake_assets.cli.common import Options  # noqa: PLC0415 - it imports much
-    from lake_assets.config.flight import in_variables  # noqa: PLC0415 - keeps `--help` quick
-    from lake_assets.config.load import is_of_variables  # noqa: PLC0415
-
-    context = click.get_current_context(silent=True)
-    options = None if context is None else context.find_object(Options)
-    is_of_file = options is None or not is_of_variables(options.config)
-    return str(error) if is_of_file else in_variables(str(error))
 
 
 def _bug(error: Exception) -> str:

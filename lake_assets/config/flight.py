@@ -152,7 +152,7 @@ def in_variables(text: str) -> str:
     """The text of an error with variables in place of the keys of a config, which there is none of."""
     for keys, variable in _IN_HINTS:
         text = keys.sub(variable, text)
-    return f"{text} {_WITHOUT_VARIABLE}" if _NO_VARIABLE.search(text) else text
+    return f"{text} {_WITHOUT_VARIABLE}" if _NO_VARIABLE.search(text) and _WITHOUT_VARIABLE not in text else text
 
 
 def _partition(written: str) -> tuple[str, dict[str, Any]]:

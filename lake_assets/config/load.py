@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from lake_assets.config.document import Document, Location, dotted, read_document
 from lake_assets.config.fields import below
-from lake_assets.config.flight import SOURCE, flight_config, has_flight
+from lake_assets.config.flight import SOURCE, flight_config, has_flight, in_variables
 from lake_assets.config.keys import advice
 from lake_assets.config.model import LocatedError
 from lake_assets.config.models import LakeConfig, Origin
@@ -18,7 +18,7 @@ from lake_assets.config.sentences import sentence
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.config.syntax import ConfigSyntaxError, Problem, position
 from lake_assets.config.uris import is_uri
-from lake_assets.errors import ConfigError, SourceChangedError, StorageError
+from lake_assets.errors import ConfigError, SourceChangedError, StorageError, word_errors
 
 ConfigSource = LakeConfig | str | os.PathLike[str] | None
 """A loaded config, or the path or URI of one; None for the config that `load_config` finds."""
@@ -48,7 +48,9 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
         StorageError: the object cannot be read.
     """
     if is_of_variables(path, environment):
+        word_errors(in_variables)
         return flight_config(environment, Path.cwd())
+    word_errors(str)
     place = path or environment.get(CONFIG_VARIABLE) or DEFAULT_FILE
     if isinstance(place, str) and is_uri(place):
         return parse_config(_decoded(_object(place, environment), place), place, environment)

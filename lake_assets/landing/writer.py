@@ -88,10 +88,10 @@ class LandingWriter:
         self._stream = stream
         self._options = options = stream.landing or Landing()
         self._clock = clock
+        outputs = open_outputs(stream, options)
         self._ending = ending_of(stream.files)
         if self._ending is None:
             raise LandingError(f"{unread(stream.files)}:", "correct the pattern in the config.")
-        outputs = open_outputs(stream, options)
         self._buffer = open_buffer(name, options) if options.buffer else None
         after = self._buffer.last_second() if self._buffer else 0
         self._names = BatchNames(options.node, after=after, clock=clock)

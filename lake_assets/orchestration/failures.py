@@ -23,7 +23,7 @@ def facts_of(error: Exception) -> dict[str, str]:
     facts = {"status": "failed", "error": error.problem.removesuffix(":")}
     if (named := _OBJECT.search(error.problem)) is not None:
         facts["object"] = named[1]
-    return facts | ({"fix": error.hint} if error.hint else {})
+    return facts | ({"fix": error.fix} if error.hint else {})
 
 
 def lines_by_text(texts: Mapping[str, str], most: int, elsewhere: str) -> list[str]:

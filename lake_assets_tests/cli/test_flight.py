@@ -144,6 +144,23 @@ def test_hints_name_variables_and_no_keys_of_a_config(run: Run, tmp_path: Path) 
     assert "in the config" not in other_type.stderr + absent.stderr
 
 
+def test_errors_of_a_run_in_dagster_name_variables_too(run: Run, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"year": [dt.date(2025, 1, 1)], "total": [1.0]}), tmp_path / "a.parquet")
+    variables = {"SOURCE_GLOB": f"{tmp_path}/*.parquet", "DESTINATION_TABLE": "stats", "HIVE_PARTITIONING": "false"}
+    assert run("validate", LOAD_PARTITION="2025", **variables).exit_code == 0
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        asset = defs().get_repository_def().assets_defs_by_key[dg.AssetKey("stats")]
+        result = dg.materialize([asset], partition_key="2025", instance=instance, raise_on_error=False)
+        (failed,) = [event for event in result.all_events if event.is_step_failure]
+        (seen,) = instance.fetch_observations(asset.key, limit=1).records
+
+    hint = "correct LOAD_PARTITION, whose form decides the column's type"
+    assert failed.step_failure_data.error is not None
+    assert hint in failed.step_failure_data.error.message
+    assert hint in str(seen.asset_observation.metadata["fix"].value)  # type: ignore[union-attr]
+
+
 def test_a_text_of_digits_stays_what_it_is(run: Run, tmp_path: Path) -> None:
     land(tmp_path, "007", 1)
 
