@@ -5,6 +5,7 @@ most writers ignore NaN and readers would skip such rows; and columns whose stat
 A file that does not fit is left to the job that encodes, which tells what is wrong with it, or adapts it.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ _READ_ENCODINGS = {
     *("PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"),
     *("DELTA_BINARY_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"),
 }
+_CODEC_BYTES = [bytes([2 * number]) for number in range(8)]  # UNCOMPRESSED to LZ4_RAW, as Thrift writes an i32
 _SPLIT = "BYTE_STREAM_SPLIT"  # Arrow writes it for any type of a fixed width
 _KINDS = ("NONE", "INT")  # two ways to say that a column is of plain whole numbers
 _GEO = b"geo"  # in the footer: DuckDB then reads some columns of bytes as geometries
@@ -70,6 +72,8 @@ class Candidate:
         if footer != self._metadata.serialized_size:  # Arrow aborts the process if a column of it is encrypted
             raise UnfitError("its footer is signed, so columns may be encrypted")
         self._check_columns()
+        if path := unknown_codec(rows.footer(), [column.path for column in _columns(self._metadata.schema)]):
+            raise UnfitError(f"column {path!r} is compressed by a codec that Parquet does not have")
         self._check_form(size - TAIL - footer)
         self.unproved = {name for name in rows.schema.names if not self._is_proved(name)}
 
@@ -200,6 +204,29 @@ class Candidate:
 
     def _groups(self) -> Iterator[pq.RowGroupMetaData]:
         return (self._metadata.row_group(number) for number in range(self._metadata.num_row_groups))
+
+
+def unknown_codec(footer: bytes, paths: Iterable[str]) -> str | None:
+    """A column whose codec has no name in Parquet; Arrow 25 ends the process where one asks it for the name.
+
+    Args:
+        footer: Thrift's bytes, in which the codec follows the names of a column chunk's path.
+        paths: of the columns; names with a dot are not found.
+    """
+    by_bytes = {_thrift(path.split(".")): path for path in paths}
+    chunks = re.finditer(b"(" + b"|".join(map(re.escape, by_bytes)) + rb")\x15(.)", footer, re.DOTALL)
+    return next((by_bytes[chunk[1]] for chunk in chunks if chunk[2] not in _CODEC_BYTES), None)
+
+
+def _thrift(names: Sequence[str]) -> bytes:
+    """Thrift's list of texts, in its compact form, as the field after one that has the number before."""
+    texts = [name.encode() for name in names]
+    head = bytes([len(texts) << 4 | 8]) if len(texts) < 15 else b"\xf8" + _varint(len(texts))
+    return b"\x19" + head + b"".join(_varint(len(text)) + text for text in texts)
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _varint(number >> 7)
 
 
 def unread_form(physical_type: str, codec: str, encodings: Iterable[str]) -> str | None:

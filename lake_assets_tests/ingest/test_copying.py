@@ -254,6 +254,17 @@ def test_what_readers_would_read_otherwise_is_encoded(local_world: World, name: 
     assert_same(copied, encoded)
 
 
+def test_a_codec_that_parquet_does_not_have_is_named(local_world: World) -> None:
+    copied, encoded = twins(local_world, landed(sales(1)))
+    for world in (copied, encoded):
+        body = landed(sales(1))
+        place = body.rindex(b"\x19\x18\x05total\x15") + 9  # the codec of the second column, by its path
+        world.land(NW, body[:place] + b"\x12" + body[place + 1 :])
+
+        with pytest.raises(SourceError, match="codec value: 9"):
+            world.ingest(NW)
+
+
 def test_copied_and_encoded_files_in_one_commit(local_world: World) -> None:
     copied, encoded = twins(
         local_world, landed(sales(1)), landed(sales(2, math.nan)), landed(sales()), landed(sales(3))

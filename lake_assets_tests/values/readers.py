@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.duckdb_engine import identifier, literal
+from lake_assets.duckdb_engine import identifier
 from lake_assets_tests.values.plain import plain
 from lake_assets_tests.world import World
 
@@ -67,18 +67,23 @@ class Landed:
 
     def constants(self, name: str, sql_type: str) -> list[str]:
         """The different values of a column, in the order of the rows' numbers, as constants of a type."""
-        # DuckDB cannot read its own text of the last TIMESTAMPTZ.
-        text = "epoch_us(v)" if sql_type == "TIMESTAMP WITH TIME ZONE" else "v"
-        rows = self.client.execute(f"SELECT {text}::VARCHAR FROM {identifier(name)} WHERE v IS NOT NULL ORDER BY id")
-        texts = [text for text in dict.fromkeys(text for (text,) in rows.fetchall()) if "\0" not in text]
-        if sql_type == "TIMESTAMP WITH TIME ZONE":
-            return [f"make_timestamptz({text})" for text in texts]
-        return [f"CAST({literal(text)} AS {sql_type})" for text in texts]
+        rows = self.client.execute(
+            f"SELECT {constant('v', sql_type)} FROM {identifier(name)} WHERE v IS NOT NULL ORDER BY id"
+        ).fetchall()
+        return [text for text in dict.fromkeys(text for (text,) in rows) if "\0" not in text]
 
     def count(self, name: str, condition: str) -> int:
         """How many rows meet a condition on `v`."""
         ((count,),) = self.client.execute(f"SELECT count(*) FROM {identifier(name)} WHERE {condition}").fetchall()
         return int(count)
+
+
+def constant(value: str, sql_type: str) -> str:
+    """The expression in SQL of the text of a constant that is equal to a value of this type."""
+    text = f"'CAST(''' || replace({value}::VARCHAR, '''', '''''') || ''' AS {sql_type})'"
+    if sql_type == "TIMESTAMP WITH TIME ZONE":  # DuckDB cannot read its own text of the last one
+        return f"CASE WHEN isfinite({value}) THEN 'make_timestamptz(' || epoch_us({value}) || ')' ELSE {text} END"
+    return text
 
 
 def numbered(tables: Sequence[pa.Table], names: Sequence[str]) -> dict[str, list[Any]]:

@@ -79,7 +79,7 @@ REFUSED_OF_ARROW: dict[str, tuple[pa.Array, str]] = {
     "opaque": (pa.ExtensionArray.from_storage(pa.opaque(pa.int32(), "TYPE", "V"), pa.array([1], pa.int32())), "TYPE"),
     "list of duration": (pa.array([[1]], pa.list_view(pa.duration("s"))), r"duration\["),
 }  # fmt: skip
-NOT_INDEXED = {"float16", "time32", "time64[ns]", "json", "bool8"}  # refused by column; see `is_read_as`
+NOT_INDEXED = {"float16", "time32", "time64[ns]", "json"}  # refused by column; see `is_read_as`
 
 
 def by_duckdb(path: Path, columns: dict[str, str]) -> bytes:
@@ -215,6 +215,7 @@ def test_types_of_arrow_are_kept(local_world: World, way: str) -> None:
     world = world_of(local_world, way)
     arrays = [array for name, array in OF_ARROW.items() if way != "indexed" or name not in NOT_INDEXED]
     columns = {f"c{number}": array for number, array in enumerate(arrays)}
+    columns |= {f"n{number}": pa.StructArray.from_arrays([array], ["a"]) for number, array in enumerate(arrays)}
     uri = world.land(NW, by_arrow(columns))
 
     ingest(world)

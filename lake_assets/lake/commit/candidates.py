@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import duckdb
 
 from lake_assets.config.secrets import mask_error
-from lake_assets.duckdb_engine import glob_literal, identifier
+from lake_assets.duckdb_engine import glob_literal
 from lake_assets.errors import (
+    CatalogError,
     LakeAssetsError,
     ObjectRefusedError,
     SchemaError,
@@ -24,7 +25,7 @@ from lake_assets.lake.catalog.table import Partitioning, Table
 from lake_assets.lake.commit.direct.opened import open_table
 from lake_assets.lake.commit.registration import LandedFile
 from lake_assets.lake.failures import is_refusal, one_line, storage_failed, without_statement
-from lake_assets.lake.schema.fitting import FileChecker, Keys, SchemaOf, View
+from lake_assets.lake.schema.fitting import FileChecker, Keys, SchemaOf, View, not_held_in
 from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
@@ -199,19 +200,10 @@ def _not_held(session: LakeSession, uri: str, error: duckdb.Error) -> SchemaErro
     """The error for the first column with a value that DuckDB cannot hold; None if the error is another one."""
     if not isinstance(error, duckdb.ConversionException):
         return None
-    source = "read_parquet(?, hive_partitioning = false)"
-    with session.engine.cursor() as cursor, suppress(duckdb.Error):
-        names = cursor.execute(f"SELECT * FROM {source} LIMIT 0", [glob_literal(uri)]).description  # noqa: S608
-        for name, *_ in names:
-            sql = f"SELECT bit_xor(hash({identifier(name)})) FROM {source}"  # noqa: S608 - a quoted name
-            try:
-                cursor.execute(sql, [glob_literal(uri)])
-            except duckdb.ConversionException as of_column:
-                why = one_line(without_statement(of_column), 200)
-                return SchemaError(
-                    f"column {name!r} of the object {visible_name(uri)} has a value that DuckDB cannot hold ({why}):",
-                    "correct the value where it is written.",
-                )
+    with session.engine.cursor() as cursor, suppress(duckdb.Error, CatalogError):
+        sql = "SELECT * FROM read_parquet(?, hive_partitioning = false) LIMIT 0"
+        names = [name for name, *_ in cursor.execute(sql, [glob_literal(uri)]).description]
+        return next(filter(None, (not_held_in(session, uri, name) for name in names)), None)
     return None
 
 

@@ -4,14 +4,16 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import duckdb
 import pyarrow as pa
 from pyarrow import types as t
 
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import SchemaError
+from lake_assets.escapes import visible_name
 from lake_assets.lake.catalog.footers import Chunk, Footer
 from lake_assets.lake.catalog.mapping import Folders
-from lake_assets.lake.failures import translated
+from lake_assets.lake.failures import one_line, translated, without_statement
 from lake_assets.lake.schema.paths import is_in_path
 from lake_assets.lake.schema.types import PARTITION_ARROW_TYPES, is_read_as
 from lake_assets.lake.session import LakeSession
@@ -22,7 +24,7 @@ from lake_assets.layout.texts import value_text
 from lake_assets.parquet.as_is import unread_form
 from lake_assets.parquet.derived_columns import Made, made_of
 from lake_assets.parquet.empty_columns import without_values
-from lake_assets.parquet.leaves import leaf_types, leaves, not_held, shown
+from lake_assets.parquet.leaves import has_limits, leaf_types, leaves, not_held, shown
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
 from lake_assets.storage.landed import LandedObject
@@ -184,26 +186,50 @@ class FileChecker:
             made.check(batch)
 
     def _check_times(self, landed: LandedObject, schema: pa.Schema, footer: Footer) -> None:
-        """Check that times of day are within a day; mostly the footer proves it."""
+        """Check that DuckDB can hold all times; mostly the footer proves it, or cannot be read (see `not_held_in`)."""
         names = [field.name for field in schema for _ in leaf_types(field.type)]
         kinds = [kind for field in schema for kind in leaf_types(field.type)]
         unproved = {
             name
             for name, kind, chunks in zip(names, kinds, footer.chunks.values(), strict=False)  # none without rows
-            if t.is_time(kind) and not all(_is_within_a_day(chunk) for chunk in chunks)
+            if has_limits(kind) and not all(_is_held(kind, chunk) for chunk in chunks)
         }
         for name in sorted(unproved):
-            for batch in self._read(landed, name):
-                if held := next(filter(None, map(not_held, leaves(batch.column(0)))), None):
-                    raise SchemaError(
-                        f"column {name!r} of the object {landed.shown} has {held.misfit}:",
-                        "correct the value where it is written.",
-                    )
+            if error := not_held_in(self._session, landed.uri, name):
+                raise error
 
     def _read(self, landed: LandedObject, name: str) -> Iterator[pa.RecordBatch]:
-        sql = f"SELECT {identifier(name)} FROM read_parquet(?, hive_partitioning => false)"  # noqa: S608
-        with translated(self._session.config), self._session.connection.cursor() as cursor:
-            yield from cursor.execute(sql, [glob_literal(landed.uri)]).to_arrow_reader(_ROWS)
+        with translated(self._session.config):
+            yield from _column(self._session, landed.uri, name)
+
+
+def not_held_in(session: LakeSession, uri: str, name: str) -> SchemaError | None:
+    """The error for a value of a file's column that DuckDB cannot hold; None if there is none. It reads the column.
+
+    Raises:
+        CatalogError: the file cannot be read.
+    """
+    column = f"column {name!r} of the object {visible_name(uri)}"
+    with translated(session.config):
+        try:
+            for batch in _column(session, uri, name):
+                if held := next(filter(None, map(not_held, leaves(batch.column(0)))), None):
+                    return SchemaError(
+                        f"{column} has {held.misfit}:", f"correct the value where it is written{held.hint}."
+                    )
+        except duckdb.ConversionException as error:
+            why = one_line(without_statement(error), 200)
+            return SchemaError(
+                f"{column} has a value that DuckDB cannot hold ({why}):", "correct it where it is written."
+            )
+    return None
+
+
+def _column(session: LakeSession, uri: str, name: str) -> Iterator[pa.RecordBatch]:
+    sql = f"SELECT {identifier(name)} FROM read_parquet(?, hive_partitioning => false)"  # noqa: S608 - a quoted name
+    with session.engine.cursor() as cursor:
+        cursor.execute("SET TimeZone = 'UTC'")
+        yield from cursor.execute(sql, [glob_literal(uri)]).to_arrow_reader(_ROWS)
 
 
 def _check_chunks(landed: LandedObject, footer: Footer) -> None:
@@ -223,8 +249,10 @@ def _check_chunks(landed: LandedObject, footer: Footer) -> None:
                 )
 
 
-def _is_within_a_day(chunk: Chunk) -> bool:
-    """Whether the statistics prove that all values of a column of times are times of day."""
+def _is_held(kind: pa.DataType, chunk: Chunk) -> bool:
+    """Whether the statistics prove that DuckDB can hold all values of a column of times."""
     if chunk.nulls == chunk.values:
         return True
+    if not t.is_time(kind):  # DuckDB makes no text of a time that it cannot hold
+        return chunk.least is not None
     return all(text is not None and _TIME_OF_DAY.fullmatch(text) for text in (chunk.least, chunk.greatest))

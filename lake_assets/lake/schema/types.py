@@ -162,6 +162,8 @@ def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
         return target in (pa.int32(), pa.int64())
     if t.is_dictionary(source):
         return is_read_as(source.value_type, target)
+    if source == pa.bool8():  # but not JSON: DuckLake's extension refuses such a file for a VARCHAR
+        return is_read_as(source.storage_type, target)
     if isinstance(source, pa.BaseExtensionType):
         return bool(source.equals(target))
     if t.is_floating(source) or t.is_time(source):
