@@ -126,7 +126,8 @@ def _maintain(
         expired = expire_snapshots(session, _before(now, rules.expire_older_than), dry_run=dry_run)
         checkpoint()
         with counting(f"list {lake}", "files") as count:
-            objects = Store(config.lakes[lake].own_storage).list(files="*.parquet", listed=count.advance)
+            # Also hidden ones: a table's name may begin with `_`.
+            objects = Store(config.lakes[lake].own_storage).all(listed=count.advance, hides=lambda _: False)
         cleaned = clean_up(session, roots, _before(now, rules.delete_older_than), dry_run=dry_run)
         checkpoint()
         scheduled = {*cleaned.deleted, *cleaned.unreachable}

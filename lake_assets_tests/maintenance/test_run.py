@@ -141,6 +141,17 @@ def test_a_young_file_that_no_snapshot_names_is_kept(local_world: World) -> None
     assert not Path(lost).exists()
 
 
+def test_orphans_of_a_table_whose_name_begins_as_a_hidden_one_are_deleted(local_world: World) -> None:
+    local_world.options = {"destination": {"schema": "_raw", "table": "_sales"}}
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    lost = orphan(local_world, "_raw/_sales/region=NW/date=2026-02-11/lost.parquet")
+
+    assert [orphan.uri for orphan in tidy(local_world, 3.1).orphans] == [lost]
+    assert not Path(lost).exists()
+    assert local_world.query("SELECT count(*) FROM lake._raw._sales") == [(1,)]
+
+
 def test_files_outside_the_lakes_tables_are_no_orphans(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
