@@ -4,16 +4,20 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest.decide import Decider, Facts
 from lake_assets.ingest.known import compare
 from lake_assets.layout.partition import Partition
+from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
 
 
-def next_refresh(stream: OpenStream, partition: Partition, fingerprint: str | None, *, is_held: bool) -> str:
+def next_refresh(
+    stream: OpenStream, partition: Partition, fingerprint: str | None, restored: Manifest, *, is_held: bool
+) -> str:
     """What the next refresh does with a restored partition, in a sentence or two.
 
     Args:
         stream: of the partition.
         partition: the partition.
         fingerprint: of the landed objects that its rows were made of; None if they are unknown.
+        restored: the objects that its rows were made of, as they were then.
         is_held: refreshes leave it alone.
     """
     text = partition.option
@@ -28,13 +32,16 @@ def next_refresh(stream: OpenStream, partition: Partition, fingerprint: str | No
         with stream.lake.open_if_exists() as session:
             # A restore leaves the objects known whose rows it takes away.
             known = compare(session, stream, {partition: manifest})[partition] if appends else None
+            then = {obj.uri: (obj.etag, obj.size) for obj in restored.read}
+            changed = {obj.uri for obj in (known.changed if known else ())} - {*then}
+            changed |= {o.uri for o in manifest.objects if then.get(o.uri, (o.etag, o.size)) != (o.etag, o.size)}
             facts = Facts(
                 len(manifest.objects),
                 table_exists=True,
                 is_unchanged=fingerprint is not None and stream.fingerprint(manifest) == fingerprint,
                 was_committed=True,
                 new=len(known.new.objects) if known else 0,
-                changed=len(known.changed) if known else 0,
+                changed=len(changed),
                 known=len(known.known) if known else 0,
             )
             decision = Decider(stream).decide(partition, facts, session)

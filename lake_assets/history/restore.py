@@ -18,6 +18,7 @@ from lake_assets.errors import CatalogError, PartitionError, StorageError
 from lake_assets.events import step
 from lake_assets.history.next_refresh import next_refresh
 from lake_assets.history.snapshots import PastState, past_state, require_columns, require_snapshot
+from lake_assets.ingest.known import read_noted
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.reported import of_partition
 from lake_assets.lake.catalog.past import CatalogFile, PastPartition
@@ -133,7 +134,7 @@ def restore(
         None,
         plan.is_unchanged and not hold,
         hold,
-        next_refresh(stream, partition, plan.fingerprint, is_held=hold),
+        next_refresh(stream, partition, plan.fingerprint, plan.manifest, is_held=hold),
     )
     if dry_run or result.is_unchanged:
         return result
@@ -196,10 +197,9 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
         )
     require_columns(stream, partition, state, snapshot)
     files = _files(stream, state.past, snapshot)
-    is_unchanged = state.past.has_rows_of(state.rows, snapshot)
-    if is_unchanged:  # a restore without a hold ends one
-        last = last_commits(session, stream.table, [partition.path]).get(partition.path)
-        is_unchanged = last is None or not last.is_held
+    last = last_commits(session, stream.table, [partition.path]).get(partition.path)
+    is_held = last is not None and last.is_held  # a restore without a hold ends that
+    is_unchanged = not is_held and state.past.has_rows_of(state.rows, snapshot)
     noted = objects_at(session, stream.name, rows, snapshot)
     root = f"{stream.source.root}/"
     objects = [LandedObject(o.uri, o.uri.removeprefix(root), o.etag, o.size, o.last_modified) for o in noted]
@@ -209,6 +209,11 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
     fingerprint = named.pop() if len(named) == 1 else None
     if fingerprint is None and commit is not None:
         fingerprint = commit.source_fingerprint
+    if stream.config.mode == "append" and last is not None:
+        # Objects whose rows it takes away stay known, and those that it takes back in another version have changed.
+        known = read_noted(session, stream, [partition]).get(partition.path, {})
+        if all(o.uri in known and known[o.uri].is_now(o.etag, o.size) for o in noted):
+            fingerprint = last.fingerprint
     before = state.past.rows()
     letters: Sequence[LetterFile] = ()
     if stream.letters is not None:

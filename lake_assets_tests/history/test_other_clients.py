@@ -5,21 +5,18 @@ The oracle is a plain DuckDB client: what it reads from the table AT a snapshot 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dev.plain_client import plain_client
-from lake_assets.checks.run import checks_of
-from lake_assets.errors import CatalogError
+from lake_assets.errors import CatalogError, PartitionError
 from lake_assets.history.diff import diff
+from lake_assets.history.hold import release
 from lake_assets.history.read import history
 from lake_assets.history.restore import restore
-from lake_assets.ingest.dry_run import plan
 from lake_assets.lake.changes.feed import read_changes
 from lake_assets.maintenance.compaction import candidates, compact
-from lake_assets.report.html import page, section
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, sales
@@ -38,6 +35,7 @@ CLIENTS: Mapping[str, Sequence[str]] = {
     "merge": [MERGE],
     "merge and deletes": [MERGE, *DELETES],
     "deletes": DELETES,
+    "flushed deletes": [INLINE, *DELETES, FLUSH],
     "deletes and rewrite": [*DELETES, REWRITE],
     "update": [UPDATE],
     "update and merge": [UPDATE, INSERT, MERGE],
@@ -58,6 +56,20 @@ CLIENTS: Mapping[str, Sequence[str]] = {
     "partitioned by less": ["ALTER TABLE lake.sales SET PARTITIONED BY (region)", INSERT, *DELETES],
 }
 
+EXPIRE = (
+    "CALL ducklake_expire_snapshots('lake', older_than => now())",
+    "CALL ducklake_cleanup_old_files('lake', cleanup_all => true)",
+)
+BESIDE_A_RELEASE: Mapping[str, Sequence[str]] = {
+    "merge": [MERGE],
+    "rewrite": [*DELETES, REWRITE],
+    "flush": [INLINE, INSERT, *DELETES, FLUSH],
+    "expiry": [*DELETES, MERGE, *EXPIRE],
+    "update": [UPDATE],
+    "delete": DELETES,
+    "all deleted": ["DELETE FROM lake.sales WHERE region = 'NW'"],
+}
+
 Rows = dict[int, Counter[Any]]
 """The rows of the partition by snapshot."""
 
@@ -69,12 +81,20 @@ def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=CLIENTS)
-def changed(request: pytest.FixtureRequest, mode: str, local_world: World) -> World:
+TABLE = [(client, mode) for client in CLIENTS for mode in ("append", "replace")]
+MORE = [(client, mode) for client in ("deletes", "flushed deletes") for mode in ("index", "encrypted")]
+
+
+@pytest.fixture(params=[*TABLE, *(pytest.param(more, marks=pytest.mark.long) for more in MORE)], ids="-".join)
+def changed(request: pytest.FixtureRequest, local_world: World) -> World:
     """Three commits of a partition and one of another, and then what a client does."""
+    client, mode = request.param
+    if mode == "encrypted":
+        local_world.lake_options = {"attach_options": {"encrypted": True}}
+        mode = "append"
     local_world.options = {"mode": mode}
     begin(local_world)
-    run(local_world, *CLIENTS[request.param])
+    run(local_world, *CLIENTS[client])
     return local_world
 
 
@@ -119,10 +139,11 @@ def test_commands_that_read_say_what_the_snapshots_have(changed: World) -> None:
 
 
 def history_has_each_change(changed: World, rows: Rows) -> None:
-    changes = [n for n in rows if rows[n] != rows.get(n - 1, Counter())]
+    changes = [n for n in rows if n > min(rows) and rows[n] != rows.get(n - 1, Counter())]
 
     for partition in (changed.partition(NW), None):
         entries = [e for e in history(changed.stream, partition) if e.partition == changed.partition(NW).path]
+        entries = [e for e in entries if e.snapshot in rows or e.kept is not None]  # others have expired
         assert {entry.snapshot: entry.rows for entry in entries} == {
             e.snapshot: rows[e.snapshot].total() for e in entries
         }
@@ -157,6 +178,10 @@ def changes_lead_from_one_snapshot_to_the_newest(changed: World, rows: Rows) -> 
 def test_restore_is_unchanged_only_where_the_rows_are_and_brings_them_back(changed: World) -> None:
     rows = snapshots(changed)
     newest = max(rows)
+    if changed.stream.config.mode == "index":
+        with pytest.raises(PartitionError, match="so their rows of then are the landing zone's"):
+            restore(changed.stream, changed.partition(NW), newest - 1, dry_run=True)
+        return
     for number in sorted(rows, reverse=True):
         if not rows[number]:
             continue
@@ -175,6 +200,57 @@ def test_restore_is_unchanged_only_where_the_rows_are_and_brings_them_back(chang
         assert restore(changed.stream, changed.partition(NW), newest, dry_run=True).is_unchanged
         assert check(changed, "ledger").passed
         rows[newest] = after[newest]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("client", BESIDE_A_RELEASE)
+def test_a_hold_ends_beside_other_clients(client: str, mode: str, local_world: World) -> None:
+    local_world.options = {"mode": mode}
+    begin(local_world)
+    partition = local_world.partition(NW)
+    first = min(entry.snapshot for entry in history(local_world.stream, partition) if entry.rows == 2)
+    restore(local_world.stream, partition, first, hold=True)
+    run(local_world, *BESIDE_A_RELEASE[client])
+    rows = local_world.totals(NW)
+    assert [state.partition for state in read_state(local_world.stream).in_state("held")] == [partition]
+    assert local_world.ingest(NW).row.status == "skipped"
+
+    row = release(local_world.stream, partition)
+
+    assert (row.row_count, row.rows_before, local_world.totals(NW)) == (len(rows), len(rows), rows)
+    assert read_state(local_world.stream).in_state("held") == []
+    local_world.land(NW, sales(9), "4.parquet")
+    assert local_world.ingest(NW).row.rows_before == len(rows)
+    landed = [1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6]
+    assert local_world.totals(NW) == sorted([*(rows if mode == "append" else landed), 9])
+    history_has_each_change(local_world, snapshots(local_world))
+    assert check(local_world, "ledger").passed
+    assert check(local_world, "landing_zone").passed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("client", BESIDE_A_RELEASE)
+def test_an_object_leaves_quarantine_beside_other_clients(client: str, mode: str, local_world: World) -> None:
+    local_world.options = {"mode": mode, "on_bad_object": "quarantine"}
+    begin(local_world)
+    local_world.land(NW, b"damaged", "4.parquet")
+    local_world.ingest(NW)
+    assert not check(local_world, "quarantine").passed
+    run(local_world, *BESIDE_A_RELEASE[client])
+    rows = local_world.totals(NW)
+    assert not check(local_world, "quarantine").passed
+    assert local_world.ingest(NW).row.status == "skipped"
+
+    local_world.land(NW, sales(9), "4.parquet")
+    row = local_world.ingest(NW).row
+
+    landed = [1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6]
+    assert local_world.totals(NW) == sorted([*(rows if mode == "append" else landed), 9])
+    assert (row.rows_before, row.rows_after) == (len(rows), len(local_world.totals(NW)))
+    assert read_state(local_world.stream).quarantined == {}
+    history_has_each_change(local_world, snapshots(local_world))
+    for name in ("quarantine", "ledger", "landing_zone", "data_files"):
+        assert check(local_world, name).passed, name
 
 
 def test_maintenance_compacts_what_a_dry_run_promises(changed: World) -> None:
@@ -256,99 +332,3 @@ def test_the_rows_before_an_addition_are_those_of_the_lake(inlined: str, local_w
     assert row.rows_before == rows
     assert row.rows_after == len(local_world.totals(NW)) == rows + 1
     assert check(local_world, "ledger").passed
-
-
-def test_a_restored_partition_of_mode_append_has_no_wrong_rows(local_world: World) -> None:
-    local_world.options = {"mode": "append"}
-    local_world.land(NW, sales(1), "1.parquet")
-    first = local_world.ingest(NW).row.snapshot_id
-    local_world.land(NW, sales(2), "2.parquet")
-    local_world.ingest(NW)
-    assert first is not None
-    restore(local_world.stream, local_world.partition(NW), first)
-
-    assert check(local_world, "row_counts").passed
-    assert plan(local_world.stream, local_world.partition(NW)).action == "skip: all of its objects have been read"
-    local_world.land(NW, sales(3), "3.parquet")
-    local_world.ingest(NW)
-    assert local_world.totals(NW) == [1, 3]
-    assert check(local_world, "row_counts").passed
-    run(local_world, "DELETE FROM lake.sales WHERE total = 3")
-    assert not check(local_world, "row_counts").passed
-    local_world.ingest(NW, force=True)
-    assert local_world.totals(NW) == [1, 2, 3]
-    assert check(local_world, "row_counts").passed
-
-
-def test_rows_that_were_deleted_from_registered_files_come_back_as_the_check_says(local_world: World) -> None:
-    local_world.options = {"mode": "index"}
-    body = local_world.land(NW, sales(1, 2), "1.parquet")
-    local_world.ingest(NW)
-    run(local_world, "DELETE FROM lake.sales WHERE total = 1")
-
-    result = check(local_world, "row_counts")
-    assert not result.passed
-    assert "delete all rows of these partitions by SQL, land their objects under other names" in result.description
-    (said,) = read_state(local_world.stream).edited
-    assert "from 2 rows to 1, and no refresh undoes that; to undo it, delete all its rows by SQL" in said
-    assert plan(local_world.stream, local_world.partition(NW)).decision.note in said
-    run(local_world, "DELETE FROM lake.sales WHERE region = 'NW'")
-    Path(body).rename(Path(body).with_name("2.parquet"))
-    local_world.ingest(NW)
-    assert local_world.totals(NW) == [1, 2]
-    assert read_state(local_world.stream).edited == []
-    result = check(local_world, "data_files")
-    assert (result.passed, "queries of these snapshots fail" in result.description) == (False, True)
-    run(local_world, "CALL ducklake_expire_snapshots('lake', older_than => now())")
-    assert [r for name in checks_of(local_world.stream) if not (r := check(local_world, name)).passed] == []
-
-
-def test_a_partitioning_that_the_paths_lack_is_named(local_world: World) -> None:
-    begin(local_world)
-    run(local_world, "ALTER TABLE lake.sales SET PARTITIONED BY (region, date, id)")
-
-    with pytest.raises(CatalogError, match="partitioned by region, date, id, and the paths of the stream's files") as e:
-        local_world.ingest(NW, force=True)
-
-    assert "SET PARTITIONED BY (region, date)" in str(e.value)
-    run(local_world, "ALTER TABLE lake.sales SET PARTITIONED BY (region, date)")
-    assert local_world.ingest(NW, force=True).row.status == "committed"
-
-
-@pytest.mark.parametrize("statement", ["TRUNCATE TABLE lake.sales", DELETES[0], INSERT])
-def test_rows_that_a_client_changed_stay_until_force_and_are_named(
-    statement: str, mode: str, local_world: World
-) -> None:
-    local_world.options = {"mode": mode}
-    begin(local_world)
-    landed = local_world.totals(NW)
-    assert read_state(local_world.stream).edited == []
-    run(local_world, statement)
-
-    assert local_world.ingest(NW).row.status == "skipped"
-    rows = len(local_world.totals(NW))
-    (said,) = [text for text in read_state(local_world.stream).edited if "region=NW" in text]
-    undo = f"`lake-assets ingest sales --partition {NW} --force`"
-    assert f"from {len(landed)} rows to {rows}, and no refresh undoes that; {undo}" in said
-    assert plan(local_world.stream, local_world.partition(NW)).decision.note in said
-    assert not check(local_world, "row_counts").passed
-    state = read_state(local_world.stream)
-    assert said.partition(";")[0] in page([section(local_world.stream, state)], "", state.read_at)
-
-    for text in (NW, SW):
-        local_world.ingest(text, force=True)
-    assert local_world.totals(NW) == landed
-    assert read_state(local_world.stream).edited == []
-    assert plan(local_world.stream, local_world.partition(NW)).decision.note == ""
-    assert check(local_world, "row_counts").passed
-
-
-@pytest.mark.parametrize("client", ["truncate", "deletes", "inlined", "partitioned by more"])
-def test_the_report_has_the_rows_of_the_lake(client: str, local_world: World) -> None:
-    begin(local_world)
-    run(local_world, *CLIENTS[client])
-
-    states = {state.partition: state.rows for state in read_state(local_world.stream).partitions}
-
-    expected = {local_world.partition(text): len(local_world.totals(text)) for text in (NW, SW)}
-    assert {partition: states[partition] for partition in expected} == expected

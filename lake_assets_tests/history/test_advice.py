@@ -1,0 +1,183 @@
+"""What report, plan and check advise after other clients changed a lake; who follows it, sees the checks pass."""
+
+from pathlib import Path
+
+import pytest
+
+from lake_assets.checks.run import checks_of
+from lake_assets.errors import CatalogError, SourceError
+from lake_assets.history.restore import restore
+from lake_assets.ingest.dry_run import plan
+from lake_assets.report.html import page, section
+from lake_assets.report.state import read_state
+from lake_assets_tests.checks.checked import check
+from lake_assets_tests.history.test_other_clients import CLIENTS, DELETES, INSERT, begin, mode, run
+from lake_assets_tests.world import NW, SW, World, sales
+
+__all__ = ["mode"]
+
+
+def failing(world: World) -> list[str]:
+    """The names of the checks that do not pass."""
+    return [name for name in checks_of(world.stream) if not check(world, name).passed]
+
+
+def test_a_restored_partition_of_mode_append_has_no_wrong_rows(local_world: World) -> None:
+    local_world.options = {"mode": "append"}
+    local_world.land(NW, sales(1), "1.parquet")
+    first = local_world.ingest(NW).row.snapshot_id
+    local_world.land(NW, sales(2), "2.parquet")
+    local_world.ingest(NW)
+    assert first is not None
+    restore(local_world.stream, local_world.partition(NW), first)
+
+    assert failing(local_world) == []
+    assert [str(state.partition) for state in read_state(local_world.stream).in_state("committed")] == [
+        local_world.partition(NW).path
+    ]
+    assert plan(local_world.stream, local_world.partition(NW)).action == "skip: all of its objects have been read"
+    local_world.land(NW, sales(3), "3.parquet")
+    local_world.ingest(NW)
+    assert local_world.totals(NW) == [1, 3]
+    assert check(local_world, "row_counts").passed
+    run(local_world, "DELETE FROM lake.sales WHERE total = 3")
+    assert not check(local_world, "row_counts").passed
+    local_world.ingest(NW, force=True)
+    assert local_world.totals(NW) == [1, 2, 3]
+    assert check(local_world, "row_counts").passed
+
+
+def test_rows_that_were_deleted_from_registered_files_come_back_as_the_check_says(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    body = local_world.land(NW, sales(1, 2), "1.parquet")
+    local_world.ingest(NW)
+    run(local_world, "DELETE FROM lake.sales WHERE total = 1")
+
+    result = check(local_world, "row_counts")
+    assert not result.passed
+    assert "delete all rows of these partitions by SQL, land their objects under other names" in result.description
+    (said,) = read_state(local_world.stream).edited
+    assert "from 2 rows to 1, and no refresh undoes that; to undo it, delete all its rows by SQL" in said
+    assert plan(local_world.stream, local_world.partition(NW)).decision.note in said
+    run(local_world, "DELETE FROM lake.sales WHERE region = 'NW'")
+    Path(body).rename(Path(body).with_name("2.parquet"))
+    local_world.ingest(NW)
+    assert local_world.totals(NW) == [1, 2]
+    assert read_state(local_world.stream).edited == []
+    result = check(local_world, "data_files")
+    assert (result.passed, "queries of these snapshots fail" in result.description) == (False, True)
+    run(local_world, "CALL ducklake_expire_snapshots('lake', older_than => now())")
+    assert [r for name in checks_of(local_world.stream) if not (r := check(local_world, name)).passed] == []
+
+
+def test_a_partitioning_that_the_paths_lack_is_named(local_world: World) -> None:
+    begin(local_world)
+    run(local_world, "ALTER TABLE lake.sales SET PARTITIONED BY (region, date, id)")
+
+    with pytest.raises(CatalogError, match="partitioned by region, date, id, and the paths of the stream's files") as e:
+        local_world.ingest(NW, force=True)
+
+    assert "SET PARTITIONED BY (region, date)" in str(e.value)
+    run(local_world, "ALTER TABLE lake.sales SET PARTITIONED BY (region, date)")
+    assert local_world.ingest(NW, force=True).row.status == "committed"
+
+
+@pytest.mark.parametrize("statement", ["TRUNCATE TABLE lake.sales", DELETES[0], INSERT])
+def test_rows_that_a_client_changed_stay_until_force_and_are_named(
+    statement: str, mode: str, local_world: World
+) -> None:
+    local_world.options = {"mode": mode}
+    begin(local_world)
+    landed = local_world.totals(NW)
+    assert read_state(local_world.stream).edited == []
+    run(local_world, statement)
+
+    assert local_world.ingest(NW).row.status == "skipped"
+    rows = len(local_world.totals(NW))
+    (said,) = [text for text in read_state(local_world.stream).edited if "region=NW" in text]
+    undo = f"`lake-assets ingest sales --partition {NW} --force`"
+    assert f"from {len(landed)} rows to {rows}, and no refresh undoes that; {undo}" in said
+    assert plan(local_world.stream, local_world.partition(NW)).decision.note in said
+    assert not check(local_world, "row_counts").passed
+    state = read_state(local_world.stream)
+    assert said.partition(";")[0] in page([section(local_world.stream, state)], "", state.read_at)
+
+    for text in (NW, SW):
+        local_world.ingest(text, force=True)
+    assert local_world.totals(NW) == landed
+    assert read_state(local_world.stream).edited == []
+    assert plan(local_world.stream, local_world.partition(NW)).decision.note == ""
+    assert check(local_world, "row_counts").passed
+
+
+@pytest.mark.parametrize("client", ["truncate", "deletes", "inlined", "partitioned by more"])
+def test_the_report_has_the_rows_of_the_lake(client: str, local_world: World) -> None:
+    begin(local_world)
+    run(local_world, *CLIENTS[client])
+
+    states = {state.partition: state.rows for state in read_state(local_world.stream).partitions}
+
+    expected = {local_world.partition(text): len(local_world.totals(text)) for text in (NW, SW)}
+    assert {partition: states[partition] for partition in expected} == expected
+
+
+@pytest.mark.parametrize("statements", [(), DELETES])
+def test_an_object_that_a_restore_takes_back_in_another_version_has_changed(
+    statements: tuple[str, ...], local_world: World
+) -> None:
+    local_world.options = {"mode": "append"}
+    local_world.land(NW, sales(1), "1.parquet")
+    first = local_world.ingest(NW).row.snapshot_id
+    local_world.land(NW, sales(2, 3), "1.parquet")
+    local_world.ingest(NW, force=True)
+    run(local_world, *statements)
+    assert first is not None
+    restored = restore(local_world.stream, local_world.partition(NW), first)
+
+    assert restored.next == "The next refresh fails and leaves it as it is: 1 changed object, and on_changed is fail."
+    assert [state.partition.path for state in read_state(local_world.stream).in_state("stale")] == [
+        local_world.partition(NW).path
+    ]
+    with pytest.raises(SourceError, match="changed"):
+        local_world.ingest(NW)
+    assert "1 changed object" in plan(local_world.stream, local_world.partition(NW)).action
+
+
+@pytest.mark.parametrize("kept", ["append", "replace", "index"])
+def test_a_snapshot_that_a_client_expired_is_no_finding(kept: str, local_world: World) -> None:
+    local_world.options = {"mode": kept}
+    begin(local_world)
+    second = sorted(row.snapshot_id for row in local_world.ledger(NW) if row.snapshot_id is not None)[1]
+    run(
+        local_world,
+        f"CALL ducklake_expire_snapshots('lake', versions => [{second}])",
+        "CALL ducklake_cleanup_old_files('lake', cleanup_all => true)",
+    )
+
+    assert failing(local_world) == []
+    assert check(local_world, "ledger").numbers["expired"] == 1
+
+
+@pytest.mark.parametrize("deleted", ["region = 'NW'", "total = 3"])
+def test_objects_that_are_owned_and_were_deleted_with_their_rows_are_no_finding(
+    deleted: str, local_world: World
+) -> None:
+    local_world.options = {"mode": "index", "owns_source": True}
+    local_world.land(NW, sales(1, 2), "1.parquet")
+    local_world.ingest(NW)
+    local_world.land(NW, sales(3), "2.parquet")
+    local_world.ingest(NW)
+    run(
+        local_world,
+        f"DELETE FROM lake.sales WHERE {deleted}",
+        "CALL ducklake_expire_snapshots('lake', older_than => now())",
+        "CALL ducklake_cleanup_old_files('lake', cleanup_all => true)",
+    )
+    left = local_world.totals(NW)
+
+    assert set(failing(local_world)) <= {"landing_zone"}
+    if failing(local_world):
+        assert check(local_world, "landing_zone").description.endswith("refresh these.")
+        assert local_world.ingest(NW).row.status == "skipped"
+    assert failing(local_world) == []
+    assert local_world.totals(NW) == left
