@@ -72,18 +72,6 @@ class Plan:
         return replace(self, rows_after=added)
 
 
-def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Plan:
-    """What `ingest` would do with the partition now. Nothing is written, and no Spark session is started.
-
-    Raises:
-        LakeAssetsError: the landing zone or the lake cannot be read.
-    """
-    (listed,) = landed_in(stream, [partition])
-    with stream.lake.open_if_exists() as lake:
-        planned = plan_in(stream, listed, Decider(stream, force=force), InLake.of(lake, stream, [partition]))
-    return planned.with_rows(Footers(stream, [planned.reads] if planned.adds_rows else []))
-
-
 def landed_in(stream: OpenStream, partitions: Sequence[Partition]) -> list[PartitionPlan]:
     """The landed objects of partitions; in mode index, with those that are new or have changed.
 
@@ -128,7 +116,7 @@ class InLake:
 
 
 def plan_in(stream: OpenStream, landed: PartitionPlan, decider: Decider, there: InLake) -> Plan:
-    """What `ingest` would do with a partition, without its rows afterwards; see `plan` and `Plan.with_rows`.
+    """What `ingest` would do with a partition, without its rows afterwards; see `plan_stream` and `Plan.with_rows`.
 
     Args:
         stream: of the partition.
@@ -137,7 +125,7 @@ def plan_in(stream: OpenStream, landed: PartitionPlan, decider: Decider, there: 
         there: what the lake has of the partition.
 
     Raises:
-        LakeAssetsError: as `plan`.
+        LakeAssetsError: as `plan_stream`.
     """
     lake, partition, is_index = there.lake, landed.partition, stream.config.mode == "index"
     new = [obj.uri for obj in landed.new]

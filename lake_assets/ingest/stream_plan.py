@@ -11,10 +11,11 @@ from lake_assets.ingest.decide import Action, Decider, Decision
 from lake_assets.ingest.dry_run import InLake, Plan, landed_in, plan_in
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.landed_footers import MOST, Footers
+from lake_assets.lake.commit.exporter import refuse_earlier_exports
 from lake_assets.lake.commit.foreseen import StrategyName, foreseen_strategies
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
 from lake_assets.lake.ledger.pace import Pace, pace
-from lake_assets.lake.ledger.tables import manifest_table
+from lake_assets.lake.ledger.tables import delta_table, manifest_table
 from lake_assets.lake.schema.evolve import column_changes, evolved
 from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession
@@ -115,7 +116,7 @@ def plan_stream(
         force: as of `ingest_all`.
 
     Raises:
-        LakeAssetsError: the landing zone or the lake cannot be read.
+        LakeAssetsError: the landing zone or the lake cannot be read, or the ingest would be refused as a whole.
     """
     landed = landed_in(stream, list(partitions))
     decider = Decider(stream, force=force)
@@ -128,11 +129,15 @@ def plan_stream(
         footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows])
         columns = _Columns.of(lake, stream, footers, plans)
         refusals = {plan.partition: columns.refusals(plan) for plan in plans}
-        plans = [_judged(plan.with_rows(footers), len(refusals[plan.partition])) for plan in plans]
+        plans = [_judged(plan.with_rows(footers), refusals[plan.partition]) for plan in plans]
         known = _known(lake, stream, [part.partition for part in landed])
         is_index = stream.config.mode == "index"
         adds = {p.partition: is_index or p.decision.action == "append" for p in plans if _commits(p)}
         strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
+        if lake is not None and stream.export is not None and lake.exists(delta_table(lake.config)):
+            begun = [plan for plan in plans if _commits(plan) and (adds[plan.partition] or not plan.rows_before)]
+            if begun:
+                refuse_earlier_exports(lake, stream.name, stream.table)
         for plan in plans:
             new, changed, vanished = _compare(plan, known.get(plan.partition.path, {}))
             planned.append(
@@ -143,11 +148,17 @@ def plan_stream(
                     vanished,
                     _job(stream, plan),
                     strategies.get(plan.partition),
-                    refusals[plan.partition] or columns.changes(plan),
+                    (refusals[plan.partition] if is_index else ()) or columns.changes(plan),
                 )
             )
         found = None if lake is None else pace(lake, stream.name, stream.config.mode)
     return StreamPlan(stream.name, str(stream.table), tuple(planned), force, found)
+
+
+def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Plan:
+    """What an ingest of one partition would do now; as `plan_stream`."""
+    (planned,) = plan_stream(stream, [partition], force=force).partitions
+    return planned.plan
 
 
 def _commits(plan: Plan) -> bool:
@@ -254,15 +265,14 @@ class _Columns:
         return tuple(map(str, column_changes(self.table, after)))
 
 
-def _judged(plan: Plan, refused: int) -> Plan:
+def _judged(plan: Plan, refusals: Sequence[str]) -> Plan:
     """The plan, which fails if the ingest would refuse objects."""
-    if not refused:
+    if not refusals:
         return plan
-    why = f"the lake refuses {count(refused, 'object')}"
     if plan.decision.action == "register":  # the others are registered first
-        failure = "; ".join(filter(None, (plan.decision.failure, why)))
-        return replace(plan, decision=replace(plan.decision, failure=failure))
-    decision = Decision("fail", why)
+        texts = (plan.decision.failure, f"the lake refuses {count(len(refusals), 'new object')}")
+        return replace(plan, decision=replace(plan.decision, failure="; ".join(filter(None, texts))))
+    decision = Decision("fail", refusals[0])
     return replace(plan, decision=decision, files_written=0, files_copied=0, statements=(), rows_after=None)
 
 

@@ -9,7 +9,7 @@ from lake_assets.errors import PartitionError
 from lake_assets.history.hold import release
 from lake_assets.history.restore import restore
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.dry_run import plan
+from lake_assets.ingest.stream_plan import plan
 from lake_assets.lake.commit.replacement import Replacement
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.tables import LedgerRow

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from lake_assets.ingest.dry_run import plan
+from lake_assets.ingest.stream_plan import plan
 from lake_assets_tests.world import NW, World, sales
 
 
@@ -47,8 +47,9 @@ def test_a_plan_says_how_many_rows_there_will_be_where_footers_tell(
 def test_a_plan_of_a_damaged_object_says_which(local_world: World) -> None:
     uri = local_world.land(NW, b"no parquet")
 
-    assert f"the object {uri} cannot be read as Parquet" in str(
-        plan(local_world.stream, local_world.partition(NW)).rows_after
+    assert (
+        f"fail: the object {uri} cannot be read as Parquet"
+        in plan(local_world.stream, local_world.partition(NW)).action
     )
 
 
@@ -61,6 +62,7 @@ def test_a_plan_clears_no_table_that_is_not_there(local_world: World) -> None:
 
 
 def test_a_plan_estimates_the_files_for_all_cores(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    local_world.options = {"on_bad_object": "quarantine"}
     for number in range(4):
         os.truncate(local_world.land(NW, b"no parquet", f"{number}.parquet"), 25 * 2**20)
     for cores, files in ((1, 1), (4, 4), (64, 12)):

@@ -25,7 +25,7 @@ from lake_assets.history.hold import release
 from lake_assets.history.read import history
 from lake_assets.history.restore import restore
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.dry_run import plan as plan_of
+from lake_assets.ingest.stream_plan import plan as plan_of
 from lake_assets.lake import attach, ducklake
 from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.maintenance.compaction import compact

@@ -22,7 +22,7 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.events import step
-from lake_assets.lake.catalog.past import where
+from lake_assets.lake.catalog.past import NEVER, where
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.commit.deltas import LATEST, Delta, DeltaFile, Export, file_prefix, table_tag
 from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference, meta_fields, taken_name, with_meta
@@ -217,19 +217,19 @@ def refuse_earlier_exports(session: LakeSession, stream: str, table: TableName) 
     """Refuse to export to consumers that have rows of an earlier table, because no change has the end of these.
 
     Raises:
-        CatalogError: the table was made again after the stream exported changes, or cannot be read.
+        CatalogError: the table was dropped or renamed after the stream exported changes, or cannot be read.
     """
-    manifest, created = delta_table(session.config), named_since(session, table)
-    columns = {"snapshot_id": DELTA_COLUMNS["snapshot_id"]}
+    manifest, columns = delta_table(session.config), {"snapshot_id": DELTA_COLUMNS["snapshot_id"]}
+    created = named_since(session, table) if session.exists(table) else NEVER
     found = relation(session, manifest, columns, Wanted({"stream": [stream]}))
     sql = f"SELECT max(snapshot_id) FROM {found} WHERE snapshot_id < ?"  # noqa: S608 - its own SQL
     ((last,),) = query(session, sql, [*found.parameters, created], [found])
     if last is not None:
         raise CatalogError(
-            f"snapshot {created} made the table {table} again, so consumers of the deltas of {stream}, which have rows "
-            f"of snapshots up to {last}, would keep these:",
-            f"run `DELETE FROM {manifest} WHERE stream = '{stream}' AND snapshot_id < {created}` in a "  # noqa: S608
-            f"client of the lake, and let each consumer begin at snapshot {created} with an empty copy.",
+            f"the table {table} of snapshot {last} was dropped or renamed, so consumers of the deltas of {stream} "
+            "would keep its rows:",
+            f"run `DELETE FROM {manifest} WHERE stream = '{stream}' AND snapshot_id <= {last}` in a client "  # noqa: S608
+            f"of the lake, and let each consumer begin at snapshot {last + 1} with an empty copy.",
         )
 
 
