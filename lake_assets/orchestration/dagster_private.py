@@ -152,26 +152,25 @@ def unfinished_runs(instance: dg.DagsterInstance) -> frozenset[str]:
     return frozenset(run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)))
 
 
-def runs_of_server(context: dg.SensorEvaluationContext) -> Iterator[tuple[dg.DagsterRun, int, float]]:
-    """The runs under way that a sensor's code server has started, each with its process and a Unix time of that."""
+def runs_of_server(context: dg.SensorEvaluationContext) -> Iterator[tuple[dg.DagsterRun, int | None, float]]:
+    """The runs under way that a sensor's code server has started, each with its process and a Unix time of that.
+
+    The process is None from the request of a run, which the time is of, until the new process has said its number.
+    """
     location = getattr(context.code_location_origin, "location_name", None)
     for run in context.instance.get_runs(dg.RunsFilter(statuses=_UNDER_WAY)):
         # Launchers for containers set no such tag; Dagster's daemon asks them whether a run lives.
         if GRPC_INFO_TAG in run.tags and run.remote_job_origin and run.remote_job_origin.location_name == location:
-            for entry in context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
-                pid = entry.get_dagster_event().engine_event_data.metadata.get("pid")
-                if isinstance(pid, dg.TextMetadataValue) and pid.text:
-                    yield run, int(pid.text), entry.timestamp
-                    break
+            kinds = {dg.DagsterEventType.RUN_STARTING, dg.DagsterEventType.ENGINE_EVENT}
+            begun = [(_pid(entry), entry.timestamp) for entry in context.instance.all_logs(run.run_id, of_type=kinds)]
+            if begun:
+                yield run, *next((event for event in begun if event[0]), begun[-1])
 
 
-def fail_run(instance: dg.DagsterInstance, run_id: str, why: str) -> bool:
-    """Mark a run as failed, which Dagster then retries by its `run_retries`; False if it has ended meanwhile."""
-    run = instance.get_run_by_id(run_id)
-    if run is None or run.is_finished:
-        return False
-    instance.report_run_failed(run, why)
-    return True
+def _pid(entry: dg.EventLogEntry) -> int | None:
+    """The process that an event of a run names; None if it names none."""
+    pid = getattr(entry.get_dagster_event().event_specific_data, "metadata", {}).get("pid")
+    return int(pid.text) if isinstance(pid, dg.TextMetadataValue) and pid.text else None
 
 
 def has_failed_step(instance: dg.DagsterInstance, run: dg.DagsterRun, step: str) -> bool:

@@ -6,13 +6,16 @@ the code server has died too (a reboot, a redeploy, too little memory), nobody d
 one sees the processes of its machine, or of its container.
 """
 
+import time
+
 import dagster as dg
 import psutil
 
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import fail_run, runs_of_server
+from lake_assets.orchestration.dagster_private import runs_of_server
 
 INTERVAL_SECONDS = 15
+START_SECONDS = 60.0  # in which the process of a run begins; one that comes later finds that its run has ended
 _CLOCK_SECONDS = 2.0  # by which the system's time of a process's beginning may differ from the clock
 
 
@@ -26,13 +29,26 @@ def lost_runs_sensor(lake: str) -> dg.SensorDefinition:
         description="Fails runs whose processes are gone, so that Dagster tries them again.",
     )
     def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        lost = [(run.run_id, pid) for run, pid, at in runs_of_server(context) if not _is_alive(pid, at)]
-        failed = [run_id for run_id, pid in lost if fail_run(context.instance, run_id, _reason(pid))]
+        lost = [(run.run_id, pid) for run, pid, at in runs_of_server(context) if _is_lost(pid, at)]
+        failed = [run_id for run_id, pid in lost if _fail(context.instance, run_id, _reason(pid))]
         for run_id in failed:
             context.log.warning(f"the process of run {run_id} is gone: the run has failed")
         return dg.SkipReason(f"Failed because their processes are gone: {count(len(failed), 'run')}.")
 
     return lost_runs
+
+
+def _fail(instance: dg.DagsterInstance, run_id: str, why: str) -> bool:
+    """Mark a run as failed, which Dagster then retries by its `run_retries`; False if it has ended meanwhile."""
+    run = instance.get_run_by_id(run_id)
+    if run is None or run.is_finished:
+        return False
+    instance.report_run_failed(run, why)
+    return True
+
+
+def _is_lost(pid: int | None, at: float) -> bool:
+    return time.time() - at > START_SECONDS if pid is None else not _is_alive(pid, at)
 
 
 def _is_alive(pid: int, at: float) -> bool:
@@ -49,9 +65,10 @@ def _is_alive(pid: int, at: float) -> bool:
         return False
 
 
-def _reason(pid: int) -> str:
+def _reason(pid: int | None) -> str:
+    gone = f"The process {pid} of this run is gone" if pid else f"No process of this run began in {START_SECONDS:g} s"
     return (
-        f"The process {pid} of this run is gone: it was killed together with its code server, or their machine or "
-        "container was restarted. What the run has committed is in the lake. Dagster tries the run again if "
-        "`run_retries` are enabled in dagster.yaml; if not, re-execute it."
+        f"{gone}: it was killed together with its code server, or their machine or container was restarted. What the "
+        "run has committed is in the lake. Dagster tries the run again if `run_retries` are enabled in dagster.yaml; "
+        "if not, re-execute it."
     )
