@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 
-from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog
+from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import open_engine
@@ -30,6 +30,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.lake.usual import usual_version
 from lake_assets.lake.vendor_errors import Meaning, matches
 from lake_assets.retrying import Limit, pause_between, retry
+from lake_assets.storage.patience import using
 
 ATTACH_PATIENCE = 60.0  # seconds that another process may hold a DuckDB-file catalog
 
@@ -56,7 +57,8 @@ class DuckLake:
             CatalogLockedError: another process holds the catalog for too long.
             CatalogError: the catalog refuses.
         """
-        with self._turn, self._held(create=create, read_only=read_only):
+        servers = [self.config.catalog] if isinstance(self.config.catalog, PostgresCatalog) else []
+        with self._turn, self._held(create=create, read_only=read_only), using(*servers):
             session = self._session(create=create, read_only=read_only)
             try:
                 _ = session.unknown_specification  # read once, when the lake is opened

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import (
     AnyStorage,
@@ -188,8 +189,10 @@ def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
     return f"grant {right} on it, or on the whole bucket; if it is granted, {check}."
 
 
-def reach_fix(storage: AnyStorage) -> str:
-    """How to fix a storage that does not answer."""
+def reach_fix(storage: AnyStorage | PostgresCatalog) -> str:
+    """How to fix a storage, or a catalog's server, that does not answer."""
     if isinstance(storage, LocalStorage):
         return "check the disk or network share, and run it again."
+    if isinstance(storage, PostgresCatalog):
+        return "check host, port and network, and that the server runs."
     return "check endpoint and network, and run it again."

@@ -5,21 +5,23 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from lake_assets.config.bucket_requests import RequestedStorage, Requests
+from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.progress import Watched
 from lake_assets.retrying import Limit, Pause, pause_from
 
 Remote = TypeVar("Remote", bound=RequestedStorage)
-Watcher = Callable[[Sequence[AnyStorage]], AbstractContextManager[None]]
-"""Gets the storages of each use; its context is that of the use."""
+Server = AnyStorage | PostgresCatalog
+Watcher = Callable[[Sequence[Server]], AbstractContextManager[None]]
+"""Gets the storages and servers of each use; its context is that of the use."""
 
 _USES: Watched[Watcher] = Watched()
 watching = _USES.watching
 
 
-def using(*storages: AnyStorage) -> AbstractContextManager[None]:
-    """The context of a block that sends requests to storages, by any client. Without a watcher it costs nothing."""
-    return nullcontext() if _USES.watcher is None else _USES.watcher(storages)
+def using(*servers: Server) -> AbstractContextManager[None]:
+    """The context of a block that sends requests to servers, by any client. Without a watcher it costs nothing."""
+    return nullcontext() if _USES.watcher is None else _USES.watcher(servers)
 
 
 def once(storage: Remote) -> Remote:

@@ -1,5 +1,7 @@
 """A command names a storage that does not answer, while it waits for it; one that takes its time is not named."""
 
+import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,10 +9,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from dev.servers.postgres import PostgresServer
+from dev.servers.postgres_proxy import CONNECT, postgres_proxy
+from dev.servers.postgres_proxy import Rule as ServerRule
 from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.cli import main
 from lake_assets_tests.world import NW, World, sales
-from lake_assets_tests.world_fixtures import bucket_on
+from lake_assets_tests.world_fixtures import bucket_on, database_on
 
 pytestmark = pytest.mark.servers
 
@@ -77,3 +82,39 @@ def test_a_request_that_takes_long_is_not_named_while_the_storage_answers_others
 
     assert result.exit_code == 0, result.output
     assert "has not answered" not in result.stderr
+
+
+def test_a_catalogs_server_that_hangs_within_a_session_is_named(
+    local_world: World, run: Run, postgres: PostgresServer
+) -> None:
+    with postgres_proxy(postgres) as proxy:
+        local_world.catalog = database_on(proxy.server)
+        local_world.land(NW, sales(1))
+        local_world.ingest(NW)
+
+        def hang() -> None:
+            proxy.inject(ServerRule("hang", lambda statement: statement.text == CONNECT))
+            time.sleep(4)
+
+        proxy.inject(ServerRule("call", lambda statement: statement.text != CONNECT, call=hang))
+
+        result = run("ingest", "sales", "--partition", NW)
+
+        assert result.exit_code == 0, result.output
+        where = f"the catalog postgres://{proxy.server.host}:{proxy.server.port}/"
+        assert re.search(rf"{where}\w+ has not answered for 2 seconds: check host, port and network", result.stderr)
+
+
+def test_a_statement_that_takes_long_is_not_named_while_the_catalogs_server_answers_others(
+    local_world: World, run: Run, postgres: PostgresServer
+) -> None:
+    with postgres_proxy(postgres) as proxy:
+        local_world.catalog = database_on(proxy.server)
+        local_world.land(NW, sales(1))
+        local_world.ingest(NW)
+        proxy.inject(ServerRule("slow", lambda statement: statement.text != CONNECT, seconds=4))
+
+        result = run("ingest", "sales", "--partition", NW)
+
+        assert result.exit_code == 0, result.output
+        assert "has not answered" not in result.stderr
