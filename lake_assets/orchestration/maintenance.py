@@ -73,6 +73,7 @@ def maintenance_figures(maintained: Maintained) -> dict[str, int]:
         "ledger_rows_deleted": maintained.forgotten,
         "deltas_deleted": len(maintained.deltas),
         "dead_letters_deleted": len(maintained.letters),
+        "columns_corrected": len(maintained.corrected),
     }
 
 

@@ -207,7 +207,7 @@ class Candidate:
 
 
 def unknown_codec(footer: bytes, paths: Iterable[str]) -> str | None:
-    """A column whose codec has no name in Parquet; Arrow 25 ends the process where one asks it for the name.
+    """A column whose codec has no name in Parquet; Arrow 26 ends the process where one asks it for the name.
 
     Args:
         footer: Thrift's bytes, in which the codec follows the names of a column chunk's path.
