@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.duckdb_engine import literal
+from lake_assets.lake.catalog.bounds import merged
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.schema.types import sql_type
@@ -81,6 +82,28 @@ def test_values_below_those_of_a_later_commit_are_found(
     else:
         twin.replace(NE, [row(70)], strategy=next_strategy)
     assert missed(twin, 30, 40, 70) == []
+
+
+@pytest.mark.parametrize("twins", [pytest.param("postgres", marks=pytest.mark.servers)], indirect=True)
+def test_bounds_of_a_client_that_commits_during_the_correction_are_kept(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catalogs of the other types admit one writer at a time."""
+    twin = twins[0]
+    twin.replace(NW, [row(30)], strategy=replace_by_extension)
+    tries = iter([70])
+
+    def merged_later(*arguments: Any) -> Any:  # between reading the table's bounds and writing them
+        for number in tries:
+            insert_by_a_client(twin, NE, number)
+        return merged(*arguments)
+
+    monkeypatch.setattr("lake_assets.lake.catalog.corrected_bounds.merged", merged_later)
+    twin.replace(SW, UNKNOWN, strategy=replace_by_extension, row_group_size=2)
+
+    assert next(tries, None) is None
+    assert missed(twin, 30, 40, 70) == []
+    assert bounds(twin, "i64") == ("300", "700")
 
 
 @pytest.mark.parametrize("strategy", [replace_directly, replace_by_extension])
