@@ -282,7 +282,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
     found = Cluster(f"http://127.0.0.1:{server.server_port}", folder)
     handler.cluster = found  # type: ignore[attr-defined]
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr("lake_assets.remote.pods.POLL_SECONDS", 0.2)
+    monkeypatch.setattr("lake_assets.launch.kubernetes.POLL_SECONDS", 0.2)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     try:
         yield found

@@ -5,23 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 from lake_assets.cli.common import user
 from lake_assets.cli.terminal import echo
-from lake_assets.config.emr_serverless import EmrServerless
-from lake_assets.config.kubernetes import Kubernetes
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import InProcess, RemoteRuns
 from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import LauncherError
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.ingest.reported import reported_run
+from lake_assets.launch.launcher import driver_of, launch
+from lake_assets.launch.received import Received, report_outcome
 from lake_assets.layout.partition import Partition
-from lake_assets.remote.launch import launch
-from lake_assets.remote.launch_by_bucket import launch_job, launch_on_cluster
-from lake_assets.remote.launch_pod import launch_pod
 from lake_assets.remote.messages import Reported
-from lake_assets.remote.received import Received
 from lake_assets.remote.request import Request
-from lake_assets.remote.spark_submit import submission
-from lake_assets.remote.told import report_outcome
 from lake_assets.streams.stream import OpenStream
 
 
@@ -79,16 +73,14 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
         report_outcome(request.run_id, stream.name, reported.outcome)
         note(reported.outcome)
 
-    received = Received(partitions, tell, lambda: announce(None), lambda text: echo(text, err=True))
+    def warn(level: str, text: str) -> None:
+        if level not in ("DEBUG", "INFO"):
+            echo(text, err=True)
+
+    received = Received(partitions, tell, lambda: announce(None), warn)
     with reported_run(request.run_id, stream.name, stream.config.mode, len(partitions)):
-        if isinstance(runs, EmrServerless):
-            launch_job(config, runs, request, received)
-        elif isinstance(runs, Kubernetes):
-            launch_pod(runs, request, received, lambda line: echo(line, err=True))
-        elif runs.is_in_cluster:
-            launch_on_cluster(config, runs, request, received, lambda line: echo(line, err=True))
-        else:
-            launch(submission(config, runs, transforms=stream.config.transform is not None), request, received)
+        driver = driver_of(config, runs, request, received, lambda line: echo(line, err=True))
+        received.finish(launch(driver, request, received))
 
 
 def _runs(config: LakeConfig, launcher: str | None) -> RemoteRuns:

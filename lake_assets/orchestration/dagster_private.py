@@ -18,7 +18,6 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 )
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
-from dagster._core.errors import DagsterPipesExecutionError
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.events import StepMaterializationData
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
@@ -37,7 +36,7 @@ from dagster_spark.utils import flatten_dict
 
 from lake_assets.config.alerts import Email
 
-__all__ = ["DATA_VERSION_TAG", "DagsterPipesExecutionError", "ResourceWithBoto3Configuration", "Target"]
+__all__ = ["DATA_VERSION_TAG", "ResourceWithBoto3Configuration", "Target"]
 
 PARTITION = "dagster/partition"
 RANGE_START = "dagster/asset_partition_range_start"
@@ -121,11 +120,6 @@ def keys_of_run(context: dg.AssetCheckExecutionContext) -> Sequence[str] | None:
     """The partition keys that a run of checks was launched for; None if it was launched without partitions."""
     of_partitions = any(tag == RANGE_START or tag.startswith(PARTITION) for tag in context.run.tags)
     return context.op_execution_context.partition_keys if of_partitions else None
-
-
-def allow_no_output(context: StepContext) -> None:
-    """Let a step end without its output also after a session of Pipes, which forbids it."""
-    context.get_step_execution_context()._requires_typed_event_stream = False  # noqa: SLF001
 
 
 def selected_checks(context: dg.AssetCheckExecutionContext) -> set[str]:

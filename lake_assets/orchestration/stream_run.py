@@ -26,6 +26,7 @@ from lake_assets.ingest.reported import reported_run
 from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.reading import commits_of_run
 from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.launch.received import report_outcome
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import StepContext
@@ -38,7 +39,6 @@ from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.orchestration.unmatched import newest_landing_scan
 from lake_assets.remote.messages import Reported
 from lake_assets.remote.request import RunOptions
-from lake_assets.remote.told import report_outcome
 from lake_assets.spark.session import Sessions
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream

@@ -1,22 +1,28 @@
-"""The request of a run and the messages of its driver as objects of a bucket, for a launcher without Dagster.
+"""AWS's clients of launchers and drivers, and the mark in a bucket by which a launcher cancels its driver."""
 
-The driver writes objects `1.json`, `2.json`, … with a message a line, as `dagster_pipes` does.
-"""
+from collections.abc import Mapping
+from typing import Any, Self
 
-import json
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
-
+import boto3
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from dagster_pipes import DAGSTER_PIPES_MESSAGES_ENV_VAR, decode_param
 
-from lake_assets.config.uris import bucket_and_key
 from lake_assets.errors import LauncherError
-from lake_assets.remote.aws import client
-from lake_assets.remote.pipes import context_of, variables
-from lake_assets.remote.received import Received
-from lake_assets.remote.request import Request
+
+ATTEMPTS = 10
+"""Of a request, the first one included: a lost message would make the launcher count its partition as lost."""
+
+
+def client(service: str, region: str | None = None) -> Any:  # noqa: ANN401 - boto3 has no types
+    """A client with the credentials of the environment.
+
+    Args:
+        service: its name in boto3.
+        region: that of the environment when None.
+    """
+    retries = {"mode": "standard", "total_max_attempts": ATTEMPTS}
+    return boto3.client(service, region_name=region, config=Config(retries=retries))
 
 
 def bucket_client() -> Any:  # noqa: ANN401 - boto3 has no types
@@ -46,59 +52,43 @@ def unreachable(folder: str, error: Exception) -> LauncherError:
     )
 
 
-class BucketMessages:
-    """The request and the messages of one run.
+class CancelMark:
+    """The object `cancel` in the folder of a run's messages.
 
     Args:
-        folder: URI of the folder for those of all runs.
+        bucket: of the messages.
+        prefix: of their keys.
     """
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._bucket, prefix = bucket_and_key(folder)
-        self._prefix = "/".join(filter(None, [prefix, uuid.uuid4().hex]))
+    def __init__(self, bucket: str, prefix: str) -> None:
+        self._bucket = bucket
+        self._key = f"{prefix}/cancel"
         self._client = bucket_client()
-        self._next = 1
 
-    @contextmanager
-    def opened(self, request: Request, received: Received) -> Iterator[dict[str, str]]:
-        """Write the request, and yield Pipes' variables for the driver; the end of the block removes the request.
+    @classmethod
+    def of(cls, variables: Mapping[str, str]) -> Self | None:
+        """That of the run whose Pipes variables these are; None if its messages are not in a bucket."""
+        parameters = decode_param(variables[DAGSTER_PIPES_MESSAGES_ENV_VAR])
+        return cls(parameters["bucket"], parameters["key_prefix"]) if "bucket" in parameters else None
 
-        Args:
-            request: for the driver.
-            received: takes a warning if the request cannot be removed.
-
-        Raises:
-            LauncherError: the bucket cannot be reached, or refuses.
-        """
-        place = {"Bucket": self._bucket, "Key": f"{self._prefix}/context.json"}
-        body = json.dumps(context_of(request)).encode()
-        self._call(lambda: self._client.put_object(Body=body, **place))
-        try:
-            yield variables(
-                {"bucket": self._bucket, "key": place["Key"]}, {"bucket": self._bucket, "key_prefix": self._prefix}
-            )
-        finally:
-            with received.warning(f"The request of the run, {self._folder}/…/context.json, stays"):
-                self._call(lambda: self._client.delete_object(**place))
-
-    def new(self) -> list[str]:
-        """The lines since the last call.
+    def put(self) -> None:
+        """Cancel the run.
 
         Raises:
             LauncherError: the bucket cannot be reached, or refuses.
         """
-        lines: list[str] = []
-        while (text := self._call(self._read)) is not None:
-            self._next += 1
-            lines += filter(None, text.split("\n"))
-        return lines
-
-    def _read(self) -> str | None:
-        return read_text(self._client, self._bucket, f"{self._prefix}/{self._next}.json")
-
-    def _call(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - boto3 has no types
         try:
-            return call()
+            self._client.put_object(Bucket=self._bucket, Key=self._key, Body=b"cancel")
         except (ClientError, BotoCoreError) as error:
-            raise unreachable(self._folder, error) from error
+            raise unreachable(f"s3://{self._bucket}", error) from error
+
+    def is_there(self) -> bool:
+        """Whether the run is cancelled.
+
+        Raises:
+            LauncherError: the bucket cannot be reached, or refuses.
+        """
+        try:
+            return read_text(self._client, self._bucket, self._key) is not None
+        except (ClientError, BotoCoreError) as error:
+            raise unreachable(f"s3://{self._bucket}", error) from error

@@ -22,8 +22,7 @@ from lake_assets.ingest.view import Viewer
 from lake_assets.layout.partition import Partition
 from lake_assets.remote.channels import has_bucket, open_pipes
 from lake_assets.remote.endings import announce, end_when_cancelled
-from lake_assets.remote.messages import OBJECTS, End, Reported, message_of
-from lake_assets.remote.parts import PART, parts_of
+from lake_assets.remote.messages import OBJECTS, PART, End, Reported, message_of, parts_of
 from lake_assets.remote.request import Request
 from lake_assets.remote.same_stream import check_same
 from lake_assets.spark.session import Sessions, own_session
@@ -143,7 +142,7 @@ def _is_on_worker(request: Request) -> bool:
 
 def _follow_launcher(pipes: PipesContext) -> None:
     """End when the launcher cancels the run, and tell it where this process's output is."""
-    from lake_assets.remote.cancel_mark import CancelMark  # noqa: PLC0415 - imports boto3, and only some drivers use it
+    from lake_assets.remote.bucket import CancelMark  # noqa: PLC0415 - imports boto3, and only some drivers use it
 
     mark = CancelMark.of(os.environ)
     assert mark is not None  # noqa: S101 - the messages are in a bucket

@@ -1,6 +1,5 @@
 """A run whose driver is a job run of EMR Serverless, on moto's API and a real S3 server; the driver is the real one."""
 
-import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from click.testing import CliRunner
 
 from dev.servers.emr import ROLE, Emr, emr, moto
 from lake_assets.cli import main
-from lake_assets.orchestration.emr_serverless import JobClient
 from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.orchestration.launched_runs import (
@@ -136,10 +134,3 @@ def test_the_command_starts_a_job(emr: Emr, local_world: World) -> None:
     assert "cannot be read as Parquet" in printed["Error:"]
     assert local_world.totals() == [1, 2]
     assert not [key for key in emr.keys("messages/") if key.endswith("context.json")]
-
-
-def test_dagsters_client_has_the_steps_that_ours_replaces() -> None:
-    (dagsters,) = [base for base in JobClient.__mro__ if base.__name__ == "PipesEMRServerlessClient"]
-    replaced = {name for name, value in vars(JobClient).items() if inspect.isfunction(value)} - {"__init__"}
-    assert replaced == {"_start", "_wait_for_completion", "_read_messages", "_terminate"}
-    assert replaced <= set(vars(dagsters))

@@ -16,8 +16,8 @@ from dev.servers.s3 import S3Server
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.errors import MissingExtraError
+from lake_assets.launch.kubernetes import Pods
 from lake_assets.orchestration.partitions import partition_key
-from lake_assets.remote.pods import Pods
 from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.orchestration.launched_runs import (

@@ -11,8 +11,8 @@ from typing import Any
 
 from dagster_pipes import PipesDefaultContextLoader, PipesDefaultMessageWriter
 
+from lake_assets.launch.pipes import variables
 from lake_assets.remote.channels import _Lines
-from lake_assets.remote.pipes import variables
 
 DRIVER = """\
 import os, subprocess, sys, threading

@@ -22,11 +22,11 @@ from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.schema.evolve import ColumnChange
+from lake_assets.launch.received import Ended, Received
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.orchestration.failures import text_of
 from lake_assets.parquet.job import LetterFile
 from lake_assets.remote.messages import DriverTracebackError, End, Reported, message_of, report_of
-from lake_assets.remote.received import Ended, Received
 from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
 

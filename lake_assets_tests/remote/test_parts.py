@@ -3,7 +3,7 @@
 import json
 import random
 
-from lake_assets.remote.parts import PART, Parts, parts_of
+from lake_assets.remote.messages import PART, Parts, parts_of
 
 
 def long(seed: int) -> dict[str, object]:

@@ -13,8 +13,8 @@ from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import LauncherError
+from lake_assets.launch.spark_submit import spark_submit, submission
 from lake_assets.remote.request import Request
-from lake_assets.remote.spark_submit import spark_submit, submission
 
 SECRETS = ("lake-password", "landing-key", "landing-secret", "lake-secret")
 CONFIG: dict[str, Any] = {

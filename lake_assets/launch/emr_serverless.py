@@ -4,6 +4,7 @@ Source: the API's reference, https://docs.aws.amazon.com/emr-serverless/latest/A
 on Python libraries, `driverEnv` and Secrets Manager.
 """
 
+import gzip
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,9 +14,12 @@ from botocore.exceptions import ConnectionError as NotConnectedError
 
 from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.uris import bucket_and_key
 from lake_assets.errors import DriverLostError, LauncherError
-from lake_assets.remote import aws
-from lake_assets.remote.received import Ended
+from lake_assets.launch.pipes import BucketMessages
+from lake_assets.launch.received import Ended, Received
+from lake_assets.remote.bucket import bucket_client, client
+from lake_assets.remote.request import Request
 from lake_assets.remote.supervise import GRACE_SECONDS
 
 POLL_SECONDS = 5.0
@@ -28,13 +32,13 @@ _ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 _PASSING = frozenset({"ThrottlingException", "InternalServerException", "ServiceUnavailableException"})
 
 
-def start_parameters(config: LakeConfig, runs: EmrServerless, name: str) -> dict[str, Any]:
+def start_parameters(config: LakeConfig, runs: EmrServerless, request: Request) -> dict[str, Any]:
     """The request StartJobRun, without Pipes' variables; it has no secret.
 
     Args:
         config: with the Spark settings, which are validated to have no secrets.
         runs: the launcher.
-        name: of the job run, for people.
+        request: its run and stream are in the name and the tags.
     """
     settings = {f"{DRIVER_VARIABLE}{key}": value for key, value in runs.environment.items()}
     if runs.archive:
@@ -53,10 +57,10 @@ def start_parameters(config: LakeConfig, runs: EmrServerless, name: str) -> dict
     parameters: dict[str, Any] = {
         "applicationId": runs.application_id,
         "executionRoleArn": runs.execution_role,
-        "name": name[:256],
+        "name": f"lake-assets {request.stream} {request.run_id}"[:256],
         "jobDriver": {"sparkSubmit": {"entryPoint": runs.entry_point, "sparkSubmitParameters": ""}},
         "configurationOverrides": overrides,
-        "tags": dict(runs.tags),
+        "tags": {**runs.tags, "lake-assets/run": request.run_id, "lake-assets/stream": request.stream},
     }
     if runs.timeout_minutes is not None:
         parameters["executionTimeoutMinutes"] = runs.timeout_minutes
@@ -70,23 +74,33 @@ def with_variables(parameters: Mapping[str, Any], variables: Mapping[str, str]) 
     return dict(parameters) | {"jobDriver": {"sparkSubmit": driver}}
 
 
-class Job:
-    """One job run.
+class JobDriver:
+    """A driver as one job run.
 
     Args:
+        config: with the Spark settings.
         runs: the launcher.
+        request: for the driver.
+        received: its log takes the id of the job run.
+        output: takes the driver's own output after its end, if `runs.logs` has it.
     """
 
-    def __init__(self, runs: EmrServerless) -> None:
+    def __init__(
+        self,
+        config: LakeConfig,
+        runs: EmrServerless,
+        request: Request,
+        received: Received,
+        output: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.messages = BucketMessages(runs.messages)
         self._runs = runs
-        self._client = aws.client("emr-serverless", runs.region)
+        self._received = received
+        self._output = output
+        self._parameters = start_parameters(config, runs, request)
+        self._client = client("emr-serverless", runs.region)
         self._id: str | None = None
         self._answer: Mapping[str, Any] = {}
-
-    @property
-    def client(self) -> Any:  # noqa: ANN401 - boto3 has no types
-        """The API's client."""
-        return self._client
 
     @property
     def id(self) -> str:
@@ -95,44 +109,41 @@ class Job:
         return self._id
 
     @property
-    def log_prefix(self) -> str:
-        """The key of the driver's logs below `logs`."""
-        return f"applications/{self._runs.application_id}/jobs/{self.id}/SPARK_DRIVER"
+    def name(self) -> str:
+        """For messages."""
+        return f"job run {self.id}"
 
-    def start(self, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Start it, and the application if that is stopped; returns the API's answer.
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds between two looks at it."""
+        return POLL_SECONDS
+
+    def start(self, variables: Mapping[str, str]) -> None:
+        """Start it, and the application if that is stopped.
 
         Raises:
             LauncherError: the application refuses it, or does not exist.
             DriverLostError: the API does not answer; a retry may succeed.
         """
-        answer: Mapping[str, str] = self._call("start a job run", lambda: self._client.start_job_run(**parameters))
+        parameters = with_variables(self._parameters, variables)
+        answer = self._call("start a job run", lambda: self._client.start_job_run(**parameters))
         self._id = answer["jobRunId"]
-        return answer
+        self._received.log("INFO", f"EMR Serverless {self.name} of application {answer['applicationId']}.")
 
-    def wait(self) -> Mapping[str, Any]:
-        """Wait until the job run has ended; returns the API's last answer.
-
-        Raises:
-            DriverLostError: the API does not answer.
-        """
-        while not self.has_ended():
-            time.sleep(POLL_SECONDS)
-        return self._answer
-
-    def cancel(self) -> None:
+    def cancel(self, look: Callable[[], None]) -> None:  # noqa: ARG002 - the launcher's form
         """Cancel it, and wait until its driver has ended, which records what it had begun.
 
         Raises:
             LauncherError: the API refuses or does not answer.
         """
-        application, job = self._runs.application_id, self.id
         if self.has_ended():
             return
         self._call(
-            f"cancel the job run {job}",
+            f"cancel the {self.name}",
             lambda: self._client.cancel_job_run(
-                applicationId=application, jobRunId=job, shutdownGracePeriodInSeconds=int(GRACE_SECONDS)
+                applicationId=self._runs.application_id,
+                jobRunId=self.id,
+                shutdownGracePeriodInSeconds=int(GRACE_SECONDS),
             ),
         )
         deadline = time.monotonic() + CANCEL_SECONDS
@@ -141,14 +152,27 @@ class Job:
 
     def ended(self) -> Ended:
         """How it ended, for the errors of partitions without an outcome."""
+        folder = f"{self._runs.logs}/applications/{self._runs.application_id}/jobs/{self.id}/SPARK_DRIVER"
+        if self._runs.logs:
+            self._print_logs(folder)
         job = self._answer.get("jobRun", {})
         state = job.get("state", "unknown")
         details = f": {text}" if (text := str(job.get("stateDetails") or "").strip()) else ""
         reason = f"EMR Serverless job run {self.id} of application {self._runs.application_id} is {state}{details}"
         if state == "CANCELLED":
             return Ended(reason, "start the run again.", may_pass=False)
-        where = f"{self._runs.logs}/{self.log_prefix}/" if self._runs.logs else "the application's logs"
+        where = f"{folder}/" if self._runs.logs else "the application's logs"
         return Ended(reason, f"the driver's output, in {where}, says why.")
+
+    def _print_logs(self, folder: str) -> None:
+        bucket, prefix = bucket_and_key(folder)
+        for name in ("stdout", "stderr"):
+            try:
+                body = bucket_client().get_object(Bucket=bucket, Key=f"{prefix}/{name}.gz")["Body"].read()
+                for line in gzip.decompress(body).decode(errors="replace").splitlines():
+                    self._output(line)
+            except (ClientError, BotoCoreError, OSError, EOFError) as error:
+                self._received.log("INFO", f"The driver's {name} is not in {folder}/ yet, or cannot be read: {error}")
 
     def has_ended(self) -> bool:
         """Whether it has ended, by one request.
@@ -159,7 +183,7 @@ class Job:
         """
         application, job = self._runs.application_id, self.id
         self._answer = self._call(
-            f"look at the job run {job}", lambda: self._client.get_job_run(applicationId=application, jobRunId=job)
+            f"look at the {self.name}", lambda: self._client.get_job_run(applicationId=application, jobRunId=job)
         )
         return self._answer["jobRun"]["state"] in _ENDED
 
@@ -180,43 +204,3 @@ class Job:
                 f"EMR Serverless, application {application}, cannot be asked to {doing} ({error}):",
                 "check the network, the region and the credentials of the credential chain.",
             ) from error
-
-
-class JobDriver:
-    """A driver as one job run, without Dagster.
-
-    Args:
-        config: with the Spark settings.
-        runs: the launcher.
-        stream: its name.
-    """
-
-    def __init__(self, config: LakeConfig, runs: EmrServerless, stream: str) -> None:
-        self._job = Job(runs)
-        self._parameters = start_parameters(config, runs, f"lake-assets {stream}")
-
-    @property
-    def name(self) -> str:
-        """For messages."""
-        return f"job run {self._job.id}"
-
-    @property
-    def poll_seconds(self) -> float:
-        """Seconds between two looks at it."""
-        return POLL_SECONDS
-
-    def start(self, variables: Mapping[str, str]) -> None:
-        """Start it with Pipes' variables; raises as `Job.start`."""
-        self._job.start(with_variables(self._parameters, variables))
-
-    def has_ended(self) -> bool:
-        """Whether it has ended; raises as `Job.has_ended`."""
-        return self._job.has_ended()
-
-    def cancel(self, look: Callable[[], None]) -> None:  # noqa: ARG002 - the launcher's form
-        """Cancel it; raises as `Job.cancel`."""
-        self._job.cancel()
-
-    def ended(self) -> Ended:
-        """How it ended."""
-        return self._job.ended()

@@ -1,15 +1,16 @@
-"""What a launcher has received from a driver."""
+"""What a launcher has received from a driver, and the events that come of it."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lake_assets.errors import DriverLostError, LauncherError
-from lake_assets.events import Event, pass_on
+from lake_assets.events import Event, pass_on, report
 from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.reported import error_text, report_partition
 from lake_assets.layout.partition import Partition
-from lake_assets.remote.messages import End, Message, Reported, report_of
-from lake_assets.remote.parts import Parts
+from lake_assets.remote.messages import End, Message, Parts, Reported, report_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Received:
         partitions: those of the request.
         note: is called with the outcome of each partition when it arrives.
         opened: is called when the driver has started.
-        warn: is called with each warning of the driver's log, and of the launcher.
+        log: is called with level and text of each message of the driver's log, and of the launcher's warnings.
     """
 
     def __init__(
@@ -42,12 +43,12 @@ class Received:
         partitions: Sequence[Partition],
         note: Callable[[Reported], None],
         opened: Callable[[], None] = lambda: None,
-        warn: Callable[[str], None] = lambda _: None,
+        log: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         self._partitions = {partition.path: partition for partition in partitions}
         self._note = note
         self._opened = opened
-        self._warn = warn
+        self.log = log
         self._reported: set[Partition] = set()
         self._parts = Parts()
         self._has_started = False
@@ -74,11 +75,6 @@ class Received:
         self._has_started = True
         self._opened()
 
-    def log(self, level: str, text: str) -> None:
-        """Take a message of the driver's log."""
-        if level not in ("DEBUG", "INFO"):
-            self._warn(text)
-
     @contextmanager
     def warning(self, consequence: str) -> Iterator[None]:
         """Warn of a launcher's error in the block, where an interrupt or what the driver has reported counts more.
@@ -89,21 +85,21 @@ class Received:
         try:
             yield
         except LauncherError as error:
-            self._warn(f"{consequence}: {error}")
+            self.log("WARNING", f"{consequence}: {error}")
 
     def receive(self, message: Message) -> None:
         """Take a message. An error of this process is raised by `finish`, in the thread that launched the driver."""
         try:
             if (whole := self._parts.whole(message)) is None:
                 return
-            report = report_of(whole, self._partitions)
-            if isinstance(report, Event):
-                pass_on(report)
-            elif isinstance(report, End):
-                self._end = report
+            told = report_of(whole, self._partitions)
+            if isinstance(told, Event):
+                pass_on(told)
+            elif isinstance(told, End):
+                self._end = told
             else:
-                self._reported.add(report.outcome.partition)
-                self._note(report)
+                self._reported.add(told.outcome.partition)
+                self._note(told)
         except BaseException as error:  # noqa: BLE001 - see above
             self._problem = self._problem or error
 
@@ -130,3 +126,23 @@ class Received:
             return LauncherError(f"the driver of the run did not start ({ended.reason}):", ended.hint)
         kind = DriverLostError if ended.may_pass else LauncherError
         return kind(f"the driver of the run ended before the partition did ({ended.reason}):", ended.hint)
+
+
+def report_outcome(run_id: str, stream: str, outcome: Outcome) -> None:
+    """Report what became of a partition that a driver has reported, or of which it said nothing."""
+    error, result = outcome.error, outcome.result
+    if error is None and result is not None:
+        report_partition(result.row, result.seconds, result.row.status, None)
+    elif error is None:
+        report("partition", run=run_id, stream=stream, partition=outcome.partition.path, status="left_out")
+    else:
+        report(
+            "partition",
+            level=logging.ERROR,
+            run=run_id,
+            stream=stream,
+            partition=outcome.partition.path,
+            status="failed",
+            kind=type(error).__name__,
+            message=error_text(error),
+        )

@@ -1,4 +1,4 @@
-"""The command's launcher of pods: an interrupt and the driver's reports count more than errors of its tidying up."""
+"""A launcher of pods: an interrupt and the driver's reports count more than errors of its tidying up."""
 
 import os
 import signal
@@ -11,9 +11,10 @@ import pytest
 from dev.servers.kubernetes import Cluster, cluster
 from lake_assets.config.kubernetes import Kubernetes
 from lake_assets.errors import DriverLostError, TransformError
+from lake_assets.launch.kubernetes import PodDriver
+from lake_assets.launch.launcher import launch
+from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.remote.launch_pod import launch_pod
-from lake_assets.remote.received import Received
 from lake_assets.remote.request import Request
 from lake_assets_tests.remote.requests import request
 
@@ -37,10 +38,11 @@ class Launch:
         self.runs = Kubernetes(launcher="kubernetes", image="lake:1", kubeconfig=cluster.kubeconfig)
         self.warnings: list[str] = []
         self.output: list[str] = []
-        self.received = Received([NW], note=lambda _: None, warn=self.warnings.append)
+        self.received = Received([NW], note=lambda _: None, log=lambda _, text: self.warnings.append(text))
 
     def __call__(self, request: Request) -> None:
-        launch_pod(self.runs, request, self.received, self.output.append)
+        driver = PodDriver(self.runs, request, self.received, self.output.append)
+        self.received.finish(launch(driver, request, self.received))
 
 
 def test_a_pod_that_may_not_be_deleted_hides_no_interrupt(cluster: Cluster) -> None:
@@ -61,7 +63,7 @@ def test_a_pod_that_may_not_be_deleted_hides_no_interrupt(cluster: Cluster) -> N
 
 
 def test_a_pod_that_may_not_be_deleted_hides_no_report(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.remote.pod.COMMAND", ("python", "-c", FAILING))
+    monkeypatch.setattr("lake_assets.launch.kubernetes.COMMAND", ("python", "-c", FAILING))
     cluster.deletes = False
     launch = Launch(cluster)
 
@@ -77,7 +79,7 @@ def test_a_log_that_breaks_off_is_a_lost_driver(
 ) -> None:
     script = tmp_path / "driver.py"
     script.write_text("import time\nprint('begun', flush=True)\ntime.sleep(60)", encoding="utf-8")
-    monkeypatch.setattr("lake_assets.remote.pod.COMMAND", ("python", str(script)))
+    monkeypatch.setattr("lake_assets.launch.kubernetes.COMMAND", ("python", str(script)))
     cluster.breaks_logs = True
     launch = Launch(cluster)
 

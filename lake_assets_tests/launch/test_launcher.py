@@ -1,4 +1,4 @@
-"""The command's launcher of job runs: an interrupt counts more than errors of its tidying up; its API is moto's."""
+"""A launcher of job runs: an interrupt counts more than errors of its tidying up; its API is moto's."""
 
 from types import SimpleNamespace
 
@@ -6,11 +6,11 @@ import pytest
 
 from dev.servers.moto import REGION, Moto, moto
 from lake_assets.config.models import LakeConfig
+from lake_assets.launch.launcher import driver_of, launch
+from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.remote.launch_by_bucket import launch_job
-from lake_assets.remote.received import Received
+from lake_assets_tests.launch.test_emr_serverless import application, runs
 from lake_assets_tests.remote.requests import request
-from lake_assets_tests.remote.test_emr_serverless import application, runs
 from lake_assets_tests.remote.test_request import config
 
 __all__ = ["application", "config", "moto"]
@@ -36,11 +36,13 @@ def test_an_api_and_a_bucket_that_are_gone_hide_no_interrupt(
         client.delete_bucket(Bucket="bucket")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lake_assets.remote.attended.time", SimpleNamespace(sleep=interrupt))
+    monkeypatch.setattr("lake_assets.launch.launcher.time", SimpleNamespace(sleep=interrupt))
     warnings: list[str] = []
-    received = Received([NW], note=lambda _: None, warn=warnings.append)
+    received = Received(
+        [NW], note=lambda _: None, log=lambda level, text: warnings.append(text) if level == "WARNING" else None
+    )
     with pytest.raises(KeyboardInterrupt):
-        launch_job(config, runs(application), request("r1"), received)
+        launch(driver_of(config, runs(application), request("r1"), received, print), request("r1"), received)
 
     (job,), (cancelled, read, removed) = started, warnings
     assert cancelled.startswith(f"The job run {job} goes on: EMR Serverless, application {application}, refuses to")

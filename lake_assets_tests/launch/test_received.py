@@ -7,7 +7,7 @@ from lake_assets.errors import SourceError
 from lake_assets.events import Event, listening
 from lake_assets.ingest.partition_run import IngestResult, Outcome, PartitionRun
 from lake_assets.ingest.reported import reported_run
-from lake_assets.remote.told import report_outcome
+from lake_assets.launch.received import report_outcome
 from lake_assets.storage.manifest import Manifest
 from lake_assets_tests.world import NW, SW, World
 

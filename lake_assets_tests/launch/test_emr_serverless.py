@@ -8,16 +8,18 @@ import pytest
 from dev.servers.emr import ROLE
 from dev.servers.moto import REGION, Moto, moto
 from lake_assets.config.emr_serverless import EmrServerless
+from lake_assets.config.models import LakeConfig
 from lake_assets.errors import DriverLostError, LauncherError
+from lake_assets.launch.emr_serverless import CANCEL_SECONDS, JobDriver
+from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.remote.emr_serverless import CANCEL_SECONDS, Job
 from lake_assets.remote.messages import Reported
-from lake_assets.remote.received import Received
+from lake_assets_tests.remote.requests import request
+from lake_assets_tests.remote.test_request import CONFIG
 
 __all__ = ["moto"]
 
 NW = Partition.at((PartitionColumn("region", "string"),), "region=NW")
-PARAMETERS = {"executionRoleArn": ROLE, "jobDriver": {"sparkSubmit": {"entryPoint": "s3://bucket/driver.py"}}}
 
 
 def runs(application: str) -> EmrServerless:
@@ -40,7 +42,13 @@ def application(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(answer["applicationId"])
 
 
-def job_of(application: str, job: Job) -> Any:
+def driver(application: str) -> JobDriver:
+    return JobDriver(
+        LakeConfig.model_validate(CONFIG), runs(application), request("r1"), Received([NW], lambda _: None)
+    )
+
+
+def job_of(application: str, job: JobDriver) -> Any:
     from moto.emrserverless.models import emrserverless_backends  # noqa: PLC0415 - may not be installed
 
     return emrserverless_backends["123456789012"][REGION].get_job_run(application, job.id)
@@ -58,12 +66,12 @@ def job_of(application: str, job: Job) -> Any:
 def test_the_end_of_a_job_is_the_error_of_partitions_without_an_outcome(
     application: str, state: str, started: bool, kind: type[LauncherError]
 ) -> None:
-    job = Job(runs(application))
-    job.start(PARAMETERS | {"applicationId": application})
+    job = driver(application)
+    job.start({"NAME": "value"})
     assert not job.has_ended()
     found = job_of(application, job)
     found.state, found.state_details = state, "no capacity"
-    job.wait()
+    assert job.has_ended()
 
     noted: list[Reported] = []
     received = Received([NW], noted.append)
@@ -80,22 +88,22 @@ def test_the_end_of_a_job_is_the_error_of_partitions_without_an_outcome(
 @pytest.mark.usefixtures("moto")
 def test_an_application_that_does_not_exist_is_named() -> None:
     with pytest.raises(LauncherError, match="application 00nothere, refuses to start a job run") as raised:
-        Job(runs("00nothere")).start(PARAMETERS | {"applicationId": "00nothere"})
+        driver("00nothere").start({"NAME": "value"})
     assert not isinstance(raised.value, DriverLostError)
 
 
 def test_an_api_that_is_away_may_be_tried_again(application: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.remote.aws.ATTEMPTS", 1)
+    monkeypatch.setattr("lake_assets.remote.bucket.ATTEMPTS", 1)
     monkeypatch.setenv("AWS_ENDPOINT_URL_EMR_SERVERLESS", "http://127.0.0.1:9")
     with pytest.raises(DriverLostError, match=r"cannot be asked to start a job run .*check the network"):
-        Job(runs(application)).start(PARAMETERS | {"applicationId": application})
+        driver(application).start({"NAME": "value"})
 
 
 def test_a_job_that_has_ended_is_not_cancelled(application: str) -> None:
-    job = Job(runs(application))
-    job.start(PARAMETERS | {"applicationId": application})
+    job = driver(application)
+    job.start({"NAME": "value"})
     job_of(application, job).state = "SUCCESS"
-    job.cancel()
+    job.cancel(lambda: None)
     assert job_of(application, job).state == "SUCCESS"
 
 
@@ -110,8 +118,8 @@ def test_a_cancelled_job_is_awaited_for_a_limited_time(
         return application_id, job_run_id
 
     monkeypatch.setattr(EMRServerlessBackend, "cancel_job_run", cancel_slowly)
-    job, polls = Job(runs(application)), 0
-    job.start(PARAMETERS | {"applicationId": application})
+    job, polls = driver(application), 0
+    job.start({"NAME": "value"})
 
     def sleep(_: float) -> None:
         nonlocal polls
@@ -120,8 +128,8 @@ def test_a_cancelled_job_is_awaited_for_a_limited_time(
             job_of(application, job).state = "CANCELLED"
 
     clock = SimpleNamespace(sleep=sleep, monotonic=lambda: 10.0 * polls)
-    monkeypatch.setattr("lake_assets.remote.emr_serverless.time", clock)
-    job.cancel()
+    monkeypatch.setattr("lake_assets.launch.emr_serverless.time", clock)
+    job.cancel(lambda: None)
 
     assert job_of(application, job).state == state
     assert polls == (3 if ends else CANCEL_SECONDS / 10)

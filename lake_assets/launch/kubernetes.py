@@ -1,17 +1,35 @@
-"""Kubernetes' API as a launcher needs it: the driver's pod is found, awaited and removed."""
+"""A driver as a pod: its spec, its log, its end; Kubernetes' API as a launcher needs it.
 
+Source of the spec: Kubernetes' API reference, PodSpec v1 core.
+"""
+
+import copy
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dagster_pipes import (
+    DAGSTER_PIPES_CONTEXT_ENV_VAR,
+    PIPES_PROTOCOL_VERSION_FIELD,
+    PipesDefaultContextLoader,
+    PipesDefaultMessageWriter,
+)
+
 from lake_assets.config.kubernetes import Kubernetes
 from lake_assets.errors import DriverLostError, LauncherError, MissingExtraError
-from lake_assets.remote.pod import RUN_LABEL
-from lake_assets.remote.received import Ended
+from lake_assets.launch.pipes import BucketMessages, context_of, variables
+from lake_assets.launch.received import Ended, Received
+from lake_assets.remote.request import Request
+from lake_assets.remote.supervise import GRACE_SECONDS
 
+RUN_LABEL = "lake-assets/run"
+COMMAND = ("python", "-m", "lake_assets.remote")
+CONTEXT_LIMIT = 120_000  # characters of one variable: Linux takes 128 KiB
 POLL_SECONDS = 2.0
 CANNOT_START = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "RunContainerError"}
@@ -20,6 +38,116 @@ CANNOT_START = frozenset(
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _LEAST_WAIT = 60.0  # for a deleted pod, beyond its own grace period
+_STOP_SECONDS = int(GRACE_SECONDS) + 30  # of a pod that is deleted; the driver ends before
+_MARK = f'"{PIPES_PROTOCOL_VERSION_FIELD}"'
+
+
+class PodDriver:
+    """A driver as a pod, whose messages are lines of its log, or objects of a bucket.
+
+    Args:
+        runs: the launcher.
+        request: for the driver.
+        received: takes a warning if the pod stays.
+        output: takes the driver's own output, line by line, if its messages are in the pod's log.
+
+    Raises:
+        MissingExtraError: the extra is not installed.
+        LauncherError: there is no usable kubeconfig, or `runs.pod_spec` is not one.
+    """
+
+    name = "driver of the run"
+
+    def __init__(self, runs: Kubernetes, request: Request, received: Received, output: Callable[[str], None]) -> None:
+        self._runs = runs
+        self._request = request
+        self._received = received
+        self._spec = pod_spec(runs)
+        self._pods = Pods(runs)
+        container = self._spec["containers"][0]["name"]
+        self.messages = (
+            BucketMessages(runs.messages)
+            if runs.messages
+            else _LogMessages(self._pods, container, request.run_id, output)
+        )
+
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds between two looks at it."""
+        return POLL_SECONDS
+
+    def start(self, variables: Mapping[str, str]) -> None:
+        """Create the pod; raises as `Pods.create`."""
+        self._spec["containers"][0]["env"] += [{"name": name, "value": value} for name, value in variables.items()]
+        # A step that Dagster tries again has the same run.
+        name = f"lake-assets-{self._request.run_id}-{uuid.uuid4().hex[:8]}"
+        metadata = pod_metadata(self._runs, self._request) | {"name": name}
+        try:
+            self._pods.create({"metadata": metadata, "spec": self._spec})
+        except BaseException:
+            self._remove(wait=True)
+            raise
+
+    def has_ended(self) -> bool:
+        """Whether it has ended; raises as `Pods.has_ended`."""
+        return self._pods.has_ended(self._request.run_id)
+
+    def cancel(self, look: Callable[[], None]) -> None:  # noqa: ARG002 - the launcher's form
+        """Remove the pod, after the driver has recorded what it had begun."""
+        self._remove(wait=True)
+        if isinstance(self.messages, _LogMessages):
+            self.messages.is_read = True  # it is gone with the pod
+
+    def ended(self) -> Ended:
+        """How it ended. The pod is removed."""
+        ended = self._pods.ended(self._request.run_id, "it has ended")
+        self._remove(wait=False)
+        return ended
+
+    def _remove(self, *, wait: bool) -> None:
+        with self._received.warning("The driver's pod stays"):
+            self._pods.remove(self._request.run_id, wait=wait)
+
+
+class _LogMessages:
+    """The request in a variable of the pod, and the messages of one run as lines of its log."""
+
+    def __init__(self, pods: "Pods", container: str, run_id: str, output: Callable[[str], None]) -> None:
+        self._pods = pods
+        self._container = container
+        self._run_id = run_id
+        self._output = output
+        self.is_read = False
+
+    @contextmanager
+    def opened(self, request: Request, received: Received) -> Iterator[dict[str, str]]:  # noqa: ARG002 - the launcher's form
+        """Yield Pipes' variables for the driver, the request among them.
+
+        Raises:
+            LauncherError: it is too long for one.
+        """
+        found = variables(
+            {PipesDefaultContextLoader.DIRECT_KEY: context_of(request)},
+            {PipesDefaultMessageWriter.STDIO_KEY: PipesDefaultMessageWriter.STDERR},
+        )
+        check_size(found[DAGSTER_PIPES_CONTEXT_ENV_VAR])
+        yield found
+
+    def new(self) -> Iterator[str]:
+        """The messages, as they arrive, until the log ends; the log is read once.
+
+        Raises:
+            LauncherError: the driver cannot start, or the API refuses.
+            DriverLostError: the pod is gone before its log is read, or the API does not answer.
+        """
+        if self.is_read or not self._pods.has_started(self._run_id):
+            return
+        self.is_read = True
+        for line in self._pods.log(self._run_id, self._container):
+            if line.startswith("{") and _MARK in line:
+                yield line
+            else:
+                self._output(line)
 
 
 class Pods:
@@ -88,7 +216,7 @@ class Pods:
         pod = self.named(run_id)
         if pod is None:
             raise DriverLostError("the pod of the driver is gone:", "see the cluster's events.")
-        _check_can_start(pod)
+        _check_can_start(pod, self.namespace)
         state = _state(pod)
         return _is_over(pod) or (state is not None and state.waiting is None)
 
@@ -101,7 +229,7 @@ class Pods:
         pod = self.named(run_id)
         if pod is None or _is_over(pod):
             return True
-        _check_can_start(pod)
+        _check_can_start(pod, self.namespace)
         return False
 
     def log(self, run_id: str, container: str) -> Iterator[str]:
@@ -225,11 +353,11 @@ def _state(pod: Any) -> Any:  # noqa: ANN401 - kubernetes' V1ContainerState
     return statuses[0].state if statuses else None
 
 
-def _check_can_start(pod: Any) -> None:  # noqa: ANN401 - kubernetes' V1Pod
+def _check_can_start(pod: Any, namespace: str) -> None:  # noqa: ANN401 - kubernetes' V1Pod
     state = _state(pod)
     if state is not None and state.waiting is not None and state.waiting.reason in CANNOT_START:
         raise LauncherError(
-            f"the driver of the run did not start (pod {pod.metadata.name}: {_reason(pod)}):",
+            f"the driver of the run did not start (pod {pod.metadata.name} in namespace {namespace}: {_reason(pod)}):",
             "correct `runs` of the config, or what it names.",
         )
 
@@ -242,3 +370,58 @@ def _reason(pod: Any) -> str:  # noqa: ANN401 - kubernetes' V1Pod
     if state is not None and state.waiting is not None:
         return ": ".join(filter(None, (state.waiting.reason, state.waiting.message)))
     return ": ".join(filter(None, (pod.status.reason, pod.status.message)))
+
+
+def pod_metadata(runs: Kubernetes, request: Request) -> dict[str, Any]:
+    """Labels and annotations; the label of the run finds the pod again."""
+    return {
+        "labels": {**runs.labels, RUN_LABEL: request.run_id},
+        "annotations": {**runs.annotations, "lake-assets/stream": request.stream},
+    }
+
+
+def pod_spec(runs: Kubernetes) -> dict[str, Any]:
+    """The spec, without Pipes' variables. Secrets are references in it.
+
+    Raises:
+        LauncherError: `runs.pod_spec` has no list of containers.
+    """
+    spec: dict[str, Any] = copy.deepcopy(runs.pod_spec)
+    containers = spec.setdefault("containers", [{}])
+    if not isinstance(containers, list) or not containers or not isinstance(containers[0], dict):
+        raise LauncherError("runs.pod_spec: containers is no list of mappings:", "write [{…}], or leave it out.")
+    driver: dict[str, Any] = {"name": "driver", **containers[0]}
+    driver |= {"image": runs.image, "command": list(COMMAND)}
+    driver["env"] = [
+        *driver.get("env", ()),
+        *({"name": key, "value": value} for key, value in runs.environment.items()),
+    ]
+    driver["envFrom"] = [*driver.get("envFrom", ()), *map(_source, runs.env_from)]
+    resources = runs.resources.model_dump(exclude_defaults=True)
+    if resources:
+        driver["resources"] = resources
+    containers[0] = driver
+    if runs.service_account:
+        spec["serviceAccountName"] = runs.service_account
+    spec.setdefault("terminationGracePeriodSeconds", _STOP_SECONDS)
+    # A driver that is started again within its pod would report twice; Dagster retries runs itself.
+    return spec | {"restartPolicy": "Never"}
+
+
+def _source(variables: Any) -> dict[str, Any]:  # noqa: ANN401 - an entry of env_from
+    if variables.secret:
+        return {"secretRef": {"name": variables.secret}}
+    return {"configMapRef": {"name": variables.config_map}}
+
+
+def check_size(context: str) -> None:
+    """Refuse a request that does not fit into a variable.
+
+    Raises:
+        LauncherError: it is too long.
+    """
+    if len(context) > CONTEXT_LIMIT:
+        raise LauncherError(
+            f"the request for the driver has {len(context):,} characters, and a pod takes {CONTEXT_LIMIT:,} of them:",
+            "write runs.messages, a folder in a bucket, or set max_partitions_per_run of the stream.",
+        )

@@ -6,6 +6,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,13 +14,13 @@ from dev.servers.moto import REGION, Moto, moto
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import DriverLostError, LauncherError
+from lake_assets.launch.cluster import ClusterDriver
+from lake_assets.launch.launcher import await_end
+from lake_assets.launch.pipes import variables
+from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.remote.attended import attend
-from lake_assets.remote.cancel_mark import CancelMark
-from lake_assets.remote.cluster_driver import ClusterDriver
+from lake_assets.remote.bucket import CancelMark
 from lake_assets.remote.messages import End, Reported, message_of
-from lake_assets.remote.pipes import variables
-from lake_assets.remote.received import Received
 from lake_assets_tests.remote.test_request import CONFIG
 
 __all__ = ["moto"]
@@ -49,7 +50,7 @@ def submit(
     """Starts a driver by a script, which prints lines and then sleeps, or ends with a code."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     moto.client("s3").create_bucket(Bucket="bucket")
-    monkeypatch.setattr("lake_assets.remote.cluster_driver.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("lake_assets.launch.cluster.POLL_SECONDS", 0.01)
 
     def start(*lines: str, code: int | None = None, master: str = "spark://host:7077") -> ClusterDriver:
         end = "exec sleep 60" if code is None else f"exit {code}"
@@ -157,10 +158,10 @@ def test_a_driver_that_says_nothing_is_lost_after_some_seconds_and_told_to_end(
 ) -> None:
     received.open()
     driver = submit(SUBMITTED, code=1)
-    monkeypatch.setattr("lake_assets.remote.cluster_driver.SETTLE_SECONDS", 3600)
+    monkeypatch.setattr("lake_assets.launch.cluster.SETTLE_SECONDS", 3600)
     time.sleep(0.1)
     assert not driver.has_ended()
-    monkeypatch.setattr("lake_assets.remote.cluster_driver.SETTLE_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.launch.cluster.SETTLE_SECONDS", 0)
     assert driver.has_ended()
 
     lost: list[Reported] = []
@@ -191,8 +192,8 @@ def test_a_driver_that_has_begun_ends_by_itself(submit: Submit, tmp_path: Path, 
 def test_a_driver_that_does_not_end_is_killed(
     submit: Submit, tmp_path: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.remote.cluster_driver.GRACE_SECONDS", 0.05)
-    monkeypatch.setattr("lake_assets.remote.cluster_driver.SETTLE_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.launch.cluster.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("lake_assets.launch.cluster.SETTLE_SECONDS", 0)
     driver = submit(SUBMITTED)
     received.open()
     driver.cancel(lambda: None)
@@ -210,16 +211,20 @@ def test_a_bucket_that_is_gone_lets_the_driver_be_killed_all_the_same(
     assert (tmp_path / "killed").exists()
 
 
-def test_a_driver_on_yarn_that_does_not_end_is_a_warning(submit: Submit, tmp_path: Path) -> None:
+def test_a_driver_on_yarn_that_does_not_end_is_a_warning(
+    submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     warnings: list[str] = []
-    received = Received([NW], note=lambda _: None, warn=warnings.append)
+    received = Received([NW], note=lambda _: None, log=lambda _, text: warnings.append(text))
     driver = submit("INFO YarnClientImpl: Submitted application application_1_2", master="yarn")
 
-    def interrupt() -> None:
+    def interrupt(_: float) -> None:
+        monkeypatch.undo()
         raise KeyboardInterrupt
 
+    monkeypatch.setattr("lake_assets.launch.launcher.time", SimpleNamespace(sleep=interrupt))
     with pytest.raises(KeyboardInterrupt):
-        attend(driver, received, interrupt)
+        await_end(driver, received)
 
     assert warnings == [
         "The driver application_1_2 goes on: it has not begun, or does not end: end it by the cluster's own command."

@@ -1,10 +1,13 @@
-"""The command that starts a driver by `spark-submit`, in client mode."""
+"""A driver on this machine, by `spark-submit` in client mode."""
 
 import importlib.util
 import os
 import shlex
+import signal
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +16,17 @@ from lake_assets.config.runs import refusal
 from lake_assets.config.spark import REMOTE
 from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import LauncherError
+from lake_assets.launch.pipes import FileMessages
+from lake_assets.launch.received import Ended
 from lake_assets.remote import supervise
 from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import find_java
 from lake_assets.spark.remote import remote_url
 from lake_assets.spark.session import JVM_OPTIONS, spark_config
 
-ENTRY = Path(__file__).with_name("__main__.py")
+ENTRY = Path(supervise.__file__).with_name("__main__.py")
+
+_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +97,43 @@ def spark_submit(runs: SparkSubmit) -> str:
             f"{path}, from {origin}, is not a program:", "write the path of spark-submit as runs.command."
         )
     return str(path)
+
+
+class SubmittedDriver:
+    """A driver on this machine.
+
+    Args:
+        config: with the Spark settings.
+        runs: the launcher, in client mode.
+        transforms: as in `spark_config`.
+
+    Raises:
+        LauncherError: as `submission`.
+        SparkUnavailableError: as `submission`.
+    """
+
+    name = "driver of the run"
+    poll_seconds = _POLL_SECONDS
+
+    def __init__(self, config: LakeConfig, runs: SparkSubmit, *, transforms: bool) -> None:
+        self.messages = FileMessages()
+        self._submission = submission(config, runs, transforms=transforms)
+
+    def start(self, variables: Mapping[str, str]) -> None:
+        """Start `spark-submit` under its supervisor."""
+        environment = {**os.environ, **self._submission.environment, **variables}
+        self._process = subprocess.Popen(self._submission.command, env=environment)  # noqa: S603 - our own command
+
+    def has_ended(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
+
+    def cancel(self, look: Callable[[], None]) -> None:  # noqa: ARG002 - the launcher's form
+        """End it by the supervisor, which gives it time to record what it had begun."""
+        self._process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(supervise.WAIT_SECONDS)
+
+    def ended(self) -> Ended:
+        """How it ended."""
+        return Ended(f"exit code {self._process.returncode}")

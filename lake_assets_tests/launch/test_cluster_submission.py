@@ -8,8 +8,8 @@ import pytest
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import LauncherError
-from lake_assets.remote.cluster_submit import ClusterSubmission, cluster_submission
-from lake_assets.remote.spark_submit import ENTRY
+from lake_assets.launch.cluster import ClusterSubmission, cluster_submission
+from lake_assets.launch.spark_submit import ENTRY
 from lake_assets_tests.remote.test_request import CONFIG, SECRETS
 
 PIPES = {"DAGSTER_PIPES_MESSAGES": "eJx"}

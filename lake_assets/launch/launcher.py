@@ -1,0 +1,142 @@
+"""A driver of any engine, from its start to its end, for the command line and for Dagster.
+
+An engine is a `RemoteDriver` in a file of its own, and a line of `driver_of`.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from lake_assets.config.emr_serverless import EmrServerless
+from lake_assets.config.kubernetes import Kubernetes
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.runs import RemoteRuns
+from lake_assets.launch.cluster import ClusterDriver
+from lake_assets.launch.emr_serverless import JobDriver
+from lake_assets.launch.kubernetes import PodDriver
+from lake_assets.launch.pipes import take
+from lake_assets.launch.received import Ended, Received
+from lake_assets.launch.spark_submit import SubmittedDriver
+from lake_assets.remote.request import Request
+
+
+class Messages(Protocol):
+    """The way of the request to a driver, and of its messages back."""
+
+    def opened(self, request: Request, received: Received) -> AbstractContextManager[dict[str, str]]:
+        """Put the request in its place, and yield Pipes' variables for the driver; the end of the block removes it.
+
+        Raises:
+            LauncherError: the place cannot be used.
+        """
+
+    def new(self) -> Iterable[str]:
+        """The lines since the last call; it may wait for more of them while the driver runs.
+
+        Raises:
+            LauncherError: the place cannot be used.
+        """
+
+
+class RemoteDriver(Protocol):
+    """A driver in a process of its own."""
+
+    @property
+    def messages(self) -> Messages:
+        """Those of this driver."""
+
+    @property
+    def name(self) -> str:
+        """For messages, such as `job run 00f5q3k2abcdef01`."""
+
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds between two looks at it."""
+
+    def start(self, variables: Mapping[str, str]) -> None:
+        """Start it with Pipes' variables.
+
+        Raises:
+            LauncherError: it cannot be started.
+        """
+
+    def has_ended(self) -> bool:
+        """Whether it has ended.
+
+        Raises:
+            LauncherError: it cannot be reached, or cannot start.
+        """
+
+    def cancel(self, look: Callable[[], None]) -> None:
+        """End it, after it has recorded what it had begun.
+
+        Args:
+            look: takes new messages; is called while the driver records.
+
+        Raises:
+            LauncherError: it could not be ended.
+        """
+
+    def ended(self) -> Ended:
+        """How it ended; what is left of it is removed."""
+
+
+def driver_of(
+    config: LakeConfig, runs: RemoteRuns, request: Request, received: Received, output: Callable[[str], None]
+) -> RemoteDriver:
+    """The driver of a run.
+
+    Args:
+        config: with the Spark settings.
+        runs: the launcher.
+        request: for the driver.
+        received: what the driver has reported.
+        output: takes the driver's own output, line by line, where the engine has it.
+
+    Raises:
+        MissingExtraError: the extra of the engine is not installed.
+        LauncherError: the settings do not fit the launcher.
+        SparkUnavailableError: there is no usable Java.
+    """
+    if isinstance(runs, EmrServerless):
+        return JobDriver(config, runs, request, received, output)
+    if isinstance(runs, Kubernetes):
+        return PodDriver(runs, request, received, output)
+    if runs.is_in_cluster:
+        return ClusterDriver(config, runs, received, output)
+    return SubmittedDriver(config, runs, transforms=config.streams[request.stream].transform is not None)
+
+
+def launch(driver: RemoteDriver, request: Request, received: Received) -> Ended:
+    """Start a driver, take its messages while it runs, and wait for its end.
+
+    Raises:
+        LauncherError: the driver cannot be started or reached, or its messages cannot.
+        BaseException: an interrupt, after the driver is cancelled and its last messages are taken. What then fails is
+            a warning.
+    """
+    with driver.messages.opened(request, received) as variables:
+        driver.start(variables)
+        return await_end(driver, received)
+
+
+def await_end(driver: RemoteDriver, received: Received) -> Ended:
+    """Take the messages of a driver that has been started, and wait for its end; raises as `launch`."""
+
+    def look() -> None:
+        for line in driver.messages.new():
+            take(line, received)
+
+    try:
+        while not driver.has_ended():
+            look()
+            time.sleep(driver.poll_seconds)
+        look()
+        return driver.ended()
+    except BaseException:
+        with received.warning(f"The {driver.name} goes on"):
+            driver.cancel(look)
+        with received.warning("The driver's last messages are not read"):
+            look()
+        raise
