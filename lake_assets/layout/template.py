@@ -250,8 +250,8 @@ class Template:
     def prefix(self, texts: Mapping[str, str], spellings: Mapping[str, str] = MappingProxyType({})) -> str:
         """The prefix below the source root that lists a partition's objects and as few others as possible.
 
-        It ends in `/`, unless a column without a value, or `now()`, is in the same folder's name as the last value.
-        Listed objects of other partitions do not `match` the values.
+        It is a folder, or empty, as stores list folders only: up to the first whose name has a column without a value,
+        or `now()`. Listed objects of other partitions do not `match` the values.
 
         Args:
             texts: encoded values by partition column, as `Partition.texts` returns them; some may be left out.
@@ -266,17 +266,14 @@ class Template:
                 f"the layout {self.text!r} has no partition column {unknown[0]!r}:",
                 f"it has {', '.join(self.columns) or 'none'}.",
             )
-        prefix, bound = "", False
+        prefix = ""
         for part in self.parts:
             if isinstance(part, Static):
                 prefix += part.text
-                bound = bound and "/" not in part.text
             elif part.name is not None and part.name in texts:
                 prefix += self.value_text(part, texts[part.name], spellings.get(part.name, SPELLINGS[0]))
-                bound = True
             else:
-                folder, _, name = prefix.rpartition("/")
-                return self._folder(folder) + (name if bound else "")
+                return self._folder(prefix.rpartition("/")[0])
         return self._folder(prefix)
 
     @cached_property

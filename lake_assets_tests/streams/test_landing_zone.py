@@ -22,6 +22,7 @@ from lake_assets.ingest.index.diff import plan_index
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.unmatched import unmatched_metadata
 from lake_assets.report.state import read_state
+from lake_assets.storage.arrow import ArrowStore
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.left_out import LeftOut
@@ -228,3 +229,15 @@ def test_a_refresh_of_one_partition_lists_no_other(local_world: World, monkeypat
 def test_objects_of_writers_alone_are_no_news() -> None:
     assert LeftOut().is_usual
     assert str(LeftOut(listed=3)) == "0 objects left out"
+
+
+def test_a_partition_whose_folder_has_the_time_of_the_run_too_is_listed_without_its_siblings(world: World) -> None:
+    world.options = {"layout": "k={k}-{now(),,YYYY}", "partitions": {"k": {}}}
+    of_value = {"a": ["k=a-2025/1.parquet", "k=a-2026/2.parquet"], "a-b": ["k=a-b-2026/3.parquet"], "b": []}
+    for key in (key for keys in of_value.values() for key in keys):
+        with ArrowStore(world.stream.source.storage).create(key) as file:
+            file.write(b"x")
+
+    for value, keys in of_value.items():
+        manifest = world.stream.manifest(world.stream.config.partition(f"k={value}"))
+        assert [landed.key for landed in manifest.objects] == keys
