@@ -33,7 +33,8 @@ def _moments(unit: str, grain: int = 1) -> st.SearchStrategy[int]:
     per_second = _PER_SECOND[unit]
     sample = [s * per_second + f for s in _SECONDS for f in _FRACTIONS[unit]]
     most = {"s": 10**11, "ms": 9 * 10**15, "us": 2**63 - 1, "ns": 9_223_286_400_000_000_000}[unit]
-    times = st.sampled_from([n for n in sample if -most < n < most]) | st.integers(-most + 1, most - 1)
+    least = -9_223_372_022_400_000_000 if unit == "us" else -most + 1  # the first that DuckDB holds
+    times = st.sampled_from([n for n in sample if least <= n < most]) | st.integers(least, most - 1)
     return times.map(lambda n: n // grain * grain)
 
 

@@ -53,7 +53,8 @@ def _moments(array: pa.Array) -> list[Any]:
         return _mapped(lambda n: ("day", n if t.is_date32(kind) else n / 86_400_000), stored)
     what = "time of day" if t.is_time(kind) else "duration" if t.is_duration(kind) else "time"
     what = "instant" if t.is_timestamp(kind) and kind.tz is not None else what
-    return _mapped(lambda n: (what, n * _NANOSECONDS[kind.unit]), stored)
+    # DuckDB's infinity in each unit.
+    return _mapped(lambda n: (what, n if abs(n) == 2**63 - 1 else n * _NANOSECONDS[kind.unit]), stored)
 
 
 def _mapped(convert: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:

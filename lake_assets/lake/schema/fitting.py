@@ -30,8 +30,7 @@ from lake_assets.parquet.type_fit import widens
 from lake_assets.storage.landed import LandedObject
 
 _ROWS = 131_072  # of a batch
-TOO_EARLY = ("INT32", "5877642-06-23 (BC)")
-"""The type and text of a day that DuckDB writes and cannot read: in the catalog it would fail each query."""
+_TOO_EARLY = "5877642-06-23 (BC)"  # a day that DuckDB writes and cannot read
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?")  # DuckDB writes others too
 
 SchemaOf = Callable[[LandedObject], pa.Schema]
@@ -236,12 +235,6 @@ def _check_chunks(landed: LandedObject, footer: Footer) -> None:
     """Refuse what DuckDB cannot read in any column, by the footer."""
     for path, chunks in footer.chunks.items():
         for chunk in chunks:
-            if (chunk.type, chunk.least) == TOO_EARLY:
-                raise SchemaError(
-                    f"column {path!r} of the object {landed.shown} has a day before 5877642-06-25 (BC), the first that "
-                    "DuckDB's DATE can hold:",
-                    "correct the value where it is written.",
-                )
             if form := unread_form(chunk.type, chunk.codec, chunk.encodings):
                 raise SchemaError(
                     f"column {path!r} of the object {landed.shown} is {form}, which DuckDB cannot read:",
@@ -253,6 +246,6 @@ def _is_held(kind: pa.DataType, chunk: Chunk) -> bool:
     """Whether the statistics prove that DuckDB can hold all values of a column of times."""
     if chunk.nulls == chunk.values:
         return True
-    if not t.is_time(kind):  # DuckDB makes no text of a time that it cannot hold
-        return chunk.least is not None
+    if not t.is_time(kind):  # DuckDB makes no text of another time that it cannot hold
+        return chunk.least not in (None, _TOO_EARLY)
     return all(text is not None and _TIME_OF_DAY.fullmatch(text) for text in (chunk.least, chunk.greatest))
