@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 
 from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog
 from lake_assets.config.lake import Lake
-from lake_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config
+from lake_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, is_of_variables, load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import without_parameters
 from lake_assets.config.storages import AnyStorage, LocalStorage
@@ -216,7 +216,7 @@ def _disk(folder: Path) -> str:
 
 def _config(file: str | os.PathLike[str] | None) -> Iterator[Finding]:
     """The config, and everything that it names."""
-    named = file or os.environ.get(CONFIG_VARIABLE)
+    named = "the config of the variables" if is_of_variables(file) else file or os.environ.get(CONFIG_VARIABLE)
     if named is None and not Path(DEFAULT_FILE).exists():
         text = f"no {DEFAULT_FILE} in this folder, so no lakes and streams were checked:"
         yield Finding("config", "warning", text, f"write one, name it with --config, or set {CONFIG_VARIABLE}.")

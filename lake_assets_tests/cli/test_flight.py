@@ -161,6 +161,14 @@ def test_errors_of_a_run_in_dagster_name_variables_too(run: Run, tmp_path: Path)
     assert hint in str(seen.asset_observation.metadata["fix"].value)  # type: ignore[union-attr]
 
 
+def test_the_doctor_checks_what_the_variables_name(run: Run, tmp_path: Path) -> None:
+    absent = run("doctor", SOURCE_GLOB=f"{tmp_path}/none/year=*/*.parquet", DESTINATION_TABLE="stats")
+
+    assert absent.exit_code == 1
+    assert "the config of the variables is valid" in absent.stdout
+    assert "create it, or correct SOURCE_GLOB" in absent.stdout
+
+
 def test_a_text_of_digits_stays_what_it_is(run: Run, tmp_path: Path) -> None:
     land(tmp_path, "007", 1)
 
