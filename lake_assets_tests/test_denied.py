@@ -8,6 +8,7 @@ from dev.servers.s3 import S3Server
 from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.errors import CatalogError, LakeAssetsError, ObjectRefusedError, StorageError, StorageUnreachableError
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.parquet.read import count_rows, read_schema
 from lake_assets.storage.arrow import ArrowStore
@@ -115,7 +116,8 @@ def test_an_ingest_names_the_object_and_goes_on(
     partitions = [denied.partition(text) for text in (NW, SW)]
 
     outcomes = {
-        outcome.partition: outcome for outcome in ingest_all(denied.stream, partitions, denied.sessions, force=True)
+        outcome.partition: outcome
+        for outcome in ingest_all(denied.stream, partitions, denied.sessions, IngestOptions(force=True))
     }
 
     assert is_told(outcomes[partitions[0]].error, denied)

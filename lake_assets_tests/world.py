@@ -17,6 +17,7 @@ from dev.plain_client import plain_client
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
 from lake_assets.ingest.api import ingest
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import IngestResult
 from lake_assets.lake.ledger.reading import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
@@ -102,7 +103,7 @@ class World:
         Store(self.config.streams["sales"].source).delete((f"{self.partition(text).path}/{name}",))
 
     def ingest(self, text: str, **options: Any) -> IngestResult:
-        return ingest(self.stream, self.partition(text), self.sessions, **options)
+        return ingest(self.stream, self.partition(text), self.sessions, IngestOptions(**options))
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The lake as a plain DuckDB client sees it, through a connection of its own."""

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from dev.benchmarks.measure import Line, Report, Work, in_turns
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest, ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import open_stream
 from lake_assets.templates.demo.flights import land, read_flights
@@ -41,12 +42,12 @@ def flights(report: Report, folder: Path, spark: SparkSession, repeat: int, scal
     ten = year[:10]
 
     def in_a_range(partitions: list[Partition]) -> None:
-        for outcome in ingest_all(stream, partitions, lambda: spark, force=True):
+        for outcome in ingest_all(stream, partitions, lambda: spark, IngestOptions(force=True)):
             assert outcome.error is None
 
     def one_by_one() -> None:
         for partition in ten:
-            ingest(stream, partition, lambda: spark, force=True)
+            ingest(stream, partition, lambda: spark, IngestOptions(force=True))
 
     works = {
         "one by one": Work(one_by_one),

@@ -18,6 +18,7 @@ from dev.benchmarks.measure import Line, Report, Work, in_turns
 from lake_assets.config.models import LakeConfig
 from lake_assets.duckdb_engine import find_extension
 from lake_assets.ingest.api import ingest
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.streams.stream import OpenStream, open_stream
 
 PARTITION = "region=NW,date=2026-02-11"
@@ -66,7 +67,7 @@ class Bench:
 
     def _ingest(self, stream: OpenStream, spark: SparkSession) -> None:
         partition = stream.config.partition(PARTITION)
-        row = ingest(stream, partition, lambda: spark, force=True).row
+        row = ingest(stream, partition, lambda: spark, IngestOptions(force=True)).row
         assert row.row_count == self.rows
 
     def duckdb_copies(self) -> dict[str, Work]:
@@ -167,7 +168,7 @@ def copied(report: Report, folder: Path, spark: SparkSession, repeat: int, scale
     partition = bench.stream().config.partition(PARTITION)
 
     def refresh(stream: OpenStream) -> None:
-        row = ingest(stream, partition, lambda: spark, force=True).row
+        row = ingest(stream, partition, lambda: spark, IngestOptions(force=True)).row
         assert (row.row_count, row.files_copied) == (bench.rows, 10)
 
     ways: dict[str, dict[str, object]] = {

@@ -26,6 +26,7 @@ from dev.benchmarks.refresh import PARTITION
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.database import catalog_transaction
 from lake_assets.lake.catalog.footers import Footer, open_footers
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table, record
@@ -103,7 +104,7 @@ def _works(stream: OpenStream, spark: SparkSession, size: str) -> dict[str, Work
     partition = stream.config.partition(PARTITION)
 
     def refresh() -> None:
-        assert ingest(stream, partition, lambda: spark, force=True).row.status == "committed"
+        assert ingest(stream, partition, lambda: spark, IngestOptions(force=True)).row.status == "committed"
 
     def skip() -> None:
         assert ingest(stream, partition, lambda: spark).row.status == "skipped"

@@ -13,6 +13,7 @@ from lake_assets.api.partitions import PartitionLike, partition_like
 from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.dry_run import Plan
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import IngestResult, Outcome
 from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.ingest.stream_plan import plan
@@ -66,7 +67,7 @@ def ingest_partition(
     """
     wanted = partition_like(stream, partition)
     with _sessions(stream, spark) as sessions:
-        return ingest(stream, wanted, sessions, force=force, outside=outside)
+        return ingest(stream, wanted, sessions, IngestOptions(force=force, outside=outside))
 
 
 def ingest_partitions(
@@ -104,7 +105,9 @@ def ingest_partitions(
     wanted = list(dict.fromkeys(partition_like(stream, partition) for partition in partitions))
     outcomes: list[Outcome] = []
     with _sessions(stream, spark) as sessions:
-        running = ingest_all(stream, wanted, sessions, force=force, landed_only=landed_only, outside=outside)
+        running = ingest_all(
+            stream, wanted, sessions, IngestOptions(force=force, landed_only=landed_only, outside=outside)
+        )
         with passing_on_interrupts(running):
             outcomes.extend(running)
     failed = [outcome for outcome in outcomes if outcome.error is not None]

@@ -5,7 +5,6 @@ import shlex
 import shutil
 import sys
 import time
-import uuid
 from pathlib import Path
 
 from lake_assets.cli.interrupt import interrupt
@@ -15,6 +14,7 @@ from lake_assets.cli.terminal import echo, style, tell
 from lake_assets.cli.words import size
 from lake_assets.config.load import load_config
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.confined import open_confined
 from lake_assets.lake.ledger.reading import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
@@ -86,12 +86,12 @@ def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Sessio
     """Ingest the partitions and print a summary."""
     start = time.perf_counter()
     started = session.seconds
-    run_id = str(uuid.uuid4())
+    options = IngestOptions()
     rows: list[LedgerRow] = []
     with counting(stream.name, "partitions", len(keys)) as done:
         session.announce = done.describe
         partitions = [stream.config.partition(f"origin={airport},date={date}") for airport, date in keys]
-        for outcome in ingest_all(stream, partitions, session, run_id=run_id, checkpoint=interrupt.check):
+        for outcome in ingest_all(stream, partitions, session, options, interrupt.check):
             interrupt.check()
             if outcome.result is None:
                 assert outcome.error is not None  # noqa: S101 - an outcome has a result or an error

@@ -2,7 +2,6 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-import uuid
 from typing import TYPE_CHECKING
 
 import click
@@ -127,26 +126,18 @@ def _index(
 ) -> bool:
     from lake_assets.ingest.index.diff import plan_index
     from lake_assets.ingest.index.run import index_all
+    from lake_assets.ingest.options import IngestOptions
     from lake_assets.telemetry.lineage import lineage
 
     plan = None if partitions is not None else plan_index(stream, outside=outside)
-    outcomes, run_id = Outcomes(form, debug=options.debug), str(uuid.uuid4())
+    outcomes, wanted = Outcomes(form, debug=options.debug), IngestOptions(outside=outside, requested_by=user())
 
     def document(error: BaseException | None) -> IndexRunDocument:
-        return IndexRunDocument.of(stream, run_id, outcomes.ended, plan, error)
+        return IndexRunDocument.of(stream, wanted.run_id, outcomes.ended, plan, error)
 
     total = len(partitions or ()) if plan is None else sum(1 for part in plan.partitions if part.new or part.changed)
     with documented(form, document), counting(stream.name, "partitions", total) as done, lineage(stream) as trace:
-        indexing = index_all(
-            stream,
-            partitions,
-            plan=plan,
-            outside=outside,
-            run_id=run_id,
-            requested_by=user(),
-            checkpoint=interrupt.check,
-        )
-        for outcome in indexing:
+        for outcome in index_all(stream, partitions, plan, wanted, interrupt.check):
             if outcome.error is not None:
                 interrupt.check()  # after Ctrl-C, an error of DuckDB is not a failure of the partition
             trace(outcome)

@@ -1,14 +1,13 @@
 """An ingest of the command line whose driver a launcher starts."""
 
-import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from lake_assets.cli.common import user
 from lake_assets.cli.terminal import echo
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import InProcess, RemoteRuns
 from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import LauncherError
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.ingest.reported import reported_run
 from lake_assets.launch.launcher import driver_of, launch
@@ -19,18 +18,14 @@ from lake_assets.remote.request import Request
 from lake_assets.streams.stream import OpenStream
 
 
-def ingest_by_driver(  # noqa: PLR0913 - the options of a run
+def ingest_by_driver(
     config: LakeConfig,
     stream: OpenStream,
     partitions: Sequence[Partition],
     note: Callable[[Outcome], None],
     announce: Callable[[str | None], None],
+    options: IngestOptions,
     *,
-    run_id: str,
-    force: bool,
-    outside: bool,
-    planned: Mapping[Partition, str] | None = None,
-    landed_only: bool = False,
     launcher: str | None = None,
 ) -> None:
     """Refresh partitions by a driver.
@@ -41,11 +36,7 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
         partitions: each once.
         note: is called with each outcome.
         announce: is called with a text before the driver starts, and with None when it has started.
-        run_id: as of `ingest_all`.
-        force: as of `ingest_all`.
-        outside: as of `ingest_all`.
-        planned: as of `ingest_all`.
-        landed_only: as of `ingest_all`.
+        options: of the run.
         launcher: its name; that of the config when None.
 
     Raises:
@@ -54,19 +45,7 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
         KeyboardInterrupt: Ctrl-C or SIGTERM; the driver has ended.
     """
     runs = _runs(config, launcher)
-    request = Request.of(
-        config,
-        runs,
-        stream.name,
-        partitions,
-        force=force,
-        landed_only=landed_only,
-        outside=outside,
-        run_id=run_id,
-        run_at=dt.datetime.now(dt.UTC),
-        requested_by=user(),
-        planned=planned,
-    )
+    request = Request.of(config, runs, stream.name, partitions, options)
     announce("starting the driver")
 
     def tell(reported: Reported) -> None:

@@ -2,7 +2,6 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-import uuid
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lake_assets.config.models import LakeConfig
+    from lake_assets.ingest.options import IngestOptions
     from lake_assets.ingest.partition_run import Outcome
     from lake_assets.layout.partition import Partition
     from lake_assets.selection.select import Wanted
@@ -69,11 +69,9 @@ def ingest(
         config,
         opened,
         selection.partitions,
-        force=force,
-        outside=outside,
+        options_of(opened, force=force, outside=outside, is_named=selection.is_named or wanted.failed),
         launcher=launcher,
         form=form,
-        is_named=selection.is_named or wanted.failed,
     )
     if selection.left_out is not None and not selection.left_out.is_usual:
         partitions = count(len(selection.partitions), "partition")
@@ -82,73 +80,74 @@ def ingest(
         ctx.exit(1)
 
 
-def run_ingest(  # noqa: PLR0913 - the options of a run
-    options: Options,
+def run_ingest(
+    cli: Options,
     config: "LakeConfig",
     opened: "OpenStream",
     partitions: "Sequence[Partition]",
+    options: "IngestOptions",
     *,
-    force: bool,
-    outside: bool,
     launcher: str | None,
     form: Form = "text",
-    planned: "Mapping[Partition, str] | None" = None,
-    is_named: bool = False,
 ) -> bool:
     """Refresh partitions, and print the outcome of each, or a document of all; returns whether none failed.
 
     Args:
-        options: of the command line.
+        cli: the options of the command line.
         config: of the stream.
         opened: the stream.
         partitions: each once; nothing is started for none.
-        force: as of `ingest_all`.
-        outside: as of `ingest_all`.
+        options: of the run.
         launcher: where the driver executes; as the config says when None.
         form: of the output.
-        planned: as of `ingest_all`.
-        is_named: whether a person has named each partition, so that one without rows fails.
     """
-    outcomes, run_id = Outcomes(form, debug=options.debug), str(uuid.uuid4())
+    outcomes = Outcomes(form, debug=cli.debug)
 
     def document(error: BaseException | None) -> IngestDocument:
-        return IngestDocument.of(opened, run_id, len(partitions), outcomes.ended, error)
+        return IngestDocument.of(opened, options.run_id, len(partitions), outcomes.ended, error)
 
     with documented(form, document):
         if partitions:
-            _run(
-                options,
-                config,
-                opened,
-                partitions,
-                outcomes.add,
-                run_id=run_id,
-                force=force,
-                outside=outside,
-                launcher=launcher,
-                planned=planned,
-                # Whether a partition of columns in the rows has rows is known when its objects are read.
-                landed_only=opened.config.selects_rows and not is_named,
-            )
+            _run(cli, config, opened, partitions, outcomes.add, options, launcher=launcher)
     outcomes.print_repeated()
     if outcomes.failed:
         echo(f"{outcomes.failed} of {count(len(partitions), 'partition')} failed.", err=True)
     return not outcomes.failed
 
 
-def _run(  # noqa: PLR0913 - the options of a run
-    options: Options,
+def options_of(
+    opened: "OpenStream",
+    *,
+    force: bool,
+    outside: bool,
+    is_named: bool = False,
+    planned: "Mapping[Partition, str] | None" = None,
+) -> "IngestOptions":
+    """The options of a run of the command line.
+
+    Args:
+        opened: the stream.
+        force: as of `IngestOptions`.
+        outside: as of `IngestOptions`.
+        is_named: whether a person has named each partition, so that one without rows fails.
+        planned: as of `IngestOptions`.
+    """
+    from lake_assets.ingest.options import IngestOptions
+
+    # Whether a partition of columns in the rows has rows is known when its objects are read.
+    landed_only = opened.config.selects_rows and not is_named
+    return IngestOptions(force=force, outside=outside, landed_only=landed_only, planned=planned, requested_by=user())
+
+
+def _run(
+    cli: Options,
     config: "LakeConfig",
     opened: "OpenStream",
     partitions: "Sequence[Partition]",
     add: "Callable[[Outcome], None]",
+    options: "IngestOptions",
     *,
-    run_id: str,
-    force: bool,
-    outside: bool,
     launcher: str | None,
-    planned: "Mapping[Partition, str] | None",
-    landed_only: bool,
 ) -> None:
     """Refresh the partitions in this process or by a driver, with a progress bar."""
     from lake_assets.telemetry.lineage import lineage
@@ -161,37 +160,22 @@ def _run(  # noqa: PLR0913 - the options of a run
             done.advance()
 
         if (launcher or config.runs.launcher) == "in_process":
-            ingest = partial(_ingest_here, debug=options.debug)
+            ingest = partial(_ingest_here, debug=cli.debug)
         else:
             from lake_assets.cli.launched import ingest_by_driver
 
             ingest = partial(ingest_by_driver, launcher=launcher)
-        ingest(
-            config,
-            opened,
-            partitions,
-            note,
-            done.describe,
-            run_id=run_id,
-            force=force,
-            outside=outside,
-            planned=planned,
-            landed_only=landed_only,
-        )
+        ingest(config, opened, partitions, note, done.describe, options)
 
 
-def _ingest_here(  # noqa: PLR0913 - the options of a run
+def _ingest_here(
     config: "LakeConfig",
     opened: "OpenStream",
     partitions: "Sequence[Partition]",
     note: "Callable[[Outcome], None]",
     announce: "Callable[[str | None], None]",
+    options: "IngestOptions",
     *,
-    run_id: str,
-    force: bool,
-    outside: bool,
-    planned: "Mapping[Partition, str] | None",
-    landed_only: bool,
     debug: bool,
 ) -> None:
     """Refresh the partitions in this process."""
@@ -202,18 +186,7 @@ def _ingest_here(  # noqa: PLR0913 - the options of a run
     session = Session(config.spark.settings, debug=debug, transforms=opened.config.transform is not None)
     session.announce = announce
     with session.stopped():
-        outcomes = ingest_all(
-            opened,
-            partitions,
-            session,
-            force=force,
-            outside=outside,
-            run_id=run_id,
-            requested_by=user(),
-            checkpoint=interrupt.check,
-            planned=planned,
-            landed_only=landed_only,
-        )
+        outcomes = ingest_all(opened, partitions, session, options, interrupt.check)
         with passing_on_interrupts(outcomes):
             for outcome in outcomes:
                 if outcome.error is not None:

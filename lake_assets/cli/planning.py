@@ -16,7 +16,7 @@ from lake_assets.cli.common import Options, outside_option, stream_argument, str
 from lake_assets.cli.documents.base import Form, form_option, json_of
 from lake_assets.cli.documents.plan import LeftOutDocument, PlanDocument
 from lake_assets.cli.output import print_left_out, print_table, table_of
-from lake_assets.cli.partitions import force_option, launcher_option, run_ingest
+from lake_assets.cli.partitions import force_option, launcher_option, options_of, run_ingest
 from lake_assets.cli.selecting import confirm, selected, selection_options, yes_option
 from lake_assets.cli.terminal import echo, style, tell
 from lake_assets.cli.words import size
@@ -105,10 +105,8 @@ def plan(  # noqa: PLR0913 - the options of the command
             config,
             opened,
             partitions,
-            force=force,
-            outside=outside,
+            options_of(opened, force=force, outside=outside, planned=made.fingerprints),
             launcher=launcher,
-            planned=made.fingerprints,
         ):
             ctx.exit(1)
     elif any(planned.plan.decision.fails for planned in made.partitions):
@@ -165,11 +163,9 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
         config,
         opened,
         list(work),
-        force=document["force"],
-        outside=document["outside"],
+        options_of(opened, force=document["force"], outside=document["outside"], planned=work),
         launcher=launcher,
         form=form,
-        planned=work,
     ):
         ctx.exit(1)
 

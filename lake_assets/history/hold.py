@@ -5,7 +5,7 @@ import datetime as dt
 import uuid
 
 from lake_assets.errors import PartitionError
-from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.partition_run import blank_row
 from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.commit.restoration import Release
 from lake_assets.lake.commit.strategy import commit_release
@@ -37,7 +37,7 @@ def release(
                 raise PartitionError(f"partition {partition} of {stream.table} is not held:", "nothing was changed.")
             rows = count_partition(session, stream.table, partition)
             row = dataclasses.replace(
-                PartitionRun(stream, partition, run_id, started).row,
+                blank_row(stream, partition, run_id, started),
                 mode=RELEASE,
                 status="committed",
                 source_fingerprint=last.fingerprint,

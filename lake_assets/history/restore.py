@@ -19,7 +19,7 @@ from lake_assets.events import step
 from lake_assets.history.next_refresh import next_refresh
 from lake_assets.history.snapshots import PastState, past_state, require_columns, require_snapshot
 from lake_assets.ingest.known import read_noted
-from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.partition_run import blank_row
 from lake_assets.ingest.reported import of_partition
 from lake_assets.lake.catalog.past import CatalogFile, PastPartition
 from lake_assets.lake.catalog.table_files import named_since
@@ -139,7 +139,7 @@ def restore(
     if dry_run or result.is_unchanged:
         return result
     run_id = run_id or str(uuid.uuid4())
-    row = PartitionRun(stream, partition, run_id, started).row
+    row = blank_row(stream, partition, run_id, started)
     with of_partition(row), step("restore", mode=RESTORE) as figures:
         copies = _copy(stream, plan.files or (), run_id, is_held=hold)
         row = dataclasses.replace(row, started_at=started, requested_by=requested_by, hold=HELD if hold else None)

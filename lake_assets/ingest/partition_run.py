@@ -22,6 +22,7 @@ from lake_assets.errors import (
 )
 from lake_assets.ingest.decide import Decision
 from lake_assets.ingest.known import Comparison, needs_rows, refuse_empty
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.reported import of_partition, report_partition, report_step
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
 from lake_assets.lake.commit.replacement import Expected
@@ -74,17 +75,29 @@ class State(Enum):
     REPORTED = "the caller has its outcome"
 
 
+def blank_row(
+    stream: OpenStream, partition: Partition, run_id: str, run_at: dt.datetime, requested_by: str | None = None
+) -> LedgerRow:
+    """The ledger row of a partition in a run of which nothing is known yet."""
+    return LedgerRow(
+        run_id=run_id,
+        run_at=run_at,
+        stream=stream.name,
+        source_glob=stream.source_glob(partition),
+        destination_table=str(stream.table),
+        partition_columns=",".join(column.name for column in partition.columns),
+        load_partition=partition.path,
+        mode=stream.config.mode,
+        status="failed",
+        started_at=dt.datetime.now(dt.UTC),
+        requested_by=requested_by,
+    )
+
+
 class PartitionRun:
     """One partition of a run: its state, its ledger row while it is filled in, and its result or error."""
 
-    def __init__(
-        self,
-        stream: OpenStream,
-        partition: Partition,
-        run_id: str,
-        run_at: dt.datetime,
-        requested_by: str | None = None,
-    ) -> None:
+    def __init__(self, stream: OpenStream, partition: Partition, options: IngestOptions) -> None:
         self.stream = stream
         self.partition = partition
         self.manifest = Manifest(())
@@ -110,19 +123,7 @@ class PartitionRun:
         self._examinations = 0
         self.refuses_drift = False  # the table could not take the columns of the partition's objects
         self._without_more = False  # the last try has found objects that the next one leaves out
-        self.row = LedgerRow(
-            run_id=run_id,
-            run_at=run_at,
-            stream=stream.name,
-            source_glob=stream.source_glob(partition),
-            destination_table=str(stream.table),
-            partition_columns=",".join(column.name for column in partition.columns),
-            load_partition=partition.path,
-            mode=stream.config.mode,
-            status="failed",
-            started_at=dt.datetime.now(dt.UTC),
-            requested_by=requested_by,
-        )
+        self.row = blank_row(stream, partition, options.run_id, options.run_at, options.requested_by)
 
     @property
     def has_ended(self) -> bool:

@@ -28,7 +28,7 @@ from lake_assets.errors import (
     SparkUnavailableError,
     StorageUnreachableError,
 )
-from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.partition_run import blank_row
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
 from lake_assets.lake.catalog.past import LIVE, CatalogFile, partition_of
 from lake_assets.lake.catalog.past_files import past_table
@@ -257,7 +257,7 @@ def _replace(
 def _row(stream: OpenStream, candidate: Candidate, last: LastCommit | None) -> LedgerRow:
     run_id, started = str(uuid.uuid4()), dt.datetime.now(dt.UTC)
     return dataclasses.replace(
-        PartitionRun(stream, candidate.partition, run_id, started).row,
+        blank_row(stream, candidate.partition, run_id, started),
         source_glob=stream.destination_uri(candidate.partition) + "*.parquet",
         mode=COMPACT,
         status="committed",

@@ -2,17 +2,17 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Unpack
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import InProcess, RemoteRuns
 from lake_assets.errors import LakeAssetsError, LauncherError
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.launch.launcher import driver_of, launch
 from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.dagster_private import StepContext
 from lake_assets.remote.messages import Reported
-from lake_assets.remote.request import Request, RunOptions
+from lake_assets.remote.request import Request
 from lake_assets.streams.stream import OpenStream
 
 
@@ -35,7 +35,7 @@ class RemoteRun:
         context: StepContext,
         partitions: Sequence[Partition],
         note: Callable[[Reported], None],
-        **options: Unpack[RunOptions],
+        options: IngestOptions,
     ) -> None:
         """Refresh partitions by a driver.
 
@@ -44,7 +44,7 @@ class RemoteRun:
             partitions: each once.
             note: is called with the outcome of each partition when it ends. If the driver is lost or cannot be started,
                 the partitions without an outcome have that error.
-            options: those of `ingest_all`.
+            options: of the run.
 
         Raises:
             Exception: what ended the run in the driver.
@@ -54,7 +54,7 @@ class RemoteRun:
             return
         received = Received(partitions, note, log=context.log.log)
         try:
-            request = Request.of(self._config, self._runs, self._stream.name, partitions, **options)
+            request = Request.of(self._config, self._runs, self._stream.name, partitions, options)
             ended = launch(driver_of(self._config, self._runs, request, received, _print), request, received)
         except LakeAssetsError as error:
             received.fail(error if isinstance(error, LauncherError) else LauncherError(error.problem, error.hint))

@@ -20,6 +20,7 @@ from lake_assets.errors import (
 )
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import IngestResult, Outcome
 from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.ingest.reported import reported_run
@@ -38,7 +39,6 @@ from lake_assets.orchestration.partitions import dimension_tags
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.orchestration.unmatched import newest_landing_scan
 from lake_assets.remote.messages import Reported
-from lake_assets.remote.request import RunOptions
 from lake_assets.spark.session import Sessions
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
@@ -102,14 +102,9 @@ class StreamRun:
         self.asset, self.landing = specs.table.key, specs.landing.key
         self._context = context
         self.log = EventLog(context.log, context.run.run_id)
-        self._options: RunOptions = {
-            "force": force,
-            "landed_only": landed_only,
-            "outside": False,
-            "run_id": context.run.run_id,
-            "run_at": dt.datetime.now(dt.UTC),
-            "requested_by": requester(context.run.tags),
-        }
+        self._options = IngestOptions(
+            force=force, landed_only=landed_only, run_id=context.run.run_id, requested_by=requester(context.run.tags)
+        )
         self.spark = spark
         self.remote = remote
         self.done: dict[str, Metadata] = {}
@@ -155,7 +150,7 @@ class StreamRun:
     def _ingest(self, partitions: Sequence[Partition], note: Callable[[Reported], None]) -> None:
         """Refresh the partitions in this process."""
         viewer = Viewer(self.stream, self._context.log.warning)
-        outcomes = ingest_all(self.stream, partitions, self.spark, **self._options)
+        outcomes = ingest_all(self.stream, partitions, self.spark, self._options)
         with passing_on_interrupts(outcomes):
             for outcome in outcomes:
                 result = outcome.result
@@ -175,7 +170,7 @@ class StreamRun:
 
         with reported_run(run_id, stream.name, stream.config.mode, len(partitions)):
             try:
-                remote.ingest(self._context, partitions, tell, **self._options)
+                remote.ingest(self._context, partitions, tell, self._options)
             except BaseException as error:
                 if is_interrupt(error):
                     self._tell_unreported(dict(left), tell)
@@ -191,7 +186,7 @@ class StreamRun:
         stream, run_id = self.stream, self._context.run.run_id
         try:
             with stream.lake.open_if_exists() as session:
-                since = self._options["run_at"] - CLOCKS
+                since = self._options.run_at - CLOCKS
                 rows = [] if session is None else commits_of_run(session, stream.name, run_id, since)
         except LakeAssetsError as error:
             self._context.log.warning(f"Commits that the driver did not report appear by the sync: {error}")

@@ -1,6 +1,5 @@
 """The driver of a run: it lists, runs the jobs and commits, and reports each partition when it ends."""
 
-import datetime as dt
 import logging
 import os
 import signal
@@ -108,22 +107,15 @@ def _run(
     config = load_config(request.config)
     check_same(request.stream, request.facts, request.launcher_config, config, request.config)
     stream = open_stream(config, request.stream)
-    columns, fingerprints = stream.config.columns, request.planned
-    planned = None if fingerprints is None else {Partition.at(columns, p): text for p, text in fingerprints.items()}
+    columns = stream.config.columns
     viewer, listed = Viewer(stream, pipes.log.warning), 0
     with _session(request, config) as sessions:
         outcomes = ingest_all(
             stream,
-            [Partition.at(stream.config.columns, path) for path in request.partitions],
+            [Partition.at(columns, path) for path in request.partitions],
             sessions,
-            force=request.force,
-            landed_only=request.landed_only,
-            outside=request.outside,
-            run_id=request.run_id,
-            run_at=dt.datetime.fromisoformat(request.run_at),
-            requested_by=request.requested_by,
-            checkpoint=stop.check,
-            planned=planned,
+            request.options(columns),
+            stop.check,
         )
         with passing_on_interrupts(outcomes):
             for outcome in outcomes:

@@ -4,25 +4,15 @@ import dataclasses
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import CONFIG_MISSING, AnyRuns, is_elsewhere
 from lake_assets.errors import LauncherError
-from lake_assets.layout.partition import Partition
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.remote.same_stream import Facts, facts_of
 from lake_assets.version import VERSION
-
-
-class RunOptions(TypedDict):
-    """The options of `ingest_all` that a launcher passes on."""
-
-    force: bool
-    landed_only: bool
-    outside: bool
-    run_id: str
-    run_at: dt.datetime
-    requested_by: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,25 +53,28 @@ class Request:
         runs: AnyRuns,
         stream: str,
         partitions: Sequence[Partition],
-        planned: Mapping[Partition, str] | None = None,
-        **options: Unpack[RunOptions],
+        options: IngestOptions,
     ) -> Self:
         """The request for these partitions of a stream.
 
         Raises:
             LauncherError: the config is not that of a file, or the driver's place of it is not known.
         """
-        paths = [partition.path for partition in partitions]
-        written: dict[str, Any] = {**options, "run_at": options["run_at"].isoformat()}
+        planned = options.planned
         return cls(
             config=_for_driver(config, runs),
             launcher_config=str(config.file or config.uri or "of Python"),
             launcher=runs.launcher,
             stream=stream,
             facts=facts_of(config, stream),
-            partitions=paths,
+            partitions=[partition.path for partition in partitions],
+            run_id=options.run_id,
+            run_at=options.run_at.isoformat(),
+            requested_by=options.requested_by,
+            force=options.force,
+            landed_only=options.landed_only,
+            outside=options.outside,
             planned=None if planned is None else {partition.path: text for partition, text in planned.items()},
-            **written,
         )
 
     @classmethod
@@ -97,6 +90,23 @@ class Request:
                 "install the same version for both.",
             )
         return cls(**extras)
+
+    def options(self, columns: Sequence[PartitionColumn]) -> IngestOptions:
+        """The options of the run, for the driver.
+
+        Args:
+            columns: of the stream.
+        """
+        planned = self.planned
+        return IngestOptions(
+            force=self.force,
+            landed_only=self.landed_only,
+            outside=self.outside,
+            planned=None if planned is None else {Partition.at(columns, path): text for path, text in planned.items()},
+            run_id=self.run_id,
+            run_at=dt.datetime.fromisoformat(self.run_at),
+            requested_by=self.requested_by,
+        )
 
     @property
     def extras(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.checks.run import Checkup, run_check
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.partition import Partition
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -15,7 +16,7 @@ def fill(world: World) -> World:
     world.land(NW, sales(1, 2))
     world.land(SW, sales(3))
     partitions = [world.partition(text) for text in (NW, SW)]
-    outcomes = list(ingest_all(world.stream, partitions, world.sessions, run_id="first"))
+    outcomes = list(ingest_all(world.stream, partitions, world.sessions, IngestOptions(run_id="first")))
     assert [outcome.error for outcome in outcomes] == [None, None]
     world.land(NW, sales(4), "later.parquet")
     world.ingest(NW, run_id="second")

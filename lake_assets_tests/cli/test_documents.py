@@ -15,6 +15,7 @@ from lake_assets.cli import main
 from lake_assets.cli.documents.schemas import COMMANDS, output_schema
 from lake_assets.errors import LakeAssetsError, StorageError
 from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.cli.test_verbosity import commands
@@ -195,7 +196,7 @@ def test_an_interrupted_run_has_a_document_of_what_has_ended(
         local_world.land(text, sales(1))
 
     def interrupted(stream: OpenStream, *_: object, **options: Any) -> Iterator[Outcome]:
-        yield from index_all(stream, [stream.config.partition(NW)], run_id=options["run_id"])
+        yield from index_all(stream, [stream.config.partition(NW)], options=IngestOptions(run_id=options["run_id"]))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("lake_assets.ingest.api.index_all", interrupted)

@@ -14,6 +14,7 @@ from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.errors import SchemaError
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.template import Template
 from lake_assets.report.state import read_state
 from lake_assets.selection.select import only_partition
@@ -339,7 +340,7 @@ def test_rows_without_a_time_are_named_in_the_config_and_enter_by_outside(tmp_pa
 
     null = "timestamp_column_month=__HIVE_DEFAULT_PARTITION__"
     assert f"# Rows whose timestamp_column is NULL are in {null}, outside" in (tmp_path / "lake.yaml").read_text()
-    list(ingest_all(stream, list_landed(stream)[0], local_world.sessions, outside=True))
+    list(ingest_all(stream, list_landed(stream)[0], local_world.sessions, IngestOptions(outside=True)))
     with stream.lake.open() as lake:
         assert lake.rows(f"SELECT count(*), count(timestamp_column) FROM {stream.table.sql}") == [
             (written, written - 2)

@@ -16,6 +16,7 @@ from dev.plain_client import plain_client
 from lake_assets.duckdb_engine import identifier, literal
 from lake_assets.errors import SchemaError, SourceError
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets_tests.differential.arrays import LEAVES, Column, Values, chain_of, random_kind
@@ -229,7 +230,7 @@ class Life:
             for _ in range(chosen.choice([1, 1, 2, 3])):
                 self._land(text)
         partitions = {self.world.partition(text): text for text in picked}
-        for outcome in ingest_all(self.world.stream, partitions, no_session, outside=True):
+        for outcome in ingest_all(self.world.stream, partitions, no_session, IngestOptions(outside=True)):
             text = partitions[outcome.partition]
             if outcome.error is None:
                 assert outcome.result is not None

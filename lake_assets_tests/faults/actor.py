@@ -26,6 +26,7 @@ from lake_assets.history import restore as restoring
 from lake_assets.history.hold import release
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.maintenance.run import maintain
 from lake_assets.storage.arrow import ArrowStore
@@ -39,7 +40,7 @@ DAY = dt.timedelta(days=1)
 
 def refresh(world: World, partition: str, *, force: bool = False) -> str:
     """One ingest; the result is the status of its ledger row."""
-    return ingest(world.stream, world.partition(partition), no_session, force=force).row.status
+    return ingest(world.stream, world.partition(partition), no_session, IngestOptions(force=force)).row.status
 
 
 def index(world: World) -> str:

@@ -32,6 +32,7 @@ from lake_assets.errors import EmptySourceError, LakeAssetsError, PartitionError
 from lake_assets.history.hold import release
 from lake_assets.history.restore import restore
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.maintenance.run import maintain
 from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.independent import Files, Row
@@ -159,7 +160,7 @@ class LakeMachine(RuleBasedStateMachine):
                 wanted = after
         partitions = {self.world.partition(text): text for text in (NW, SW)}
         with jobs_here():
-            outcomes = list(ingest_all(self.world.stream, partitions, no_session, force=force))
+            outcomes = list(ingest_all(self.world.stream, partitions, no_session, IngestOptions(force=force)))
         assert {partitions[outcome.partition] for outcome in outcomes if outcome.error} == refused
         self._set(wanted)
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets_tests.world import World, sales
 
@@ -22,7 +23,7 @@ def land_all(world: World, first: float, name: str = "batch_1.parquet") -> None:
 def ingest_texts(world: World, texts: Sequence[str] = TEXTS, **options: Any) -> dict[str, Outcome]:
     """The outcomes of one run, by the partition's text."""
     by_partition = {world.partition(text): text for text in texts}
-    outcomes = ingest_all(world.stream, by_partition, world.sessions, **options)
+    outcomes = ingest_all(world.stream, by_partition, world.sessions, IngestOptions(**options))
     return {by_partition[outcome.partition]: outcome for outcome in outcomes}
 
 

@@ -12,6 +12,7 @@ from lake_assets.checks.result import Scope
 from lake_assets.checks.run import run_check
 from lake_assets.errors import EmptySourceError, SchemaError
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.stream_plan import plan
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.maintenance.compaction import compact
@@ -191,7 +192,7 @@ def test_a_schedule_leaves_out_partitions_without_rows_in_objects_and_lake(local
     wanted = [local_world.partition(text) for text in (NW, "region=SW,date=2026-02-12")]
 
     def scheduled() -> list[str]:
-        outcomes = list(ingest_all(local_world.stream, wanted, local_world.sessions, landed_only=True))
+        outcomes = list(ingest_all(local_world.stream, wanted, local_world.sessions, IngestOptions(landed_only=True)))
         return [outcome.result.row.status if outcome.result else type(outcome.error).__name__ for outcome in outcomes]
 
     assert scheduled() == ["committed", "NoneType"]

@@ -16,6 +16,7 @@ from lake_assets.errors import (
 from lake_assets.ingest import api as ingest
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.ingest.replace import write_step as writing
@@ -34,7 +35,7 @@ def ingested(world: World, *texts: str, **options: Any) -> dict[str, Outcome]:
     by_partition = {world.partition(text): text for text in texts}
     return {
         by_partition[outcome.partition]: outcome
-        for outcome in ingest_all(world.stream, by_partition, world.sessions, **options)
+        for outcome in ingest_all(world.stream, by_partition, world.sessions, IngestOptions(**options))
     }
 
 
@@ -60,7 +61,7 @@ def test_a_partition_outside_the_config_is_refused_with_all_others(local_world: 
     with pytest.raises(OutsidePartitionError, match="region=NE is none of `values`"):
         list(ingest_all(local_world.stream, partitions, local_world.sessions))
     with pytest.raises(OutsidePartitionError, match="region=NE is none of `values`"):
-        list(index_all(local_world.stream, partitions, run_id="x"))
+        list(index_all(local_world.stream, partitions, options=IngestOptions(run_id="x")))
 
     assert not Path(local_world.catalog["path"]).exists()
 

@@ -11,6 +11,7 @@ from lake_assets.errors import EmptySourceError
 from lake_assets.events import Event, listening
 from lake_assets.history.restore import restore
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.maintenance.run import maintain
@@ -28,7 +29,7 @@ def seen() -> Iterator[list[Event]]:
 
 
 def ingest(world: World, *texts: str, **options: Any) -> None:
-    list(ingest_all(world.stream, map(world.partition, texts), world.sessions, **options))
+    list(ingest_all(world.stream, map(world.partition, texts), world.sessions, IngestOptions(**options)))
 
 
 def of(seen: list[Event], event: str) -> list[Event]:

@@ -12,6 +12,7 @@ from dev.plain_client import plain_client
 from lake_assets.cli import main
 from lake_assets.errors import CatalogError, LakeAssetsError, SourceError
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.stream_plan import PlannedPartition, plan_stream
 from lake_assets.lake.catalog.database import CatalogDatabase, Row
 from lake_assets.lake.ledger.pace import Pace
@@ -219,7 +220,7 @@ def test_the_time_is_estimated_from_the_runs_of_the_stream(local_world: World) -
     partitions = [local_world.partition(text) for text in (NW, SW, EARLY)]
     assert plan_stream(local_world.stream, partitions).seconds is None
     local_world.ingest(NW)
-    list(ingest_all(local_world.stream, partitions[:2], local_world.sessions, force=True))
+    list(ingest_all(local_world.stream, partitions[:2], local_world.sessions, IngestOptions(force=True)))
 
     plan = plan_stream(local_world.stream, partitions)
 

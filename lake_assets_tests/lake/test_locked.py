@@ -12,7 +12,8 @@ import pytest
 
 from lake_assets.errors import CatalogLockedError, CommitConflictError, LakeAssetsError, SchemaError
 from lake_assets.ingest.index.run import index_all
-from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.partition_run import PartitionRun, blank_row
 from lake_assets.ingest.partition_runs import record_failures
 from lake_assets.lake.catalog.files import forget_scheduled
 from lake_assets.lake.commit import strategy as commit
@@ -77,7 +78,7 @@ def new_table(world: World, lake: LakeSession) -> None:
 
 
 def ledger_row(world: World, lake: LakeSession) -> None:
-    row = PartitionRun(world.stream, world.partition(NW), "run", dt.datetime.now(dt.UTC)).row
+    row = blank_row(world.stream, world.partition(NW), "run", dt.datetime.now(dt.UTC))
     record(lake, [row])
 
 
@@ -232,7 +233,7 @@ def test_the_row_of_a_run_that_failed_by_a_lock_is_tried_once(
 ) -> None:
     """The run has been retried for a minute already."""
     monkeypatch.setattr("lake_assets.lake.failures.BUSY", 0.2)
-    run = PartitionRun(known.stream, known.partition(NW), "run", dt.datetime.now(dt.UTC))
+    run = PartitionRun(known.stream, known.partition(NW), IngestOptions())
     run.fail(error)
 
     with locked(known, monkeypatch, tries=10**6) as again:

@@ -1,10 +1,10 @@
 """The outcomes that a driver reports are events of the process that launched it."""
 
-import datetime as dt
 import logging
 
 from lake_assets.errors import SourceError
 from lake_assets.events import Event, listening
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import IngestResult, Outcome, PartitionRun
 from lake_assets.ingest.reported import reported_run
 from lake_assets.launch.received import report_outcome
@@ -15,7 +15,7 @@ NE = "region=NE,date=2026-02-11"
 
 
 def test_each_outcome_is_an_event_and_the_run_counts_them(local_world: World) -> None:
-    run = PartitionRun(local_world.stream, local_world.partition(NW), "r", dt.datetime.now(dt.UTC))
+    run = PartitionRun(local_world.stream, local_world.partition(NW), IngestOptions(run_id="r"))
     run.update(status="committed", row_count=5, bytes_written=7, snapshot_id=3)
     result = IngestResult(run.row, Manifest(()), "", None, {"list": 1.0, "commit": 0.5})
     seen: list[Event] = []

@@ -1,7 +1,7 @@
 """Runs whose catalog is locked by another process, or away: the step goes on, or Dagster tries it again."""
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import dagster as dg
@@ -9,10 +9,12 @@ import pytest
 
 from dev.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.ingest.recording import record_skipped
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.orchestration.in_process import Materialize, failure_of
 from lake_assets_tests.orchestration.test_assets import FORCE, metadata_of
@@ -29,11 +31,11 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     left: list[Callable[[], object]] = []
     begun: set[str] = set()
 
-    def counted(*arguments: Any, **options: Any) -> Generator[Outcome, None, None]:
-        if options["run_id"] in begun:
+    def counted(stream: OpenStream, partitions: Any, sessions: Any, options: IngestOptions) -> Iterator[Outcome]:
+        if options.run_id in begun:
             left.pop(0)()
-        begun.add(options["run_id"])
-        return ingest_all(*arguments, **options)
+        begun.add(options.run_id)
+        return ingest_all(stream, partitions, sessions, options)
 
     monkeypatch.setattr("lake_assets.orchestration.stream_run.ingest_all", counted)
     monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)

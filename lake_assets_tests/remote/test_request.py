@@ -13,6 +13,7 @@ from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import LauncherError
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.launch.spark_submit import spark_submit, submission
 from lake_assets.remote.request import Request
 
@@ -50,12 +51,7 @@ def request(config: LakeConfig) -> Request:
         config.runs,
         "sales",
         [config.streams["sales"].partition("region=NW")],
-        force=True,
-        landed_only=False,
-        outside=False,
-        run_id="r1",
-        run_at=dt.datetime(2026, 2, 11, tzinfo=dt.UTC),
-        requested_by="me",
+        IngestOptions(force=True, run_id="r1", run_at=dt.datetime(2026, 2, 11, tzinfo=dt.UTC), requested_by="me"),
     )
 
 

@@ -6,7 +6,6 @@ Dagster both call these functions.
 
 import datetime as dt
 import time
-import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -18,6 +17,7 @@ from lake_assets.events import step
 from lake_assets.ingest.decide import Action, Decider, Decision, Facts, empty_source
 from lake_assets.ingest.index.diff import IndexPlan, PartitionPlan, plan_index
 from lake_assets.ingest.index.register import Registrar
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome, PartitionRun, State
 from lake_assets.ingest.partition_runs import chunks, record_failures
 from lake_assets.ingest.recording import record_skipped
@@ -35,16 +35,11 @@ FILES = 5_000  # of one transaction, about: a partition's new files stay togethe
 NAMED = 20  # errors of one partition, in the ledger
 
 
-def index_all(  # noqa: PLR0913 - the options of a run
+def index_all(
     stream: OpenStream,
     partitions: Iterable[Partition] | None = None,
-    *,
     plan: IndexPlan | None = None,
-    landed_only: bool = False,
-    outside: bool = False,
-    run_id: str | None = None,
-    run_at: dt.datetime | None = None,
-    requested_by: str | None = None,
+    options: IngestOptions | None = None,
     checkpoint: Callable[[], None] = lambda: None,
 ) -> Iterator[Outcome]:
     """Register the landed objects that the lake does not have yet, each once.
@@ -57,11 +52,7 @@ def index_all(  # noqa: PLR0913 - the options of a run
         stream: the stream of the objects.
         partitions: the partitions to register; when None, all that have landed and that the config has.
         plan: the result of `plan_index` for the same partitions; computed when None.
-        landed_only: leave out partitions without objects, for any `on_empty`.
-        outside: also take partitions that the config does not have.
-        run_id: as of `ingest_all`.
-        run_at: as of `ingest_all`.
-        requested_by: as of `ingest_all`.
+        options: as of `ingest_all`.
         checkpoint: as of `ingest_all`.
 
     Yields:
@@ -71,29 +62,25 @@ def index_all(  # noqa: PLR0913 - the options of a run
         OutsidePartitionError: the config does not have a named partition, and `outside` is False; nothing was done.
         LakeAssetsError: no partition was named, and the landing zone cannot be listed or the lake cannot be read.
     """
+    options = options or IngestOptions()
     named = None if partitions is None else list(dict.fromkeys(partitions))
-    if not outside:
+    if not options.outside:
         refuse_outside(stream.config, named or ())
-    run_id = run_id or str(uuid.uuid4())
-    index_run = IndexRun(stream, run_id, run_at or dt.datetime.now(dt.UTC), requested_by)
-    with reported_run(run_id, stream.name, "index", None if named is None else len(named)):
-        yield from _index_all(index_run, named, plan, landed_only=landed_only, outside=outside, checkpoint=checkpoint)
+    with reported_run(options.run_id, stream.name, "index", None if named is None else len(named)):
+        yield from _index_all(IndexRun(stream, options), named, plan, checkpoint)
 
 
 def _index_all(
     index_run: "IndexRun",
     named: Sequence[Partition] | None,
     plan: IndexPlan | None,
-    *,
-    landed_only: bool,
-    outside: bool,
     checkpoint: Callable[[], None],
 ) -> Iterator[Outcome]:
     """Register the new objects of partitions, each once; see `index_all`."""
     start = time.perf_counter()
     try:
         with index_run.step("list") as figures:
-            plan = plan or plan_index(index_run.stream, named, outside=outside)
+            plan = plan or plan_index(index_run.stream, named, outside=index_run.options.outside)
             objects = [obj for part in plan.partitions for obj in part.objects]
             figures.update(partitions=len(plan.partitions), objects=len(objects))
             figures["bytes"] = sum(obj.size for obj in objects)
@@ -106,7 +93,7 @@ def _index_all(
     if named is None:
         runs = [run for run in runs if run.plan.new or run.plan.changed]
     try:
-        actions = index_run.decide(runs, landed_only=landed_only)
+        actions = index_run.decide(runs, landed_only=index_run.options.landed_only)
     except LakeAssetsError as error:
         yield from index_run.fail(runs, error)
         return
@@ -128,8 +115,8 @@ def _index_all(
 class IndexedPartition(PartitionRun):
     """One partition of a run in mode index, with the objects to register."""
 
-    def __init__(self, stream: OpenStream, plan: PartitionPlan, run_id: str, run_at: dt.datetime) -> None:
-        super().__init__(stream, plan.partition, run_id, run_at)
+    def __init__(self, stream: OpenStream, plan: PartitionPlan, options: IngestOptions) -> None:
+        super().__init__(stream, plan.partition, options)
         self.plan = plan
         self.manifest = Manifest(plan.objects)
         self.update(source_files=len(plan.objects), source_bytes=self.manifest.size)
@@ -163,20 +150,17 @@ class IndexRun:
     """One registration of a stream's new objects."""
 
     stream: OpenStream
-    run_id: str
-    run_at: dt.datetime
-    requested_by: str | None = None
+    options: IngestOptions
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
         """Report a step of the run, with the figures that the block fills in."""
-        with of_run(self.run_id, self.stream.name), step(name) as figures:
+        with of_run(self.options.run_id, self.stream.name), step(name) as figures:
             yield figures
 
     def open(self, plan: PartitionPlan, seconds: float = 0) -> IndexedPartition:
         """The run of one partition; `seconds` is its share of the time of the listing."""
-        run = IndexedPartition(self.stream, plan, self.run_id, self.run_at)
-        run.update(requested_by=self.requested_by)
+        run = IndexedPartition(self.stream, plan, self.options)
         run.add_seconds("list", seconds)
         return run
 

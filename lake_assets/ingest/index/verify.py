@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from lake_assets.errors import LakeAssetsError, SourceError
 from lake_assets.ingest.index.diff import ChangedObject, changed_objects, registered_objects, table_files
 from lake_assets.ingest.index.register import Registrar, read_from, written
-from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.partition_run import blank_row
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.commit.registration import LandedFile, Repair
 from lake_assets.lake.commit.strategy import commit_repair
@@ -156,7 +156,7 @@ def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState, run_id: 
     by_partition = {p: [f for f in files if f.partition == p] for p in sorted(partitions, key=lambda p: p.path)}
     rows = {}
     for partition, own in by_partition.items():
-        blank = PartitionRun(stream, partition, run_id, now).row
+        blank = blank_row(stream, partition, run_id, now)
         present = [*state.unchanged.get(partition, ()), *(file.object for file in own)]
         rows[partition] = dataclasses.replace(blank, mode="repair", **written(own), **read_from(stream, present))
     repair = Repair(stream.table, inspection.described, files, rows, vanished=vanished)

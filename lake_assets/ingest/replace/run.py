@@ -14,6 +14,7 @@ from lake_assets.events import about, step
 from lake_assets.ingest.decide import Decider
 from lake_assets.ingest.known import Comparison, compare
 from lake_assets.ingest.moved import moved_since
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome, PartitionRun
 from lake_assets.ingest.partition_runs import chunks, fail_all, record_failures, share_refusal, still_open
 from lake_assets.ingest.replace.commit_step import LISTINGS, Committer, facts_of, is_unchanged
@@ -41,19 +42,16 @@ class ReplaceRun:
         self,
         stream: OpenStream,
         sessions: Sessions,
+        options: IngestOptions,
         checkpoint: Callable[[], None],
-        *,
-        force: bool,
-        landed_only: bool,
-        planned: Mapping[Partition, str] | None = None,
     ) -> None:
         self.stream = stream
         self.sessions = sessions
         self.checkpoint = checkpoint
-        self.planned = planned
+        self.planned = options.planned
         self.broken: Exception | None = None  # an error that every other partition would have too
         self.writer = Writer(stream, checkpoint)
-        self.decider = Decider(stream, force=force, landed_only=landed_only)
+        self.decider = Decider(stream, force=options.force, landed_only=options.landed_only)
         self.committer = Committer(stream, self.writer, self.decider, checkpoint)
         self._spark: SparkSession | None = None
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.lake.commit.extension import register_by_extension
 from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES
@@ -43,7 +44,10 @@ def land_numbers(world: World, storage: dict[str, Any], first: str, new: str, nu
 def index(world: World, *texts: str, **options: Any) -> dict[str, Outcome]:
     """The outcomes by the partition's path."""
     partitions = [world.partition(text) for text in texts] if texts else None
-    return {str(outcome.partition): outcome for outcome in index_all(world.stream, partitions, **options)}
+    return {
+        str(outcome.partition): outcome
+        for outcome in index_all(world.stream, partitions, options=IngestOptions(**options))
+    }
 
 
 def with_partition(region: str | None, date: dt.date = dt.date(2026, 2, 11), rows: int = 2) -> pa.Table:

@@ -11,6 +11,7 @@ from dev.benchmarks.peers.serve import Peer, Values, serve
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import spark_config, start_session
@@ -51,14 +52,14 @@ class Ours(Peer):
 
     def refresh(self, partition: Values) -> None:
         """From listing to commit."""
-        ingest(self.stream, self._partition(partition), lambda: self.spark, force=True)
+        ingest(self.stream, self._partition(partition), lambda: self.spark, IngestOptions(force=True))
 
     def refresh_each(self, partitions: Sequence[Values], seconds: float) -> int:
         """One range, as a backfill is; each partition has a commit of its own."""
         end = time.perf_counter() + seconds
         wanted = [self._partition(values) for values in partitions]
         done = 0
-        for outcome in ingest_all(self.stream, wanted, lambda: self.spark, force=True):
+        for outcome in ingest_all(self.stream, wanted, lambda: self.spark, IngestOptions(force=True)):
             if outcome.error is not None:
                 raise outcome.error
             done += 1

@@ -5,6 +5,7 @@ from typing import ClassVar
 from dev.benchmarks.peers.scripts.ours import Ours
 from dev.benchmarks.peers.serve import Values, serve
 from lake_assets.ingest.api import ingest
+from lake_assets.ingest.options import IngestOptions
 
 
 class Copied(Ours):
@@ -18,7 +19,7 @@ class Copied(Ours):
         Raises:
             RuntimeError: a file was encoded, so the figures would not be those of copying.
         """
-        result = ingest(self.stream, self._partition(partition), lambda: self.spark, force=True)
+        result = ingest(self.stream, self._partition(partition), lambda: self.spark, IngestOptions(force=True))
         copied, written = result.row.files_copied, result.row.files_written
         if copied != written:
             raise RuntimeError(f"{copied} of {written} files were copied: {dict(result.not_copied)}")

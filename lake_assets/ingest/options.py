@@ -1,0 +1,35 @@
+"""How a run refreshes partitions: one value for the command line, the launchpad, Python and a launcher's request."""
+
+import datetime as dt
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lake_assets.layout.partition import Partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestOptions:
+    """The options of a run.
+
+    Attributes:
+        force: read the partitions even if their objects have not changed since the last commit. In mode index, which
+            reads no object again, it has no effect.
+        landed_only: leave out a partition that has no objects and was never committed, for any `on_empty`. The policy
+            decides on a partition that was committed and has lost its objects. If a partition column is in the rows,
+            a partition without rows, in the objects and in the lake, is left out.
+        outside: also take partitions that the stream's config does not have.
+        planned: of a plan that is applied, the fingerprint of the landed objects of each partition. A partition with
+            other objects now fails with a `PlanMovedError`, and has no row in the ledger.
+        run_id: names the run in ledger and commit messages.
+        run_at: when the run began, with time zone.
+        requested_by: a person, or what launched the run, for the ledger.
+    """
+
+    force: bool = False
+    landed_only: bool = False
+    outside: bool = False
+    planned: Mapping[Partition, str] | None = None
+    run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    run_at: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+    requested_by: str | None = None
