@@ -5,8 +5,7 @@ import dataclasses
 import pytest
 
 from lake_assets.errors import PartitionError
-from lake_assets.history.hold import release
-from lake_assets.history.restore import restore
+from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.forget import forget
 from lake_assets_tests.world import NW, SW, World, sales

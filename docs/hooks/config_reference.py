@@ -13,11 +13,11 @@ from lake_assets.config import (
     bucket_requests,
     defaults,
     fields,
-    kubernetes,
     landing,
-    layouts,
     partition_fields,
+    runs,
     schedules,
+    sections,
     storages,
     uris,
 )
@@ -37,7 +37,7 @@ _NAMED: tuple[tuple[object, str], ...] = (
     (schedules.Cron, "cron schedule"),
     (schedules.TimeZone, "time zone"),
     (schedules.Age, "hours"),
-    (kubernetes.Spec, "mapping"),
+    (runs.Spec, "mapping"),
     (uris.S3Folder, "URI of S3"),
     (uris.S3Object, "URI of S3"),
     (uris.DriverPath, "path or URI"),
@@ -46,7 +46,7 @@ _NAMED: tuple[tuple[object, str], ...] = (
 _SHORT: tuple[tuple[object, str], ...] = (
     (schedules.ScheduleOrCron, "cron schedule"),
     (schedules.AutomationOrCron, "cron schedule"),
-    (layouts.Layout, "template"),
+    (sections.Layout, "template"),
     (storages.Storage, "path or URI"),
     (storages.Source, "path, URI or glob"),
 )

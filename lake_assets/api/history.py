@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lake_assets.api.partitions import PartitionLike, partition_like
 from lake_assets.history import diff, read, restore
-from lake_assets.history.hold import release
+from lake_assets.history.restore import release
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.streams.stream import OpenStream
 

@@ -1,4 +1,4 @@
-"""Checks of the landing zone against the ledger.
+"""Checks of the landing zone against the ledger, and of what runs have left out: bad objects and rows.
 
 Every check raises LakeAssetsError if the landing zone or the lake cannot be read.
 """
@@ -14,6 +14,7 @@ from lake_assets.ingest.index.verify import IndexedState, compare_indexed
 from lake_assets.ingest.known import Comparison, compared, read_noted
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
+from lake_assets.parquet.job import LetterFile
 from lake_assets.report.state import PartitionState, held_text, partition_state
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
@@ -211,4 +212,69 @@ def _of_appended(comparisons: Sequence[Comparison]) -> CheckResult:
         "warn",
         {"appended": known, "vanished": len(vanished), "changed": len(changed)},
         findings[:NAMED],
+    )
+
+
+def dead_letters(facts: Facts) -> Examined:
+    """Whether all landed rows are in the lake: no partition has dead letters.
+
+    Raises:
+        CatalogError: ledger or manifest cannot be read.
+    """
+    letters, tried = facts.dead_letters, facts.scope.tried
+
+    def by_partition() -> Mapping[Partition, CheckResult]:
+        partitions = letters if tried is None else tried
+        return {partition: _of_letters({partition: letters.get(partition, [])}) for partition in partitions}
+
+    return Examined(lambda: _of_letters(letters), by_partition)
+
+
+def _of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResult:
+    files = [letter for of_one in letters.values() for letter in of_one]
+    rows = sum(letter.rows for letter in files)
+    partitions = sum(bool(of_one) for of_one in letters.values())
+    are = "is" if rows == 1 else "are"
+    return CheckResult(
+        "dead_letters",
+        not files,
+        f"{count(rows, 'landed row')} {are} not in the lake; correct and land again, or remove."
+        if files
+        else "No landed row is a dead letter.",
+        "warn",
+        {"rows": rows, "partitions": partitions},
+        list(map(str, files[:NAMED])),
+    )
+
+
+def quarantine(facts: Facts) -> Examined:
+    """Whether all landed objects were read: the last commit of no partition left one out.
+
+    Raises:
+        CatalogError: ledger or manifest cannot be read.
+    """
+    _ = facts.left_out, facts.runs
+    tried = facts.scope.tried
+
+    def by_partition() -> Mapping[Partition, CheckResult]:
+        left_out = facts.still_landed()
+        partitions = left_out if tried is None else tried
+        return {partition: _of_objects({partition: left_out.get(partition, {})}) for partition in partitions}
+
+    return Examined(lambda: _of_objects(facts.still_landed()), by_partition)
+
+
+def _of_objects(left_out: Mapping[Partition, Mapping[str, str]]) -> CheckResult:
+    reasons = [reason for of_one in left_out.values() for reason in of_one.values()]
+    are = "is" if len(reasons) == 1 else "are"
+    partitions = sum(bool(of_one) for of_one in left_out.values())
+    return CheckResult(
+        "quarantine",
+        not reasons,
+        f"{count(len(reasons), 'landed object')} {are} quarantined; land again, or remove."
+        if reasons
+        else "No landed object is quarantined.",
+        "warn",
+        {"objects": len(reasons), "partitions": partitions},
+        reasons[:NAMED],
     )

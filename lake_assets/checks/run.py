@@ -7,15 +7,13 @@ from textwrap import indent
 
 from lake_assets.checks.catalog import data_files, ledger
 from lake_assets.checks.columns import schema
-from lake_assets.checks.dead_letters import dead_letters
 from lake_assets.checks.facts import Examined, Facts
-from lake_assets.checks.landing import appended_objects, indexed_objects, landing_zone
-from lake_assets.checks.quarantine import quarantine
+from lake_assets.checks.landing import appended_objects, dead_letters, indexed_objects, landing_zone, quarantine
 from lake_assets.checks.result import CheckResult, Scope, Severity
 from lake_assets.checks.rows import no_null_partition, row_counts
 from lake_assets.checks.sql import is_of_run, run_sql
-from lake_assets.config.checks import BuiltIn
 from lake_assets.config.modes import Mode
+from lake_assets.config.sections import BuiltIn
 from lake_assets.errors import LakeAssetsError
 from lake_assets.lake.ledger.reading import partitions_of_run
 from lake_assets.layout.partition import Partition

@@ -123,7 +123,7 @@ def partition_of(stream: "Stream", text: str) -> "Partition":
     Raises:
         click.UsageError: the text does not fit the stream's partition columns.
     """
-    from lake_assets.streams.nearest import has_wildcard
+    from lake_assets.layout.texts import has_wildcard
 
     try:
         return stream.partition(text)

@@ -11,14 +11,13 @@ from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import print_ledger, print_relation
 from lake_assets.cli.sessions import Session
 from lake_assets.cli.terminal import echo, style, tell
-from lake_assets.cli.words import size
 from lake_assets.config.load import load_config
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.confined import open_confined
 from lake_assets.lake.ledger.reading import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.layout.texts import count
+from lake_assets.layout.texts import count, size
 from lake_assets.progress import counting
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets.templates.demo.flights import PARTITION_COLUMNS, land, read_flights, strike_cancelled

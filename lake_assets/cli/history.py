@@ -28,8 +28,7 @@ from lake_assets.cli.documents.history import DiffDocument, HistorySnapshot, Res
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.output import Format, format_option, output_format, print_table, table_of
 from lake_assets.cli.selecting import selected_or_all, selection_options
-from lake_assets.cli.terminal import echo, style, tell
-from lake_assets.cli.words import exported_text
+from lake_assets.cli.terminal import echo, exported_text, style, tell
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count
@@ -141,7 +140,7 @@ def _restore(
     stream: "OpenStream", partition: "Partition", snapshot: int | None, *, hold: bool, dry_run: bool
 ) -> tuple[RestoredPartition, list[str]]:
     """Restore a partition, or end its hold if there is no snapshot; returns what was done, also in lines."""
-    from lake_assets.history.hold import release
+    from lake_assets.history.restore import release
     from lake_assets.history.restore import restore as restore_partition
 
     if snapshot is None:

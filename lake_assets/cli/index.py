@@ -21,9 +21,8 @@ from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.output import print_left_out
 from lake_assets.cli.selecting import confirm, selected_or_all, selection_options, yes_option
 from lake_assets.cli.terminal import echo, style, tell
-from lake_assets.cli.words import size
 from lake_assets.escapes import visible_name
-from lake_assets.layout.texts import count, first_lines
+from lake_assets.layout.texts import count, first_lines, size
 from lake_assets.progress import counting
 
 if TYPE_CHECKING:

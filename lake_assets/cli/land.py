@@ -14,8 +14,7 @@ import click
 from lake_assets.cli.common import Options, stream_named
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.terminal import echo, style, tell
-from lake_assets.cli.words import size
-from lake_assets.layout.texts import count
+from lake_assets.layout.texts import count, size
 from lake_assets.progress import UNWATCHED, Count, counting
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 from lake_assets.cli.terminal import echo
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import InProcess, RemoteRuns
-from lake_assets.config.spark_submit import SparkSubmit
+from lake_assets.config.runs import InProcess, RemoteRuns, SparkSubmit
 from lake_assets.errors import LauncherError
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome

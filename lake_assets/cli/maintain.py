@@ -11,8 +11,7 @@ from lake_assets.cli.documents.base import Form, collected, form_option, json_op
 from lake_assets.cli.documents.maintain import KEPT, MaintainedLake
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.terminal import echo, style, tell
-from lake_assets.cli.words import size
-from lake_assets.layout.texts import count, first_lines, several
+from lake_assets.layout.texts import count, first_lines, several, size
 
 if TYPE_CHECKING:
     from lake_assets.maintenance.compaction import Compacted

@@ -6,11 +6,10 @@ from lake_assets.cli.documents.base import Form
 from lake_assets.cli.documents.ingest import seconds_of, why_skipped
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.logs import is_json
-from lake_assets.cli.terminal import style, tell
-from lake_assets.cli.words import exported_text, size
+from lake_assets.cli.terminal import exported_text, style, tell
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
-from lake_assets.layout.texts import count
+from lake_assets.layout.texts import count, size
 
 if TYPE_CHECKING:
     from lake_assets.ingest.partition_run import IngestResult, Outcome

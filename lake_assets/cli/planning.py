@@ -19,10 +19,9 @@ from lake_assets.cli.output import print_left_out, print_table, table_of
 from lake_assets.cli.partitions import force_option, launcher_option, options_of, run_ingest
 from lake_assets.cli.selecting import confirm, selected, selection_options, yes_option
 from lake_assets.cli.terminal import echo, style, tell
-from lake_assets.cli.words import size
 from lake_assets.errors import ConfigError
 from lake_assets.escapes import visible_name
-from lake_assets.layout.texts import age, count, first_lines, several
+from lake_assets.layout.texts import age, count, first_lines, several, size
 
 if TYPE_CHECKING:
     from lake_assets.ingest.dry_run import Plan

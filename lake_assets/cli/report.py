@@ -23,9 +23,8 @@ from lake_assets.cli.output import (
 )
 from lake_assets.cli.selecting import selection_options
 from lake_assets.cli.terminal import echo, tell
-from lake_assets.cli.words import size
 from lake_assets.errors import LayoutError, PartitionError, StorageError
-from lake_assets.layout.texts import count, first_lines
+from lake_assets.layout.texts import count, first_lines, size
 from lake_assets.progress import counted
 
 if TYPE_CHECKING:

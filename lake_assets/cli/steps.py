@@ -3,10 +3,9 @@
 import logging
 
 from lake_assets.cli.terminal import echo, style
-from lake_assets.cli.words import size
 from lake_assets.escapes import visible_name
 from lake_assets.events import EVENT, Event
-from lake_assets.layout.texts import count
+from lake_assets.layout.texts import count, size
 
 _COUNTED = {"partitions": "partition", "objects": "object", "files": "file", "rows": "row", "snapshots": "snapshot"}
 _ENDED = ("committed", "skipped", "failed")

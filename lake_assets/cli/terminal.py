@@ -5,6 +5,7 @@
 import os
 import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -12,10 +13,12 @@ import click
 from lake_assets.cli.logs import is_json, is_quiet
 from lake_assets.escapes import visible
 from lake_assets.events import report
+from lake_assets.layout.texts import count
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lake_assets.lake.commit.deltas import DeltaFile
 
 _SGR = re.compile("\x1b\\[([0-9]{1,2})m")  # a code of colour or weight
 _CODES = re.compile("\ufdd0([012]|3[1-7])\ufdd1")  # noncharacters of Unicode
@@ -67,3 +70,11 @@ def console(*, stderr: bool = False, width: int | None = None) -> "Console":
     from rich.console import Console
 
     return Console(stderr=stderr, width=width, color_system=None if is_plain() else "auto")
+
+
+def exported_text(deltas: "Sequence[DeltaFile]") -> str:
+    """How many changes a commit exported, and in how many files."""
+    if not deltas:
+        return "no row changed, so none was exported"
+    inserted, deleted = sum(file.rows_inserted for file in deltas), sum(file.rows_deleted for file in deltas)
+    return f"exported {count(inserted, 'insert')} and {count(deleted, 'delete')} in {count(len(deltas), 'file')}"

@@ -1,4 +1,4 @@
-"""A lake of `lake.yaml`: its catalog, its storage, and the names of the tables that record the runs."""
+"""A lake of `lake.yaml`: catalog, storage, maintenance, audit, and the names of the tables that record the runs."""
 
 from collections.abc import Iterable
 from typing import Self
@@ -7,12 +7,53 @@ import platformdirs
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from lake_assets.config.attach_options import METADATA_SCHEMA, OptionValue, check_attach_options
-from lake_assets.config.audit import Audit
 from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.fields import Identifier
-from lake_assets.config.maintenance import Maintenance
 from lake_assets.config.model import Model
+from lake_assets.config.schedules import Cron, TimeZone
 from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage, Storage
+
+
+class Maintenance(Model):
+    """The rules of a lake's maintenance. Ages are in days."""
+
+    cron: Cron = Field("30 3 * * *", description="When Dagster runs it.")
+    time_zone: TimeZone = Field("UTC", description="Time zone of `cron`.")
+    expire_older_than: float = Field(
+        7, gt=0, le=36500, description="Days after which a snapshot expires; the newest never does."
+    )
+    delete_older_than: float = Field(
+        1, ge=0, le=36500, description="Days after which a file is deleted that only expired snapshots have."
+    )
+    orphans_older_than: float = Field(
+        3,
+        ge=0.5,
+        le=36500,
+        description="Days after which a file is deleted that no snapshot has; must exceed the longest run.",
+    )
+    ledger_retention: float | None = Field(
+        None,
+        ge=1,
+        le=36500,
+        description="Days after which rows of ledger and manifest are deleted, but not the newest of a partition; "
+        "null: never.",
+    )
+    delta_retention: float | None = Field(
+        None,
+        ge=1,
+        le=36500,
+        description="Days after which exported files of streams with `deltas` are deleted; null: never.",
+    )
+    compact: int | None = Field(
+        10, ge=2, le=1_000_000, description="Compact partitions with this many files or more; null: never."
+    )
+
+
+class Audit(Model):
+    """When Dagster checks the whole tables of a lake. After a run, checks look at the run's partitions only."""
+
+    cron: Cron = Field("30 4 * * *", description="When Dagster runs it.")
+    time_zone: TimeZone = Field("UTC", description="Time zone of `cron`.")
 
 
 class Lake(Model):

@@ -1,11 +1,13 @@
-"""The base of all models of the config."""
+"""The base of all models of the config, and variables that say yes or no."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from lake_assets.config.editor_schema import EditorSchema
+from lake_assets.errors import ConfigError
 
 
 class LocatedError(ValueError):
@@ -47,3 +49,22 @@ def _number_keys(model: type[Model]) -> frozenset[str]:
 def _is_number(annotation: Any) -> bool:  # noqa: ANN401 - any type
     types = get_args(annotation) or (annotation,)
     return bool not in types and any(isinstance(t, type) and issubclass(t, int | float) for t in types)
+
+
+_TRUE, _FALSE = frozenset({"1", "true", "t", "yes", "y", "on"}), frozenset({"0", "false", "f", "no", "n", "off"})
+
+
+def is_true(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Whether a variable says yes, in any case and with blanks around it; the default if it is absent or empty.
+
+    Raises:
+        ConfigError: it says neither yes nor no.
+    """
+    value = environment.get(name, "").strip().lower()
+    if not value:
+        return default
+    if value not in _TRUE | _FALSE:
+        raise ConfigError(
+            f"{name} is {environment[name]!r}:", "set it to true, 1, yes or on, or to false, 0, no or off."
+        )
+    return value in _TRUE

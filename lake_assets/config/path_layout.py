@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from lake_assets.config.fields import Identifier, short_for
-from lake_assets.config.layouts import LayoutOptions
 from lake_assets.config.model import Model
 from lake_assets.config.partition_fields import ColumnType, LayoutColumn, PartitionField
+from lake_assets.config.sections import LayoutOptions
 from lake_assets.errors import LayoutError
 from lake_assets.layout.derived import Derived, folder, placeholders
 from lake_assets.layout.grammar import NOW, Placeholder, Static, quoted

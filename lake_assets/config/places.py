@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from lake_assets.config.booleans import is_true
 from lake_assets.config.fields import below
+from lake_assets.config.model import is_true
 from lake_assets.config.storages import LakeStorage, S3Storage, Storage
 
 

@@ -6,14 +6,10 @@ from typing import Self
 import pyarrow as pa
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
-from lake_assets.config.checks import Checks
 from lake_assets.config.clashes import clash, misfit
-from lake_assets.config.dead_letters import DeadLetters
-from lake_assets.config.deltas import Deltas
 from lake_assets.config.fields import FileSize, Identifier, KeyPrefix, Texts
 from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing, arrow_type, ending_of, unread
-from lake_assets.config.layouts import Layout, LayoutOptions
 from lake_assets.config.model import Model
 from lake_assets.config.modes import (
     Compression,
@@ -34,9 +30,17 @@ from lake_assets.config.path_layout import (
     missing_column,
     stream_template,
 )
-from lake_assets.config.report import ReportOrStorage
 from lake_assets.config.schedules import AutomationOrCron, Freshness, ScheduleOrCron, TimeZone, check_time_zone
-from lake_assets.config.sensors import Sensor, SqsSensor
+from lake_assets.config.sections import (
+    Checks,
+    DeadLetters,
+    Deltas,
+    Layout,
+    LayoutOptions,
+    ReportOrStorage,
+    Sensor,
+    SqsSensor,
+)
 from lake_assets.config.storages import S3Storage, Source, WebStorage
 from lake_assets.config.web import check_names, check_use, has_query
 from lake_assets.errors import LayoutError, PartitionError

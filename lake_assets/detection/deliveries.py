@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from lake_assets.config.sensors import SqsSensor
+from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import S3Storage
 from lake_assets.config.streams import Stream
 from lake_assets.detection.cursor import identity

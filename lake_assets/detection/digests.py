@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 
 _BITS = 40  # a change is missed once in 2^40; the cursor holds thousands of digests
 

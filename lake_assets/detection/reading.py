@@ -9,7 +9,7 @@ from typing import Protocol
 from lake_assets.detection.digests import NOTHING, FolderDigest, digest_of, hash_of
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import storable
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.walk import position
 from lake_assets.streams.left_out import LeftOutClass, class_of
 from lake_assets.streams.locator import PartitionLocator

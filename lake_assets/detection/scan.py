@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from lake_assets.config.sensors import ObjectSensor
+from lake_assets.config.sections import ObjectSensor
 from lake_assets.config.streams import Stream
 from lake_assets.detection.cursor import Cursor
 from lake_assets.detection.digests import NOTHING

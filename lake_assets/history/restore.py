@@ -1,4 +1,4 @@
-"""The restore of a partition: its rows of an earlier snapshot come back as a new snapshot.
+"""The restore of a partition: its rows of an earlier snapshot come back as a new snapshot, held or not.
 
 The files of the old snapshot are copied to new names by the storage, because a path that is registered twice would be
 deleted while it is live. The catalog's entries of the copies are those of the originals. DuckLake reads and writes the
@@ -14,22 +14,23 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from lake_assets.errors import CatalogError, PartitionError, StorageError
+from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError, StorageError
 from lake_assets.events import step
-from lake_assets.history.next_refresh import next_refresh
 from lake_assets.history.snapshots import PastState, past_state, require_columns, require_snapshot
-from lake_assets.ingest.known import read_noted
+from lake_assets.ingest.decide import Decider, Facts
+from lake_assets.ingest.known import compare, read_noted
 from lake_assets.ingest.partition_run import blank_row
 from lake_assets.ingest.reported import of_partition
 from lake_assets.lake.catalog.past import CatalogFile, PastPartition
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
-from lake_assets.lake.commit.restoration import Copy, Restoration
-from lake_assets.lake.commit.strategy import commit_restoration
+from lake_assets.lake.commit.replacement import count_partition
+from lake_assets.lake.commit.restoration import Copy, Release, Restoration
+from lake_assets.lake.commit.strategy import commit_release, commit_restoration
 from lake_assets.lake.ledger.last_runs import last_commits
 from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.past_commits import commit_of, commits, objects_at
-from lake_assets.lake.ledger.tables import HELD, RESTORE, LedgerRow, create_ledger
+from lake_assets.lake.ledger.tables import HELD, RELEASE, RELEASED, RESTORE, LedgerRow, create_ledger
 from lake_assets.lake.schema.tables import prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -38,11 +39,70 @@ from lake_assets.parquet.file_names import MARK, named_fingerprint, new_name
 from lake_assets.parquet.job import LetterFile
 from lake_assets.progress import counted
 from lake_assets.storage.copying import copy_object
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.server_copy import Original
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
+
+
+def next_refresh(
+    stream: OpenStream, partition: Partition, fingerprint: str | None, restored: Manifest, *, is_held: bool
+) -> str:
+    """What the next refresh does with a restored partition, in a sentence or two.
+
+    Args:
+        stream: of the partition.
+        partition: the partition.
+        fingerprint: of the landed objects that its rows were made of; None if they are unknown.
+        restored: the objects that its rows were made of, as they were then.
+        is_held: refreshes leave it alone.
+    """
+    text = partition.option
+    appends = stream.config.mode == "append"
+    if is_held:
+        return (
+            "Refreshes leave the partition alone. `lake-assets restore "
+            f"{stream.name} --partition {text} --release` ends that; `ingest --force` replaces it at any time."
+        )
+    try:
+        manifest = stream.manifest(partition)
+        with stream.lake.open_if_exists() as session:
+            # A restore leaves the objects known whose rows it takes away.
+            known = compare(session, stream, {partition: manifest})[partition] if appends else None
+            then = {obj.uri: (obj.etag, obj.size) for obj in restored.read}
+            changed = {obj.uri for obj in (known.changed if known else ())} - {*then}
+            changed |= {o.uri for o in manifest.objects if then.get(o.uri, (o.etag, o.size)) != (o.etag, o.size)}
+            facts = Facts(
+                len(manifest.objects),
+                table_exists=True,
+                is_unchanged=fingerprint is not None and stream.fingerprint(manifest) == fingerprint,
+                was_committed=True,
+                new=len(known.new.objects) if known else 0,
+                changed=len(changed),
+                known=len(known.known) if known else 0,
+            )
+            decision = Decider(stream).decide(partition, facts, session)
+    except LakeAssetsError as error:
+        return f"What the next refresh does is unknown: {error}"
+    match decision.action:
+        case "skip" if appends:
+            return "The next refresh leaves it as it is; only `ingest --force` reads objects again that it has read."
+        case "append":
+            return f"The next refresh adds the rows of {decision.why}. --hold keeps refreshes off."
+        case "skip":
+            return "The next refresh leaves it as it is, because the landing zone has the objects of that snapshot."
+        case "replace":
+            return (
+                "The next refresh replaces it again, because the landing zone has other objects than that snapshot. "
+                "--hold keeps refreshes off."
+            )
+        case "fail":
+            return f"The next refresh fails and leaves it as it is: {decision.why}."
+        case "clear":
+            return f"The next refresh empties it again: {decision.why}. --hold keeps refreshes off."
+        case _:
+            return f"The next refresh leaves it as it is: {decision.why}."
+
 
 _COPIES = 8  # at a time: most of the time is network latency
 
@@ -289,3 +349,40 @@ def _filled(row: LedgerRow, stream: OpenStream, snapshot: int, plan: _Plan, copi
         files_quarantined=len(plan.manifest.left_out) or None,
         rows_dead_lettered=None if stream.letters is None else sum(letter.rows for letter in plan.letters),
     )
+
+
+def release(
+    stream: OpenStream, partition: Partition, *, run_id: str | None = None, requested_by: str | None = None
+) -> LedgerRow:
+    """End the hold of a partition: refreshes read it again. Its rows stay as they are.
+
+    Returns:
+        The ledger row.
+
+    Raises:
+        PartitionError: the partition is not held.
+        CatalogError: the catalog refuses; nothing has changed.
+    """
+    run_id, started = run_id or str(uuid.uuid4()), dt.datetime.now(dt.UTC)
+    with stream.lake.open() as session:
+        create_ledger(session)
+
+        def make() -> Release:
+            last = last_commits(session, stream.table, [partition.path]).get(partition.path)
+            if last is None or not last.is_held:
+                raise PartitionError(f"partition {partition} of {stream.table} is not held:", "nothing was changed.")
+            rows = count_partition(session, stream.table, partition)
+            row = dataclasses.replace(
+                blank_row(stream, partition, run_id, started),
+                mode=RELEASE,
+                status="committed",
+                source_fingerprint=last.fingerprint,
+                row_count=rows,
+                rows_before=rows,
+                started_at=started,
+                requested_by=requested_by,
+                hold=RELEASED,
+            )
+            return Release(stream.table, partition, row)
+
+        return commit_release(session, make)

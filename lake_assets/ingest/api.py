@@ -10,7 +10,7 @@ from dataclasses import replace
 from lake_assets.errors import is_interrupt
 from lake_assets.ingest.index.diff import plan_index
 from lake_assets.ingest.index.run import index_all
-from lake_assets.ingest.moved import moved_since
+from lake_assets.ingest.known import moved_since
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import IngestResult, Outcome, PartitionRun, State
 from lake_assets.ingest.partition_runs import chunks, record_failures

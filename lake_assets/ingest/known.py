@@ -1,16 +1,15 @@
-"""What a partition of mode append was made of, compared with what has landed."""
+"""What a partition of mode append was made of, compared with what has landed; and a plan compared with it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lake_assets.errors import SourceError
+from lake_assets.errors import PlanMovedError, SourceError
 from lake_assets.lake.commit.replacement import Expected
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
 from lake_assets.lake.ledger.tables import manifest_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.stream import OpenStream
 
 NAMED = 3  # changed objects of one partition, in its error
@@ -133,3 +132,23 @@ def compared(noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines:
         tuple(obj for uri, obj in noted.items() if obj.reason is None and uri not in there),
         tuple(quarantined),
     )
+
+
+def moved_since(
+    stream: OpenStream, planned: Mapping[Partition, str], landed: Mapping[Partition, Manifest]
+) -> dict[Partition, PlanMovedError]:
+    """The error of each partition whose landed objects are not the planned ones.
+
+    Args:
+        stream: of the partitions.
+        planned: the fingerprints of the plan.
+        landed: the objects now.
+    """
+    return {
+        partition: PlanMovedError(
+            f"the landing zone of partition {partition} has changed since the plan, or the stream's config has:",
+            f"make a new plan: `lake-assets plan {stream.name}`.",
+        )
+        for partition, manifest in landed.items()
+        if stream.fingerprint(manifest) != planned.get(partition)
+    }

@@ -23,7 +23,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.progress import counted
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.stream import OpenStream
 
 Job = Literal["copy", "encode", "copy and encode", "transform", "register"]

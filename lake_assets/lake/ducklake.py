@@ -9,25 +9,27 @@ from pathlib import Path
 
 import duckdb
 
-from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog, PostgresCatalog
+from lake_assets.config.attach_options import DUCKLAKE_VERSION, METADATA_SCHEMA
+from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import open_engine
-from lake_assets.errors import CatalogError, NoLakeError
+from lake_assets.errors import CatalogError, CatalogUnreachableError, NoLakeError
 from lake_assets.lake.attach import (
     ALIAS,
     attach_statement,
     create_statements,
+    data_path,
     extensions,
     http_limits,
     secret_statements,
 )
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.checkpoint import SETTINGS, EngineLostError, checkpointed, recover
+from lake_assets.lake.driver import Driver, driver_errors
 from lake_assets.lake.failures import catalog_location, is_locked, translated
 from lake_assets.lake.locks import alone, commit_lock
 from lake_assets.lake.session import LakeSession
-from lake_assets.lake.usual import usual_version
 from lake_assets.lake.vendor_errors import Meaning, matches
 from lake_assets.retrying import Limit, pause_between, retry
 from lake_assets.storage.patience import using
@@ -259,3 +261,33 @@ def _make_folder(folder: Path, what: str) -> None:
             f"the folder {folder} for the lake's {what} cannot be created: {error.strerror}:",
             f"create it, or correct `{what}` in the config.",
         ) from error
+
+
+def usual_version(lake: Lake, driver: Driver, *, is_read_only: bool) -> str | None:
+    """The version of DuckLake's specification in the catalog, if an ATTACH would only confirm what the config says.
+
+    None if the lake must be attached first: it does not exist yet, has another data path, is or must be encrypted, has
+    options for ATTACH, or its catalog's database cannot be read by a driver.
+
+    Raises:
+        CatalogUnreachableError: the catalog's server is away.
+    """
+    if not isinstance(lake.catalog, SqliteCatalog | PostgresCatalog) or lake.inserts_only:
+        return None
+    if lake.attach_options.keys() - {DUCKLAKE_VERSION, METADATA_SCHEMA}:
+        return None
+    if isinstance(lake.catalog, SqliteCatalog) and not Path(lake.catalog.path).is_file():
+        return None  # SQLite would create it
+    errors: tuple[type[Exception], ...] = (CatalogError, *driver_errors(lake))
+    try:
+        if driver.is_sqlite and not is_read_only and driver.rows("PRAGMA journal_mode") != [("wal",)]:
+            return None  # ATTACH sets it
+        found = dict(driver.rows(spec.SETTINGS_QUERY))
+    except CatalogUnreachableError:
+        raise
+    except errors:
+        return None  # the ATTACH says what is wrong
+    if found.get("data_path") != data_path(lake) or found.get("encrypted") != "false":
+        return None
+    version = found.get("version")
+    return None if version is None or spec.unknown(version) is not None else version

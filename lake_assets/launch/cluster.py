@@ -18,8 +18,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.runs import KUBERNETES, STANDALONE, SparkSubmit
 from lake_assets.config.spark import MASTER
-from lake_assets.config.spark_submit import KUBERNETES, STANDALONE, SparkSubmit
 from lake_assets.errors import LauncherError
 from lake_assets.launch.pipes import BucketMessages
 from lake_assets.launch.received import Ended, Received

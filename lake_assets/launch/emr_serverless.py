@@ -12,8 +12,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as NotConnectedError
 
-from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.runs import EmrServerless
 from lake_assets.config.uris import bucket_and_key
 from lake_assets.errors import DriverLostError, LauncherError
 from lake_assets.launch.pipes import BucketMessages

@@ -20,7 +20,7 @@ from dagster_pipes import (
     PipesDefaultMessageWriter,
 )
 
-from lake_assets.config.kubernetes import Kubernetes
+from lake_assets.config.runs import Kubernetes
 from lake_assets.errors import DriverLostError, LauncherError, MissingExtraError
 from lake_assets.launch.pipes import BucketMessages, context_of, variables
 from lake_assets.launch.received import Ended, Received

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from lake_assets.config.emr_serverless import EmrServerless
-from lake_assets.config.kubernetes import Kubernetes
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import RemoteRuns
+from lake_assets.config.runs import EmrServerless, Kubernetes, RemoteRuns
 from lake_assets.launch.cluster import ClusterDriver
 from lake_assets.launch.emr_serverless import JobDriver
 from lake_assets.launch.kubernetes import PodDriver

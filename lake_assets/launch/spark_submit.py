@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import refusal
+from lake_assets.config.runs import SparkSubmit, refusal
 from lake_assets.config.spark import REMOTE
-from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import LauncherError
 from lake_assets.launch.pipes import FileMessages
 from lake_assets.launch.received import Ended

@@ -3,8 +3,9 @@
 Python represents a byte that is not UTF-8 as half a surrogate pair.
 """
 
+import difflib
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lake_assets.escapes import visible_name
 
@@ -96,3 +97,16 @@ def shown(text: str) -> str:
 def storable(text: str) -> str:
     r"""The text, with `\xff` for a byte that is not UTF-8."""
     return text if is_unicode(text) else text.encode(errors="backslashreplace").decode().replace(r"\udc", r"\x")
+
+
+def nearest(text: str, among: Iterable[str], *, most: int = 3) -> list[str]:
+    """Up to `most` similar texts, the most similar first, regardless of case."""
+    by_fold: dict[str, str] = {}
+    for other in among:
+        by_fold.setdefault(other.casefold(), other)
+    return [by_fold[match] for match in difflib.get_close_matches(text.casefold(), by_fold, n=most, cutoff=0.5)]
+
+
+def has_wildcard(text: str) -> bool:
+    """Whether a value looks like a pattern, which is not supported."""
+    return "*" in text or "?" in text

@@ -21,7 +21,7 @@ from lake_assets.lake.ledger.object_history import KnownObject, registered_objec
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets.progress import counting
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 
 File = TypeVar("File", ScheduledFile, LandedObject)

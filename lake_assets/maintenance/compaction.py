@@ -49,8 +49,7 @@ from lake_assets.parquet.job import DataFile, Job, PartitionJob
 from lake_assets.progress import counted
 from lake_assets.spark.pass_through import pass_through
 from lake_assets.spark.session import Sessions
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 

@@ -11,7 +11,7 @@ from lake_assets.lake.commit.exporter import write_latest
 from lake_assets.lake.ledger.tables import delta_table
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import AUTHOR, LakeSession
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 

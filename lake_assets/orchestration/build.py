@@ -7,22 +7,20 @@ from lake_assets.config.load import ConfigSource, loaded
 from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.alerts import alert_sensors
 from lake_assets.orchestration.assets import stream_asset
-from lake_assets.orchestration.audit import audits
 from lake_assets.orchestration.checks import stream_checks
 from lake_assets.orchestration.ended_runs import ended_runs_sensor
 from lake_assets.orchestration.ingest_job import ingest_job
 from lake_assets.orchestration.landing import drain_schedule
 from lake_assets.orchestration.landing_zone import automation_sensor, landing_asset, observe_schedule
 from lake_assets.orchestration.lost_runs import lost_runs_sensor
-from lake_assets.orchestration.maintenance import maintenance
+from lake_assets.orchestration.maintenance import audits, maintenance
 from lake_assets.orchestration.names import check_names
 from lake_assets.orchestration.report import ledger_asset, report_asset, streams_by_lake
 from lake_assets.orchestration.report_page import report_sensor
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.restore import restore_job
 from lake_assets.orchestration.schedules import refresh_schedule
-from lake_assets.orchestration.sensors import object_sensor
-from lake_assets.orchestration.sqs import sqs_sensor
+from lake_assets.orchestration.sensors import object_sensor, sqs_sensor
 from lake_assets.orchestration.sync import sync_sensor
 from lake_assets.orchestration.translator import LakeAssetsTranslator, StreamSpecs, ledger_spec, specs_of
 from lake_assets.streams.stream import OpenStream, open_streams

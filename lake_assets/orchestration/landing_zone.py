@@ -27,8 +27,7 @@ from lake_assets.orchestration.partitions import (
 from lake_assets.orchestration.queued_runs import unless_queued
 from lake_assets.orchestration.unmatched import unmatched_metadata
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.newest import recent_texts
-from lake_assets.streams.pending import LandingScan, scan_landing
+from lake_assets.streams.pending import LandingScan, recent_texts, scan_landing
 from lake_assets.streams.stream import OpenStream
 
 

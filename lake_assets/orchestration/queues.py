@@ -10,7 +10,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from lake_assets.config.secrets import mask_error, masked
-from lake_assets.config.sensors import SqsSensor
+from lake_assets.config.sections import SqsSensor
 from lake_assets.detection.deliveries import Message
 from lake_assets.errors import QueueError
 from lake_assets.orchestration.dagster_private import ResourceWithBoto3Configuration

@@ -5,9 +5,8 @@ from pydantic import Field
 
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
-from lake_assets.history.hold import release
 from lake_assets.history.read import described, history
-from lake_assets.history.restore import Restored, restore
+from lake_assets.history.restore import Restored, release, restore
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.metadata import Metadata, delta_figures, markdown, markdown_table

@@ -5,12 +5,16 @@ reports nothing again. A run of this instance that has not ended reports its com
 """
 
 import datetime as dt
+import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import dagster as dg
+import sqlalchemy
+from filelock import FileLock, Timeout
 
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.detection.packing import time_of
@@ -19,14 +23,76 @@ from lake_assets.lake.ledger.reading import newest_commits
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import newest_events, store_materializations, unfinished_runs
+from lake_assets.orchestration.dagster_private import (
+    Begin,
+    event_database,
+    newest_events,
+    store_materializations,
+    unfinished_runs,
+)
 from lake_assets.orchestration.metadata import row_metadata
 from lake_assets.orchestration.partitions import dimension_tags, new_dynamic_keys, partition_key
 from lake_assets.orchestration.sensors import without_traceback
-from lake_assets.orchestration.sync_lock import sync_lock
 from lake_assets.progress import counting
+from lake_assets.retrying import Limit, pause_between, poll
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.stream import OpenStream
+
+_KEY = int.from_bytes(hashlib.sha256(b"lake_assets sync").digest()[:8], "big", signed=True)
+_PAUSE = pause_between(0.05, 0.1)
+
+
+@contextmanager
+def sync_lock(instance: dg.DagsterInstance, seconds: float) -> Iterator[None]:
+    """Hold the lock of an instance.
+
+    Args:
+        instance: of Dagster.
+        seconds: the time after which to give up, if another sync holds it.
+
+    Raises:
+        SyncUnderWayError: it is not free within that time.
+    """
+    place = event_database(instance)
+    if place is None:
+        yield
+    elif isinstance(place, Path):
+        with _file_lock(place.with_suffix(".sync.lock"), seconds):
+            yield
+    else:
+        with _advisory_lock(place, seconds):
+            yield
+
+
+@contextmanager
+def _file_lock(path: Path, seconds: float) -> Iterator[None]:
+    lock = FileLock(path, timeout=seconds)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise _under_way() from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _advisory_lock(begin: Begin, seconds: float) -> Iterator[None]:
+    with begin() as connection:
+        # The transaction is idle while the sync works.
+        connection.execute(sqlalchemy.text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+        acquire = sqlalchemy.text("SELECT pg_try_advisory_xact_lock(:key)").bindparams(key=_KEY)
+        if not poll(lambda: bool(connection.execute(acquire).scalar()), pause=_PAUSE, limit=Limit(seconds=seconds)):
+            raise _under_way()
+        yield
+
+
+def _under_way() -> SyncUnderWayError:
+    return SyncUnderWayError(
+        "another sync reports commits to this instance of Dagster at the moment:", "run it again when that has ended."
+    )
+
 
 INTERVAL_SECONDS = 60
 OVERLAP = dt.timedelta(minutes=10)  # of two scans of the ledger: the clocks of writers differ

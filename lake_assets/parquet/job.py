@@ -13,7 +13,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.parquet.file_names import new_name
 from lake_assets.parquet.path_columns import PathColumns
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 
 MIN_SHARE = 8 * 2**20  # bytes of a task; below this a second task costs more than it saves
 MOST_THREADS = 4  # of a task; Python's own work for each object allows no more, and the cores may be other machines'

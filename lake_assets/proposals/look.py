@@ -10,7 +10,7 @@ from lake_assets.errors import KeyOrderError, SourceChangedError, SourceError
 from lake_assets.layout.names import is_hidden, is_reserved
 from lake_assets.parquet.read import read_schema
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 
 MOST_LISTINGS = 200

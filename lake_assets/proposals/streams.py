@@ -21,7 +21,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, several
 from lake_assets.proposals.folders import Column, are_partitions, columns, is_part_of_time, unfit, values_among
 from lake_assets.proposals.look import MOST_LISTINGS, Folder, Look
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
 

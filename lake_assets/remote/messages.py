@@ -27,8 +27,7 @@ from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow
 from lake_assets.lake.schema.evolve import ColumnChange
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.job import LetterFile
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 
 PART = 8_000  # characters of a message, or of a part of one: the log of a pod breaks lines of more than 16 KiB
 OBJECTS = 100_000  # in the listings of a run that are sent; the checks of a larger run list again

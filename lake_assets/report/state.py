@@ -21,8 +21,7 @@ from lake_assets.errors import OutsidePartitionError
 from lake_assets.ingest.decide import edited_text
 from lake_assets.lake.catalog.past import LIVE
 from lake_assets.lake.catalog.past_files import past_table
-from lake_assets.lake.ledger.holds import Holder
-from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.lake.ledger.last_runs import Holder, LastRuns, last_runs
 from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.object_history import quarantined_objects
 from lake_assets.lake.session import LakeSession

@@ -13,9 +13,8 @@ from lake_assets.config.partition_fields import PartitionField
 from lake_assets.config.streams import Stream
 from lake_assets.errors import FuturePartitionError, OutsidePartitionError
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
-from lake_assets.layout.texts import first_lines
+from lake_assets.layout.texts import first_lines, nearest
 from lake_assets.layout.times import TIME_TYPES, zone_of
-from lake_assets.streams.nearest import nearest
 
 VALUES_NAMED = 10  # in an error
 

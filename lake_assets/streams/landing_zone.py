@@ -8,8 +8,7 @@ from itertools import product
 
 from lake_assets.layout.partition import Partition
 from lake_assets.progress import counted, counting
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.left_out import LeftOut, LeftOutObject
 from lake_assets.streams.locator import PartitionLocator

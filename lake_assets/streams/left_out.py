@@ -8,7 +8,7 @@ from typing import Literal
 from lake_assets.errors import HiddenError, LakeAssetsError, NotDataError, OutsidePartitionError, SpellingError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, storable
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 
 LeftOutClass = Literal["unmatched", "spelling", "outside", "not_data", "hidden"]
 """The class of an object that no refresh reads."""

@@ -21,8 +21,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
 from lake_assets.parquet.job import LetterRules
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
 

@@ -6,8 +6,8 @@ from itertools import islice
 
 from lake_assets.errors import KeyOrderError, StorageError
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import nearest
 from lake_assets.streams.locator import PartitionLocator
-from lake_assets.streams.nearest import nearest
 from lake_assets.streams.stream import OpenStream
 
 MOST_OBJECTS = 5_000  # of the landing zone that are listed to find existing values

@@ -3,7 +3,7 @@
 import pytest
 
 from lake_assets.checks.run import is_by_partition, scope_of_run
-from lake_assets.config.checks import Checks
+from lake_assets.config.sections import Checks
 from lake_assets.errors import CatalogError
 from lake_assets_tests.checks.checked import check, sql
 from lake_assets_tests.world import NW, SW, World, sales

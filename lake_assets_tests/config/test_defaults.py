@@ -10,7 +10,7 @@ import yaml
 
 from lake_assets.config.load import parse_config
 from lake_assets.config.models import LakeConfig, schema_of
-from lake_assets.config.sensors import SqsSensor
+from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import S3Storage
 from lake_assets.errors import ConfigError
 

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from lake_assets.config.layouts import LayoutOptions
+from lake_assets.config.sections import LayoutOptions
 from lake_assets.config.streams import Stream
 from lake_assets.detection.scan import scan
 from lake_assets_tests.detection.bucket import Bucket

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from lake_assets.config.sensors import ObjectSensor, Sensor, SqsSensor
+from lake_assets.config.sections import ObjectSensor, Sensor, SqsSensor
 from lake_assets.config.streams import Stream
 
 URL = "https://sqs.eu-central-1.amazonaws.com/123456789012/landing"

@@ -24,7 +24,7 @@ from dev.servers.moto import REGION, Moto, moto
 from dev.servers.s3 import S3Server
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import run_check
-from lake_assets.config.sensors import SqsSensor
+from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.errors import LakeAssetsError, QueueError
 from lake_assets.maintenance.compaction import compact

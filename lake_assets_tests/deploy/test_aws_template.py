@@ -11,7 +11,7 @@ from cfnlint.decode.cfn_yaml import load as load_template  # type: ignore[import
 
 from dev.servers.moto import KEYS, REGION, Moto, moto
 from lake_assets.config.load import load_config
-from lake_assets.config.sensors import SqsSensor
+from lake_assets.config.sections import SqsSensor
 from lake_assets_tests.deploy.test_aws_policies import POLICIES, policy_of
 from lake_assets_tests.orchestration.test_sensors import TODAY, key, keys_of
 from lake_assets_tests.orchestration.ticks import ticks_of

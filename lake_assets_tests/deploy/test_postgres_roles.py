@@ -17,9 +17,8 @@ from dev.servers.postgres import PostgresServer
 from lake_assets import read_changes
 from lake_assets.errors import CatalogError
 from lake_assets.history.diff import diff
-from lake_assets.history.hold import release
 from lake_assets.history.read import history
-from lake_assets.history.restore import restore
+from lake_assets.history.restore import release, restore
 from lake_assets.maintenance.run import maintain
 from lake_assets_tests.faults.writer import write
 from lake_assets_tests.lake.commit.test_deltas import visible

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lake_assets.errors import KeyOrderError
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.walk import position
 
 PAGE = 1000

@@ -23,7 +23,7 @@ import psycopg
 
 from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.history import restore as restoring
-from lake_assets.history.hold import release
+from lake_assets.history.restore import release
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions

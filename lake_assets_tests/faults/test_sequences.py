@@ -29,8 +29,7 @@ from hypothesis.stateful import (
 from dev.servers.postgres import PostgresServer
 from dev.servers.s3 import S3Server
 from lake_assets.errors import EmptySourceError, LakeAssetsError, PartitionError, SourceError
-from lake_assets.history.hold import release
-from lake_assets.history.restore import restore
+from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.maintenance.run import maintain

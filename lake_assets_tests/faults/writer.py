@@ -40,8 +40,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.encrypted import stage_files
 from lake_assets.parquet.job import Job, LetterFile, StagingKey
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets_tests.world import World
 
 Watcher = Callable[[str], None]

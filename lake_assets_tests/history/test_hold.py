@@ -6,8 +6,7 @@ import pytest
 
 from dev.plain_client import plain_client
 from lake_assets.errors import PartitionError
-from lake_assets.history.hold import release
-from lake_assets.history.restore import restore
+from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.stream_plan import plan
 from lake_assets.lake.commit.replacement import Replacement

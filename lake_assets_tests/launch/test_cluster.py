@@ -12,7 +12,7 @@ import pytest
 
 from dev.servers.moto import REGION, Moto, moto
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.spark_submit import SparkSubmit
+from lake_assets.config.runs import SparkSubmit
 from lake_assets.errors import DriverLostError, LauncherError
 from lake_assets.launch.cluster import ClusterDriver
 from lake_assets.launch.launcher import await_end

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.spark_submit import SparkSubmit
+from lake_assets.config.runs import SparkSubmit
 from lake_assets.errors import LauncherError
 from lake_assets.launch.cluster import ClusterSubmission, cluster_submission
 from lake_assets.launch.spark_submit import ENTRY

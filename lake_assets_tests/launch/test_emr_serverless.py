@@ -7,8 +7,8 @@ import pytest
 
 from dev.servers.emr import ROLE
 from dev.servers.moto import REGION, Moto, moto
-from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.runs import EmrServerless
 from lake_assets.errors import DriverLostError, LauncherError
 from lake_assets.launch.emr_serverless import CANCEL_SECONDS, JobDriver
 from lake_assets.launch.received import Received

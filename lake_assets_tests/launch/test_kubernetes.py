@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dev.servers.kubernetes import Cluster, cluster
-from lake_assets.config.kubernetes import Kubernetes
+from lake_assets.config.runs import Kubernetes
 from lake_assets.errors import DriverLostError, TransformError
 from lake_assets.launch.kubernetes import PodDriver
 from lake_assets.launch.launcher import launch

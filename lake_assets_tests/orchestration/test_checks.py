@@ -14,7 +14,7 @@ from lake_assets.checks.run import Checkup
 from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.metadata import markdown
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets_tests.orchestration.check_runs import (
     BOTH,

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from pydantic import TypeAdapter
 
-from lake_assets.config.sensors import ObjectSensor, SensorBase, SqsSensor
+from lake_assets.config.sections import ObjectSensor, SensorBase, SqsSensor
 from lake_assets.config.storages import Source
 from lake_assets.detection.run_plan import RunTarget
 from lake_assets.errors import StorageError

@@ -226,7 +226,7 @@ def test_a_date_in_the_future_is_reported_once_and_stays_in_the_queue_until_its_
     before = dt.datetime.now(dt.UTC) - dt.timedelta(2)  # of which TODAY is the future after midnight too
     with monkeypatch.context() as patch:
         patch.setattr(
-            "lake_assets.orchestration.sqs.sort_out",
+            "lake_assets.orchestration.sensors.sort_out",
             lambda *arguments, **options: sort_out(*arguments, **options, now=before),
         )
         for _ in range(3):

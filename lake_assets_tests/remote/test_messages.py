@@ -27,8 +27,7 @@ from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.orchestration.failures import text_of
 from lake_assets.parquet.job import LetterFile
 from lake_assets.remote.messages import DriverTracebackError, End, Reported, message_of, report_of
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 
 COLUMNS = (PartitionColumn("region", "string"),)
 NW, SW = (Partition(COLUMNS, (region,)) for region in ("N/W é\u2028%", None))

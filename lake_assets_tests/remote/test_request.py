@@ -11,7 +11,7 @@ import yaml
 
 from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.spark_submit import SparkSubmit
+from lake_assets.config.runs import SparkSubmit
 from lake_assets.errors import LauncherError
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.launch.spark_submit import spark_submit, submission

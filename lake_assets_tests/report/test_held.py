@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from lake_assets.checks.result import Scope
 from lake_assets.cli import main
-from lake_assets.history.hold import release
-from lake_assets.history.restore import restore
+from lake_assets.history.restore import release, restore
 from lake_assets.lake.ledger import flush, last_runs
 from lake_assets.orchestration.report import report_metadata
 from lake_assets.report.html import page, section

@@ -13,7 +13,7 @@ from lake_assets.layout.texts import age
 from lake_assets.report.html import FEW, LIMIT, Section, page, section
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize, total
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.left_out import LeftOut, LeftOutObject
 from lake_assets_tests.report.states import commit_one_and_fail_one, days, stream_state
 from lake_assets_tests.world import NW, SW, World, sales
@@ -112,7 +112,7 @@ def test_each_partition_has_its_state_rows_age_error_and_first_rows(local_world:
 
 
 def test_previews_are_those_of_the_newest_partitions(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.report.lines.PREVIEWS", 1)
+    monkeypatch.setattr("lake_assets.report.html.PREVIEWS", 1)
     local_world.options = {"mode": "index"}
     for partition in (NW, SW):
         local_world.land(partition, sales(1))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.parquet.job import MIN_SHARE, Share, shares
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 
 MIB = 2**20
 

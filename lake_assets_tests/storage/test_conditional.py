@@ -11,7 +11,7 @@ from dev.servers.s3 import S3Server
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets_tests.world_fixtures import bucket_on, r2_bucket_on
 

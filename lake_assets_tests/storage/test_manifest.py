@@ -4,8 +4,7 @@ import datetime as dt
 import pytest
 
 from lake_assets.errors import SourceError
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 
 A = LandedObject("s3://b/a.parquet", "a.parquet", "e1", 10, dt.datetime(2026, 2, 11, tzinfo=dt.UTC))
 B = dataclasses.replace(A, uri="s3://b/b.parquet", key="b.parquet")

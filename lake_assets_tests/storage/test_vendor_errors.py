@@ -17,14 +17,13 @@ from dev.servers.azurite import AzureServer, azure
 from dev.servers.listener import Listener
 from dev.servers.moto import KEYS, REGION, Moto, moto
 from dev.servers.proxy import Rule, S3Proxy
-from lake_assets.config.sensors import SqsSensor
+from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, S3Storage, WebStorage
 from lake_assets.orchestration.queues import Queue
 from lake_assets.storage import local
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.clients import client
-from lake_assets.storage.conditional import delete_if_match
-from lake_assets.storage.store import Store
+from lake_assets.storage.store import Store, delete_if_match
 from lake_assets.storage.vendor_errors import DELETION, NUMBERS, SQS, VENDORS, Meaning, find, meaning_of_queue
 from lake_assets.vendor_texts import Text
 from lake_assets_tests.world_fixtures import bucket_on

@@ -25,8 +25,7 @@ from lake_assets.parquet.file_names import new_name
 from lake_assets.parquet.footers import of_writer
 from lake_assets.parquet.job import DataFile
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.stream import OpenStream, open_stream
 
 FIRST = dt.date(2020, 1, 1)

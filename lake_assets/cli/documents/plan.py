@@ -9,7 +9,7 @@ from lake_assets.cli.documents.base import Documented
 
 if TYPE_CHECKING:
     from lake_assets.ingest.stream_plan import PlannedPartition, StreamPlan
-    from lake_assets.storage.landed import LandedObject
+    from lake_assets.storage.manifest import LandedObject
     from lake_assets.streams.left_out import LeftOut
     from lake_assets.streams.stream import OpenStream
 

@@ -11,8 +11,7 @@ from lake_assets.lake.ledger.tables import manifest_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.left_out import LeftOut

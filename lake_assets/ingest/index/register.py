@@ -28,8 +28,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.parquet.empty_columns import filled
 from lake_assets.parquet.read import read_schema
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.stream import OpenStream
 
 _BEFORE: Mapping[PathState, str] = {

@@ -19,8 +19,7 @@ from lake_assets.ingest.index.diff import IndexPlan, PartitionPlan, plan_index
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome, PartitionRun, State
-from lake_assets.ingest.partition_runs import chunks, record_failures
-from lake_assets.ingest.recording import record_skipped
+from lake_assets.ingest.partition_runs import chunks, record_failures, record_skipped
 from lake_assets.ingest.reported import of_run, reported_run
 from lake_assets.lake.ledger.last_runs import LastCommit
 from lake_assets.lake.ledger.partition_states import last_states

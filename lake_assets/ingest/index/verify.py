@@ -22,8 +22,7 @@ from lake_assets.lake.ledger.object_history import KnownObject
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.stream import OpenStream
 

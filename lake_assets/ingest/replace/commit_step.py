@@ -9,8 +9,7 @@ from lake_assets.errors import PartitionHeldError, PartitionMovedError, SchemaCh
 from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
 from lake_assets.ingest.known import Comparison
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.partition_runs import chunks, fail_all, still_open
-from lake_assets.ingest.recording import record_skipped
+from lake_assets.ingest.partition_runs import chunks, fail_all, record_skipped, still_open
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.commit.replacement import Replacement, Staged
 from lake_assets.lake.commit.strategy import commit

@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import LakeAssetsError, SchemaDriftError, StorageUnreachableError
 from lake_assets.events import about, step
 from lake_assets.ingest.decide import Decider
-from lake_assets.ingest.known import Comparison, compare
-from lake_assets.ingest.moved import moved_since
+from lake_assets.ingest.known import Comparison, compare, moved_since
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome, PartitionRun
 from lake_assets.ingest.partition_runs import chunks, fail_all, record_failures, share_refusal, still_open

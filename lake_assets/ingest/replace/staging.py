@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.errors import StorageError
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.storage.uploads import abort_uploads
 

@@ -30,7 +30,7 @@ from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.failures import refused_object
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 
 # Footers in one statement. Those of a store are mostly latency, so that many statements run in parallel; those of a
 # local folder are mostly work, and each statement has a cost.

@@ -7,8 +7,8 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lake_assets.config.deltas import Deltas
 from lake_assets.config.lake import Lake
+from lake_assets.config.sections import Deltas
 from lake_assets.lake.failures import catalog_location
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import TableName

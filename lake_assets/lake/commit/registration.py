@@ -13,8 +13,7 @@ from lake_assets.lake.commit.change import Change
 from lake_assets.lake.ledger.tables import LedgerRow, ended_values, manifest_values
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,23 +8,31 @@ that accept no written files: encrypted lakes, and lakes that MotherDuck manages
 
 import dataclasses
 import logging
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from lake_assets.config.lake import Lake
+from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError, PartitionHeldError, PartitionMovedError, SchemaChangedError
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.commit.copied_rows import restore_by_insert
+from lake_assets.lake.catalog.past import where
 from lake_assets.lake.commit.direct.register import register_directly
 from lake_assets.lake.commit.direct.repair import repair_directly
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.direct.restore import release_directly, restore_directly
 from lake_assets.lake.commit.exporter import Exporter
-from lake_assets.lake.commit.extension import register_by_extension, release_by_extension, replace_by_extension
+from lake_assets.lake.commit.extension import (
+    register_by_extension,
+    release_by_extension,
+    replace_by_extension,
+    replace_in_transaction,
+)
 from lake_assets.lake.commit.found import committed_row, committed_rows
-from lake_assets.lake.commit.insert import replace_by_insert
+from lake_assets.lake.commit.insert import insert_staged, replace_by_insert, with_rows
 from lake_assets.lake.commit.registration import Registration, Repair
 from lake_assets.lake.commit.replacement import MarkedFilesError, Replacement
 from lake_assets.lake.commit.restoration import Release, Restoration
@@ -34,6 +42,47 @@ from lake_assets.lake.retry import under_lock
 from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.texts import count
+
+
+def restore_by_insert(session: LakeSession, restoration: Restoration, target: int) -> LedgerRow:
+    """Try once to replace a partition by its rows of an earlier snapshot, which DuckLake reads and writes.
+
+    Args:
+        session: an open lake.
+        restoration: with the columns to read.
+        target: bytes of a file.
+
+    Returns:
+        The ledger row as written, with the rows, and the files and bytes that DuckLake wrote.
+
+    Raises:
+        CatalogError: the snapshot has expired, the catalog refuses, or another writer was faster; nothing has changed.
+    """
+    with tempfile.TemporaryDirectory(prefix="lake-assets-") as temporary:
+        return replace_in_transaction(
+            session, restoration, insert_staged, first=lambda: _staged(session, restoration, Path(temporary), target)
+        )
+
+
+def _staged(session: LakeSession, restoration: Restoration, folder: Path, target: int) -> Replacement:
+    """The replacement with the rows of the snapshot staged.
+
+    They are read before the present rows are deleted, because DuckLake then leaves the files of these out of time
+    travel too.
+    """
+    condition, parameters = where(restoration.partition)
+    selected = restoration.selected or {}
+    columns = ", ".join(f"{identifier(then)} AS {identifier(now)}" for now, then in selected.items())
+    query = f"SELECT {columns} FROM {restoration.table.sql} AT (VERSION => ?) WHERE {condition}"  # noqa: S608 - quoted
+    row = dataclasses.replace(restoration.row, files_written=None, bytes_written=None, files_copied=None)
+    # The columns that were added since are not inserted, so that the table may have others than the rows.
+    plain = dataclasses.replace(restoration, row=row, columns=list(selected), copies=())
+    replacement = with_rows(session, plain, (query, [restoration.snapshot, *parameters]), folder, target)
+    if replacement.row.row_count:
+        return replacement
+    row = dataclasses.replace(replacement.row, files_written=0, bytes_written=0)
+    return dataclasses.replace(replacement, row=row, staged=None)
+
 
 _LOG = logging.getLogger(__name__)
 

@@ -9,16 +9,16 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from lake_assets.duckdb_engine import glob_literal, identifier
-from lake_assets.errors import SchemaError
+from lake_assets.errors import LakeAssetsError, SchemaError
 from lake_assets.escapes import visible_name
 from lake_assets.lake.catalog.footers import Chunk, Footer
 from lake_assets.lake.catalog.mapping import Folders
 from lake_assets.lake.failures import one_line, translated, without_statement
-from lake_assets.lake.schema.paths import is_in_path
 from lake_assets.lake.schema.types import PARTITION_ARROW_TYPES, is_read_as
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.derived import Derived
-from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import value_text
 from lake_assets.parquet.as_is import unread_form
@@ -27,7 +27,7 @@ from lake_assets.parquet.empty_columns import without_values
 from lake_assets.parquet.leaves import has_limits, leaf_types, leaves, not_held, shown
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
-from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import LandedObject
 
 _ROWS = 131_072  # of a batch
 _TOO_EARLY = "5877642-06-23 (BC)"  # a day that DuckDB writes and cannot read
@@ -249,3 +249,31 @@ def _is_held(kind: pa.DataType, chunk: Chunk) -> bool:
     if not t.is_time(kind):  # DuckDB makes no text of another time that it cannot hold
         return chunk.least not in (None, _TOO_EARLY)
     return all(text is not None and _TIME_OF_DAY.fullmatch(text) for text in (chunk.least, chunk.greatest))
+
+
+# DuckDB ends a value at one of these, or does not read the folder as `name=value`.
+_ENDS = re.compile(r"[=\\?\n]")
+
+
+def is_in_path(folders: Sequence[str], column: PartitionColumn, value: PartitionValue, name: str) -> bool:
+    """Whether readers find this value of the column in a folder of this name, as Hive writes it.
+
+    Args:
+        folders: all folders of the file's URI, with those of the storage's root, as written.
+        column: the partition column.
+        value: the value that the layout reads from the same path.
+        name: of the folder.
+    """
+    pairs = [folder.partition("=") for folder in folders]
+    texts = [text for folder_name, equals, text in pairs if folder_name == name and equals]
+    if len(texts) != 1 or _ENDS.search(texts[0]):
+        return False
+    (text,) = texts
+    if text == HIVE_NULL or value is None:
+        return text == HIVE_NULL and value is None
+    if text.lower() == "null":  # DuckDB reads it as NULL
+        return False
+    try:
+        return column.parse(text) == value
+    except LakeAssetsError:
+        return False

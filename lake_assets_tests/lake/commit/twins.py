@@ -28,8 +28,7 @@ from lake_assets.lake.schema.fitting import Keys
 from lake_assets.lake.schema.tables import create_table, data_schema, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.storage.landed import LandedObject
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest
 
 Strategy = Callable[[LakeSession, Replacement], LedgerRow]
 RegisterStrategy = Callable[[LakeSession, Registration], list[LedgerRow]]

@@ -1,0 +1,205 @@
+"""Sections of a stream's config: its layout, sensors, checks, exported changes, dead letters, report."""
+
+from functools import cached_property
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from lake_assets.config import editor_schema
+from lake_assets.config.fields import Identifier, short_for
+from lake_assets.config.model import Model
+from lake_assets.config.schedules import Status
+from lake_assets.config.storages import Endpoint, S3Storage, Storage, TemporaryKeys
+from lake_assets.errors import LayoutError
+from lake_assets.layout.template import Compat, Template
+
+
+class LayoutOptions(Model):
+    """A path template and how it is read; docs/layout.md has its grammar."""
+
+    template: str = Field(min_length=1, max_length=1000, description="The path template.")
+    time_zone: str = Field(
+        "UTC",
+        description="Time zone of the dates and hours in paths.",
+        json_schema_extra=editor_schema.TIME_ZONE,
+    )
+    nested: bool = Field(default=False, description="A `/` in a value makes folders.")
+    compat: Compat | None = Field(None, description="Read and write paths as this other system does.")
+
+    @model_validator(mode="after")
+    def _parses(self) -> Self:
+        try:
+            _ = self.parsed
+        except LayoutError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @cached_property
+    def parsed(self) -> Template:
+        """The parsed template."""
+        return Template.parse(self.template, time_zone=self.time_zone, nested=self.nested, compat=self.compat)
+
+
+_Text = Annotated[str, Field(json_schema_extra=editor_schema.LAYOUT)]
+Layout = Annotated[LayoutOptions, BeforeValidator(short_for("template"), json_schema_input_type=_Text | LayoutOptions)]
+
+
+class SensorBase(Model):
+    """The keys of both sensors."""
+
+    interval: int | None = Field(
+        None,
+        ge=5,
+        le=86400,
+        description="Seconds between two ticks; Dagster's daemon looks every 5. By default 5 for a folder, an S3 "
+        "server in a private network, and a queue; else 30.",
+    )
+    max_runs: int = Field(
+        25,
+        ge=1,
+        le=1000,
+        description="Runs requested by one tick; partitions that need more runs are requested as ranges.",
+    )
+    group_runs: int = Field(
+        100,
+        ge=1,
+        le=200,
+        description="Changed partitions that may share a run, if they are neighbours and have up to a gigabyte of "
+        "objects; 1: each has its own.",
+    )
+    lookback: int = Field(2, ge=0, le=366, description="Days before today whose partitions every tick lists.")
+    budget: float = Field(20, ge=1, le=25, description="Seconds that a tick may take; Dagster ends it at 60.")
+    status: Status = Field("running", description="State when Dagster first loads the sensor; the UI can change it.")
+
+
+class ObjectSensor(SensorBase):
+    """A sensor that lists the landing zone."""
+
+    type: Literal["objects"] = "objects"
+    scan: int = Field(5000, ge=1000, le=1_000_000, description="Objects of older partitions that a tick lists.")
+
+
+class SqsSensor(SensorBase, TemporaryKeys):
+    """A sensor that reads the notifications of an S3 bucket from a queue."""
+
+    type: Literal["sqs"] = "sqs"
+    queue_url: str = Field(pattern=r"^https?://[^/@]+/.+$", description="The queue's URL.")
+    region: str = Field("us-east-1", description="The queue's region.")
+    endpoint: Endpoint = Field(None, description="URL of a server that is not AWS.")
+    wait: int = Field(1, ge=0, le=5, description="Seconds that a request waits for a message.")
+    messages: int = Field(100, ge=1, le=500, description="Number of messages that one tick reads.")
+
+
+def _objects_by_default(value: object) -> object:
+    return {"type": "objects", **value} if isinstance(value, dict) else value
+
+
+Sensor = Annotated[
+    ObjectSensor | SqsSensor,
+    Field(discriminator="type"),
+    BeforeValidator(_objects_by_default, json_schema_input_type=ObjectSensor | SqsSensor),
+]
+
+
+BuiltIn = Literal[
+    "row_counts",
+    "landing_zone",
+    "no_null_partition",
+    "schema",
+    "ledger",
+    "data_files",
+    "indexed_objects",
+    "quarantine",
+    "dead_letters",
+    "appended_objects",
+]
+
+
+class Checks(Model):
+    """The checks that run after a refresh, or on their own."""
+
+    skip: tuple[BuiltIn, ...] = Field((), description="Built-in checks that do not run.")
+    blocking: tuple[str, ...] = Field((), description="Checks whose failure blocks the assets downstream.")
+    sql: dict[Identifier, str] = Field(
+        default_factory=dict, description="Your own checks by name: each is a query that returns wrong rows."
+    )
+
+    @field_validator("sql")
+    @classmethod
+    def _one_query_each(cls, sql: dict[str, str]) -> dict[str, str]:
+        import duckdb  # noqa: PLC0415 - takes a while to load, and few configs have SQL
+
+        for name, text in sql.items():
+            if name in BuiltIn.__args__:  # type: ignore[attr-defined]
+                raise ValueError(f"{name} is a check of the package: give yours another name")
+            try:
+                kinds = [statement.type for statement in duckdb.extract_statements(text)]
+            except duckdb.Error as error:
+                raise ValueError(f"{name} is not SQL: {str(error).splitlines()[0]}") from error
+            if kinds != [duckdb.StatementType.SELECT]:
+                raise ValueError(f"{name} must be one SELECT, which returns wrong rows")
+        return sql
+
+    @model_validator(mode="after")
+    def _blocking_exists(self) -> Self:
+        known = [name for name in BuiltIn.__args__ if name not in self.skip] + list(self.sql)  # type: ignore[attr-defined]
+        for name in self.blocking:
+            if name not in known:
+                raise ValueError(f"blocking names {name!r}, which is not a check: write one of {', '.join(known)}")
+        return self
+
+
+DeltaCompression = Literal["zstd", "snappy", "gzip", "none"]
+
+
+class Deltas(Model):
+    """Where a stream's commits export the rows that they insert and remove, and how."""
+
+    to: Storage = Field(description="Storage of the exported files, outside of the lake and of every landing zone.")
+    compression: DeltaCompression = Field("zstd", description="Codec of the exported files.")
+    format: Literal["parquet"] = Field("parquet", description="Format of the exported files.")
+    latest: bool = Field(
+        default=False, description="Whether `_latest.json` beside the files lists those of the newest commits."
+    )
+    plaintext: bool = Field(
+        default=False, description="Permission to export plain files from an encrypted lake, which needs it."
+    )
+
+    @model_validator(mode="after")
+    def _is_written(self) -> "Deltas":
+        if isinstance(self.to, S3Storage) and self.to.anonymous:
+            raise ValueError("deltas.to is written to, so it cannot be anonymous: give keys or a role")
+        return self
+
+
+class DeadLetters(Model):
+    """Where the bad rows of a stream go, if not beside its landing zone."""
+
+    to: Storage = Field(description="Storage of the rows, outside of the lake and of every landing zone.")
+    plaintext: bool = Field(
+        default=False, description="Permission to write plain files for an encrypted lake, which needs it."
+    )
+
+    @model_validator(mode="after")
+    def _is_written(self) -> "DeadLetters":
+        if isinstance(self.to, S3Storage) and self.to.anonymous:
+            raise ValueError("dead_letters.to is written to, so it cannot be anonymous: give keys or a role")
+        return self
+
+
+class Report(Model):
+    """Where the page of a stream's report is, and whether runs refresh it. The storage alone is its short form."""
+
+    to: Storage = Field(description="Storage of the page `<stream>.html`.")
+    status: Status = Field(
+        "running", description="State of the automation when Dagster first loads it; the UI can change it."
+    )
+
+    @model_validator(mode="after")
+    def _is_written(self) -> "Report":
+        if isinstance(self.to, S3Storage) and self.to.anonymous:
+            raise ValueError("report.to is written to, so it cannot be anonymous: give keys or a role")
+        return self
+
+
+ReportOrStorage = Annotated[Report, BeforeValidator(short_for("to"), json_schema_input_type=str | Report)]
