@@ -39,8 +39,8 @@ from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
 from lake_assets.spark.remote import remote_url
 from lake_assets.spark.session import own_session, spark_config
 from lake_assets.spark.workers import prepare
-from lake_assets.storage.patience import quick
 from lake_assets.storage.probes import probe_reading, probe_writing
+from lake_assets.storage.retry_window import quick
 from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.stream import OpenStream, open_streams

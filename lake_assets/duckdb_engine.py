@@ -111,17 +111,17 @@ class HttpLimits:
     """How patient an engine is with object stores. DuckDB doubles its pauses itself.
 
     Attributes:
-        patience: seconds that a store may be away without an error.
+        retry_seconds: seconds that a store may be away without an error.
         timeout: seconds until a request without an answer counts as failed.
     """
 
-    patience: float = 4
+    retry_seconds: float = 4
     timeout: float = 60
 
 
-def _http_retries(patience: float) -> int:
+def _http_retries(retry_seconds: float) -> int:
     """DuckDB makes no pause before the first of these retries, so there is one more of them."""
-    pauses = doublings(_FIRST_PAUSE, patience)
+    pauses = doublings(_FIRST_PAUSE, retry_seconds)
     return pauses + 1 if pauses else 0
 
 
@@ -159,7 +159,7 @@ def open_engine(extensions: Sequence[str], http: HttpLimits = HttpLimits()) -> d
     if "httpfs" in extensions:
         # By default DuckDB retries after 0.25, 0.5, 1, 2 and 4 seconds, while a store is unreachable.
         settings = {
-            "http_retries": _http_retries(http.patience),
+            "http_retries": _http_retries(http.retry_seconds),
             "http_retry_wait_ms": round(_FIRST_PAUSE * 1000),
             "http_retry_backoff": 2,
             "http_timeout": math.ceil(http.timeout),

@@ -92,7 +92,7 @@ def landing(report: Report, path: Path, spark: SparkSession, repeat: int, scale:
 
     def ours(source: Path, form: Form) -> None:
         with LandingWriter("transactions", stream_at(out)) as writer:
-            for record in read_records(None, str(source), form, writer.schema, writer.patience):
+            for record in read_records(None, str(source), form, writer.schema, writer.gather_seconds):
                 writer.accept(record)
         assert writer.landed().records == count
 

@@ -35,7 +35,7 @@ from lake_assets.streams.stream import OpenStream, open_streams
 STREAM = "transactions"
 DAYS = 30  # that the generated data has, up to today
 _REFRESH = 2.0  # seconds between two looks
-_PATIENCE = 300  # seconds for the lake to follow the last landed objects
+_RETRY_SECONDS = 300  # seconds for the lake to follow the last landed objects
 _PROGRAM = Path(sysconfig.get_path("scripts")) / "lake-assets"
 
 _RUNS = "{ runsOrError { ... on Runs { results { status } } } }"
@@ -84,10 +84,10 @@ def demo(site: Site, seconds: float | None, rate: int) -> None:
 
 
 def _wait_for_lake(stream: OpenStream, site: Site, screen: "_Screen") -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _RETRY_SECONDS
     while (view := screen.show(stream, site)) is None or view.lag.pending:
         if time.monotonic() > deadline:
-            raise StackError(f"the lake has not followed after {_PATIENCE} s: see {site.url}/runs")
+            raise StackError(f"the lake has not followed after {_RETRY_SECONDS} s: see {site.url}/runs")
         time.sleep(_REFRESH)
 
 

@@ -1,4 +1,4 @@
-"""Whether each component of a stack does its work now: asked by its own protocol, with short patience."""
+"""Whether each component of a stack does its work now: asked by its own protocol, with short time-outs."""
 
 import os
 import subprocess

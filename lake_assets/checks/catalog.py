@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from lake_assets.checks.facts import Examined, Facts
+from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.result import CheckResult
 from lake_assets.lake.catalog.corrected_bounds import wrong_bounds
 from lake_assets.lake.catalog.past import LIVE, Key, key_of
@@ -33,7 +33,7 @@ class _Commit:
     rows: int  # of the partition, after the commit
 
 
-def ledger(facts: Facts) -> Examined:
+def ledger(facts: Facts) -> PreparedCheck:
     """Whether the snapshot of each committed ledger row exists and has as many rows of the partition.
 
     The rows are counted by the catalog's figures, so that years of commits take two queries. Snapshots before the
@@ -66,7 +66,7 @@ def ledger(facts: Facts) -> Examined:
         numbers={"commits": len(commits), "expired": len(commits) - len(existing) - len(lost), "wrong": len(wrong)},
         failing=None if None in failing else frozenset(key_of(p) for p in failing if p is not None),
     )
-    return Examined(lambda: result)
+    return PreparedCheck(lambda: result)
 
 
 def _commits(facts: Facts) -> list[_Commit]:
@@ -119,7 +119,7 @@ def _held(facts: Facts, commits: Sequence[_Commit]) -> list[int]:
     ]
 
 
-def data_files(facts: Facts) -> Examined:
+def data_files(facts: Facts) -> PreparedCheck:
     """Whether every data file that the catalog names exists, and the least and greatest values are those of the files.
 
     After a run, these are the live files of its partitions, by a request each or a listing of their folder. Of the
@@ -147,7 +147,7 @@ def data_files(facts: Facts) -> Examined:
             numbers={**of_files.numbers, "columns": len(wrong)},
         )
 
-    return Examined(result)
+    return PreparedCheck(result)
 
 
 def _of_uris(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lake_assets.checks.facts import Examined, Facts
+from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.result import NAMED, CheckResult
 from lake_assets.lake.catalog.snapshots import columns_since, last_addition
 from lake_assets.lake.catalog.table import read_folder
@@ -12,14 +12,14 @@ from lake_assets.lake.ledger.tables import ledger_table
 Columns = Sequence[tuple[object, ...]]
 
 
-def schema(facts: Facts) -> Examined:
+def schema(facts: Facts) -> PreparedCheck:
     """Whether the table has the same columns as after the previous run.
 
     Raises:
         CatalogError: the lake cannot be read.
     """
     result = _of_run(facts) if _is_of_run(facts) else _compared(facts, _previous_by_ledger(facts))
-    return Examined(lambda: result)
+    return PreparedCheck(lambda: result)
 
 
 def _is_of_run(facts: Facts) -> bool:

@@ -24,7 +24,7 @@ from lake_assets.streams.stream import OpenStream
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class PreparedCheck:
     """A check that has read the lake. Its results may still ask the storages, but not the lake.
 
     Attributes:

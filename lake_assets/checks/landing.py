@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from lake_assets.checks.facts import Examined, Facts, state_of_all
+from lake_assets.checks.facts import Facts, PreparedCheck, state_of_all
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.ingest.index.diff import registered_objects, table_files
 from lake_assets.ingest.index.verify import IndexedState, compare_indexed
@@ -24,7 +24,7 @@ from lake_assets.streams.stream import OpenStream
 FEW = 4  # partitions outside the config, and folders of no partition, that a result names at most
 
 
-def landing_zone(facts: Facts) -> Examined:
+def landing_zone(facts: Facts) -> PreparedCheck:
     """Whether all objects in the landing zone were ingested by the ledger."""
     _ = facts.runs, facts.left_out
     scope = facts.scope
@@ -35,7 +35,7 @@ def landing_zone(facts: Facts) -> Examined:
         quarantined = facts.still_landed()
         return [replace(s, quarantined=quarantined.get(s.partition, {})) for s in found], left_out
 
-    return Examined(
+    return PreparedCheck(
         lambda: _of_states(scope, *states()),
         # A partition that the run did not commit fails.
         lambda: {
@@ -129,7 +129,7 @@ def _states_of(facts: Facts, partitions: Sequence[Partition]) -> list[PartitionS
     ]
 
 
-def indexed_objects(facts: Facts) -> Examined:
+def indexed_objects(facts: Facts) -> PreparedCheck:
     """Whether the registered landed objects still exist and are unchanged."""
     stream, tried = facts.stream, facts.scope.tried
     known = registered_objects(facts.lake, stream, tried)
@@ -149,16 +149,16 @@ def indexed_objects(facts: Facts) -> Examined:
         if tried is None:
             return compare_indexed(facts.landed.all(runs)[0], known, live)
         state = compare_indexed(facts.landed.of(tried), known, live)
-        if facts.landed.again(state.unsound(stream.config.columns)):
+        if facts.landed.again(state.inconsistent(stream.config.columns)):
             state = compare_indexed(facts.landed.of(tried), known, live)
         return state
 
     def by_partition() -> Mapping[Partition, CheckResult]:
         state = indexed()
-        partitions = state.unsound(stream.config.columns) if tried is None else tried
+        partitions = state.inconsistent(stream.config.columns) if tried is None else tried
         return {partition: _of_indexed(stream, state.of(partition)) for partition in partitions}
 
-    return Examined(lambda: _of_indexed(stream, indexed()), by_partition)
+    return PreparedCheck(lambda: _of_indexed(stream, indexed()), by_partition)
 
 
 def _of_indexed(stream: OpenStream, state: IndexedState) -> CheckResult:
@@ -174,7 +174,7 @@ def _of_indexed(stream: OpenStream, state: IndexedState) -> CheckResult:
     )
 
 
-def appended_objects(facts: Facts) -> Examined:
+def appended_objects(facts: Facts) -> PreparedCheck:
     """Whether the landed objects whose rows were appended still exist and are unchanged."""
     stream, tried = facts.stream, facts.scope.tried
     noted = read_noted(facts.lake, stream, tried)
@@ -194,7 +194,7 @@ def appended_objects(facts: Facts) -> Examined:
         of_scope = found if tried is None else tried
         return {p: _of_appended([found[p]] if p in found else []) for p in of_scope}
 
-    return Examined(lambda: _of_appended(list(comparisons().values())), by_partition)
+    return PreparedCheck(lambda: _of_appended(list(comparisons().values())), by_partition)
 
 
 def _of_appended(comparisons: Sequence[Comparison]) -> CheckResult:
@@ -215,7 +215,7 @@ def _of_appended(comparisons: Sequence[Comparison]) -> CheckResult:
     )
 
 
-def dead_letters(facts: Facts) -> Examined:
+def dead_letters(facts: Facts) -> PreparedCheck:
     """Whether all landed rows are in the lake: no partition has dead letters.
 
     Raises:
@@ -227,7 +227,7 @@ def dead_letters(facts: Facts) -> Examined:
         partitions = letters if tried is None else tried
         return {partition: _of_letters({partition: letters.get(partition, [])}) for partition in partitions}
 
-    return Examined(lambda: _of_letters(letters), by_partition)
+    return PreparedCheck(lambda: _of_letters(letters), by_partition)
 
 
 def _of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResult:
@@ -247,7 +247,7 @@ def _of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResul
     )
 
 
-def quarantine(facts: Facts) -> Examined:
+def quarantine(facts: Facts) -> PreparedCheck:
     """Whether all landed objects were read: the last commit of no partition left one out.
 
     Raises:
@@ -261,7 +261,7 @@ def quarantine(facts: Facts) -> Examined:
         partitions = left_out if tried is None else tried
         return {partition: _of_objects({partition: left_out.get(partition, {})}) for partition in partitions}
 
-    return Examined(lambda: _of_objects(facts.still_landed()), by_partition)
+    return PreparedCheck(lambda: _of_objects(facts.still_landed()), by_partition)
 
 
 def _of_objects(left_out: Mapping[Partition, Mapping[str, str]]) -> CheckResult:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from lake_assets.checks.facts import Examined, Facts, Landed
+from lake_assets.checks.facts import Facts, Landed, PreparedCheck
 from lake_assets.checks.result import CheckResult
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import SourceError
@@ -26,7 +26,7 @@ NEWEST = 200  # partitions that are checked without a run
 READERS = 16  # threads; reading a footer is mostly latency
 
 
-def row_counts(facts: Facts) -> Examined:
+def row_counts(facts: Facts) -> PreparedCheck:
     """Whether each partition has as many rows as the footers of its landed objects say.
 
     If the stream has a transform or selects rows, the number in the ledger is compared instead; in mode append also for
@@ -62,7 +62,7 @@ def row_counts(facts: Facts) -> Examined:
             )
             return {partition: (counted[partition], rows) for partition, rows in zip(known, expected, strict=True)}
 
-    return Examined(
+    return PreparedCheck(
         lambda: _of_counts(facts.stream, counts()),
         lambda: {partition: _of_counts(facts.stream, {partition: of_one}) for partition, of_one in counts().items()},
     )
@@ -178,7 +178,7 @@ def _expected(
     return last.rows if rows == 0 and stream.config.mode == "replace" else rows - lettered
 
 
-def no_null_partition(facts: Facts) -> Examined:
+def no_null_partition(facts: Facts) -> PreparedCheck:
     """Whether every row has a value in every partition column."""
     columns = facts.stream.config.columns
     tried = facts.scope.tried
@@ -200,4 +200,4 @@ def no_null_partition(facts: Facts) -> Examined:
         numbers={"rows": rows},
         failing=frozenset(map(key_of, without)) if rows and tried is not None else None,
     )
-    return Examined(lambda: result)
+    return PreparedCheck(lambda: result)

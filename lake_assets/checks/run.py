@@ -7,7 +7,7 @@ from textwrap import indent
 
 from lake_assets.checks.catalog import data_files, ledger
 from lake_assets.checks.columns import schema
-from lake_assets.checks.facts import Examined, Facts
+from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.landing import appended_objects, dead_letters, indexed_objects, landing_zone, quarantine
 from lake_assets.checks.result import CheckResult, Scope, Severity
 from lake_assets.checks.rows import no_null_partition, row_counts
@@ -20,7 +20,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.progress import counted
 from lake_assets.streams.stream import OpenStream
 
-Check = Callable[[Facts], Examined]
+Check = Callable[[Facts], PreparedCheck]
 
 _BUILT_IN: Mapping[str, Check] = {
     "row_counts": row_counts,
@@ -90,7 +90,7 @@ def describe(name: str, stream: OpenStream) -> str:
     return f"{title}\n\n- After a run: {after}.\n- As an audit (*Execute all*, or the lake's audit job): {audit}."
 
 
-class Checkup:
+class CheckRun:
     """Checks of one scope. The first result reads the lake for all of them; then the lake is closed.
 
     The storages are asked after that, so that other writers need not queue for a catalog that one process can open.
@@ -107,7 +107,7 @@ class Checkup:
         self.scope = scope
         self._names = names
         self._by_partition = by_partition
-        self._examined: dict[str, Examined | Exception] = {}
+        self._examined: dict[str, PreparedCheck | Exception] = {}
 
     def result(self, name: str) -> CheckResult:
         """The result of one check.
@@ -129,7 +129,7 @@ class Checkup:
         assert of_each is not None  # noqa: S101 - the caller has called is_by_partition
         return of_each()
 
-    def _of(self, name: str) -> Examined:
+    def _of(self, name: str) -> PreparedCheck:
         if not self._examined:
             self._examine()
         examined = self._examined[name]
@@ -153,10 +153,10 @@ class Checkup:
                     self._examined[name] = error
 
 
-def _examine(facts: Facts, name: str) -> Examined:
+def _examine(facts: Facts, name: str) -> PreparedCheck:
     if name != "landing_zone" and not facts.has_table:
         absent = CheckResult(name, True, f"There is no table {facts.stream.table} yet.")
-        return Examined(lambda: absent, dict)
+        return PreparedCheck(lambda: absent, dict)
     return checks_of(facts.stream)[name](facts)
 
 
@@ -171,7 +171,7 @@ def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
     Raises:
         LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
     """
-    return Checkup(stream, [name], scope).result(name)
+    return CheckRun(stream, [name], scope).result(name)
 
 
 def severity_of(name: str) -> Severity:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import duckdb
 
-from lake_assets.checks.facts import Examined, Facts
+from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.result import NAMED, CheckResult
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import CatalogError
@@ -25,7 +25,7 @@ def is_of_run(sql: str) -> bool:
     return _REFRESHED.search(sql) is not None
 
 
-def run_sql(facts: Facts, name: str, sql: str) -> Examined:
+def run_sql(facts: Facts, name: str, sql: str) -> PreparedCheck:
     """Whether the query returns no row.
 
     The lake is the current database and cannot be written. The view `refreshed` has the table's rows in the
@@ -37,10 +37,10 @@ def run_sql(facts: Facts, name: str, sql: str) -> Examined:
         if is_of_run(sql):
             _view(facts, lake)
         result = _result(lake, name, sql)
-    return Examined(lambda: result)
+    return PreparedCheck(lambda: result)
 
 
-def _by_partition(facts: Facts, name: str, sql: str) -> Examined:
+def _by_partition(facts: Facts, name: str, sql: str) -> PreparedCheck:
     """The check of each partition, whose rows are in the view `refreshed`; without a run, of all if the whole fails."""
     results: dict[Partition, CheckResult] = {}
     whole: CheckResult | None = None
@@ -53,7 +53,7 @@ def _by_partition(facts: Facts, name: str, sql: str) -> Examined:
         for partition in partitions:
             _view_of_one(lake, facts.stream, partition)
             results[partition] = _result(lake, name, sql)
-    return Examined(lambda: whole or _summed(name, results), lambda: results)
+    return PreparedCheck(lambda: whole or _summed(name, results), lambda: results)
 
 
 def _summed(name: str, results: Mapping[Partition, CheckResult]) -> CheckResult:

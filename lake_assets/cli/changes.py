@@ -13,7 +13,7 @@ import click
 
 from lake_assets.cli.common import Options, partition_of, stream_named
 from lake_assets.cli.output import Format, output_format
-from lake_assets.cli.terminal import tell
+from lake_assets.cli.terminal import info
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.texts import count
 from lake_assets.progress import Count, counting
@@ -74,7 +74,7 @@ def changes(
         return
     with read_changes(opened, since, until, partition=wanted) as reader, _complete(out) as unfinished:
         rows = _save(reader, form, unfinished, opened.name)
-    tell(f"{count(rows, 'change')} in {out}", err=True)
+    info(f"{count(rows, 'change')} in {out}", err=True)
 
 
 def _default(out: Path | None) -> Form:

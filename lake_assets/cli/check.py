@@ -16,7 +16,7 @@ from lake_assets.cli.documents.base import Form, form_option, json_of
 from lake_assets.cli.documents.check import CheckDocument, CheckFinding
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.selecting import selected_or_all, selection_options
-from lake_assets.cli.terminal import echo, tell
+from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count
@@ -43,7 +43,7 @@ def check(
     warning does not count as a failure.
     """
     from lake_assets.checks.result import Scope
-    from lake_assets.checks.run import Checkup, checks_of
+    from lake_assets.checks.run import CheckRun, checks_of
 
     options: Options = ctx.obj
     opened = stream_named(options.load(), stream)
@@ -54,7 +54,7 @@ def check(
     selection = selected_or_all(opened, wanted, outside=outside)
     partitions = None if selection is None else selection.partitions
     if selection is not None and not partitions:
-        tell(f"{opened.name}: {selection}", err=True)
+        info(f"{opened.name}: {selection}", err=True)
         if form == "json":
             echo(json_of(CheckDocument.of(opened, (), []), indent=1))
         return
@@ -62,7 +62,7 @@ def check(
     checked = names or tuple(known)
     if form == "text":
         echo(f"{opened.name}: {_kind(len(partitions or ()))}")
-    checkup = Checkup(opened, checked, Scope(None, partitions))
+    checkup = CheckRun(opened, checked, Scope(None, partitions))
     findings = []
     for name in counted(checked, f"check {opened.name}", "checks", len(checked)):
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from lake_assets.cli.shells import SHELLS
-from lake_assets.cli.terminal import tell
+from lake_assets.cli.terminal import info
 from lake_assets.errors import StorageError
 
 PROGRAM, VARIABLE = "lake-assets", "_LAKE_ASSETS_COMPLETE"
@@ -46,12 +46,12 @@ def install(shell: str | None) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(script(shell), encoding="utf-8")
-        tell(f"wrote    {file}")
+        info(f"wrote    {file}")
         if shell != "fish":
             _add_line(Path.home() / f".{shell}rc", f'source "{file}"')
     except OSError as error:
         raise StorageError(f"{error.filename} cannot be written: {error.strerror}:", "make it writable.") from error
-    tell(f"Start a new {shell} to use it.")
+    info(f"Start a new {shell} to use it.")
 
 
 def script(shell: str) -> str:
@@ -66,7 +66,7 @@ def _add_line(file: Path, line: str) -> None:
     start = "" if not text or text.endswith("\n") else "\n"
     with file.open("a", encoding="utf-8") as appended:
         appended.write(f"{start}{line}\n")
-    tell(f"added to {file}: {line}")
+    info(f"added to {file}: {line}")
 
 
 def _named(shell: str | None) -> str:

@@ -11,7 +11,7 @@ from lake_assets.cli.common import Options
 from lake_assets.cli.documents.base import Form, form_option, json_of
 from lake_assets.cli.documents.schemas import COMMANDS, output_schema
 from lake_assets.cli.documents.validate import ValidateDocument
-from lake_assets.cli.terminal import echo, style, tell
+from lake_assets.cli.terminal import echo, info, style
 from lake_assets.errors import ConfigError, SparkUnavailableError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _check_sql(options: Options, config: "LakeConfig") -> None:
     try:
         refused = refused_statements(config)
     except SparkUnavailableError as error:
-        tell(f"The SQL of transforms was not checked: {error}", err=True)
+        info(f"The SQL of transforms was not checked: {error}", err=True)
         return
     if refused:
         is_variable = is_of_variables(options.config)

@@ -10,7 +10,7 @@ from pathlib import Path
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import print_ledger, print_relation
 from lake_assets.cli.sessions import Session
-from lake_assets.cli.terminal import echo, style, tell
+from lake_assets.cli.terminal import echo, info, style
 from lake_assets.config.load import load_config
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
@@ -111,11 +111,11 @@ def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Sessio
 
 
 def _step(name: str, text: str) -> None:
-    tell(f"\n{style(name, bold=True)}: {text}")
+    info(f"\n{style(name, bold=True)}: {text}")
 
 
 def _print_result(text: str) -> None:
-    tell(f"  {text}")
+    info(f"  {text}")
 
 
 def _next_steps(config_file: Path, corrected: LedgerRow, seconds: float) -> None:

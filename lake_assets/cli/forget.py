@@ -14,7 +14,7 @@ from lake_assets.cli.common import (
 )
 from lake_assets.cli.documents.base import Form, form_option, json_option, write_documents
 from lake_assets.cli.documents.forget import ForgottenPartition
-from lake_assets.cli.terminal import echo, tell
+from lake_assets.cli.terminal import echo, info
 from lake_assets.layout.texts import count
 
 
@@ -40,4 +40,4 @@ def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_
         return
     would = "would be " if dry_run else ""
     for entry in forgotten:
-        (echo if dry_run else tell)(f"{would}forgotten  {entry.partition}  {count(entry.ledger_rows, 'ledger row')}")
+        (echo if dry_run else info)(f"{would}forgotten  {entry.partition}  {count(entry.ledger_rows, 'ledger row')}")

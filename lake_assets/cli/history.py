@@ -28,7 +28,7 @@ from lake_assets.cli.documents.history import DiffDocument, HistorySnapshot, Res
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.output import Format, format_option, output_format, print_table, table_of
 from lake_assets.cli.selecting import selected_or_all, selection_options
-from lake_assets.cli.terminal import echo, exported_text, style, tell
+from lake_assets.cli.terminal import echo, exported_text, info, style
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count
@@ -130,7 +130,7 @@ def restore(
                 continue
             documents.append(document)
             if form == "text":
-                (echo if dry_run else tell)("\n".join(lines))
+                (echo if dry_run else info)("\n".join(lines))
     failures.print_repeated()
     if failures.count:
         ctx.exit(1)

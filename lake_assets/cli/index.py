@@ -20,7 +20,7 @@ from lake_assets.cli.logs import is_quiet
 from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.output import print_left_out
 from lake_assets.cli.selecting import confirm, selected_or_all, selection_options, yes_option
-from lake_assets.cli.terminal import echo, style, tell
+from lake_assets.cli.terminal import echo, info, style
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, first_lines, size
 from lake_assets.progress import counting
@@ -155,9 +155,9 @@ def _index(
 def _print_sum(done: IndexRunDocument) -> None:
     if done.files:
         in_partitions = f"in {count(done.committed, 'partition')}"
-        tell(f"{count(done.files, 'file')} registered, {count(done.rows, 'row')}, {in_partitions}")
+        info(f"{count(done.files, 'file')} registered, {count(done.rows, 'row')}, {in_partitions}")
     else:
-        tell("no file registered" if done.failed else "nothing new")
+        info("no file registered" if done.failed else "nothing new")
 
 
 def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form) -> bool:
@@ -196,7 +196,7 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
         echo(json_of(IndexRepairDocument.of(stream, repaired), indent=1))
         return not repaired.errors
     for row in repaired.rows:
-        tell(
+        info(
             f"{style('repaired', fg='green')}  {row.load_partition}  "
             f"(before: {count(row.rows_before or 0, 'row')}), snapshot {row.snapshot_id}"
         )
@@ -204,12 +204,12 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
         print_error(error, debug=options.debug)
     if repaired.rows:
         rows = count(sum(repaired.updated.values()), "row")
-        tell(
+        info(
             f"{count(repaired.ended, 'file')} removed from the table, "
             f"{count(repaired.renewed, 'changed file')} with {rows} updated"
         )
     elif not repaired.errors:
-        tell("nothing to repair")
+        info("nothing to repair")
     return not repaired.errors
 
 

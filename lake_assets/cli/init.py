@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.terminal import style, tell
+from lake_assets.cli.terminal import info, style
 from lake_assets.progress import counting
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def init(folder: Path, place: str | None, start: dt.datetime | None) -> None:
     day = day or first_day()
     _show_written(folder, write(folder, day))
     enter = _enter(folder)
-    tell(f"Next, read README.md or run:\n  {enter}lake-assets doctor")
-    tell(f"  lake-assets ingest sales --partition region=NW,date={day}")
+    info(f"Next, read README.md or run:\n  {enter}lake-assets doctor")
+    info(f"  lake-assets ingest sales --partition region=NW,date={day}")
 
 
 def _propose(folder: Path, place: str, day: dt.date | None) -> None:
@@ -56,7 +56,7 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
     from lake_assets.config.sentences import sentence
     from lake_assets.errors import AbsentStorageError
     from lake_assets.proposals.config import config_text, looked
-    from lake_assets.proposals.look import Look
+    from lake_assets.proposals.sampler import Sampler
     from lake_assets.proposals.streams import propose
     from lake_assets.templates.starter.folder import refuse_content, start_with
 
@@ -74,7 +74,7 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
         raise click.UsageError(f"--from {place!r} names no landing zone: {problem}.") from error
     try:
         with counting("look", "objects") as count:
-            look = Look(storage, count.advance)
+            look = Sampler(storage, count.advance)
             proposals = propose(look, day)
     except AbsentStorageError as error:
         # Its hint is about a config, and there is none yet.
@@ -83,7 +83,7 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
         raise click.UsageError(
             f"--from {place!r}: there are no objects in {look.storage.root}: correct it, or land files first."
         )
-    tell(f"{style('looked', fg='green')}  {looked(look)}")
+    info(f"{style('looked', fg='green')}  {looked(look)}")
     for proposal in proposals:
         _show(proposal, look.storage.root)
     streams = [proposal for proposal in proposals if proposal.config]
@@ -93,7 +93,7 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
             "partitions, or write lake.yaml yourself; nothing was written."
         )
     _show_written(folder, start_with(folder, config_text(look, proposals)))
-    tell(f"Next, read lake.yaml or run:\n  {_enter(folder)}lake-assets doctor")
+    info(f"Next, read lake.yaml or run:\n  {_enter(folder)}lake-assets doctor")
     _show_ingest(streams)
 
 
@@ -105,22 +105,22 @@ def _show(proposal: "Proposal", root: str) -> None:
     if proposal.config:
         fields = proposal.config["partitions"].items()
         partitions = ", ".join(f"{name} ({field.get('type', 'string')})" for name, field in fields)
-        tell(f"{style('stream', fg='green')}  {proposal.name}: {visible(place)}, by {partitions}")
+        info(f"{style('stream', fg='green')}  {proposal.name}: {visible(place)}, by {partitions}")
     else:
-        tell(f"{style('none', fg='yellow')}    {visible(place)}")
+        info(f"{style('none', fg='yellow')}    {visible(place)}")
     for note in proposal.notes:
-        tell(f"  unsure: {visible(note)}.")
+        info(f"  unsure: {visible(note)}.")
 
 
 def _show_ingest(streams: "Sequence[Proposal]") -> None:
     example = next((proposal for proposal in streams if proposal.example), None)
     if example is not None:
-        tell(f"  lake-assets ingest {example.name} --partition {shlex.quote(example.example)}")
+        info(f"  lake-assets ingest {example.name} --partition {shlex.quote(example.example)}")
 
 
 def _show_written(folder: Path, paths: Sequence[Path]) -> None:
     for path in paths:
-        tell(f"{style('wrote', fg='green')}  {folder / path}")
+        info(f"{style('wrote', fg='green')}  {folder / path}")
 
 
 def _enter(folder: Path) -> str:

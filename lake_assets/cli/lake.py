@@ -62,7 +62,7 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
     from lake_assets.duckdb_progress import followed
     from lake_assets.lake.confined import RefusedQueryError, check_reads, open_confined
     from lake_assets.lake.failures import outer_error
-    from lake_assets.storage.patience import using
+    from lake_assets.storage.retry_window import using
 
     if sql == "-":
         sql = _read_sql()

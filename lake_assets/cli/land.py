@@ -13,7 +13,7 @@ import click
 
 from lake_assets.cli.common import Options, stream_named
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.terminal import echo, style, tell
+from lake_assets.cli.terminal import echo, info, style
 from lake_assets.layout.texts import count, size
 from lake_assets.progress import UNWATCHED, Count, counting
 
@@ -115,7 +115,7 @@ def _land(writer: "LandingWriter", path: str, form: "Form | None", done: Count, 
 
     pipe = sys.stdin.buffer if path == "-" else None
     advance = done.advance if by_bytes else _ignore
-    for records in read_records(pipe, path, form or form_of(path), writer.schema, writer.patience, advance):
+    for records in read_records(pipe, path, form or form_of(path), writer.schema, writer.gather_seconds, advance):
         # Interrupted only between two blocks: within one, a part of its records would land.
         with interrupt.held_back():
             writer.accept(records)
@@ -128,7 +128,7 @@ def _ignore(_: int) -> None:
 
 
 def _print_landed(landed: "Landed") -> None:
-    tell(
+    info(
         f"{style('landed', fg='green')}  {count(landed.records, 'record')} in {count(landed.files, 'file')}, "
         f"{size(landed.bytes)}"
     )
@@ -146,7 +146,7 @@ def _print_landed(landed: "Landed") -> None:
 
 
 def _print_drained(drained: "Drained") -> None:
-    tell(
+    info(
         f"{style('drained', fg='green')}  {count(drained.uploaded, 'upload')}, {drained.pending:,} pending, "
         f"{drained.deleted:,} deleted after their retention"
     )

@@ -47,7 +47,7 @@ def ingest_by_driver(
     request = Request.of(config, runs, stream.name, partitions, options)
     announce("starting the driver")
 
-    def tell(reported: Reported) -> None:
+    def notify(reported: Reported) -> None:
         report_outcome(request.run_id, stream.name, reported.outcome)
         note(reported.outcome)
 
@@ -55,7 +55,7 @@ def ingest_by_driver(
         if level not in ("DEBUG", "INFO"):
             echo(text, err=True)
 
-    received = Received(partitions, tell, lambda: announce(None), warn)
+    received = Received(partitions, notify, lambda: announce(None), warn)
     with reported_run(request.run_id, stream.name, stream.config.mode, len(partitions)):
         driver = driver_of(config, runs, request, received, lambda line: echo(line, err=True))
         received.finish(launch(driver, request, received))

@@ -10,7 +10,7 @@ from lake_assets.cli.common import Options, dry_run_option, lakes_named
 from lake_assets.cli.documents.base import Form, collected, form_option, json_option
 from lake_assets.cli.documents.maintain import KEPT, MaintainedLake
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.terminal import echo, style, tell
+from lake_assets.cli.terminal import echo, info, style
 from lake_assets.layout.texts import count, first_lines, several, size
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
             result = maintain_lake(config, name, session, dry_run=dry_run, checkpoint=interrupt.check)
             documents.append(MaintainedLake.of(result, dry_run=dry_run))
             if form == "text":
-                (echo if dry_run else tell)("\n".join(_lines(result, dry_run=dry_run)))
+                (echo if dry_run else info)("\n".join(_lines(result, dry_run=dry_run)))
                 if result.left:
                     echo("\n".join(_left_lines(result)))
             failed |= bool(result.left)

@@ -6,7 +6,7 @@ from lake_assets.cli.documents.base import Form
 from lake_assets.cli.documents.ingest import seconds_of, why_skipped
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.logs import is_json
-from lake_assets.cli.terminal import exported_text, style, tell
+from lake_assets.cli.terminal import exported_text, info, style
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, size
@@ -46,7 +46,7 @@ class Outcomes:
         """
         self.ended.append(outcome)
         if outcome.result is not None and self._prints:
-            tell(_result_line(outcome.result))
+            info(_result_line(outcome.result))
         if isinstance(outcome.error, LakeAssetsError):
             self._failures.add(str(outcome.partition), outcome.error)
         elif outcome.error is not None:

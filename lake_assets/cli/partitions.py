@@ -13,7 +13,7 @@ from lake_assets.cli.documents.ingest import IngestDocument
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.selecting import confirm, selected_or_only, selection_options, yes_option
-from lake_assets.cli.terminal import echo, tell
+from lake_assets.cli.terminal import echo, info
 from lake_assets.config.launchers import LAUNCHERS
 from lake_assets.layout.texts import count
 from lake_assets.progress import counting
@@ -75,7 +75,7 @@ def ingest(
     )
     if selection.left_out is not None and not selection.left_out.is_usual:
         partitions = count(len(selection.partitions), "partition")
-        tell(f"{partitions}; {selection.left_out}: `lake-assets plan {opened.name} --left-out`")
+        info(f"{partitions}; {selection.left_out}: `lake-assets plan {opened.name} --left-out`")
     if not is_success:
         ctx.exit(1)
 

@@ -18,7 +18,7 @@ from lake_assets.cli.documents.plan import LeftOutDocument, PlanDocument
 from lake_assets.cli.output import print_left_out, print_table, table_of
 from lake_assets.cli.partitions import force_option, launcher_option, options_of, run_ingest
 from lake_assets.cli.selecting import confirm, selected, selection_options, yes_option
-from lake_assets.cli.terminal import echo, style, tell
+from lake_assets.cli.terminal import echo, info, style
 from lake_assets.errors import ConfigError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import age, count, first_lines, several, size
@@ -153,7 +153,7 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
         if entry["action"] not in ("skip", "leave_out")
     }
     if not work and form == "text":
-        tell(f"{opened.name}: the plan changes nothing")
+        info(f"{opened.name}: the plan changes nothing")
         return
     if not confirm(opened, Selection(tuple(work), len(work), is_named=False), "Ingest", yes=yes or file == "-"):
         ctx.exit(1)

@@ -22,7 +22,7 @@ from lake_assets.cli.output import (
     table_of,
 )
 from lake_assets.cli.selecting import selection_options
-from lake_assets.cli.terminal import echo, tell
+from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import LayoutError, PartitionError, StorageError
 from lake_assets.layout.texts import count, first_lines, size
 from lake_assets.progress import counted
@@ -138,7 +138,7 @@ def _write(file: Path, body: bytes) -> None:
         file.write_bytes(body)
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror}:", "choose another file.") from error
-    tell(f"{file}: {size(len(body))}")
+    info(f"{file}: {size(len(body))}")
 
 
 def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:

@@ -11,7 +11,7 @@ import click
 
 from lake_assets.cli.common import the_only_partition, usage_error
 from lake_assets.cli.completing import selections
-from lake_assets.cli.terminal import echo, tell
+from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import LayoutError, OutsidePartitionError, PartitionError
 from lake_assets.layout.texts import count
 
@@ -132,7 +132,7 @@ def confirm(stream: "OpenStream", selection: "Selection", verb: str, *, yes: boo
     number = len(selection.partitions)
     asks = not yes and number >= ASKED_FROM and sys.stdin.isatty()
     if not selection.is_named or number >= ASKED_FROM:
-        (echo if asks else tell)(f"{stream.name}: {selection}", err=True)
+        (echo if asks else info)(f"{stream.name}: {selection}", err=True)
     if not asks:
         return True
     return click.confirm(f"{verb} {count(number, 'partition')}?", err=True)

@@ -9,7 +9,7 @@ import click
 from lake_assets.cli.common import Options, stream_argument, stream_named
 from lake_assets.cli.documents.base import Form, collected, form_option
 from lake_assets.cli.documents.sync_dagster import SyncedStream
-from lake_assets.cli.terminal import echo, tell
+from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import ConfigError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, first_lines
@@ -73,7 +73,7 @@ def _print(stream: str, synced: "Synced", *, dry_run: bool) -> None:
         f"{synced.outside:,} outside the config" if synced.outside else "",
         f"{synced.under_way:,} of runs under way" if synced.under_way else "",
     ]
-    show = echo if dry_run else tell
+    show = echo if dry_run else info
     show(f"{stream}: {', '.join([reported, *filter(None, others)])}")
     for line in first_lines([f"  {visible_name(key)}" for key in synced.reported], NAMED, "  and {more:,} more"):
         show(line)

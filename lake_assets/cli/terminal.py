@@ -48,7 +48,7 @@ def echo(text: object = "", *, err: bool = False) -> None:
     click.echo(text, file=above_a_bar, err=err, color=False if is_plain() else None)
 
 
-def tell(text: object = "", *, err: bool = False) -> None:
+def info(text: object = "", *, err: bool = False) -> None:
     """Print lines about what a command has done or is about to do, as `echo` does; nothing if it is quiet."""
     if not is_quiet():
         echo(text, err=err)

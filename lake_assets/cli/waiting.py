@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
-from lake_assets.cli.terminal import tell
-from lake_assets.storage.patience import watching
+from lake_assets.cli.terminal import info
+from lake_assets.storage.retry_window import watching
 
 if TYPE_CHECKING:
-    from lake_assets.storage.patience import Server
+    from lake_assets.storage.retry_window import Server
 
 SILENCE = 10.0  # seconds without an answer, after which the line is printed
 ASKED = SILENCE / 2  # seconds of a use of a storage, after which it is asked for a sign of life
@@ -80,7 +80,7 @@ class _Waiting:
         with self._lock:
             in_use = any(name == _name(used) for of_use, _ in self._uses.values() for used in of_use)
         if in_use and not self._has_ended.is_set():
-            tell(f"{name} has not answered for {SILENCE:g} seconds: {reach_fix(server)}", err=True)
+            info(f"{name} has not answered for {SILENCE:g} seconds: {reach_fix(server)}", err=True)
 
 
 def _name(server: "Server") -> str:

@@ -51,7 +51,7 @@ class Requests(Model):
         return self.longest_wait if self.longest_wait is not None else _GROWTH * self.first_wait
 
     @property
-    def patience(self) -> float:
+    def retry_seconds(self) -> float:
         """Seconds that a storage may be away without an error."""
         return self.retries * self.first_wait
 

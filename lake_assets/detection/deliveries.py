@@ -76,7 +76,7 @@ class QueueCursor:
         )
 
 
-def sort_out(
+def classify(
     stream: Stream,
     messages: Sequence[Message],
     cursor: QueueCursor,

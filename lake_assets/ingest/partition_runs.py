@@ -84,7 +84,7 @@ def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
             create_ledger(lake)
             # After a minute in which another process had locked the catalog, one more try is enough.
             was_locked = any(isinstance(run.error, CatalogLockedError) for run in runs)
-            record(lake, [run.failed_row() for run in runs], patience=0 if was_locked else None)
+            record(lake, [run.failed_row() for run in runs], retry_seconds=0 if was_locked else None)
     except LakeAssetsError as second:
         for run in runs:
             if run.error is None:

@@ -70,7 +70,7 @@ def http_limits(lake: Lake) -> HttpLimits:
     asked = [storage.requests for storage in lake.storages if not isinstance(storage, LocalStorage)]
     if not asked:
         return HttpLimits()
-    return HttpLimits(max(each.patience for each in asked), max(each.timeout for each in asked))
+    return HttpLimits(max(each.retry_seconds for each in asked), max(each.timeout for each in asked))
 
 
 def secret_statements(lake: Lake) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from lake_assets.lake.locks import alone, commit_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.vendor_errors import Meaning, matches
 from lake_assets.retrying import Limit, pause_between, retry
-from lake_assets.storage.patience import using
+from lake_assets.storage.retry_window import using
 
 ATTACH_PATIENCE = 60.0  # seconds that another process may hold a DuckDB-file catalog
 

@@ -17,7 +17,7 @@ from lake_assets.lake import postgres
 from lake_assets.lake.attach import chained, data_path
 from lake_assets.lake.vendor_errors import Meaning, matches, texts
 from lake_assets.storage.failures import no_credentials
-from lake_assets.storage.patience import using
+from lake_assets.storage.retry_window import using
 
 BUSY = 60.0  # seconds that a writer without the lake's lock may hold a catalog
 

@@ -23,12 +23,12 @@ def under_lock(
     what: str,
     find: Callable[[], Result | None] = lambda: None,
     *,
-    patience: float | None = None,
+    retry_seconds: float | None = None,
 ) -> Result:
     """Write to the catalog under the lake's lock, and retry after a conflict with a writer without the lock.
 
     A conflict is retried `commit_retries` times. While another process has locked the catalog, retries go on until
-    `patience` seconds have passed; `failures.BUSY` when None.
+    `retry_seconds` seconds have passed; `failures.BUSY` when None.
 
     Args:
         session: an open lake.
@@ -36,7 +36,7 @@ def under_lock(
         what: the thing to write, for the error.
         find: called before a retry, and after the connection was lost; finds the result of an earlier try whose answer
             was lost. Without it, the work may be done twice.
-        patience: seconds; 0 is one try.
+        retry_seconds: seconds; 0 is one try.
 
     Raises:
         CatalogLockedError: nothing was written, because another process has locked the catalog.
@@ -45,7 +45,7 @@ def under_lock(
         CatalogError: the catalog refuses.
     """
     tries = count()
-    seconds = failures.BUSY if patience is None else patience
+    seconds = failures.BUSY if retry_seconds is None else retry_seconds
 
     def one_try() -> Result:
         with session.commit_lock():

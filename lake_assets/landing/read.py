@@ -36,7 +36,7 @@ BLOCK = 4 * 2**20  # bytes of text that are parsed at a time
 LONGEST_LINE = 16 * 2**20  # bytes
 BATCH_ROWS = 65_536  # of a Parquet file
 _TAIL = 2**16  # bytes that are searched for the last line break at a time
-_PATIENCE = 0.2  # seconds for which a line of a pipe is held until others come
+_GATHER_SECONDS = 0.2  # seconds for which a line of a pipe is held until others come
 
 _SUFFIXES: dict[str, Form] = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
@@ -66,7 +66,7 @@ def read_records(
     path: str,
     form: Form,
     schema: FixSchema,
-    patience: float,
+    gather_seconds: float,
     advance: Advance = lambda _: None,
 ) -> Iterator[Records]:
     """The records of a file or pipe in its order, not parsed yet.
@@ -76,7 +76,7 @@ def read_records(
         path: the file's path; `-` for a pipe.
         form: of its content.
         schema: takes a function that infers a schema from the first records, and returns the schema to use.
-        patience: seconds for which the first records of a pipe are gathered, to infer columns from more of them.
+        gather_seconds: seconds for which the first records of a pipe are gathered, to infer columns from more of them.
         advance: for progress; not called for a pipe.
 
     Raises:
@@ -95,7 +95,7 @@ def read_records(
                 yield Rows(rows, path)
         else:
             text: Text = JsonText(path, schema) if form == "jsonl" else CsvText(path, schema)
-            with _filler(file, path, patience, advance) as fill:
+            with _filler(file, path, gather_seconds, advance) as fill:
                 for block in _whole_lines(fill, path):
                     yield from text.records(block)
     except (OSError, pa.ArrowInvalid) as error:
@@ -173,7 +173,7 @@ def _measured(
 
 
 @contextmanager
-def _filler(file: IO[bytes] | None, path: str, patience: float, advance: Advance) -> Iterator[Fill]:
+def _filler(file: IO[bytes] | None, path: str, gather_seconds: float, advance: Advance) -> Iterator[Fill]:
     """The function that reads a source."""
     if file is None:
         compression = _COMPRESSED.get(Path(path).suffix.lower())
@@ -188,7 +188,7 @@ def _filler(file: IO[bytes] | None, path: str, patience: float, advance: Advance
     if _is_regular(file):
         yield _advancing(partial(_fill, cast("BufferedIOBase", file)), file.tell, advance)
     else:
-        yield _Pipe(descriptor, patience).fill
+        yield _Pipe(descriptor, gather_seconds).fill
 
 
 def _advancing(fill: Fill, position: Callable[[], int], advance: Advance) -> Fill:
@@ -219,16 +219,16 @@ def _fill(file: "pa.NativeFile | BufferedIOBase", space: memoryview) -> int:
 
 
 class _Pipe:
-    """Reads a pipe: full blocks if it is fast, otherwise the bytes that came within the patience.
+    """Reads a pipe: full blocks if it is fast, otherwise the bytes that came within these seconds.
 
     Args:
         descriptor: the pipe's.
-        patience: seconds for the first block; later ones have less.
+        gather_seconds: seconds for the first block; later ones have less.
     """
 
-    def __init__(self, descriptor: int, patience: float) -> None:
+    def __init__(self, descriptor: int, gather_seconds: float) -> None:
         self._descriptor = descriptor
-        self._patience = max(patience, _PATIENCE)
+        self._gather_seconds = max(gather_seconds, _GATHER_SECONDS)
         self._ended = False
         self._interrupt: KeyboardInterrupt | None = None
 
@@ -245,13 +245,13 @@ class _Pipe:
                 count = os.readv(self._descriptor, [space[size:]])
                 self._ended = not count  # a terminal is read only once after its end
                 if not size:
-                    deadline = time.monotonic() + self._patience
+                    deadline = time.monotonic() + self._gather_seconds
                 size += count
         except KeyboardInterrupt as interrupt:
             if not size:
                 raise
             self._interrupt = interrupt  # raised later: these bytes cannot be read a second time
-        self._patience = _PATIENCE
+        self._gather_seconds = _GATHER_SECONDS
         return size
 
 

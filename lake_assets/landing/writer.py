@@ -112,7 +112,7 @@ class LandingWriter:
         self._ticker.start()
 
     @property
-    def patience(self) -> float:
+    def gather_seconds(self) -> float:
         """Seconds for which the first records of a pipe are gathered, to infer their columns from more of them."""
         return 0.0 if self._options.columns else min(self._options.batch.age, _GATHERING)
 
@@ -208,7 +208,7 @@ class LandingWriter:
         with self._lock:
             self._check()
             self._send(self._batches.close())
-            self._bury()
+            self._write_dead_letters()
         self._delivery.flush()
 
     def close(self) -> Landed:
@@ -332,9 +332,9 @@ class LandingWriter:
         self._rejected += 1
         self._letters_size += len(letter.record)
         if len(self._letters) >= self._options.batch.records or self._letters_size > _LETTERS:
-            self._bury()
+            self._write_dead_letters()
 
-    def _bury(self) -> None:
+    def _write_dead_letters(self) -> None:
         """Send the dead letters."""
         if not self._letters:
             return
@@ -361,7 +361,7 @@ class LandingWriter:
                 with self._lock:
                     self._send(self._batches.complete())
                     if self._letters and time.monotonic() - self._letters_since >= self._options.batch.age:
-                        self._bury()
+                        self._write_dead_letters()
             except BaseException as error:  # noqa: BLE001 - raised by the next call
                 self._failure = error
                 return

@@ -116,15 +116,20 @@ def to_webhook(webhook: Webhook, alert: Alert) -> None:
         NotSentError: the server refuses, or cannot be reached.
     """
     try:
-        retry(lambda: _post(webhook, alert), passes=_AwayError, limit=Limit(retries=_RETRIES), pause=pause_from(0.2, 2))
-    except (_AwayError, requests.RequestException) as error:
+        retry(
+            lambda: _post(webhook, alert),
+            passes=_UnavailableError,
+            limit=Limit(retries=_RETRIES),
+            pause=pause_from(0.2, 2),
+        )
+    except (_UnavailableError, requests.RequestException) as error:
         raise NotSentError(
             f"the alert was not sent to alerts.webhook: {masked(str(error), webhook)}:",
             "check the URL, and that the server is up.",
         ) from None  # its text has the URL
 
 
-class _AwayError(Exception):
+class _UnavailableError(Exception):
     """The server did not answer, or failed; it may pass."""
 
 
@@ -135,9 +140,9 @@ def _post(webhook: Webhook, alert: Alert) -> None:
         # A redirected POST would become a GET, or send the header elsewhere.
         answer = requests.post(url, json=alert.fields, headers=headers, timeout=webhook.timeout, allow_redirects=False)
     except (requests.ConnectionError, requests.Timeout) as error:
-        raise _AwayError(type(error).__name__) from None
+        raise _UnavailableError(type(error).__name__) from None
     if answer.status_code >= 500 or answer.status_code == requests.codes.too_many_requests:
-        raise _AwayError(f"the server answered {answer.status_code}")
+        raise _UnavailableError(f"the server answered {answer.status_code}")
     if not 200 <= answer.status_code < 300:
         raise requests.RequestException(f"the server answered {answer.status_code}")
 

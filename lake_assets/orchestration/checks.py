@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import dagster as dg
 
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import Checkup, checks_of, describe, is_by_partition, scope_of_run
+from lake_assets.checks.run import CheckRun, checks_of, describe, is_by_partition, scope_of_run
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration import handover
@@ -49,7 +49,7 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
         selected = selected_checks(context)
         wanted = [spec for spec in specs if spec.name in selected]
         left = [spec.name for spec in wanted]
-        checkup = Checkup(stream, tuple(left), scope, by_partition=True)
+        checkup = CheckRun(stream, tuple(left), scope, by_partition=True)
         errors: dict[str, LakeAssetsError] = {}
         try:
             for spec in wanted:
@@ -128,7 +128,7 @@ def evaluations_of_failed_run(
     evaluator = _evaluator(stream, context)
     has_landing_zone = False
     names = _in_run(stream, context)
-    checkup = Checkup(stream, names, scope, by_partition=True)
+    checkup = CheckRun(stream, names, scope, by_partition=True)
     for name in names:
         try:
             yield from evaluator.of_scope(name, checkup)

@@ -12,7 +12,7 @@ from functools import cached_property
 import dagster as dg
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
-from lake_assets.checks.run import Checkup, is_by_partition, keeps_failures, severity_of
+from lake_assets.checks.run import CheckRun, is_by_partition, keeps_failures, severity_of
 from lake_assets.lake.catalog.past import Key, key_of
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -54,7 +54,7 @@ class Evaluator:
         self.keys = keys
         self.asset = asset
 
-    def of_scope(self, name: str, checkup: Checkup) -> Iterator[dg.AssetCheckEvaluation]:
+    def of_scope(self, name: str, checkup: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
         """Make one check of a checkup.
 
         A check of partitions has a result for each partition of the run, under Dagster's key of it, so that the next
@@ -153,13 +153,13 @@ class Evaluator:
         results = {partition: CheckResult("landing_zone", False, text, "warn") for partition in partitions}
         yield from self._of_partitions(results, tuple(results))
 
-    def _of_table(self, name: str, checkup: Checkup) -> Iterator[dg.AssetCheckEvaluation]:
+    def _of_table(self, name: str, checkup: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
         """One result for the whole table, and one for each partition that fails, or did."""
         whole = checkup.result(name)
         results = {} if whole.passed else dict(checkup.by_partition(name))
         before = tuple(partition_of(self.stream.config.columns, key) for key in self._failing(name))
         if left := tuple(partition for partition in before if partition not in results):
-            results |= Checkup(self.stream, [name], Scope(None, left), by_partition=True).by_partition(name)
+            results |= CheckRun(self.stream, [name], Scope(None, left), by_partition=True).by_partition(name)
         # Dagster has no plan of these partitions, so it lists their results as newer than the total, in this order.
         # Its overview shows the last one: failures are last.
         of_each = sorted(results.items(), key=lambda item: not item[1].passed)

@@ -98,8 +98,8 @@ def materialization_metadata(
         metadata["dagster/column_schema"] = dg.MetadataValue.table_schema(schema)
         if landing is not None:
             metadata["dagster/column_lineage"] = dg.MetadataValue.column_lineage(_lineage(view, landing))
-    if (command := _take_back(row)) is not None:
-        metadata["take_back"] = dg.MetadataValue.md(command)
+    if (command := _undo_command(row)) is not None:
+        metadata["undo"] = dg.MetadataValue.md(command)
     return metadata | _plotted(row, sum(result.seconds.values()))
 
 
@@ -113,8 +113,8 @@ def row_metadata(row: LedgerRow) -> Metadata:
         f"{row.run_id}, requested by {visible(row.requested_by or 'an unknown user')}"
     )
     metadata["source"] = dg.MetadataValue.path(visible_name(row.source_glob))
-    if (command := _take_back(row)) is not None:
-        metadata["take_back"] = dg.MetadataValue.md(command)
+    if (command := _undo_command(row)) is not None:
+        metadata["undo"] = dg.MetadataValue.md(command)
     return metadata | _plotted(row, seconds)
 
 
@@ -160,7 +160,7 @@ def delta_figures(deltas: Sequence[DeltaFile]) -> dict[str, int]:
     }
 
 
-def _take_back(row: LedgerRow) -> str | None:
+def _undo_command(row: LedgerRow) -> str | None:
     """How to restore the rows from before a commit; None if there were none, or the lake does not have them.
 
     The snapshot right before a commit has them, so nothing is read to know its number.

@@ -18,7 +18,7 @@ from lake_assets.storage.vendor_errors import Meaning, meaning_of_queue
 
 _BATCH = 10  # messages that SQS gives or takes with one request
 _LONGEST_WAIT = 5  # seconds for which SQS may hold a request until a message comes
-_PATIENCE = 5  # seconds beyond that
+_RETRY_SECONDS = 5  # seconds beyond that
 
 
 class SqsResource(ResourceWithBoto3Configuration):
@@ -38,8 +38,8 @@ class SqsResource(ResourceWithBoto3Configuration):
             aws_session_token=self.aws_session_token,
             config=Config(
                 retries={"total_max_attempts": self.max_attempts, "mode": "standard"},
-                connect_timeout=_PATIENCE,
-                read_timeout=_LONGEST_WAIT + _PATIENCE,
+                connect_timeout=_RETRY_SECONDS,
+                read_timeout=_LONGEST_WAIT + _RETRY_SECONDS,
             ),
         )
 

@@ -8,7 +8,7 @@ import dagster as dg
 
 from lake_assets.config.sections import ObjectSensor, SensorBase, SqsSensor
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
-from lake_assets.detection.deliveries import MOST_WAITING, QueueCursor, sort_out
+from lake_assets.detection.deliveries import MOST_WAITING, QueueCursor, classify
 from lake_assets.detection.reading import UnmatchedKey
 from lake_assets.detection.run_groups import grouped
 from lake_assets.detection.run_plan import RunTarget, Sharing
@@ -238,7 +238,7 @@ def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefin
             cursor.receipts = []
             # Messages that are kept count against those that may be received.
             messages = queue.receive() if len(cursor.waiting) < MOST_WAITING else ()
-            delivered = sort_out(
+            delivered = classify(
                 stream.config,
                 messages,
                 cursor,

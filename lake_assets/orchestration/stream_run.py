@@ -48,7 +48,7 @@ LOG_SECONDS = 1.0  # between two messages of progress: Dagster stores one in mor
 NAMED_FAILURES = 20  # errors of a range in the text of its failure; the log and the ledger have them all
 
 # Errors after which a retry may succeed.
-PASSING = (
+TRANSIENT = (
     StorageUnreachableError,
     CatalogUnreachableError,
     CommitConflictError,
@@ -250,7 +250,7 @@ class StreamRun:
         It is no retry policy: with one, Dagster would also retry a run that somebody has cancelled.
         """
         retry = self._context.retry_number
-        if retry < RETRIES and all(isinstance(error, PASSING) for error in self.failed.values()):
+        if retry < RETRIES and all(isinstance(error, TRANSIENT) for error in self.failed.values()):
             return dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry)
         return None
 

@@ -128,7 +128,7 @@ def sync_stream(
     since: dt.datetime | None = None,
     most: int | None = None,
     dry_run: bool = False,
-    patience: float = 60,
+    retry_seconds: float = 60,
 ) -> Synced:
     """Report a materialization of each partition whose newest commit Dagster lacks.
 
@@ -141,13 +141,13 @@ def sync_stream(
         since: commits that ended then or later only, with a time zone; all when None.
         most: the number of partitions to report at most; the others remain for the next sync.
         dry_run: find them, and report nothing.
-        patience: seconds after which to give up, if another sync is under way.
+        retry_seconds: seconds after which to give up, if another sync is under way.
 
     Raises:
         CatalogError: the ledger cannot be read.
         SyncUnderWayError: another sync takes longer; nothing was reported.
     """
-    with nullcontext() if dry_run else sync_lock(instance, patience):
+    with nullcontext() if dry_run else sync_lock(instance, retry_seconds):
         return _sync(stream, asset, instance, since, most, dry_run=dry_run)
 
 
@@ -230,7 +230,7 @@ def sync_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinition:
         for stream, asset in streams:
             try:
                 left = REPORTED - done["reported"]
-                synced = sync_stream(stream, asset, context.instance, since=since, most=left, patience=PATIENCE)
+                synced = sync_stream(stream, asset, context.instance, since=since, most=left, retry_seconds=PATIENCE)
             except SyncUnderWayError as error:
                 return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
             except LakeAssetsError as error:

@@ -42,7 +42,7 @@ def refuse_taken_names(schema: pa.Schema, origin: str) -> None:
         )
 
 
-class LetterBox:
+class DeadLetterWriter:
     """The rows of some shares of one partition that are left out, in a file for each share that has any.
 
     Attributes:

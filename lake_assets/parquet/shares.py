@@ -19,7 +19,7 @@ from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.dictionaries import dictionary_columns
 from lake_assets.parquet.files import ParquetRows
 from lake_assets.parquet.job import Job, Share
-from lake_assets.parquet.letters import LetterBox, Sink, refuse_taken_names
+from lake_assets.parquet.letters import DeadLetterWriter, Sink, refuse_taken_names
 from lake_assets.parquet.path_columns import with_types, with_values
 from lake_assets.parquet.read import BATCH_ROWS, readable
 from lake_assets.parquet.schema_fit import Fitter
@@ -61,7 +61,7 @@ class Reader:
         self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
 
     def read(
-        self, shares: Sequence[Share], partition: Partition, letters: LetterBox | None = None
+        self, shares: Sequence[Share], partition: Partition, letters: DeadLetterWriter | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of shares of a partition's objects, fitted to the schema, in the order of the shares.
 
@@ -236,7 +236,7 @@ def _first_row(parquet: pq.ParquetFile, group: int) -> int:
 
 
 @contextmanager
-def _sink(letters: LetterBox | None, uri: str) -> Iterator[Sink]:
+def _sink(letters: DeadLetterWriter | None, uri: str) -> Iterator[Sink]:
     """Where the bad rows of a share of an object go."""
     if letters is None:
         yield lambda _: None

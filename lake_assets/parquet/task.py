@@ -11,7 +11,7 @@ from lake_assets.errors import LakeAssetsError, StorageUnreachableError
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.job import DataFile, Job, LetterFile, Share
-from lake_assets.parquet.letters import LetterBox
+from lake_assets.parquet.letters import DeadLetterWriter
 from lake_assets.parquet.shares import Reader
 from lake_assets.parquet.write import write_files
 
@@ -111,9 +111,9 @@ def dead_letters(job: Job, schema: pa.Schema, bins: Iterable[Bin]) -> Iterator[R
         yield from reported(item.index, files, letters)
 
 
-def letter_box(job: Job, partition: Partition) -> LetterBox | None:
+def letter_box(job: Job, partition: Partition) -> DeadLetterWriter | None:
     """Where the rows of a bin go that are left out; None if they are errors."""
-    return None if job.letters is None else LetterBox(job, partition)
+    return None if job.letters is None else DeadLetterWriter(job, partition)
 
 
 def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:
@@ -125,7 +125,7 @@ def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[Dat
     return stage_files(rows, job, folder)
 
 
-def reported(index: int, files: Iterable[DataFile], letters: LetterBox | None = None) -> Iterator[Report]:
+def reported(index: int, files: Iterable[DataFile], letters: DeadLetterWriter | None = None) -> Iterator[Report]:
     """Report each file, and a permanent error. A temporary error is raised, and Spark tries the task again.
 
     `letters` are complete when there are no more files; they are removed if there is an error.

@@ -9,7 +9,7 @@ from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3
 from lake_assets.escapes import visible
 from lake_assets.layout.texts import count
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.proposals.look import Look
+from lake_assets.proposals.sampler import Sampler
 from lake_assets.proposals.streams import Proposal
 
 _HEAD = """\
@@ -32,13 +32,13 @@ _WIDTH = 120
 _SENSOR = "`sensor: {type: objects}`"
 
 
-def looked(look: Look) -> str:
+def looked(look: Sampler) -> str:
     """What a look has read, in words."""
     read = ", ".join([count(look.listings, "listing"), count(look.footers, "footer")])
     return f"{look.storage.root}: {count(len(look.seen), 'object')} by {read}"
 
 
-def config_text(look: Look, proposals: Sequence[Proposal]) -> str:
+def config_text(look: Sampler, proposals: Sequence[Proposal]) -> str:
     """The config of all proposals that have a stream, in the order of their folders; secrets are never in it."""
     parts = [_HEAD.format(looked=visible(looked(look)))]
     for proposal in proposals:

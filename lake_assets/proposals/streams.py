@@ -20,7 +20,7 @@ from lake_assets.layout.names import is_hidden
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, several
 from lake_assets.proposals.folders import Column, are_partitions, columns, is_part_of_time, unfit, values_among
-from lake_assets.proposals.look import MOST_LISTINGS, Folder, Look
+from lake_assets.proposals.sampler import MOST_LISTINGS, Folder, Sampler
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
@@ -61,7 +61,7 @@ class Proposal:
     notes: tuple[str, ...] = ()
 
 
-def propose(look: Look, start: dt.date | None = None) -> list[Proposal]:
+def propose(look: Sampler, start: dt.date | None = None) -> list[Proposal]:
     """The streams below the root of a storage.
 
     Args:
@@ -98,7 +98,7 @@ def _is_taken(name: str, names: set[str]) -> bool:
     return name in _OF_THE_LAKE or not names.isdisjoint(rests)
 
 
-def _streams(look: Look, folder: Folder, depth: int) -> Iterator[tuple[Folder, tuple[str, ...]]]:
+def _streams(look: Sampler, folder: Folder, depth: int) -> Iterator[tuple[Folder, tuple[str, ...]]]:
     """The folders of streams below a folder, each with what is not certain of it."""
     names = list(folder.folders)
     if not names or depth == 0 or are_partitions(names):
@@ -125,13 +125,13 @@ def _streams(look: Look, folder: Folder, depth: int) -> Iterator[tuple[Folder, t
             yield Folder(path), ("its name begins with _ or ., so it is taken for no table: look at it by itself",)
 
 
-def _have_equal_columns(look: Look, objects: Sequence[LandedObject]) -> bool:
+def _have_equal_columns(look: Sampler, objects: Sequence[LandedObject]) -> bool:
     schemas = [look.schema(landed) for landed in objects]
     known = [schema for schema in schemas if schema is not None]
     return len(known) > 1 and all(set(schema.names) == set(known[0].names) for schema in known)
 
 
-def _proposal(look: Look, folder: Folder, name: str, start: dt.date | None) -> Proposal:
+def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -> Proposal:
     path = folder.path.rstrip("/")
     if not folder.objects:
         return Proposal(name, path)

@@ -19,8 +19,8 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.layout.partition import Partition
+from lake_assets.remote.cancellation import announce, end_when_cancelled
 from lake_assets.remote.channels import has_bucket, open_pipes
-from lake_assets.remote.endings import announce, end_when_cancelled
 from lake_assets.remote.messages import OBJECTS, PART, End, Reported, message_of, parts_of
 from lake_assets.remote.request import Request
 from lake_assets.remote.same_stream import check_same

@@ -22,7 +22,7 @@ from lake_assets.storage.store import Store
 from lake_assets.storage.uploads import abort_uploads
 
 _LISTINGS = 16  # in parallel: most of the time is network latency
-_PATIENCE = Limit(seconds=10.0)  # for the tasks of a failed job; Spark kills their processes after two
+_RETRY_SECONDS = Limit(seconds=10.0)  # for the tasks of a failed job; Spark kills their processes after two
 _KILLED_AFTER = 3.0  # seconds, more than Spark's two (spark.python.task.killTimeout)
 _TICK = pause_between(0.1, 0.1)
 
@@ -80,5 +80,5 @@ def _await_tasks(spark: SparkSession) -> None:
         poll(
             lambda: not any(info.numRunningTasks() for info in tracker.getExecutorInfos()),
             pause=_TICK,
-            limit=_PATIENCE,
+            limit=_RETRY_SECONDS,
         )

@@ -17,7 +17,7 @@ from lake_assets.spark.remote import is_client
 
 WAIT_SECONDS = 300.0  # a cluster that first starts a machine for an executor takes minutes
 _LOOK_SECONDS = 10.0  # between two looks; a job that ends before the first one has no look
-_PATIENCE = 5.0  # seconds for the server's page
+_RETRY_SECONDS = 5.0  # seconds for the server's page
 _UI_PORT = "4040"  # Spark's default
 
 
@@ -93,5 +93,5 @@ def _of_server(spark: SparkSession) -> bool | None:
         return None
     host, port = spark.conf.get("spark.driver.host"), spark.conf.get("spark.ui.port", _UI_PORT)
     address = f"http://{host}:{port}/api/v1/applications/{spark.conf.get('spark.app.id')}/executors"
-    with urllib.request.urlopen(address, timeout=_PATIENCE) as answer:
+    with urllib.request.urlopen(address, timeout=_RETRY_SECONDS) as answer:
         return any(executor["id"] != "driver" and executor["isActive"] for executor in json.load(answer))

@@ -18,7 +18,7 @@ from lake_assets.storage import failures, local
 from lake_assets.storage.clients import Client, client
 from lake_assets.storage.failures import Operation, access_fix, location, reason
 from lake_assets.storage.manifest import LandedObject, landed_object
-from lake_assets.storage.patience import once, pauses, retries, using
+from lake_assets.storage.retry_window import once, pauses, retries, using
 from lake_assets.storage.vendor_errors import Meaning, code_of, find
 
 

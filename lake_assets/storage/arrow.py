@@ -27,7 +27,7 @@ from lake_assets.errors import StorageError
 from lake_assets.retrying import doublings
 from lake_assets.storage import web
 from lake_assets.storage.clients import web_client
-from lake_assets.storage.patience import using
+from lake_assets.storage.retry_window import using
 from lake_assets.storage.store import Store
 
 _PART = 10 * 2**20  # bytes, up to which Arrow's client keeps an object of S3 in memory
@@ -192,21 +192,21 @@ def _s3(storage: S3Storage | R2Storage) -> fs.S3FileSystem:
         request_timeout=storage.requests.timeout,
         # By default the pauses are 0.05, 0.1, 0.2 … 3.2 seconds, 6.4 in all. The standard strategy has random pauses,
         # which may all be short: the driver, which Spark does not retry, then gave up too early.
-        retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=_retries(storage.requests.patience)),
+        retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=_retries(storage.requests.retry_seconds)),
     )
 
 
-def _retries(patience: float) -> int:
+def _retries(retry_seconds: float) -> int:
     """The retries that Arrow calls attempts. The client makes no pause before the first of them."""
-    pauses = doublings(_FIRST_PAUSE, patience)
+    pauses = doublings(_FIRST_PAUSE, retry_seconds)
     return pauses + 1 if pauses else 0
 
 
 def _gcs(storage: GcsStorage) -> fs.GcsFileSystem:
     # It bounds all attempts of a request together, the first one too.
-    patience = dt.timedelta(seconds=max(storage.requests.patience, storage.requests.timeout))
+    retry_seconds = dt.timedelta(seconds=max(storage.requests.retry_seconds, storage.requests.timeout))
     if storage.service_account is None:
-        return fs.GcsFileSystem(retry_time_limit=patience)
+        return fs.GcsFileSystem(retry_time_limit=retry_seconds)
     # pyarrow takes a token instead of a key file; it is valid for an hour, and a task takes minutes.
     from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - an extra
     from google.auth.transport.requests import Request  # noqa: PLC0415
@@ -225,7 +225,7 @@ def _gcs(storage: GcsStorage) -> fs.GcsFileSystem:
     return fs.GcsFileSystem(
         access_token=credentials.token,
         credential_token_expiration=credentials.expiry.replace(tzinfo=dt.UTC),
-        retry_time_limit=patience,
+        retry_time_limit=retry_seconds,
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
-from lake_assets.storage.patience import quick
+from lake_assets.storage.retry_window import quick
 from lake_assets.storage.store import Store
 
 

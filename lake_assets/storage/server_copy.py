@@ -24,7 +24,7 @@ from lake_assets.errors import SourceChangedError, StorageUnreachableError
 from lake_assets.retrying import Limit, pause_between, poll, retry
 from lake_assets.storage.clients import client
 from lake_assets.storage.failures import no_answer
-from lake_assets.storage.patience import pauses, retries
+from lake_assets.storage.retry_window import pauses, retries
 from lake_assets.storage.uploads import abort_uploads, retried, s3_client
 
 if TYPE_CHECKING:

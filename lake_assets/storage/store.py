@@ -24,7 +24,7 @@ from lake_assets.storage import local, walk, web
 from lake_assets.storage.access import Access
 from lake_assets.storage.clients import Client
 from lake_assets.storage.manifest import LandedObject, landed_object
-from lake_assets.storage.patience import pauses, retries
+from lake_assets.storage.retry_window import pauses, retries
 from lake_assets.storage.vendor_errors import DELETION
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from lake_assets.config.storages import AnyStorage, R2Storage, S3Storage
 from lake_assets.retrying import retry
-from lake_assets.storage.patience import pauses, retries
+from lake_assets.storage.retry_window import pauses, retries
 
 Result = TypeVar("Result")
 

@@ -1,7 +1,7 @@
 """A lake to check, and shorter calls of its checks."""
 
 from lake_assets.checks.result import CheckResult, Scope
-from lake_assets.checks.run import Checkup, run_check
+from lake_assets.checks.run import CheckRun, run_check
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.partition import Partition
@@ -29,7 +29,7 @@ def check(world: World, name: str, scope: Scope = Scope()) -> CheckResult:  # no
 
 def by_partition(world: World, name: str, scope: Scope) -> dict[Partition, bool]:
     """Whether the check of each partition passed."""
-    results = Checkup(world.stream, [name], scope, by_partition=True).by_partition(name)
+    results = CheckRun(world.stream, [name], scope, by_partition=True).by_partition(name)
     return {partition: result.passed for partition, result in results.items()}
 
 

@@ -246,7 +246,7 @@ def test_a_check_that_cannot_be_run_has_an_error(run: Run, monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise StorageError("the landing zone is away:", "wake it.")
 
-    monkeypatch.setattr("lake_assets.checks.run.Checkup.result", fail)
+    monkeypatch.setattr("lake_assets.checks.run.CheckRun.result", fail)
     result = run("check", "--only", "row_counts", "--format", "json")
 
     document = fitting("check", result.stdout)

@@ -26,7 +26,7 @@ UP_FOR_RETRY = dg.DagsterEventType.STEP_UP_FOR_RETRY
 
 @pytest.fixture
 def world(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Two partitions, and no patience in the driver; that of the tasks is the one of the storages."""
+    """Two partitions, and no retries in the driver; those of the tasks are the ones of the storages."""
     monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
     date = {"type": "date", "start": "2026-02-11", "end": "2026-02-11"}
     local_world.options |= {"partitions": {"region": {"values": ["NW", "SW"]}, "date": date}}

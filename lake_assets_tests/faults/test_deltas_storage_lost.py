@@ -9,7 +9,7 @@ import pytest
 from dev.servers.proxy import Request, S3Proxy
 from lake_assets.errors import StorageUnreachableError, WholeStorageError
 from lake_assets.ingest.api import ingest_all
-from lake_assets.orchestration.stream_run import PASSING
+from lake_assets.orchestration.stream_run import TRANSIENT
 from lake_assets_tests.faults.outage import HURRIED, Outage, noise, outage, small_disk
 from lake_assets_tests.lake.commit.test_deltas import committed, exported, exporting, history, rows, stored, visible
 from lake_assets_tests.world import NW, SW, World, sales
@@ -68,7 +68,7 @@ def test_an_outage_that_stays_is_one_error_and_the_next_run_exports_once(
     first, second = (outcome.error for outcome in outcomes)
     assert first is second, "the storage was tried for each partition"
     assert isinstance(first, StorageUnreachableError)
-    assert isinstance(first, PASSING)
+    assert isinstance(first, TRANSIENT)
     deltas = local_world.config.streams["sales"].deltas
     assert deltas is not None
     assert "cannot be reached or fails" in str(first)

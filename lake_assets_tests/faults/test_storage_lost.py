@@ -15,7 +15,7 @@ from lake_assets.errors import LakeAssetsError, LakeUnreachableError, StorageErr
 from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.failures import translated
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration.stream_run import PASSING
+from lake_assets.orchestration.stream_run import TRANSIENT
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
@@ -178,7 +178,7 @@ def test_a_storage_that_does_not_answer_duckdb_is_an_error_that_may_pass(local_w
         message = r"a storage of the lake cannot be reached .*127\.0\.0\.1:9/x"
         with pytest.raises(LakeUnreachableError, match=message), translated(local_world.config.lakes["test"]):
             engine.execute("FROM read_parquet('http://127.0.0.1:9/x.parquet')")
-    assert issubclass(LakeUnreachableError, PASSING)
+    assert issubclass(LakeUnreachableError, TRANSIENT)
 
 
 def test_a_name_that_the_lakes_folder_cannot_take_is_named(

@@ -10,7 +10,7 @@ import pytest
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
 from lake_assets.checks.result import CheckResult
-from lake_assets.checks.run import Checkup
+from lake_assets.checks.run import CheckRun
 from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.metadata import markdown
@@ -171,14 +171,14 @@ def test_a_check_that_cannot_be_made_leaves_the_failure_as_it_is(
 def test_a_check_that_breaks_leaves_the_failure_as_it_is(
     local_world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    of_partitions = Checkup.by_partition
+    of_partitions = CheckRun.by_partition
 
-    def broken(checkup: Checkup, name: str) -> Mapping[Partition, CheckResult]:
+    def broken(checkup: CheckRun, name: str) -> Mapping[Partition, CheckResult]:
         if name == "row_counts":
             raise OSError("nobody foresaw this")
         return of_partitions(checkup, name)
 
-    monkeypatch.setattr(Checkup, "by_partition", broken)
+    monkeypatch.setattr(CheckRun, "by_partition", broken)
     local_world.land(NW, sales(1))
     local_world.land(SW, b"no Parquet")
 

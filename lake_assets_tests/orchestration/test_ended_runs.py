@@ -331,7 +331,7 @@ def test_checks_that_are_terminated_repeat_what_was_left(ticks: Ticks, monkeypat
     ticks.world.land(NW, sales(-1))
     materialize(ticks, KEYS[0])
     before = {name: shown(ticks, name) for name in names(ticks)}
-    monkeypatch.setattr("lake_assets.checks.run.Checkup.result", interrupted)
+    monkeypatch.setattr("lake_assets.checks.run.CheckRun.result", interrupted)
 
     assert not materialize(ticks, KEYS[0]).success
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 
 from dev.servers.moto import KEYS, Moto, moto
-from lake_assets.detection.deliveries import MOST_FUTURE, sort_out
+from lake_assets.detection.deliveries import MOST_FUTURE, classify
 from lake_assets.detection.packing import VERSION
 from lake_assets.errors import QueueError
 from lake_assets_tests.orchestration.test_sensors import TODAY, day, key, keys_of
@@ -226,8 +226,8 @@ def test_a_date_in_the_future_is_reported_once_and_stays_in_the_queue_until_its_
     before = dt.datetime.now(dt.UTC) - dt.timedelta(2)  # of which TODAY is the future after midnight too
     with monkeypatch.context() as patch:
         patch.setattr(
-            "lake_assets.orchestration.sensors.sort_out",
-            lambda *arguments, **options: sort_out(*arguments, **options, now=before),
+            "lake_assets.orchestration.sensors.classify",
+            lambda *arguments, **options: classify(*arguments, **options, now=before),
         )
         for _ in range(3):
             assert ticks.tick() == []

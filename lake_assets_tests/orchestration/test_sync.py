@@ -165,7 +165,7 @@ def test_two_syncs_at_the_same_moment_report_a_commit_once(
     def store(instance: dg.DagsterInstance, together: list[dg.AssetMaterialization]) -> None:
         """Another sync begins before the first one has stored what it found."""
         with pytest.raises(SyncUnderWayError, match="another sync reports commits"):
-            sync_stream(committed.stream, KEY, instance, patience=0)
+            sync_stream(committed.stream, KEY, instance, retry_seconds=0)
         assert sync_stream(committed.stream, KEY, instance, dry_run=True) == Synced([NW_KEY, SW_KEY])
         others.append(threading.Thread(target=lambda: ended.append(sync_stream(committed.stream, KEY, instance))))
         others[0].start()
@@ -193,7 +193,7 @@ def test_a_sync_that_is_killed_keeps_no_other_one_off(committed: World, storage:
             assert process.stdout is not None
             assert process.stdout.readline() == b"held\n"
             with pytest.raises(SyncUnderWayError):
-                sync_stream(committed.stream, KEY, storage, patience=0)
+                sync_stream(committed.stream, KEY, storage, retry_seconds=0)
         finally:
             process.kill()
 

@@ -20,7 +20,7 @@ from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.errors import ConfigError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.proposals.config import config_text
-from lake_assets.proposals.look import Look
+from lake_assets.proposals.sampler import Sampler
 from lake_assets.proposals.streams import Proposal, propose
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.without_spark import sessions
@@ -161,7 +161,7 @@ def test_folders_without_names_are_a_column_if_their_objects_have_the_same_colum
     for region in ("NW", "SW"):
         store.put_new(f"sales/{region}/2026-02-11/a.parquet", parquet(SALES))
 
-    (proposal,) = propose(Look(store.storage))
+    (proposal,) = propose(Sampler(store.storage))
 
     assert proposal.config["layout"] == "{folder_1}/{date}"
     assert proposal.config["partitions"]["folder_1"] == {"values": ["NW", "SW"]}
@@ -205,7 +205,7 @@ def test_folders_that_begin_as_hidden_ones_are_values_and_every_row_is_ingested(
     assert init(tmp_path / "shop", "--from", str(landing)).exit_code == 0
 
     file = tmp_path / "shop" / "lake.yaml"
-    (proposal,) = propose(Look(store.storage))
+    (proposal,) = propose(Sampler(store.storage))
     assert (proposal.config.get("layout", layout), proposal.config["partitions"]) == (layout, partitions)
     done = CliRunner().invoke(main, ["--config", str(file), "ingest", "sales", "--all"])
     assert done.exit_code == 0, done.output
@@ -218,7 +218,7 @@ def test_a_hidden_folder_beside_folders_of_another_form_is_no_value_and_is_named
     for folder in ("day/2026-02-11", "day/_old", "named/region=NW", "named/.tmp", "_staging/x"):
         store.put_new(f"{folder}/a.parquet", parquet(SALES if folder < "n" else STOCK))
 
-    proposals = {proposal.folder: proposal for proposal in propose(Look(store.storage))}
+    proposals = {proposal.folder: proposal for proposal in propose(Sampler(store.storage))}
 
     assert {name: proposal.config.get("partitions") for name, proposal in proposals.items()} == {
         "_staging": None,
@@ -260,7 +260,7 @@ def test_files_of_another_suffix_are_named_in_the_config(tmp_path: Path) -> None
     for name in ("a.pq", "b.pq", "c.parquet"):
         store.put_new(f"sales/date=2026-02-11/{name}", parquet(SALES))
 
-    (proposal,) = propose(Look(store.storage))
+    (proposal,) = propose(Sampler(store.storage))
 
     assert proposal.config["files"] == "*.pq"
     assert proposal.notes == ("1 object of those seen are no *.pq: the stream ignores them",)
@@ -275,7 +275,7 @@ def test_the_number_of_requests_does_not_grow_with_the_objects(tmp_path: Path) -
                 folder.mkdir(parents=True)
                 for number in range(3):
                     (folder / f"{number}.parquet").write_bytes(b"")
-        looks[days] = look = Look(LocalStorage(path=str(tmp_path / str(days))))
+        looks[days] = look = Sampler(LocalStorage(path=str(tmp_path / str(days))))
         (proposal,) = propose(look)
         assert proposal.config["partitions"] == {
             "region": {"values": ["NE", "NW", "SW"]},
@@ -296,7 +296,7 @@ def test_a_start_that_may_not_be_the_first_is_named(tmp_path: Path, layout: str,
             folder.mkdir(parents=True)
             (folder / "a.parquet").write_bytes(b"")
 
-    (proposal,) = propose(Look(LocalStorage(path=str(tmp_path))))
+    (proposal,) = propose(Sampler(LocalStorage(path=str(tmp_path))))
 
     assert proposal.config["partitions"]["date"]["start"] == dt.date(2024, 1, 1)
     note = "date begins at the first of those seen: earlier ones may exist"
@@ -307,7 +307,7 @@ def test_a_flat_folder_of_many_objects_is_two_listings_at_most(tmp_path: Path) -
     for number in range(2500):
         (tmp_path / f"{number}.parquet").write_bytes(b"")
 
-    propose(look := Look(LocalStorage(path=str(tmp_path))))
+    propose(look := Sampler(LocalStorage(path=str(tmp_path))))
 
     assert look.listings <= 2
 
@@ -322,7 +322,7 @@ def test_a_flat_folder_of_many_objects_is_two_listings_at_most(tmp_path: Path) -
     ],
 )
 def test_the_source_of_a_stream_is_a_folder_of_the_storage(place: str, root: str) -> None:
-    look = Look(storage_at(place, {"AWS_REGION": "eu-central-1"}))
+    look = Sampler(storage_at(place, {"AWS_REGION": "eu-central-1"}))
     proposal = Proposal("sales", "sales", {"partitions": {"region": {}}, "destination": {"table": "sales"}})
 
     config = parse_config(config_text(look, [proposal]), Path("/etc/lake.yaml"), {})
@@ -392,7 +392,7 @@ def look(folder: Path, *keys: str) -> dict[str, Proposal]:
     store = Store(LocalStorage(path=str(folder)))
     for key in keys:
         store.put_new(key, parquet(SALES) if key.endswith(".parquet") else b"{}")
-    return {proposal.name: proposal for proposal in propose(Look(LocalStorage(path=str(folder))))}
+    return {proposal.name: proposal for proposal in propose(Sampler(LocalStorage(path=str(folder))))}
 
 
 @pytest.mark.parametrize(
@@ -464,7 +464,7 @@ def test_the_first_object_may_be_broken(tmp_path: Path) -> None:
     (folder / "date=2026-02-11").mkdir()
     pq.write_table(SALES, folder / "date=2026-02-11" / "a.parquet")
 
-    (sales,) = propose(Look(LocalStorage(path=str(folder))))
+    (sales,) = propose(Sampler(LocalStorage(path=str(folder))))
 
     assert (sales.columns, sales.notes) == (2, ())
 

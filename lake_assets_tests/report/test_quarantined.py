@@ -3,7 +3,7 @@
 import pytest
 
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import Checkup
+from lake_assets.checks.run import CheckRun
 from lake_assets.orchestration.report import report_metadata
 from lake_assets.report.html import page, section
 from lake_assets.report.state import read_state
@@ -30,7 +30,7 @@ def test_the_landing_zone_is_in_the_lake_but_for_quarantined_objects(local_world
         assert result.description == (
             "All landed objects of 2 partitions are in the lake but 1 object that is quarantined."
         )
-    results = Checkup(local_world.stream, ["landing_zone"], both, by_partition=True).by_partition("landing_zone")
+    results = CheckRun(local_world.stream, ["landing_zone"], both, by_partition=True).by_partition("landing_zone")
     assert {str(partition): result.description for partition, result in results.items()} == {
         "region=NW/date=2026-02-11": (
             "All landed objects of the partition are in the lake but 1 object that is quarantined."

@@ -128,10 +128,10 @@ def test_a_bad_key_file_is_an_error_of_both_clients(key_file: Path) -> None:
 
 
 def test_without_a_key_file_arrow_takes_googles_default_credentials() -> None:
-    patience = dt.timedelta(seconds=60)
+    retry_seconds = dt.timedelta(seconds=60)
 
-    assert filesystem(GcsStorage(bucket="lake")) == fs.GcsFileSystem(retry_time_limit=patience)
-    assert filesystem(GcsStorage(bucket="lake")) != fs.GcsFileSystem(retry_time_limit=patience, anonymous=True)
+    assert filesystem(GcsStorage(bucket="lake")) == fs.GcsFileSystem(retry_time_limit=retry_seconds)
+    assert filesystem(GcsStorage(bucket="lake")) != fs.GcsFileSystem(retry_time_limit=retry_seconds, anonymous=True)
 
 
 @pytest.mark.parametrize(

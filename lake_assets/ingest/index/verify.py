@@ -51,7 +51,7 @@ class IndexedState:
             {partition: self.unchanged.get(partition, ())},
         )
 
-    def unsound(self, columns: Sequence[PartitionColumn]) -> tuple[Partition, ...]:
+    def inconsistent(self, columns: Sequence[PartitionColumn]) -> tuple[Partition, ...]:
         """The partitions with an object that has vanished or changed."""
         vanished = [Partition.at(columns, obj.load_partition) for obj in self.vanished]
         return tuple(dict.fromkeys([*vanished, *(obj.partition for obj in self.changed)]))

@@ -24,7 +24,7 @@ from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
-from lake_assets.storage.patience import using
+from lake_assets.storage.retry_window import using
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 

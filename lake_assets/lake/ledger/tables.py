@@ -265,10 +265,10 @@ def append_records(
             )
 
 
-def record(session: LakeSession, rows: Sequence[LedgerRow], *, patience: float | None = None) -> None:
+def record(session: LakeSession, rows: Sequence[LedgerRow], *, retry_seconds: float | None = None) -> None:
     """Append rows in a separate transaction, for partitions that a run skipped or that failed.
 
-    `patience` is as of `under_lock`.
+    `retry_seconds` is as of `under_lock`.
 
     Raises:
         CatalogError: the catalog refuses, after some tries.
@@ -284,7 +284,7 @@ def record(session: LakeSession, rows: Sequence[LedgerRow], *, patience: float |
                 append_records(session, rows)
 
     what = f"{len(rows):,} rows of the ledger" if len(rows) > 1 else "a row of the ledger"
-    under_lock(session, insert, what, patience=patience)
+    under_lock(session, insert, what, retry_seconds=retry_seconds)
 
 
 def _insert_directly(session: LakeSession, rows: Sequence[LedgerRow]) -> None:

@@ -299,13 +299,11 @@ def test_the_metadata_of_a_commit_says_how_to_take_it_back(local_world: World) -
     assert result.row.snapshot_id is not None
     before = result.row.snapshot_id - 1
     command = f"lake-assets restore sales --partition {NW} --snapshot {before} --hold"
-    assert f"`{command}`, or the job `restore_sales`, puts the 2 rows from before back" in str(
-        metadata["take_back"].value
-    )
+    assert f"`{command}`, or the job `restore_sales`, puts the 2 rows from before back" in str(metadata["undo"].value)
     restore(local_world.stream, local_world.partition(NW), before)
     assert local_world.totals(NW) == [1, 2]
     new = dataclasses.replace(result, row=first)
-    assert "take_back" not in materialization_metadata(new, None, local_world.partition(NW))
+    assert "undo" not in materialization_metadata(new, None, local_world.partition(NW))
 
 
 def test_a_failed_run_makes_nothing_visible(local_export: World) -> None:

@@ -13,7 +13,7 @@ from lake_assets.remote.supervise import is_running
 DRIVER = """\
 import logging, pathlib, signal, sys, time
 from lake_assets.errors import LauncherError
-from lake_assets.remote import endings
+from lake_assets.remote import cancellation
 folder = pathlib.Path(sys.argv[1])
 logging.basicConfig(filename=folder / "log", format="%(message)s")
 def is_cancelled():
@@ -26,8 +26,8 @@ def stop(*_):
     (folder / "stopped").touch()
     sys.exit(3)
 signal.signal(signal.SIGTERM, stop)
-endings._WATCH_SECONDS = 0.02
-endings.end_when_cancelled(is_cancelled)
+cancellation._WATCH_SECONDS = 0.02
+cancellation.end_when_cancelled(is_cancelled)
 (folder / "begun").write_text("")
 time.sleep(60)
 """

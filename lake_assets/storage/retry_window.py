@@ -1,4 +1,4 @@
-"""How patient this package is with a storage: retries and pauses of its requests, and who watches them."""
+"""For how long requests of a storage are tried again, with which pauses, and who watches them."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -48,7 +48,7 @@ class Folder:
         return [*self.files, *(landed for found in self.folders.values() for landed in found)]
 
 
-class Look:
+class Sampler:
     """Listings and footers of one storage, within the limits; objects that no layout reads are left out.
 
     Args:
