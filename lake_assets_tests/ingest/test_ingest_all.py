@@ -30,12 +30,14 @@ NE = "region=NE,date=2026-02-11"
 TEXTS = [f"region=R{number},date=2026-02-1{day}" for number in range(6) for day in range(3)]
 
 
-def ingested(world: World, *texts: str, **options: Any) -> dict[str, Outcome]:
+def ingested(
+    world: World, *texts: str, checkpoint: Callable[[], None] = lambda: None, **options: Any
+) -> dict[str, Outcome]:
     """The outcomes by the partition's text."""
     by_partition = {world.partition(text): text for text in texts}
     return {
         by_partition[outcome.partition]: outcome
-        for outcome in ingest_all(world.stream, by_partition, world.sessions, IngestOptions(**options))
+        for outcome in ingest_all(world.stream, by_partition, world.sessions, IngestOptions(**options), checkpoint)
     }
 
 

@@ -1,7 +1,7 @@
 """The events of a run: their figures are those of the ledger, and each partition has one outcome."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import duckdb
@@ -28,8 +28,8 @@ def seen() -> Iterator[list[Event]]:
         yield found
 
 
-def ingest(world: World, *texts: str, **options: Any) -> None:
-    list(ingest_all(world.stream, map(world.partition, texts), world.sessions, IngestOptions(**options)))
+def ingest(world: World, *texts: str, checkpoint: Callable[[], None] = lambda: None, **options: Any) -> None:
+    list(ingest_all(world.stream, map(world.partition, texts), world.sessions, IngestOptions(**options), checkpoint))
 
 
 def of(seen: list[Event], event: str) -> list[Event]:

@@ -1,6 +1,7 @@
 """Streams in mode index for tests."""
 
 import datetime as dt
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -41,12 +42,14 @@ def land_numbers(world: World, storage: dict[str, Any], first: str, new: str, nu
         world.land(new, sales(number), f"{number}.parquet")
 
 
-def index(world: World, *texts: str, **options: Any) -> dict[str, Outcome]:
+def index(
+    world: World, *texts: str, checkpoint: Callable[[], None] = lambda: None, **options: Any
+) -> dict[str, Outcome]:
     """The outcomes by the partition's path."""
     partitions = [world.partition(text) for text in texts] if texts else None
     return {
         str(outcome.partition): outcome
-        for outcome in index_all(world.stream, partitions, options=IngestOptions(**options))
+        for outcome in index_all(world.stream, partitions, options=IngestOptions(**options), checkpoint=checkpoint)
     }
 
 
