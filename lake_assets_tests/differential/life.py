@@ -4,7 +4,7 @@ import random
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -43,11 +43,14 @@ class File:
         path: of a copy that nobody changes.
         name: in the folder of the partition.
         ids: of its rows.
+        types: of the table's columns when a plain client inserted the rows: the INSERT casts to them, and so drops a
+            struct's field that the table gets later. Empty for landed files.
     """
 
     path: Path
     name: str
     ids: range
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -275,14 +278,14 @@ class Life:
                 self.deleted.add(number)
                 self.log.append(f"a client deletes row {number}")
                 return
-            names = [name for name, *_ in client.execute("DESCRIBE lake.sales").fetchall()]
-            file = self._write("", names)
+            types = {name: kind for name, kind, *_ in client.execute("DESCRIBE lake.sales").fetchall()}
+            file = self._write("", types)
             try:
-                client.execute(f"INSERT INTO lake.sales BY NAME {self.select(client, text, file, names)}")
+                client.execute(f"INSERT INTO lake.sales BY NAME {self.select(client, text, file, types)}")
             except duckdb.ConversionException as error:
                 self.log.append(f"a client cannot insert {file.path.name}: {error}")
             else:
-                files.append(file)
+                files.append(replace(file, types=types))
                 self.log.append(f"a client inserts {file.path.name}")
 
     def values(self, text: str) -> dict[str, str | None]:
@@ -296,4 +299,9 @@ class Life:
         keys = [f"{'NULL' if value is None else literal(value)} AS {identifier(name)}" for name, value in values]
         source = f"read_parquet({literal(str(file.path))}, hive_partitioning = false)"
         there = [name for name, *_ in client.execute(f"DESCRIBE FROM {source}").fetchall()]
-        return f"SELECT {', '.join([*(identifier(n) for n in there if n in names), *keys])} FROM {source}"
+        columns = [
+            f"CAST({identifier(name)} AS {file.types[name]}) AS {identifier(name)}" if file.types else identifier(name)
+            for name in there
+            if name in names
+        ]
+        return f"SELECT {', '.join([*columns, *keys])} FROM {source}"

@@ -75,6 +75,9 @@ def can_write(writer: str, kind: pa.DataType) -> bool:
     """Whether a writer has a type."""
     if t.is_nested(kind) and not t.is_dictionary(kind):
         children = [kind.field(number).type for number in range(kind.num_fields)]
+        item = kind.item_type if t.is_map(kind) else kind.value_type if t.is_list(kind) else None
+        if writer == "pyarrow" and item is not None and t.is_struct(item) and "_view" in str(item):
+            return False  # Arrow slices a struct within a list or a map, and cannot slice a view
         return (writer != "polars" or not t.is_map(kind)) and all(can_write(writer, child) for child in children)
     if writer == "duckdb":
         return not (t.is_float16(kind) or t.is_decimal256(kind) or kind == pa.bool8())
