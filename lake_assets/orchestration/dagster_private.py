@@ -147,18 +147,27 @@ def unfinished_runs(instance: dg.DagsterInstance) -> frozenset[str]:
 
 
 def runs_of_server(context: dg.SensorEvaluationContext) -> Iterator[tuple[dg.DagsterRun, int | None, float]]:
-    """The runs under way that a sensor's code server has started, each with its process and a Unix time of that.
+    """The runs under way of a sensor's code server, each with its process and a Unix time of that.
 
     The process is None from the request of a run, which the time is of, until the new process has said its number.
     """
     location = getattr(context.code_location_origin, "location_name", None)
+    launcher = context.instance_ref and context.instance_ref.run_launcher_data
+    # Other launchers set no such tag, as Dagster's daemon asks them whether a run lives. The default one sets it when
+    # it asks the code server for a process, right after the run is "starting".
+    is_default = launcher is not None and launcher.class_name == dg.DefaultRunLauncher.__name__
     for run in context.instance.get_runs(dg.RunsFilter(statuses=_UNDER_WAY)):
-        # Launchers for containers set no such tag; Dagster's daemon asks them whether a run lives.
-        if GRPC_INFO_TAG in run.tags and run.remote_job_origin and run.remote_job_origin.location_name == location:
+        is_launched = is_requested(run) or (is_default and run.status == dg.DagsterRunStatus.STARTING)
+        if is_launched and run.remote_job_origin and run.remote_job_origin.location_name == location:
             kinds = {dg.DagsterEventType.RUN_STARTING, dg.DagsterEventType.ENGINE_EVENT}
             begun = [(_pid(entry), entry.timestamp) for entry in context.instance.all_logs(run.run_id, of_type=kinds)]
             if begun:
                 yield run, *next((event for event in begun if event[0]), begun[-1])
+
+
+def is_requested(run: dg.DagsterRun) -> bool:
+    """Whether Dagster's default launcher has asked the code server for the process of a run."""
+    return GRPC_INFO_TAG in run.tags
 
 
 def _pid(entry: dg.EventLogEntry) -> int | None:

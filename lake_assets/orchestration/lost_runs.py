@@ -12,10 +12,11 @@ import dagster as dg
 import psutil
 
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import runs_of_server
+from lake_assets.orchestration.dagster_private import is_requested, runs_of_server
 
 INTERVAL_SECONDS = 15
 START_SECONDS = 60.0  # in which the process of a run begins; one that comes later finds that its run has ended
+REQUEST_SECONDS = 20.0  # in which the daemon asks the code server for that process; a killed daemon does not
 _CLOCK_SECONDS = 2.0  # by which the system's time of a process's beginning may differ from the clock
 
 
@@ -29,7 +30,11 @@ def lost_runs_sensor(lake: str) -> dg.SensorDefinition:
         description="Fails runs whose processes are gone, so that Dagster tries them again.",
     )
     def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        lost = [(run.run_id, pid) for run, pid, at in runs_of_server(context) if _is_lost(pid, at)]
+        lost = [
+            (run.run_id, pid)
+            for run, pid, at in runs_of_server(context)
+            if _is_lost(pid, at, START_SECONDS if is_requested(run) else REQUEST_SECONDS)
+        ]
         failed = [run_id for run_id, pid in lost if _fail(context.instance, run_id, _reason(pid))]
         for run_id in failed:
             context.log.warning(f"the process of run {run_id} is gone: the run has failed")
@@ -47,8 +52,8 @@ def _fail(instance: dg.DagsterInstance, run_id: str, why: str) -> bool:
     return True
 
 
-def _is_lost(pid: int | None, at: float) -> bool:
-    return time.time() - at > START_SECONDS if pid is None else not _is_alive(pid, at)
+def _is_lost(pid: int | None, at: float, seconds: float) -> bool:
+    return time.time() - at > seconds if pid is None else not _is_alive(pid, at)
 
 
 def _is_alive(pid: int, at: float) -> bool:
@@ -66,9 +71,9 @@ def _is_alive(pid: int, at: float) -> bool:
 
 
 def _reason(pid: int | None) -> str:
-    gone = f"The process {pid} of this run is gone" if pid else f"No process of this run began in {START_SECONDS:g} s"
+    gone = f"The process {pid} of this run is gone" if pid else "No process of this run has begun"
     return (
-        f"{gone}: it was killed together with its code server, or their machine or container was restarted. What the "
-        "run has committed is in the lake. Dagster tries the run again if `run_retries` are enabled in dagster.yaml; "
-        "if not, re-execute it."
+        f"{gone}: its code server or Dagster's daemon was killed, or their machine or container was restarted. What "
+        "the run has committed is in the lake. Dagster tries the run again if `run_retries` are enabled in "
+        "dagster.yaml; if not, re-execute it."
     )

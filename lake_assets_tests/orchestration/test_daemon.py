@@ -147,4 +147,24 @@ def test_a_run_that_was_killed_with_its_code_server_fails_and_is_tried_again(
     assert local_world.totals() == [1.0]
     (lost,) = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]))
     (failure,) = instance.all_logs(lost.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
-    assert "it was killed together with its code server" in str(failure.message)
+    assert "its code server or Dagster's daemon was killed" in str(failure.message)
+
+
+@pytest.mark.dagster
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("most_runs", [0])
+def test_a_run_whose_process_nobody_asked_for_fails_and_is_tried_again(
+    instance: dg.DagsterInstance, local_world: World
+) -> None:
+    """As after the death of the daemon between the start of a run and its request to the code server."""
+
+    def states() -> list[dg.DagsterRunStatus]:
+        return [run.status for run in instance.get_runs(ascending=True)]
+
+    local_world.land(f"region=NW,date={TODAY}", sales(1))
+    until(lambda: states() == [dg.DagsterRunStatus.QUEUED], "its request")
+    (run,) = instance.get_runs()
+    starting = dg.DagsterEvent(dg.DagsterEventType.RUN_STARTING.value, run.job_name)
+    instance.report_dagster_event(starting, run.run_id)
+
+    until(lambda: states() == [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.QUEUED], "the second try", 90)

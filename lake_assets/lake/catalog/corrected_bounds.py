@@ -55,9 +55,13 @@ def correct_bounds(
     with catalog_view(session) as catalog:
         table_id = read_folder(catalog, name)[0]
         unknown = _unknown(session, catalog, name, "f.begin_snapshot = ?", [snapshot_id])
-        # NULL is for "no value yet", and other clients leave it for unknown bounds too.
-        is_first = {i for i, bounds in _table_bounds(catalog, table_id).items() if bounds != before.get(i) == _NONE}
-        if column_ids := is_first | {column_id for _, _, column_id, _ in unknown}:
+        now, with_bounds = _table_bounds(catalog, table_id), _with_bounds(catalog, table_id, snapshot_id)
+        # NULL is for "no value yet"; other clients leave it for unknown bounds too, and the extension for those of a
+        # file that has only NULLs.
+        is_first = {i for i, bounds in now.items() if bounds != before.get(i) == _NONE}
+        with_bounds |= {i for i, bounds in before.items() if None not in bounds}
+        is_lost = {i for i in with_bounds if None in now.get(i, ())}
+        if column_ids := is_first | is_lost | {column_id for _, _, column_id, _ in unknown}:
             with suppress(NotDirectError):  # a type that is not supported
                 table = read_table(catalog, name)
                 _read_files(session, table, unknown)
@@ -144,6 +148,16 @@ def _unknown(
         [folder, table_id, *parameters],
     )
     return [(file_id, uri, column_id, is_plain) for file_id, uri, column_id, is_plain in rows]
+
+
+def _with_bounds(catalog: CatalogDatabase, table_id: int, snapshot_id: int | None) -> set[int]:
+    """The columns of which a new file of the snapshot has bounds."""
+    rows = catalog.rows(
+        f"SELECT DISTINCT column_id FROM {spec.FILE_COLUMN_STATS} s JOIN {spec.DATA_FILE} f USING (data_file_id) "
+        "WHERE s.table_id = ? AND f.begin_snapshot = ? AND min_value IS NOT NULL AND max_value IS NOT NULL",
+        [table_id, snapshot_id],
+    )
+    return {column_id for (column_id,) in rows}
 
 
 def _read_files(session: LakeSession, table: Table, unknown: Sequence[_Unknown]) -> None:

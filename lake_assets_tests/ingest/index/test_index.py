@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
+from dev.plain_client import plain_client
 from lake_assets.errors import CatalogError, CatalogUnreachableError, EmptySourceError, StorageError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.diff import IndexPlan, plan_index
@@ -48,6 +50,19 @@ def test_landed_files_become_lake_files_once_on_every_catalog_and_storage(world:
     manifest = world.query("SELECT uri, etag, size FROM lake.ingest_files ORDER BY uri")
     listed = world.stream.source.list()
     assert manifest == [(obj.uri, obj.etag, obj.size) for obj in sorted(listed, key=lambda o: o.uri)]
+
+
+@pytest.mark.usefixtures("strategy")
+def test_a_file_of_nulls_beside_others_hides_no_value_of_theirs(indexed_world: World) -> None:
+    for text, values in ((NW, [None]), (SW, [3, 70])):
+        indexed_world.land(text, pa.table({"id": pa.array(values, pa.uint64())}))
+    index(indexed_world)
+
+    assert indexed_world.query("SELECT min(id), max(id) FROM lake.sales") == [(3, 70)]
+    with plain_client(indexed_world.config.lakes["test"], read_only=False) as client:
+        client.execute("INSERT INTO lake.sales BY NAME SELECT 26 AS id, 'NE' AS region, DATE '2026-02-11' AS date")
+    assert indexed_world.query("SELECT min(id), max(id) FROM lake.sales") == [(3, 70)]
+    assert indexed_world.query("SELECT id FROM lake.sales WHERE id > 50") == [(70,)]
 
 
 @pytest.mark.usefixtures("strategy")
