@@ -176,6 +176,15 @@ def _pid(entry: dg.EventLogEntry) -> int | None:
     return int(pid.text) if isinstance(pid, dg.TextMetadataValue) and pid.text else None
 
 
+def fail_run(instance: dg.DagsterInstance, run_id: str, why: str) -> bool:
+    """Mark a run as failed, which Dagster then retries by its `run_retries`; False if it has ended meanwhile."""
+    run = instance.get_run_by_id(run_id)
+    if run is None or run.is_finished:
+        return False
+    instance.report_run_failed(run, why)
+    return True
+
+
 def has_failed_step(instance: dg.DagsterInstance, run: dg.DagsterRun, step: str) -> bool:
     """Whether this step of a run failed by an error of its own."""
     if run.status != dg.DagsterRunStatus.FAILURE:

@@ -12,7 +12,7 @@ import dagster as dg
 import psutil
 
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import is_requested, runs_of_server
+from lake_assets.orchestration.dagster_private import fail_run, is_requested, runs_of_server
 
 INTERVAL_SECONDS = 15
 START_SECONDS = 60.0  # in which the process of a run begins; one that comes later finds that its run has ended
@@ -35,21 +35,12 @@ def lost_runs_sensor(lake: str) -> dg.SensorDefinition:
             for run, pid, at in runs_of_server(context)
             if _is_lost(pid, at, START_SECONDS if is_requested(run) else REQUEST_SECONDS)
         ]
-        failed = [run_id for run_id, pid in lost if _fail(context.instance, run_id, _reason(pid))]
+        failed = [run_id for run_id, pid in lost if fail_run(context.instance, run_id, _reason(pid))]
         for run_id in failed:
             context.log.warning(f"the process of run {run_id} is gone: the run has failed")
         return dg.SkipReason(f"Failed because their processes are gone: {count(len(failed), 'run')}.")
 
     return lost_runs
-
-
-def _fail(instance: dg.DagsterInstance, run_id: str, why: str) -> bool:
-    """Mark a run as failed, which Dagster then retries by its `run_retries`; False if it has ended meanwhile."""
-    run = instance.get_run_by_id(run_id)
-    if run is None or run.is_finished:
-        return False
-    instance.report_run_failed(run, why)
-    return True
 
 
 def _is_lost(pid: int | None, at: float, seconds: float) -> bool:

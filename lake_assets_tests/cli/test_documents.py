@@ -195,8 +195,8 @@ def test_an_interrupted_run_has_a_document_of_what_has_ended(
     for text in (NW, SW):
         local_world.land(text, sales(1))
 
-    def interrupted(stream: OpenStream, *_: object, **options: Any) -> Iterator[Outcome]:
-        yield from index_all(stream, [stream.config.partition(NW)], options=IngestOptions(run_id=options["run_id"]))
+    def interrupted(stream: OpenStream, _: Any, plan: Any, options: IngestOptions, *others: Any) -> Iterator[Outcome]:
+        yield from index_all(stream, [stream.config.partition(NW)], plan, options, *others)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("lake_assets.ingest.api.index_all", interrupted)

@@ -54,9 +54,14 @@ def test_a_pod_that_may_not_be_deleted_hides_no_interrupt(cluster: Cluster) -> N
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=interrupt, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
-        launch(request("r1"))
+    # The handler of the commands, which another test may have left, would silence all logs of this process.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            launch(request("r1"))
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
     (warning,) = launch.warnings
     assert warning.startswith(STAYS)

@@ -236,7 +236,7 @@ def test_a_day_that_duckdb_writes_and_cannot_read_is_refused_by_column(indexed_w
     (outcome,) = index(indexed_world).values()
 
     assert isinstance(outcome.error, SchemaError)
-    assert re.search(r"column 'day.*batch_1.parquet has a day before 5877642-06-25 \(BC\)", str(outcome.error))
+    assert re.search(r"column 'day.*batch_1.parquet has a time before 5877642-06-25 \(BC\)", str(outcome.error))
     assert indexed_world.query("SELECT id FROM lake.sales WHERE text > '5' ORDER BY id") == [(3,), (4,)]
 
 
