@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from lake_assets.errors import NoLakeError, PartitionError
 from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.ledger.last_runs import last_commits
-from lake_assets.lake.ledger.tables import ledger_table, manifest_table
+from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS, ledger_table
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -86,9 +86,9 @@ def _delete(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partitio
     with lake.transaction():
         forgotten = _count_rows(lake, stream, partitions)
         for partition in partitions:
-            for table in (ledger_table(lake.config), manifest_table(lake.config)):
+            for own in (LEDGER, *OF_RUNS):
                 lake.rows(
-                    f"DELETE FROM {table.sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608 - a quoted name
+                    f"DELETE FROM {own.name(lake.config).sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608
                     [stream.name, partition.path],
                 )
     return forgotten

@@ -15,7 +15,7 @@ from lake_assets.lake.commit.exporter import refuse_earlier_exports
 from lake_assets.lake.commit.foreseen import StrategyName, foreseen_strategies
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
 from lake_assets.lake.ledger.pace import Pace, pace
-from lake_assets.lake.ledger.tables import delta_table, manifest_table
+from lake_assets.lake.ledger.tables import DELTAS, manifest_table
 from lake_assets.lake.schema.evolve import column_changes, evolved
 from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession
@@ -134,7 +134,7 @@ def plan_stream(
         is_index = stream.config.mode == "index"
         adds = {p.partition: is_index or p.decision.action == "append" for p in plans if _commits(p)}
         strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
-        if lake is not None and stream.export is not None and lake.exists(delta_table(lake.config)):
+        if lake is not None and stream.export is not None and lake.exists(DELTAS.name(lake.config)):
             begun = [plan for plan in plans if _commits(plan) and (adds[plan.partition] or not plan.rows_before)]
             if begun:
                 refuse_earlier_exports(lake, stream.name, stream.table)

@@ -8,7 +8,7 @@ from pathlib import Path
 from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.commit.deltas import file_pattern, table_tag
 from lake_assets.lake.commit.exporter import write_latest
-from lake_assets.lake.ledger.tables import delta_table
+from lake_assets.lake.ledger.tables import DELTAS
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import AUTHOR, LakeSession
 from lake_assets.storage.manifest import LandedObject
@@ -52,7 +52,7 @@ def clean_deltas(
         StorageError: the export's storage is unreachable or refuses; the next call continues.
         CatalogError: the catalog is unreachable or refuses.
     """
-    export, table = stream.export, delta_table(session.config)
+    export, table = stream.export, DELTAS.name(session.config)
     if export is None or not session.exists(table):
         return ()
     expired = _expire(session, stream, expired_before, dry_run=dry_run) if expired_before is not None else []
@@ -65,7 +65,7 @@ def clean_deltas(
 
 
 def _expire(session: LakeSession, stream: OpenStream, before: dt.datetime, *, dry_run: bool) -> Sequence[DeletedDelta]:
-    table = delta_table(session.config).sql
+    table = DELTAS.name(session.config).sql
     condition, parameters = "stream = ? AND committed_at < ?", [stream.name, before]
 
     def delete() -> list[DeletedDelta]:
@@ -76,7 +76,7 @@ def _expire(session: LakeSession, stream: OpenStream, before: dt.datetime, *, dr
                 session.sign(AUTHOR, f"{len(rows):,} exported files of {stream.name} from before {before:%Y-%m-%d} end")
         return [DeletedDelta(uri, size) for uri, size in rows]
 
-    expired = under_lock(session, delete, f"old rows of {delta_table(session.config)}")
+    expired = under_lock(session, delete, f"old rows of {DELTAS.name(session.config)}")
     if expired and not dry_run:
         _delete(stream, [delta.uri for delta in expired])
     return expired
@@ -88,7 +88,7 @@ def _orphans(session: LakeSession, stream: OpenStream, before: dt.datetime, *, d
     if not old:
         return []
     with session.commit_lock():
-        rows = session.rows(f"SELECT uri FROM {delta_table(session.config).sql}")  # noqa: S608 - a quoted name
+        rows = session.rows(f"SELECT uri FROM {DELTAS.name(session.config).sql}")  # noqa: S608 - a quoted name
         # By name, because the config may write the folder differently now; the names are unique.
         visible = {uri.rpartition("/")[2] for (uri,) in rows}
         orphans = [stored for stored in old if stored.key not in visible]

@@ -18,7 +18,7 @@ from lake_assets.lake.catalog.corrected_bounds import repair_bounds, wrong_bound
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.flush import flush_ledger
 from lake_assets.lake.ledger.retention import expire_ledger
-from lake_assets.lake.ledger.tables import letter_table
+from lake_assets.lake.ledger.tables import LETTERS
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.maintenance.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots
@@ -284,7 +284,7 @@ def clean_letters(
         StorageError: their storage is unreachable or refuses; the next call continues.
         CatalogError: the catalog is unreachable or refuses.
     """
-    rules, table = stream.letters, letter_table(session.config)
+    rules, table = stream.letters, LETTERS.name(session.config)
     if rules is None or not session.exists(table):
         return ()
     name = re.compile(rf".*-[0-9a-f]{{32}}-{rules.tag}\.parquet")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.deltas import Delta
 from lake_assets.lake.commit.replacement import Replacement
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.ledger.tables import LedgerRow, OwnTable, Values
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition
 
@@ -22,19 +22,15 @@ class Batch(Change):
         """See `Change`."""
         return {one.partition: one.row for one in self.replacements}
 
-    def manifest_rows(self) -> list[tuple[object, ...]]:
+    def appends(self, rows: Sequence[LedgerRow]) -> dict[OwnTable, list[Values]]:
         """The rows of all partitions."""
-        return [values for one in self.replacements for values in one.manifest_rows()]
+        result: dict[OwnTable, list[Values]] = {}
+        for one, row in zip(self.replacements, rows, strict=True):
+            for own, values in one.appends([row]).items():
+                result.setdefault(own, []).extend(values)
+        return result
 
     @property
     def exported(self) -> Delta | None:
         """The exported changes of the first partition; those of all have the same snapshot and time."""
         return next((one.delta for one in self.replacements if one.delta is not None), None)
-
-    def delta_rows(self) -> list[tuple[object, ...]]:
-        """The rows of all partitions."""
-        return [values for one in self.replacements for values in one.delta_rows()]
-
-    def letter_rows(self, snapshot_id: int) -> list[tuple[object, ...]]:
-        """The rows of all partitions."""
-        return [values for one in self.replacements for values in one.letter_rows(snapshot_id)]

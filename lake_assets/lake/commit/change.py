@@ -2,10 +2,10 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from lake_assets.lake.commit.deltas import Delta
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.ledger.tables import LedgerRow, OwnTable, Values
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition
 
@@ -20,23 +20,13 @@ class Change(ABC):
         """The ledger rows; the commit sets their snapshot_id, rows_before and finished_at."""
 
     @abstractmethod
-    def manifest_rows(self) -> list[tuple[object, ...]]:
-        """The rows for the manifest table, in the order of its columns."""
+    def appends(self, rows: Sequence[LedgerRow]) -> dict[OwnTable, list[Values]]:
+        """The rows for tables of this package, from the ledger rows as committed; the ledger's own are added."""
 
     @property
     def exported(self) -> Delta | None:
         """The exported changes, whose snapshot the commit must become; None if nothing is exported."""
         return None
-
-    def delta_rows(self) -> list[tuple[object, ...]]:
-        """The rows for the manifest of deltas, in the order of its columns."""
-        (row, *_), delta = self.ledger_rows().values(), self.exported
-        return [] if delta is None else delta.values(row)
-
-    def letter_rows(self, snapshot_id: int) -> list[tuple[object, ...]]:
-        """The rows for the manifest of dead letters, in the order of its columns; `snapshot_id` is of the commit."""
-        del snapshot_id
-        return []
 
     def committed(self, rows_before: Mapping[Partition, int], snapshot_id: int) -> list[LedgerRow]:
         """The ledger rows as part of a snapshot."""

@@ -31,7 +31,7 @@ from lake_assets.lake.commit.restoration import Restoration
 from lake_assets.lake.commit.streaming import columns_at, stream
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.relation import Wanted, query, relation
-from lake_assets.lake.ledger.tables import DELTA_COLUMNS, delta_table
+from lake_assets.lake.ledger.tables import DELTAS
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.parquet.attempt import discard, discard_unfinished
 from lake_assets.parquet.write import row_groups
@@ -219,7 +219,7 @@ def refuse_earlier_exports(session: LakeSession, stream: str, table: TableName) 
     Raises:
         CatalogError: the table was dropped or renamed after the stream exported changes, or cannot be read.
     """
-    manifest, columns = delta_table(session.config), {"snapshot_id": DELTA_COLUMNS["snapshot_id"]}
+    manifest, columns = DELTAS.name(session.config), {"snapshot_id": DELTAS.columns["snapshot_id"]}
     created = named_since(session, table) if session.exists(table) else NEVER
     found = relation(session, manifest, columns, Wanted({"stream": [stream]}))
     sql = f"SELECT max(snapshot_id) FROM {found} WHERE snapshot_id < ?"  # noqa: S608 - its own SQL
@@ -242,9 +242,9 @@ def write_latest(session: LakeSession, stream: str, export: Export) -> None:
         CatalogError: the manifest of deltas cannot be read.
         StorageError: the export's storage is unreachable or refuses.
     """
-    names = [name for name in DELTA_COLUMNS if name != "stream"]
-    columns = {name: DELTA_COLUMNS[name] for name in names}
-    found = relation(session, delta_table(session.config), columns, Wanted({"stream": [stream]}))
+    names = [name for name in DELTAS.columns if name != "stream"]
+    columns = {name: DELTAS.columns[name] for name in names}
+    found = relation(session, DELTAS.name(session.config), columns, Wanted({"stream": [stream]}))
     sql = f"SELECT {', '.join(names)} FROM {found} ORDER BY snapshot_id DESC, uri DESC LIMIT ?"  # noqa: S608
     rows = query(session, sql, [*found.parameters, LISTED], [found])
     body: dict[str, Any] = {

@@ -28,7 +28,7 @@ from lake_assets.lake.commit.replacement import (
 )
 from lake_assets.lake.commit.restoration import Release, Restoration
 from lake_assets.lake.failures import is_conflict, translated
-from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim
+from lake_assets.lake.ledger.tables import LEDGER, LedgerRow, append_records, claim, ledger_values
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionValue
 
@@ -117,7 +117,7 @@ def _record(
 ) -> list[LedgerRow]:
     """Append the manifest and ledger rows, and give the snapshot its message; returns the ledger rows."""
     rows = change.committed(rows_before, snapshot_id)
-    append_records(session, rows, change.manifest_rows(), change.delta_rows(), change.letter_rows(snapshot_id))
+    append_records(session, {**change.appends(rows), LEDGER: list(map(ledger_values, rows))})
     session.sign(AUTHOR, change.message, change.extra_info)
     return rows
 

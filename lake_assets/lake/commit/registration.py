@@ -10,7 +10,7 @@ from lake_assets.lake.catalog.mapping import Folders
 from lake_assets.lake.catalog.registered import PathState
 from lake_assets.lake.catalog.table import Table
 from lake_assets.lake.commit.change import Change
-from lake_assets.lake.ledger.tables import LedgerRow, ended_values, manifest_values
+from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, OwnTable, Values, ended_values, manifest_values
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import LandedObject, Manifest
@@ -51,9 +51,10 @@ class Registration(Change):
         """See `Change`."""
         return self.rows
 
-    def manifest_rows(self) -> list[tuple[object, ...]]:
-        """A row for each file."""
-        return [v for f in self.files for v in manifest_values(self.rows[f.partition], Manifest((f.object,)))]
+    def appends(self, rows: Sequence[LedgerRow]) -> dict[OwnTable, list[Values]]:
+        """A row of the manifest for each file."""
+        of = dict(zip(self.rows, rows, strict=True))
+        return {MANIFEST: [v for f in self.files for v in manifest_values(of[f.partition], Manifest((f.object,)))]}
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,11 @@ class Repair(Registration):
         """URIs of all files that end."""
         return [*self.vanished, *(file.uri for file in self.files if not file.rows)]
 
-    def manifest_rows(self) -> list[tuple[object, ...]]:
-        """A row for each file, and a row for each vanished file that says that it ended."""
-        return super().manifest_rows() + [ended_values(self.rows[p], uri) for uri, p in self.vanished.items()]
+    def appends(self, rows: Sequence[LedgerRow]) -> dict[OwnTable, list[Values]]:
+        """A row of the manifest for each file, and for each vanished file, which says that it ended."""
+        of = dict(zip(self.rows, rows, strict=True))
+        ended = [values for uri, partition in self.vanished.items() for values in ended_values(of[partition], [uri])]
+        return {MANIFEST: super().appends(rows)[MANIFEST] + ended}
 
 
 class RegisteredBeforeError(CatalogError):

@@ -13,7 +13,7 @@ from lake_assets.lake.catalog.past import where
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.deltas import Delta, Export
 from lake_assets.lake.ledger.object_history import KnownObject
-from lake_assets.lake.ledger.tables import LedgerRow, manifest_values
+from lake_assets.lake.ledger.tables import DELTAS, LETTERS, MANIFEST, LedgerRow, OwnTable, Values, manifest_values
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import storable
@@ -84,22 +84,20 @@ class Replacement(Change):
         """See `Change`."""
         return {self.partition: self.row}
 
-    def manifest_rows(self) -> list[tuple[object, ...]]:
-        """A row for each object of the manifest."""
-        return manifest_values(self.row, self.manifest)
+    def appends(self, rows: Sequence[LedgerRow]) -> dict[OwnTable, list[Values]]:
+        """The rows of objects, exported files and files of rows that were left out."""
+        (row,) = rows
+        left_out = ((one.landed, one.uri, one.rows, one.size, storable(one.reason)) for one in self.letters)
+        return {
+            MANIFEST: manifest_values(row, self.manifest),
+            DELTAS: [] if self.delta is None else self.delta.rows(row),
+            LETTERS: LETTERS.rows(row, left_out),
+        }
 
     @property
     def exported(self) -> Delta | None:
         """See `Change`."""
         return self.delta
-
-    def letter_rows(self, snapshot_id: int) -> list[tuple[object, ...]]:
-        """A row for each file of rows that were left out."""
-        of_run = (self.row.run_id, self.row.stream, self.row.load_partition, snapshot_id)
-        return [
-            (*of_run, letter.landed, letter.uri, letter.rows, letter.size, storable(letter.reason))
-            for letter in self.letters
-        ]
 
     def moved(self) -> PartitionMovedError:
         """The error for a partition that another writer committed after it was read."""

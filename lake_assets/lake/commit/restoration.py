@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lake_assets.errors import CatalogError
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.replacement import Replacement
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.ledger.tables import LedgerRow, OwnTable, Values
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition
 
@@ -56,6 +56,7 @@ class Release(Change):
         """See `Change`."""
         return {self.partition: self.row}
 
-    def manifest_rows(self) -> list[tuple[object, ...]]:
+    def appends(self, rows: Sequence[LedgerRow]) -> dict[OwnTable, list[Values]]:
         """None: the rows are those of an earlier commit."""
-        return []
+        del rows
+        return {}

@@ -15,21 +15,12 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog.database import catalog_view
 from lake_assets.lake.catalog.inlined import has_deletes
 from lake_assets.lake.catalog.table_files import inlined_rows, is_sorted, live_table_id, table_options
-from lake_assets.lake.ledger.tables import delta_table, ledger_table, letter_table, manifest_table, set_option
+from lake_assets.lake.ledger.tables import OWN_TABLES, set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
 
 MANY = 10_000  # rows of a table
 FILES = 10  # of a table smaller than `LARGE`, which are then merged
-
-# DuckLake gives new row ids to sorted rows when it merges files, so the order of row ids is that of the rows' times
-# only in different files.
-LEDGER_ORDER = ("destination_table", "load_partition", "started_at")
-MANIFEST_ORDER = ("stream", "load_partition", "uri", "last_modified")
-
-DELTA_ORDER = ("stream", "snapshot_id")
-
-LETTER_ORDER = ("stream", "load_partition", "snapshot_id")
 
 # A partition's rows lie in one or two row groups of a file. A file of this size has about a million rows of the ledger,
 # and is not merged again.
@@ -39,7 +30,7 @@ _OPTIONS = {"parquet_row_group_size": ROW_GROUP, "target_file_size": f"{LARGE} b
 
 
 def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
-    """Flush each of the two tables that has `MANY` inlined rows. The rows are the same at every snapshot.
+    """Flush each table of this package that has `MANY` inlined rows. The rows are the same at every snapshot.
 
     Files from which rows were deleted are rewritten, because readers of a few partitions read the files by themselves.
 
@@ -51,18 +42,16 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
         StorageError: the lake's storage refuses.
     """
     flushed = 0
-    orders = {ledger_table(session.config): LEDGER_ORDER, manifest_table(session.config): MANIFEST_ORDER}
-    if session.config.exports_deltas and session.exists(deltas := delta_table(session.config)):
-        orders[deltas] = DELTA_ORDER
-    if session.config.has_dead_letters and session.exists(letters := letter_table(session.config)):
-        orders[letters] = LETTER_ORDER
-    for table, order in orders.items():
+    for own in OWN_TABLES:
+        table = own.name(session.config)
+        if not own.order or not own.is_used(session.config) or not session.exists(table):
+            continue
         rows = inlined_rows(session, table)
         if dry_run:
             flushed += rows if rows >= MANY else 0
             continue
         if rows >= MANY:
-            _arrange(session, table, order)
+            _arrange(session, table, own.order)
             flushed += _flush(session, table)
         if _has_deletes(session, table):
             _rewrite(session, table)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.relation import Wanted, query, relation
-from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LETTER_COLUMNS, ledger_table, letter_table
+from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LETTERS, ledger_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.parquet.job import LetterFile
 
@@ -34,7 +34,7 @@ def dead_letters(
     Raises:
         CatalogError: the lake cannot be read.
     """
-    ledger, letters = ledger_table(session.config), letter_table(session.config)
+    ledger, letters = ledger_table(session.config), LETTERS.name(session.config)
     if not (session.exists(ledger) and session.exists(letters)):
         return {}
     among: dict[str, Sequence[str]] = {"stream": [stream]}
@@ -46,7 +46,7 @@ def dead_letters(
         {name: LEDGER_COLUMNS[name] for name in ("load_partition", "mode", "snapshot_id")},
         Wanted({"status": ["committed"], **among}),
     )
-    noted = relation(session, letters, LETTER_COLUMNS, Wanted(among))
+    noted = relation(session, letters, LETTERS.columns, Wanted(among))
     listed = ", ".join(_COLUMNS)
     rows = query(
         session,

@@ -7,7 +7,7 @@ too: they and their manifest rows say which objects the lake has.
 
 import datetime as dt
 
-from lake_assets.lake.ledger.tables import ledger_table, manifest_table
+from lake_assets.lake.ledger.tables import OF_RUNS, ledger_table
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import AUTHOR, LakeSession
 from lake_assets.layout.texts import count
@@ -48,16 +48,17 @@ def _expired(session: LakeSession, before: dt.datetime) -> list[int]:
 
 
 def _delete(session: LakeSession, before: dt.datetime) -> int:
-    ledger, manifest = ledger_table(session.config).sql, manifest_table(session.config).sql
+    ledger = ledger_table(session.config).sql
     with session.transaction():
         numbers = _expired(session, before)
         if numbers:
-            session.rows(
-                f"DELETE FROM {manifest} WHERE ({_KEY}) IN "  # noqa: S608 - quoted names
-                f"(SELECT ({_KEY}) FROM {ledger} WHERE rowid IN (SELECT unnest(?::BIGINT[]))) AND ({_KEY}) NOT IN "
-                f"(SELECT ({_KEY}) FROM {ledger} WHERE rowid NOT IN (SELECT unnest(?::BIGINT[])))",
-                [numbers, numbers],
-            )
+            for own in OF_RUNS:
+                session.rows(
+                    f"DELETE FROM {own.name(session.config).sql} WHERE ({_KEY}) IN "  # noqa: S608 - quoted names
+                    f"(SELECT ({_KEY}) FROM {ledger} WHERE rowid IN (SELECT unnest(?::BIGINT[]))) AND ({_KEY}) NOT IN "
+                    f"(SELECT ({_KEY}) FROM {ledger} WHERE rowid NOT IN (SELECT unnest(?::BIGINT[])))",
+                    [numbers, numbers],
+                )
             session.rows(f"DELETE FROM {ledger} WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [numbers])  # noqa: S608
             session.sign(AUTHOR, f"deletes {count(len(numbers), 'row')} of the ledger from before {before:%Y-%m-%d}")
     return len(numbers)

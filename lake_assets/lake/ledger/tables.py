@@ -2,14 +2,14 @@
 
 import dataclasses
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from lake_assets.config.lake import Lake
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.attach import alias
-from lake_assets.lake.catalog.database import NotDirectError, catalog_reading, catalog_transaction
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading, catalog_transaction
 from lake_assets.lake.catalog.table import find_table, read_columns, read_table
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.retry import under_lock
@@ -92,72 +92,99 @@ def _sql_type(field: "dataclasses.Field[object]") -> str:
 
 LEDGER_COLUMNS: dict[str, str] = {field.name: _sql_type(field) for field in dataclasses.fields(LedgerRow)}
 
-MANIFEST_COLUMNS = {
-    "run_id": "VARCHAR",
-    "stream": "VARCHAR",
-    "load_partition": "VARCHAR",
-    "uri": "VARCHAR",
-    "etag": "VARCHAR",
-    "size": "BIGINT",
-    "last_modified": "TIMESTAMPTZ",
-    "reason": "VARCHAR",  # why the object was left out; NULL: it was read
-}
+Values = tuple[object, ...]
 
 
-DELTA_COLUMNS = {
-    "run_id": "VARCHAR",
-    "stream": "VARCHAR",
-    "load_partition": "VARCHAR",
-    "snapshot_id": "BIGINT",
-    "committed_at": "TIMESTAMPTZ",
-    "uri": "VARCHAR",
-    "rows_inserted": "BIGINT",
-    "rows_deleted": "BIGINT",
-    "size": "BIGINT",
-}
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class OwnTable:
+    """A table of this package in a lake.
+
+    Attributes:
+        setting: the key of the lake's config with its name.
+        columns: their types in DuckDB.
+        order: of the rows in a flushed file.
+        ends_with_run: its rows are deleted with the ledger row of their run.
+        is_used: whether a lake has the table.
+    """
+
+    setting: str
+    columns: Mapping[str, str]
+    order: Sequence[str] = ()
+    ends_with_run: bool = False
+    is_used: Callable[[Lake], bool] = lambda _: True
+
+    def name(self, lake: Lake) -> TableName:
+        """The table's name in this lake."""
+        return TableName(lake.ledger_schema, getattr(lake, self.setting), alias(lake))
+
+    def rows(self, row: LedgerRow, values: Iterable[Values]) -> list[Values]:
+        """Rows about the run of a ledger row, from the values of the columns that the ledger does not have."""
+        of_run = tuple(getattr(row, name) for name in self.columns if name in _OF_RUN)
+        return [(*of_run, *others) for others in values]
 
 
-LETTER_COLUMNS = {
-    "run_id": "VARCHAR",
-    "stream": "VARCHAR",
-    "load_partition": "VARCHAR",
-    "snapshot_id": "BIGINT",
-    "object": "VARCHAR",  # that the rows were landed in
-    "uri": "VARCHAR",
-    "rows": "BIGINT",
-    "size": "BIGINT",
-    "reason": "VARCHAR",  # of the first row
-}
+_OF_RUN = {"run_id": "VARCHAR", "stream": "VARCHAR", "load_partition": "VARCHAR", "snapshot_id": "BIGINT"}
+_OF_PARTITION = {name: sql for name, sql in _OF_RUN.items() if name != "snapshot_id"}
 
+Appends = Mapping[OwnTable, Sequence[Values]]
 
-def ledger_table(config: Lake) -> TableName:
-    """The ledger's name in this lake."""
-    return TableName(config.ledger_schema, config.ledger, alias(config))
+# DuckLake gives new row ids to sorted rows when it merges files, so the order of row ids is that of the rows' times
+# only in different files.
+LEDGER = OwnTable(
+    setting="ledger",
+    columns=LEDGER_COLUMNS,
+    order=("destination_table", "load_partition", "started_at"),
+)
+MANIFEST = OwnTable(
+    setting="manifest",
+    columns=_OF_PARTITION
+    | {
+        "uri": "VARCHAR",
+        "etag": "VARCHAR",
+        "size": "BIGINT",
+        "last_modified": "TIMESTAMPTZ",
+        "reason": "VARCHAR",  # why the object was left out; NULL: it was read
+    },
+    order=("stream", "load_partition", "uri", "last_modified"),
+    ends_with_run=True,
+)
+DELTAS = OwnTable(
+    setting="delta_manifest",
+    columns=_OF_RUN
+    | {
+        "committed_at": "TIMESTAMPTZ",
+        "uri": "VARCHAR",
+        "rows_inserted": "BIGINT",
+        "rows_deleted": "BIGINT",
+        "size": "BIGINT",
+    },
+    order=("stream", "snapshot_id"),
+    is_used=lambda lake: lake.exports_deltas,
+)
+LETTERS = OwnTable(
+    setting="dead_letter_manifest",
+    columns=_OF_RUN
+    | {
+        "object": "VARCHAR",  # that the rows were landed in
+        "uri": "VARCHAR",
+        "rows": "BIGINT",
+        "size": "BIGINT",
+        "reason": "VARCHAR",  # of the first row
+    },
+    order=("stream", "load_partition", "snapshot_id"),
+    is_used=lambda lake: lake.has_dead_letters,
+)
+CLAIM = OwnTable(setting="claim", columns={"run_id": "VARCHAR"}, is_used=lambda lake: lake.is_managed)
+OWN_TABLES = (LEDGER, MANIFEST, DELTAS, LETTERS, CLAIM)
+OF_RUNS = tuple(own for own in OWN_TABLES if own.ends_with_run)
 
-
-def manifest_table(config: Lake) -> TableName:
-    """The manifest table's name in this lake."""
-    return TableName(config.ledger_schema, config.manifest, alias(config))
-
-
-def delta_table(config: Lake) -> TableName:
-    """The name of the manifest of deltas in this lake."""
-    return TableName(config.ledger_schema, config.delta_manifest, alias(config))
-
-
-def letter_table(config: Lake) -> TableName:
-    """The name of the manifest of dead letters in this lake."""
-    return TableName(config.ledger_schema, config.dead_letter_manifest, alias(config))
-
-
-def claim_table(config: Lake) -> TableName:
-    """The name of the table whose one row every commit to a managed lake updates."""
-    return TableName(config.ledger_schema, config.claim, alias(config))
+ledger_table, manifest_table = LEDGER.name, MANIFEST.name
+MANIFEST_COLUMNS = MANIFEST.columns
 
 
 def claim(session: LakeSession, row: LedgerRow) -> None:
     """Make the open transaction fail if another one that claims commits first."""
-    session.rows(f"UPDATE {claim_table(session.config).sql} SET run_id = ?", [row.run_id])  # noqa: S608 - quoted
+    session.rows(f"UPDATE {CLAIM.name(session.config).sql} SET run_id = ?", [row.run_id])  # noqa: S608 - quoted
 
 
 def create_ledger(session: LakeSession) -> None:
@@ -167,14 +194,7 @@ def create_ledger(session: LakeSession) -> None:
         CatalogError: the catalog refuses.
     """
     config = session.config
-    tables = {ledger_table(config): LEDGER_COLUMNS, manifest_table(config): MANIFEST_COLUMNS}
-    if config.exports_deltas:
-        tables[delta_table(config)] = DELTA_COLUMNS
-    if config.has_dead_letters:
-        tables[letter_table(config)] = LETTER_COLUMNS
-    claims = claim_table(config)
-    if config.is_managed:
-        tables[claims] = {"run_id": "VARCHAR"}
+    tables = {own.name(config): own.columns for own in OWN_TABLES if own.is_used(config)}
     if _has_columns(session, tables) or not any(_lacking(session, tables).values()):
         return
 
@@ -186,8 +206,8 @@ def create_ledger(session: LakeSession) -> None:
                 if len(lacking) == len(tables[table]):
                     listed = ", ".join(f'"{name}" {sql}' for name, sql in tables[table].items())
                     session.rows(f"CREATE TABLE {table.sql} ({listed})")
-                    if table == claims:
-                        session.rows(f"INSERT INTO {claims.sql} VALUES ('')")  # noqa: S608 - a quoted name
+                    if table == CLAIM.name(config):
+                        session.rows(f"INSERT INTO {table.sql} VALUES ('')")  # noqa: S608 - a quoted name
                     continue
                 for name in lacking:
                     session.rows(f"ALTER TABLE {table.sql} ADD COLUMN {identifier(name)} {tables[table][name]}")
@@ -241,27 +261,15 @@ def ledger_values(row: LedgerRow) -> tuple[object, ...]:
     return tuple(getattr(row, name) for name in LEDGER_COLUMNS)
 
 
-def append_records(
-    session: LakeSession,
-    rows: Sequence[LedgerRow],
-    manifest: Sequence[tuple[object, ...]] = (),
-    deltas: Sequence[tuple[object, ...]] = (),
-    letters: Sequence[tuple[object, ...]] = (),
-) -> None:
-    """Append ledger rows, manifest rows of `manifest_values`, rows of deltas and of letters, in the transaction."""
-    config = session.config
-    for table, columns, values in (
-        (manifest_table(config), MANIFEST_COLUMNS, manifest),
-        (delta_table(config), DELTA_COLUMNS, deltas),
-        (letter_table(config), LETTER_COLUMNS, letters),
-        (ledger_table(config), LEDGER_COLUMNS, list(map(ledger_values, rows))),
-    ):
-        if values:
-            names = ", ".join(map(identifier, columns))
-            lists = ", ".join(f"unnest(?::{sql}[])" for sql in columns.values())
+def append_records(session: LakeSession, appends: Appends) -> None:
+    """Append rows to tables of this package, in the open transaction."""
+    for own, rows in appends.items():
+        if rows:
+            names = ", ".join(map(identifier, own.columns))
+            lists = ", ".join(f"unnest(?::{sql}[])" for sql in own.columns.values())
             session.rows(
-                f"INSERT INTO {table.sql} ({names}) SELECT {lists}",
-                [list(column) for column in zip(*values, strict=True)],
+                f"INSERT INTO {own.name(session.config).sql} ({names}) SELECT {lists}",
+                [list(column) for column in zip(*rows, strict=True)],
             )
 
 
@@ -281,7 +289,7 @@ def record(session: LakeSession, rows: Sequence[LedgerRow], *, retry_seconds: fl
             _insert_directly(session, rows)
         except NotDirectError:
             with session.transaction():
-                append_records(session, rows)
+                append_records(session, {LEDGER: list(map(ledger_values, rows))})
 
     what = f"{len(rows):,} rows of the ledger" if len(rows) > 1 else "a row of the ledger"
     under_lock(session, insert, what, retry_seconds=retry_seconds)
@@ -290,20 +298,31 @@ def record(session: LakeSession, rows: Sequence[LedgerRow], *, retry_seconds: fl
 def _insert_directly(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
     with catalog_transaction(session) as database:
         transaction = Transaction(database, session.engine)
-        ledger = read_table(database, ledger_table(session.config))
-        transaction.append(ledger, list(LEDGER_COLUMNS), [ledger_values(row) for row in rows])
+        append_directly(session, database, transaction, {LEDGER: list(map(ledger_values, rows))})
         transaction.finish(None, None, None)
 
 
-def manifest_values(row: LedgerRow, manifest: Manifest) -> list[tuple[object, ...]]:
-    """A row for each object that the run of this ledger row read or left out, in the order of `MANIFEST_COLUMNS`."""
-    of_run = (row.run_id, row.stream, row.load_partition)
-    return [
-        (*of_run, landed.uri, landed.etag, landed.size, landed.last_modified, manifest.left_out.get(landed.key))
-        for landed in manifest.objects
-    ]
+def append_directly(
+    session: LakeSession, database: CatalogDatabase, transaction: Transaction, appends: Appends
+) -> None:
+    """Append rows to tables of this package, in the open transaction of the catalog's driver.
+
+    Raises:
+        NotDirectError: a table has other columns.
+    """
+    for own, rows in appends.items():
+        if rows:
+            transaction.append(read_table(database, own.name(session.config)), list(own.columns), rows)
 
 
-def ended_values(row: LedgerRow, uri: str) -> tuple[object, ...]:
-    """The manifest's row for an object that this run removed from the table; its ETag and size are empty."""
-    return (row.run_id, row.stream, row.load_partition, uri, "", 0, None, None)
+def manifest_values(row: LedgerRow, manifest: Manifest) -> list[Values]:
+    """A row for each object that the run of this ledger row read or left out."""
+    return MANIFEST.rows(
+        row,
+        ((o.uri, o.etag, o.size, o.last_modified, manifest.left_out.get(o.key)) for o in manifest.objects),
+    )
+
+
+def ended_values(row: LedgerRow, uris: Iterable[str]) -> list[Values]:
+    """The manifest's rows for objects that this run removed from the table; their ETags and sizes are empty."""
+    return MANIFEST.rows(row, ((uri, "", 0, None, None) for uri in uris))

@@ -18,7 +18,15 @@ from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.last_runs import committed_fingerprints, last_runs, partitions_in_ledger
 from lake_assets.lake.ledger.object_history import known_objects, partition_objects, registered_objects
 from lake_assets.lake.ledger.reading import partitions_of_run, read_ledger
-from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, MANIFEST_COLUMNS, create_ledger, ledger_table, manifest_table
+from lake_assets.lake.ledger.tables import (
+    LEDGER,
+    LEDGER_COLUMNS,
+    MANIFEST,
+    MANIFEST_COLUMNS,
+    create_ledger,
+    ledger_table,
+    manifest_table,
+)
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets_tests.world import World
 
@@ -75,7 +83,7 @@ def fill(world: World, size: int) -> None:
         create_ledger(lake)
         columns_of = {ledger_table(lake.config): LEDGER_COLUMNS, manifest_table(lake.config): MANIFEST_COLUMNS}
         # More than 1,000 rows of one statement are not inlined: DuckLake writes them into a file, in the same order.
-        for table, order in zip(columns_of, (flush.LEDGER_ORDER, flush.MANIFEST_ORDER), strict=True):
+        for table, order in zip(columns_of, (LEDGER.order, MANIFEST.order), strict=True):
             flush._arrange(lake, table, order)
         for part in (range(size * 9 // 10), range(size * 9 // 10, size)):
             row["snapshot_id"] = str(lake.current_snapshot() + 1)

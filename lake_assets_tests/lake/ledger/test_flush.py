@@ -7,7 +7,7 @@ from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.ledger import flush, tables
 from lake_assets.lake.ledger.last_runs import last_runs
-from lake_assets.lake.ledger.tables import ledger_table, manifest_table
+from lake_assets.lake.ledger.tables import LEDGER, MANIFEST, ledger_table, manifest_table
 from lake_assets.lake.session import TableName
 from lake_assets_tests.maintenance.test_run import newest_snapshot, tidy
 from lake_assets_tests.world import NW, SW, World, sales
@@ -47,7 +47,7 @@ def test_the_rows_are_the_same_at_every_snapshot(world: World, monkeypatch: pyte
 
 def sorted_files(world: World) -> dict[str, list[str]]:
     """The files of ledger and manifest, whose rows are sorted."""
-    orders = {"ingest_runs": flush.LEDGER_ORDER, "ingest_files": flush.MANIFEST_ORDER}
+    orders = {"ingest_runs": LEDGER.order, "ingest_files": MANIFEST.order}
     files = {table: [f for f, *_ in world.query(f"FROM ducklake_list_files('lake', '{table}')")] for table in orders}
     for table, order in orders.items():
         for file in files[table]:

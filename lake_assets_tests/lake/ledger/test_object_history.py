@@ -8,7 +8,7 @@ import pytest
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import flush, relation
 from lake_assets.lake.ledger.object_history import known_objects, registered_objects
-from lake_assets.lake.ledger.tables import LedgerRow, append_records, create_ledger
+from lake_assets.lake.ledger.tables import LEDGER, MANIFEST, LedgerRow, append_records, create_ledger, ledger_values
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets_tests.world import World
 
@@ -39,7 +39,8 @@ def commit(lake: LakeSession, number: int, path: str, mode: str, objects: dict[s
             (row.run_id, row.stream, path, uri, etag, len(etag), at if etag else None, None)
             for uri, etag in objects.items()
         ]
-        append_records(lake, [dataclasses.replace(row, snapshot_id=snapshot)], rows)
+        row = dataclasses.replace(row, snapshot_id=snapshot)
+        append_records(lake, {MANIFEST: rows, LEDGER: [ledger_values(row)]})
 
 
 def flush_as_before(lake: LakeSession) -> None:
@@ -76,7 +77,7 @@ def test_the_newest_note_of_an_object_counts(world: World, where: str, monkeypat
         flush.flush_ledger(lake)
         if where in ("older", "merged"):
             ((file,),) = lake.rows("SELECT data_file FROM ducklake_list_files(?, 'ingest_files')", [lake.alias])
-            rows = lake.rows(f"SELECT {', '.join(flush.MANIFEST_ORDER)} FROM read_parquet(?)", [file])
+            rows = lake.rows(f"SELECT {', '.join(MANIFEST.order)} FROM read_parquet(?)", [file])
             assert [row[:3] for row in rows] == sorted(row[:3] for row in rows)
         if where == "whole":
             monkeypatch.setattr(relation, "MOST", 0)

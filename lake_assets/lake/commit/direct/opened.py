@@ -14,18 +14,7 @@ from lake_assets.lake.catalog.table import Partitioning, Table, key_values, read
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.deltas import OVERTAKEN
-from lake_assets.lake.ledger.tables import (
-    DELTA_COLUMNS,
-    LEDGER_COLUMNS,
-    LETTER_COLUMNS,
-    MANIFEST_COLUMNS,
-    LedgerRow,
-    delta_table,
-    ledger_table,
-    ledger_values,
-    letter_table,
-    manifest_table,
-)
+from lake_assets.lake.ledger.tables import LEDGER, LedgerRow, append_directly, ledger_values
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
@@ -68,18 +57,12 @@ class OpenTable:
             NotDirectError: the ledger or the manifest table has other columns.
             duckdb.TransactionException: another commit has become the snapshot of the exported changes.
         """
-        lake, transaction = self.session.config, self.transaction
-        rows = change.committed(rows_before, transaction.snapshot_id)
-        manifest, ledger = (read_table(self.database, name) for name in (manifest_table(lake), ledger_table(lake)))
-        delta = change.exported
+        transaction, delta = self.transaction, change.exported
         if delta is not None and delta.snapshot_id != transaction.snapshot_id:
             raise duckdb.TransactionException(OVERTAKEN)
-        if deltas := change.delta_rows():
-            transaction.append(read_table(self.database, delta_table(lake)), list(DELTA_COLUMNS), deltas)
-        if letters := change.letter_rows(transaction.snapshot_id):
-            transaction.append(read_table(self.database, letter_table(lake)), list(LETTER_COLUMNS), letters)
-        transaction.append(manifest, list(MANIFEST_COLUMNS), change.manifest_rows())
-        transaction.append(ledger, list(LEDGER_COLUMNS), [ledger_values(row) for row in rows])
+        rows = change.committed(rows_before, transaction.snapshot_id)
+        appends = {**change.appends(rows), LEDGER: list(map(ledger_values, rows))}
+        append_directly(self.session, self.database, transaction, appends)
         moment = None if delta is None else delta.committed_at
         transaction.finish(AUTHOR, change.message, change.extra_info, moment)
         return rows
