@@ -13,7 +13,7 @@ from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import SourceError
 from lake_assets.ingest.known import read_noted
 from lake_assets.lake.catalog.past import SINGLY, key_of
-from lake_assets.lake.commit.replacement import count_partition
+from lake_assets.lake.commit.statements import count_partition
 from lake_assets.lake.ledger.last_runs import LastRuns
 from lake_assets.lake.ledger.past_commits import restored_partitions
 from lake_assets.layout.partition import Partition

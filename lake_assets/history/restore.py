@@ -23,14 +23,25 @@ from lake_assets.ingest.partition_run import blank_row
 from lake_assets.ingest.reported import of_partition
 from lake_assets.lake.catalog.past import CatalogFile, PastPartition
 from lake_assets.lake.catalog.table_files import named_since
-from lake_assets.lake.commit.deltas import Delta, DeltaFile
-from lake_assets.lake.commit.replacement import count_partition
-from lake_assets.lake.commit.restoration import Copy, Release, Restoration
-from lake_assets.lake.commit.strategy import commit_release, commit_restoration
+from lake_assets.lake.commit.change import Change, Copy, EarlierRows, Requirements
+from lake_assets.lake.commit.deltas import DeltaFile
+from lake_assets.lake.commit.statements import count_partition
+from lake_assets.lake.commit.strategy import commit, commit_release
 from lake_assets.lake.ledger.last_runs import last_commits
 from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.past_commits import commit_of, commits, objects_at
-from lake_assets.lake.ledger.tables import HELD, RELEASE, RELEASED, RESTORE, LedgerRow, create_ledger
+from lake_assets.lake.ledger.tables import (
+    HELD,
+    LETTERS,
+    MANIFEST,
+    RELEASE,
+    RELEASED,
+    RESTORE,
+    LedgerRow,
+    create_ledger,
+    letter_values,
+    manifest_values,
+)
 from lake_assets.lake.schema.tables import prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -205,24 +216,25 @@ def restore(
         row = dataclasses.replace(row, started_at=started, requested_by=requested_by, hold=HELD if hold else None)
         row = _filled(row, stream, snapshot, plan, copies)
         keys = {column.name.lower() for column in partition.columns}
-        deltas: list[Delta] = []
-        restoration = Restoration(
+        change = Change(
             stream.table,
             partition,
-            [],
-            plan.manifest,
             row,
-            snapshot=snapshot,
-            copies=copies,
+            EarlierRows(
+                snapshot,
+                copies,
+                {now: then for now, then in plan.state.columns.names.items() if now.lower() not in keys},
+                stream.config.target_file_size,
+            ),
+            appends={MANIFEST: manifest_values(plan.manifest), LETTERS: letter_values(plan.letters)},
+            requires=Requirements(may_be_held=True),
             export=stream.export,
-            letters=plan.letters,
-            note_delta=deltas.append,
-            selected={now: then for now, then in plan.state.columns.names.items() if now.lower() not in keys},
         )
         with stream.lake.open() as session:
             create_ledger(session)
             prepare_table(session, stream.table, stream.config.compression)
-            row = commit_restoration(session, restoration, stream.config.target_file_size)
+            (committed,) = commit(session, [change])
+        row = committed.row
         figures.update(rows=row.row_count, files=row.files_copied, snapshot=row.snapshot_id, status=row.status)
     if copies and row.files_copied is None:  # DuckLake wrote the rows
         discard(stream.lake_config.own_storage, [copy.uri for copy in copies])
@@ -232,7 +244,7 @@ def restore(
         rows=row.row_count or 0,
         rows_before=row.rows_before or 0,
         files=row.files_copied,
-        deltas=deltas[0].files if deltas else None,
+        deltas=None if committed.delta is None else committed.delta.files,
     )
 
 
@@ -367,7 +379,7 @@ def release(
     with stream.lake.open() as session:
         create_ledger(session)
 
-        def make() -> Release:
+        def make() -> Change:
             last = last_commits(session, stream.table, [partition.path]).get(partition.path)
             if last is None or not last.is_held:
                 raise PartitionError(f"partition {partition} of {stream.table} is not held:", "nothing was changed.")
@@ -383,6 +395,6 @@ def release(
                 requested_by=requested_by,
                 hold=RELEASED,
             )
-            return Release(stream.table, partition, row)
+            return Change(stream.table, partition, row, None, adds=True, requires=Requirements(may_be_held=True))
 
         return commit_release(session, make)

@@ -13,8 +13,7 @@ from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import FOLDER
 from lake_assets.lake.catalog.past import LIVE
 from lake_assets.lake.catalog.past_files import past_table
-from lake_assets.lake.commit.insert import insert_statement
-from lake_assets.lake.commit.replacement import Statement, add_files_statement, delete_statement
+from lake_assets.lake.commit.statements import Statement, add_files_statement, delete_statement, insert_statement
 from lake_assets.lake.ledger.last_runs import LastCommit
 from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.partition_states import last_states

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lake_assets.errors import NoLakeError, PartitionError
-from lake_assets.lake.commit.replacement import count_partition
+from lake_assets.lake.commit.statements import count_partition
 from lake_assets.lake.ledger.last_runs import last_commits
 from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS, ledger_table
 from lake_assets.lake.retry import under_lock

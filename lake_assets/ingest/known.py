@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lake_assets.errors import PlanMovedError, SourceError
-from lake_assets.lake.commit.replacement import Expected
+from lake_assets.lake.commit.change import Expected
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
 from lake_assets.lake.ledger.tables import manifest_table
 from lake_assets.lake.session import LakeSession

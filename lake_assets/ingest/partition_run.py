@@ -24,8 +24,8 @@ from lake_assets.ingest.decide import Decision
 from lake_assets.ingest.known import Comparison, needs_rows, refuse_empty
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.reported import of_partition, report_partition, report_step
+from lake_assets.lake.commit.change import Expected
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
-from lake_assets.lake.commit.replacement import Expected
 from lake_assets.lake.ledger.tables import HELD, LedgerRow
 from lake_assets.lake.schema.evolve import ColumnChange
 from lake_assets.layout.partition import Partition
@@ -111,7 +111,6 @@ class PartitionRun:
         self.seconds: dict[str, float] = {}
         self.changes: list[ColumnChange] = []
         self.note = ""
-        self.deltas: Sequence[DeltaFile] | None = None  # the exported changes
         self.result: IngestResult | None = None
         self.error: BaseException | None = None
         self.state = State.OPEN
@@ -293,8 +292,8 @@ class PartitionRun:
         """Set columns of the ledger row."""
         self.row = dataclasses.replace(self.row, **columns)  # type: ignore[arg-type]
 
-    def finish(self, row: LedgerRow) -> None:
-        """Set the result of a committed or skipped partition, with its ledger row."""
+    def finish(self, row: LedgerRow, delta: Delta | None = None) -> None:
+        """Set the result of a committed or skipped partition, with its ledger row and its exported changes."""
         self.row = row
         destination = self.stream.destination_uri(self.partition)
         self.state = State.DONE
@@ -308,12 +307,8 @@ class PartitionRun:
             self.note,
             self.refused,
             tuple(self.letters) if row.status == "committed" else (),
-            self.deltas,
+            None if delta is None else delta.files,
         )
-
-    def note_delta(self, delta: Delta) -> None:
-        """Note the exported changes of the commit."""
-        self.deltas = delta.files
 
     @property
     def has_begun(self) -> bool:

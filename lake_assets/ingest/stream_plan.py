@@ -12,7 +12,7 @@ from lake_assets.ingest.dry_run import InLake, Plan, landed_in, plan_in
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.landed_footers import MOST, Footers
 from lake_assets.lake.commit.exporter import refuse_earlier_exports
-from lake_assets.lake.commit.foreseen import StrategyName, foreseen_strategies
+from lake_assets.lake.commit.strategy import StrategyName, foreseen_strategies
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
 from lake_assets.lake.ledger.pace import Pace, pace
 from lake_assets.lake.ledger.tables import DELTAS, manifest_table

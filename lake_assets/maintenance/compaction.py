@@ -12,7 +12,6 @@ import datetime as dt
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Self
 
 import pyarrow as pa
@@ -23,8 +22,6 @@ from lake_assets.errors import (
     CatalogLockedError,
     CatalogUnreachableError,
     LakeAssetsError,
-    PartitionHeldError,
-    PartitionMovedError,
     SparkUnavailableError,
     StorageUnreachableError,
 )
@@ -34,10 +31,8 @@ from lake_assets.lake.catalog.past import LIVE, CatalogFile, partition_of
 from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.catalog.table import Partitioning, read_folder, read_partitioning
 from lake_assets.lake.catalog.table_files import columns_changed_at
-from lake_assets.lake.commit.direct.replace import replace_directly
-from lake_assets.lake.commit.insert import rewrite_by_insert
-from lake_assets.lake.commit.replacement import Replacement
-from lake_assets.lake.commit.strategy import commit
+from lake_assets.lake.commit.change import Change, Requirements, Rewrite, Written
+from lake_assets.lake.commit.strategy import UNDONE, commit
 from lake_assets.lake.ledger.last_runs import LastCommit
 from lake_assets.lake.ledger.partition_states import last_states
 from lake_assets.lake.ledger.tables import COMPACT, LedgerRow, create_ledger
@@ -49,7 +44,7 @@ from lake_assets.parquet.job import DataFile, Job, PartitionJob
 from lake_assets.progress import counted
 from lake_assets.spark.pass_through import pass_through
 from lake_assets.spark.session import Sessions
-from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
@@ -203,11 +198,11 @@ def _compact(
 
 def _rewrite(stream: OpenStream, candidate: Candidate, row: LedgerRow, schema: pa.Schema) -> LedgerRow:
     """Rewrite the rows by DuckDB, in the transaction that reads them."""
-    replacement = Replacement(stream.table, candidate.partition, [], Manifest(()), row, columns=schema.names)
+    rewrite = Rewrite(schema.names, stream.config.target_file_size)
     with stream.lake.open() as session:
         prepare_table(session, stream.table, stream.config.compression)
-        strategy = partial(rewrite_by_insert, target=stream.config.target_file_size)
-        return commit(session, replacement, strategies=[strategy])
+        (committed,) = commit(session, [Change(stream.table, candidate.partition, row, rewrite)])
+    return committed.row
 
 
 def _replace(
@@ -242,15 +237,15 @@ def _replace(
         files_written=len(result.files),
         bytes_written=sum(file.size for file in result.files),
     )
-    replaced = frozenset(file.file_id for file in candidate.files)
-    replacement = Replacement(stream.table, partition, new, Manifest(()), row, replaced, written=result.files)
+    requires = Requirements(files=frozenset(file.file_id for file in candidate.files))
+    change = Change(stream.table, partition, row, Written(result.files), requires=requires)
     try:
         with stream.lake.open() as session:
-            # Only the direct strategy knows which files it replaces.
-            return commit(session, replacement, strategies=[replace_directly])
-    except (NotDirectError, PartitionMovedError, PartitionHeldError):  # which prove that nothing was committed
+            (committed,) = commit(session, [change])
+    except UNDONE:
         discard(storage, new)
         raise
+    return committed.row
 
 
 def _row(stream: OpenStream, candidate: Candidate, last: LastCommit | None) -> LedgerRow:

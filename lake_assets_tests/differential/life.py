@@ -219,8 +219,7 @@ class Life:
         if self.strategy != "extension":
             yield
         elif self.mode == "index":
-            chosen = "lake_assets.lake.commit.strategy.commit_registration.__defaults__"
-            with mock.patch(chosen, ((register_by_extension,),)):
+            with mock.patch("lake_assets.lake.commit.strategy.REGISTER_STRATEGIES", (register_by_extension,)):
                 yield
         else:
             with mock.patch("lake_assets.lake.commit.strategy.strategies_of", return_value=(replace_by_extension,)):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lake_assets.ingest.index.run import index_all
 from lake_assets.lake.commit import strategy as commit
-from lake_assets.lake.commit.direct.register import register_directly
+from lake_assets.lake.commit.direct import register_directly
 from lake_assets.lake.commit.extension import register_by_extension
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets_tests.faults.writer import deadly
@@ -27,7 +27,7 @@ def main() -> None:
     given = parser.parse_args()
     world = World(**json.loads(given.world.read_text()), sessions=lambda: None)  # type: ignore[arg-type, return-value]
     if given.strategy:
-        commit.commit_registration.__defaults__ = ((STRATEGIES[given.strategy],),)
+        commit.REGISTER_STRATEGIES = (STRATEGIES[given.strategy],)
     if given.die_at:
         watch(given.die_at)
     for outcome in index_all(world.stream):

@@ -29,16 +29,16 @@ import pyarrow.parquet as pq
 from lake_assets.errors import PartitionMovedError
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit import strategy as strategies
+from lake_assets.lake.commit.change import Change, Expected, New, Requirements, Staged, Written
+from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets.lake.commit.replacement import Expected, Replacement, Staged
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.commit.together import commit_together
-from lake_assets.lake.ledger.tables import LedgerRow, create_ledger
+from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, LedgerRow, create_ledger, letter_values, manifest_values
 from lake_assets.lake.schema.tables import create_table, prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.encrypted import stage_files
-from lake_assets.parquet.job import Job, LetterFile, StagingKey
+from lake_assets.parquet.job import DataFile, Job, LetterFile, StagingKey
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets_tests.world import World
@@ -141,9 +141,12 @@ def write(
 
     They replace the partition, or are those of the object that `appends` names.
     """
-    replacement = prepared(world, text, float(uuid.uuid4().int % 2**50), appends=appends, letters=letters)
+    change = prepared(world, text, float(uuid.uuid4().int % 2**50), appends=appends, letters=letters)
     with opened(world, die_at=die_at, overtaken_by=overtaken_by, lock=lock, retries=retries) as session:
-        return commit(session, replacement, [STRATEGIES[strategy], replace_by_extension] if strategy else None)
+        chosen = (STRATEGIES[strategy], replace_by_extension) if strategy else strategies.STRATEGIES
+        with mock.patch.object(strategies, "STRATEGIES", chosen):
+            (committed,) = commit(session, [change])
+    return committed.row
 
 
 def write_together(
@@ -156,11 +159,9 @@ def write_together(
 ) -> list[LedgerRow]:
     """One commit that replaces several partitions by the same three rows; the others are as of `write`."""
     number, run_id = float(uuid.uuid4().int % 2**50), uuid.uuid4().hex
-    replacements = [prepared(world, text, number, run_id) for text in texts]
+    changes = [prepared(world, text, number, run_id) for text in texts]
     with opened(world, die_at=die_at, overtaken_by=overtaken_by, lock=lock, retries=retries) as session:
-        rows = commit_together(session, replacements)
-    assert rows is not None
-    return rows
+        return [committed.row for committed in commit(session, changes)]
 
 
 @contextmanager
@@ -184,7 +185,7 @@ def prepared(
     *,
     appends: str | None = None,
     letters: bool = False,
-) -> Replacement:
+) -> Change:
     """The commit of three rows with this number, which are written."""
     stream, partition = world.stream, world.partition(text)
     rows = pa.table([[1, 2, 3], [number] * ROWS], schema=SCHEMA)
@@ -203,21 +204,20 @@ def prepared(
         started_at=now,
     )
     if stream.lake_config.inserts_only:
-        staged = stage(world, rows)
-        replacement = Replacement(stream.table, partition, (), Manifest(()), row, columns=SCHEMA.names, staged=staged)
+        new: New = stage(world, rows)
     else:
-        replacement = Replacement(stream.table, partition, (put(world, text, rows),), Manifest(()), row)
-    replacement = dataclasses.replace(replacement, export=stream.export)
+        new = Written([DataFile(put(world, text, rows), ROWS, 0)])
+    change = Change(stream.table, partition, row, new, export=stream.export)
     if letters:
         file = LetterFile("an object", f"letters/{row.run_id}.parquet", 1, 1, "a reason")
-        replacement = dataclasses.replace(
-            replacement, letters=[file], row=dataclasses.replace(row, rows_dead_lettered=file.rows)
-        )
+        row = dataclasses.replace(row, rows_dead_lettered=file.rows)
+        change = dataclasses.replace(change, appends={LETTERS: letter_values([file])}, row=row)
     if appends:
         landed = LandedObject(appends, appends, "etag", ROWS, now)
-        expected = Expected({}, (appends,))
-        replacement = dataclasses.replace(replacement, manifest=Manifest((landed,)), adds=True, expected=expected)
-    return replacement
+        noted = {**change.appends, MANIFEST: manifest_values(Manifest((landed,)))}
+        requires = Requirements(objects=Expected({}, (appends,)))
+        change = dataclasses.replace(change, appends=noted, adds=True, requires=requires)
+    return change
 
 
 def put(world: World, text: str, rows: pa.Table) -> str:
@@ -233,7 +233,7 @@ def stage(world: World, rows: pa.Table) -> Staged:
     """The rows as a task stages them."""
     staging, source = Staging(world.stream.lake_config.staging_storage), world.config.streams["sales"].source
     job = Job("run", source, staging.storage, SCHEMA, "zstd", 2**28, (), key=StagingKey(staging.key))
-    return Staged.of(list(stage_files(rows.to_batches(), job, staging.folder)), staging.key, 2**28)
+    return Staged.of(list(stage_files(rows.to_batches(), job, staging.folder)), staging.key, SCHEMA.names, 2**28)
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """A hold keeps refreshes off a partition until it is released."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import pytest
 
@@ -9,9 +10,8 @@ from lake_assets.errors import PartitionError
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.stream_plan import plan
-from lake_assets.lake.commit.replacement import Replacement
+from lake_assets.lake.commit.change import Change, Committed
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.history.test_restore import back, ingested
@@ -125,14 +125,14 @@ def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(
 ) -> None:
     first = min(row.snapshot_id for row in held.ledger(NW) if row.snapshot_id)
     release(held.stream, held.partition(NW))
-    tries: list[Replacement] = []
+    tries: list[Sequence[Change]] = []
 
-    def after_a_restore(session: LakeSession, replacement: Replacement) -> LedgerRow:
+    def after_a_restore(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
         if not tries:
-            tries.append(replacement)
+            tries.append(changes)
             other = World(held.catalog, held.storage, held.source, held.sessions, {}, held.lake_options)
             restore(other.stream, other.partition(NW), first, hold=True)
-        return commit(session, replacement)
+        return commit(session, changes)
 
     monkeypatch.setattr("lake_assets.ingest.replace.commit_step.commit", after_a_restore)
     result = held.ingest(NW)
@@ -156,14 +156,14 @@ def test_a_refresh_that_began_before_an_empty_partition_was_held_does_not_fill_i
     if had_rows:
         ingested(local_world, 2)
     local_world.land(NW, sales(3))
-    tries: list[Replacement] = []
+    tries: list[Sequence[Change]] = []
 
-    def after_a_restore(session: LakeSession, replacement: Replacement) -> LedgerRow:
+    def after_a_restore(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
         if not tries:
-            tries.append(replacement)
+            tries.append(changes)
             other = World(local_world.catalog, local_world.storage, local_world.source, local_world.sessions)
             restore(other.stream, other.partition(NW), empty, hold=True)
-        return commit(session, replacement)
+        return commit(session, changes)
 
     monkeypatch.setattr("lake_assets.ingest.replace.commit_step.commit", after_a_restore)
     result = local_world.ingest(NW)
@@ -182,14 +182,14 @@ def test_rows_that_another_client_changed_are_held_too(
     ingested(local_world, 3)
     held: list[list[float]] = []
 
-    def after_a_hold(session: LakeSession, replacement: Replacement) -> LedgerRow:
+    def after_a_hold(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
         if not held:
             other = dataclasses.replace(local_world, _opened=None)
             restore(other.stream, other.partition(NW), first, hold=True)
             with plain_client(local_world.config.lakes["test"], read_only=False) as client:
                 client.execute(change.format("lake.sales"))
             held.append(local_world.totals(NW))
-        return commit(session, replacement)
+        return commit(session, changes)
 
     monkeypatch.setattr("lake_assets.ingest.replace.commit_step.commit", after_a_hold)
     local_world.land(NW, sales(4))

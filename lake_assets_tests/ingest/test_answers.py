@@ -168,8 +168,7 @@ def only(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let only this strategy commit; an encrypted lake leaves no other than INSERT."""
     if strategy == "extension":
         monkeypatch.setattr("lake_assets.lake.commit.strategy.STRATEGIES", STRATEGIES[1:])
-        registering = "lake_assets.lake.commit.strategy.commit_registration.__defaults__"
-        monkeypatch.setattr(registering, (REGISTER_STRATEGIES[1:],))
+        monkeypatch.setattr("lake_assets.lake.commit.strategy.REGISTER_STRATEGIES", REGISTER_STRATEGIES[1:])
 
 
 def way_of(world: World, monkeypatch: pytest.MonkeyPatch, strategy: str, mode: str) -> World:

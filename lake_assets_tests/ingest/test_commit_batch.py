@@ -18,7 +18,7 @@ from lake_assets.history.restore import restore
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.commit_step import Committer
 from lake_assets.ingest.replace.run import GROUP_PARTITIONS
-from lake_assets.lake.commit import together
+from lake_assets.lake.commit import strategy
 from lake_assets_tests.faults.sound import assert_sound
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots
@@ -255,7 +255,7 @@ def test_an_error_that_all_partitions_would_have_ends_the_run(filled: World, mon
     before = filled.data_files()
 
     error = CatalogUnreachableError("the server is away:", "try again.")
-    monkeypatch.setattr(together, "replace_together", Mock(side_effect=error))
+    monkeypatch.setattr(strategy, "STRATEGIES", (Mock(side_effect=error),))
     outcomes = ingest_texts(filled)
 
     assert {str(outcome.error) for outcome in outcomes.values()} == {"the server is away: try again."}

@@ -9,9 +9,8 @@ import pytest
 
 from lake_assets.errors import SchemaError
 from lake_assets.ingest.api import ingest_all
-from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets.lake.commit.strategy import commit
 from lake_assets_tests.world import NW, SW, World, sales
 
 CATALOGS = pytest.mark.parametrize(
@@ -81,19 +80,16 @@ def test_commits_after_a_change_use_the_direct_strategy_again(world: World, monk
     world.options = {"schema_policy": "evolve"}
     strategies: list[str] = []
 
-    def watched(session: Any, replacement: Any) -> Any:
-        def noted(strategy: Any, name: str) -> Any:
-            def run(*arguments: Any) -> Any:
-                row = strategy(*arguments)
-                strategies.append(name)
-                return row
+    def noted(strategy: Any, name: str) -> Any:
+        def run(*arguments: Any) -> Any:
+            rows = strategy(*arguments)
+            strategies.append(name)
+            return rows
 
-            return run
+        return run
 
-        direct, extension = noted(replace_directly, "direct"), noted(replace_by_extension, "extension")
-        return commit(session, replacement, (direct, extension))
-
-    monkeypatch.setattr("lake_assets.ingest.replace.commit_step.commit", watched)
+    watched = noted(replace_directly, "direct"), noted(replace_by_extension, "extension")
+    monkeypatch.setattr("lake_assets.lake.commit.strategy.STRATEGIES", watched)
     for number, rows in enumerate((table(), table(), table(a=["x"]), table(a=["y"]), table(), table(total=[2.0]))):
         world.land(NW, rows.append_column("number", pa.array([number], pa.int8())))
         world.ingest(NW)

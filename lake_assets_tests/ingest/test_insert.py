@@ -17,7 +17,7 @@ import pytest
 
 from lake_assets.errors import CatalogError, SourceError
 from lake_assets.ingest.api import ingest_all
-from lake_assets.lake.commit.replacement import Staged
+from lake_assets.lake.commit.change import Staged
 from lake_assets.lake.locks import commit_lock
 from lake_assets.maintenance.run import maintain
 from lake_assets.parquet import job as job_module
@@ -200,7 +200,7 @@ def test_the_runs_key_is_neither_logged_nor_stored(
 
     forms = (key, key.hex().encode(), base64.b64encode(key))
     messages = [repr(local_encrypted.ledger()), repr(raised.value), *capfd.readouterr()]
-    messages += ["".join(traceback.format_exception(raised.value)), repr(Staged(key, [])), repr(StagingKey(key))]
+    messages += ["".join(traceback.format_exception(raised.value)), repr(Staged(key, [], [])), repr(StagingKey(key))]
     kept = [body for _, body in stored(local_encrypted)]
     kept += [path.read_bytes() for path in Path(local_encrypted.catalog["path"]).parent.glob("catalog*")]
     assert not any(form in text for form in forms for text in (*map(str.encode, messages), *kept))

@@ -15,12 +15,12 @@ from lake_assets.errors import CatalogError
 from lake_assets.ingest.replace import staging
 from lake_assets.ingest.stream_plan import plan as plan_of
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.change import Change, Written
+from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets.lake.commit.replacement import Replacement
 from lake_assets.maintenance.compaction import compact
 from lake_assets.maintenance.run import maintain
-from lake_assets.storage.manifest import Manifest
+from lake_assets.parquet.job import DataFile
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.writer import make_table, put, write
 from lake_assets_tests.ingest.encrypted import ENCRYPTED, NULL, ODD, assert_secret, nobody, stored, telling
@@ -124,12 +124,12 @@ def test_a_plain_file_is_refused_by_every_other_strategy(local_encrypted: World)
     row = write(local_encrypted, SW)
     file = put(local_encrypted, NW, sales(1))
     stream = local_encrypted.stream
-    replacement = Replacement(stream.table, local_encrypted.partition(NW), (file,), Manifest(()), row)
+    change = Change(stream.table, local_encrypted.partition(NW), row, Written([DataFile(file, 1, 0)]))
     with stream.lake.open() as lake:
         with pytest.raises(NotDirectError, match="INSERT only"):
-            replace_directly(lake, replacement)
+            replace_directly(lake, [change])
         with pytest.raises(CatalogError, match="INSERT only"):
-            replace_by_extension(lake, replacement)
+            replace_by_extension(lake, [change])
     assert local_encrypted.totals(NW) == []
 
 

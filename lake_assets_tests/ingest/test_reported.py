@@ -130,7 +130,7 @@ def test_a_conflict_is_an_event_of_its_partition(
     replace = strategy._replace
     overtaken = iter([True, True])
 
-    def conflicting(*arguments: Any) -> LedgerRow:
+    def conflicting(*arguments: Any) -> list[LedgerRow]:
         if next(overtaken, False):
             raise duckdb.TransactionException("Transaction conflict: another writer was faster than password=hunter2")
         return replace(*arguments)

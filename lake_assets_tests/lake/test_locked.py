@@ -17,7 +17,7 @@ from lake_assets.ingest.partition_run import PartitionRun, blank_row
 from lake_assets.ingest.partition_runs import record_failures
 from lake_assets.lake.catalog.files import forget_scheduled
 from lake_assets.lake.commit import strategy as commit
-from lake_assets.lake.commit.direct.opened import open_table
+from lake_assets.lake.commit.direct import open_table
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.flush import flush_ledger

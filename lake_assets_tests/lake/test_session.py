@@ -120,11 +120,11 @@ def delete_and_fail(lake: LakeSession) -> None:
 def test_a_commit_whose_answer_was_lost_is_not_repeated(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The transaction is committed, the client sees a conflict, and the retry must find its own row."""
     make_table(local_world)
-    replace: Callable[..., LedgerRow] = commit_module._first_able
+    replace: Callable[..., list[LedgerRow]] = commit_module._first_able
     calls: list[LedgerRow] = []
 
     def lost(*arguments: object) -> object:
-        calls.append(replace(*arguments))
+        calls.extend(replace(*arguments))
         raise CatalogError("the answer was lost:") from failure
 
     failure = duckdb.TransactionException("Failed to commit: database is locked")

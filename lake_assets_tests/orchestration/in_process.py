@@ -7,8 +7,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from lake_assets.lake.commit.change import Committed
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.ledger.tables import LedgerRow
 
 FEBRUARY_11 = {"date": {"type": "date", "start": "2026-02-11", "end": "2026-02-13"}}
 REGIONS = {"partitions": {"region": {"values": ["NW", "SW"]}} | FEBRUARY_11}
@@ -28,7 +28,7 @@ def failing_once(
     """Let the commit of one partition raise what none should; returns the count of commits."""
     calls = itertools.count()
 
-    def broken(*arguments: Any) -> LedgerRow:
+    def broken(*arguments: Any) -> list[Committed]:
         if after <= next(calls) < after + times:
             raise error
         return commit(*arguments)

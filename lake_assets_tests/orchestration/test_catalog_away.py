@@ -12,8 +12,8 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.ingest.partition_runs import record_skipped
+from lake_assets.lake.commit.change import Committed
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.orchestration.in_process import Materialize, failure_of
@@ -129,7 +129,7 @@ def test_a_server_that_stops_before_the_commits_has_the_step_tried_again(
     """And the other partitions of the run are not tried in vain."""
     commits: list[int] = []
 
-    def stopping(*arguments: Any) -> LedgerRow:
+    def stopping(*arguments: Any) -> list[Committed]:
         commits.append(1)
         if len(commits) == 1:
             stoppable.stop()

@@ -88,7 +88,7 @@ def test_the_log_warns_of_tasks_and_commits_that_were_retried(
     local_world.land(NW, sales(1, 2))
     replace, overtaken = strategy._replace, iter([True, True])
 
-    def conflicting(*arguments: Any) -> LedgerRow:
+    def conflicting(*arguments: Any) -> list[LedgerRow]:
         if next(overtaken, False):
             raise duckdb.TransactionException("Transaction conflict: another writer was faster")
         return replace(*arguments)

@@ -12,7 +12,7 @@ from lake_assets.errors import SchemaError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.partition_run import Outcome
-from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets.lake.commit.insert import replace_by_insert
 from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES
@@ -76,10 +76,9 @@ def life(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     )
     with pytest.MonkeyPatch.context() as patch:
         if mode == "index":
-            chosen = "lake_assets.lake.commit.strategy.commit_registration.__defaults__"
-            patch.setattr(chosen, (REGISTRATIONS[strategy],))
+            patch.setattr("lake_assets.lake.commit.strategy.REGISTER_STRATEGIES", REGISTRATIONS[strategy])
         else:
-            patch.setattr("lake_assets.lake.commit.strategy.strategies_of", lambda _: (STRATEGIES[strategy],))
+            patch.setattr("lake_assets.lake.commit.strategy.strategies_of", lambda *_: (STRATEGIES[strategy],))
         return lived(mode, policy, world)
 
 

@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 
 from dev.servers.postgres import PostgresServer, pgserver
 from lake_assets.config.models import LakeConfig
-from lake_assets.lake.commit.replacement import Replacement
+from lake_assets.lake.commit.change import Change, Written
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.commit.together import commit_together
-from lake_assets.lake.ledger.tables import LedgerRow, create_ledger
+from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
 from lake_assets.lake.schema.tables import create_table, prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -87,7 +86,7 @@ class Files:
         self._footer = of_writer(writer.writer.metadata)
         self._body: bytes = sink.getvalue().to_pybytes()
 
-    def replacement(self, partition: Partition, run_id: str) -> Replacement:
+    def replacement(self, partition: Partition, run_id: str) -> Change:
         """The commit of such a file, which is written."""
         stream, now = self._stream, dt.datetime.now(dt.UTC)
         landed = LandedObject("batch.parquet", f"{stream.source_glob(partition)}/batch.parquet", "etag", 1, now)
@@ -115,20 +114,18 @@ class Files:
             source_fingerprint=fingerprint,
             started_at=now,
         )
-        return Replacement(stream.table, partition, [written.uri], manifest, row, written=[written])
+        appends = {MANIFEST: manifest_values(manifest)}
+        return Change(stream.table, partition, row, Written([written]), appends=appends)
 
-    def replacements(self, texts: Sequence[str]) -> list[Replacement]:
+    def replacements(self, texts: Sequence[str]) -> list[Change]:
         """The commits of such files in some partitions, by one run."""
         run_id = str(uuid.uuid4())
         return [self.replacement(self._stream.config.partition(text), run_id) for text in texts]
 
 
-def commit_all(lake: LakeSession, replacements: Sequence[Replacement]) -> None:
+def commit_all(lake: LakeSession, replacements: Sequence[Change]) -> None:
     """Commit them, in one transaction."""
-    if len(replacements) == 1:
-        commit(lake, replacements[0])
-    else:
-        assert commit_together(lake, replacements) is not None
+    commit(lake, replacements)
 
 
 def timed(work: Callable[[], object], repeat: int) -> float:

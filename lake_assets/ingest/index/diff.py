@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from lake_assets.errors import OutsidePartitionError, SourceError
-from lake_assets.lake.commit.replacement import list_files_statement
+from lake_assets.lake.commit.statements import list_files_statement
 from lake_assets.lake.ledger.object_history import KnownObject, known_objects
 from lake_assets.lake.ledger.tables import manifest_table
 from lake_assets.lake.session import LakeSession

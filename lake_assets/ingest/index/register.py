@@ -13,14 +13,9 @@ from lake_assets.errors import LakeAssetsError, ObjectRefusedError, SourceError
 from lake_assets.lake.catalog.registered import PathState
 from lake_assets.lake.catalog.table import Table
 from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_candidates
-from lake_assets.lake.commit.registration import (
-    LandedFile,
-    RefusedFilesError,
-    RegisteredBeforeError,
-    Registration,
-)
-from lake_assets.lake.commit.strategy import commit_registration
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.commit.change import Change, Landed, LandedFile, RefusedFilesError, RegisteredBeforeError
+from lake_assets.lake.commit.strategy import commit
+from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, manifest_values
 from lake_assets.lake.schema.fitting import Keys
 from lake_assets.lake.schema.tables import create_table, is_never_filled, prepare_table
 from lake_assets.lake.session import LakeSession
@@ -121,7 +116,7 @@ class Registrar:
         if not files:
             return
         try:
-            rows = commit_registration(session, self._registration(described, files))
+            committed = commit(session, self._changes(described, files))
         except RegisteredBeforeError as error:
             self._commit(session, described, [file for file in files if not self._registered_before(file, error)])
         except RefusedFilesError as error:
@@ -134,8 +129,8 @@ class Registrar:
         else:
             for file in files:
                 self.present[file.partition].append(file.object)
-            for partition, row in zip(dict.fromkeys(file.partition for file in files), rows, strict=True):
-                self.committed[partition] = _combined(self.committed.get(partition), row)
+            for partition, one in zip(dict.fromkeys(file.partition for file in files), committed, strict=True):
+                self.committed[partition] = _combined(self.committed.get(partition), one.row)
 
     def _registered_before(self, file: LandedFile, error: RegisteredBeforeError) -> bool:
         state = error.states.get(file.uri)
@@ -147,13 +142,22 @@ class Registrar:
             )
         return state is not None
 
-    def _registration(self, described: Table | None, files: Sequence[LandedFile]) -> Registration:
+    def _changes(self, described: Table | None, files: Sequence[LandedFile]) -> list[Change]:
         by_partition: dict[Partition, list[LandedFile]] = {}
         for file in files:
             by_partition.setdefault(file.partition, []).append(file)
         now = dt.datetime.now(dt.UTC)
-        rows = {partition: self._row(partition, own, now) for partition, own in by_partition.items()}
-        return Registration(self.stream.table, described, files, rows)
+        return [
+            Change(
+                self.stream.table,
+                partition,
+                self._row(partition, own, now),
+                Landed(described, own),
+                adds=True,
+                appends={MANIFEST: manifest_values(Manifest(tuple(file.object for file in own)))},
+            )
+            for partition, own in by_partition.items()
+        ]
 
     def _row(self, partition: Partition, files: Sequence[LandedFile], now: dt.datetime) -> LedgerRow:
         present = [*self.present[partition], *(file.object for file in files)]

@@ -16,10 +16,10 @@ from lake_assets.ingest.index.diff import ChangedObject, changed_objects, regist
 from lake_assets.ingest.index.register import Registrar, read_from, written
 from lake_assets.ingest.partition_run import blank_row
 from lake_assets.lake.commit.candidates import Candidate
-from lake_assets.lake.commit.registration import LandedFile, Repair
-from lake_assets.lake.commit.strategy import commit_repair
+from lake_assets.lake.commit.change import Change, LandedFile, Renewed
+from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.object_history import KnownObject
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, ended_values, manifest_values
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.storage.manifest import LandedObject, Manifest
@@ -153,12 +153,19 @@ def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState, run_id: 
         return Repaired(errors=errors)
     now = dt.datetime.now(dt.UTC)
     by_partition = {p: [f for f in files if f.partition == p] for p in sorted(partitions, key=lambda p: p.path)}
-    rows = {}
+    gone: dict[Partition, list[str]] = {}
+    for uri, partition in vanished.items():
+        gone.setdefault(partition, []).append(uri)
+    changes, ended = [], 0
     for partition, own in by_partition.items():
         blank = blank_row(stream, partition, run_id, now)
-        present = [*state.unchanged.get(partition, ()), *(file.object for file in own)]
-        rows[partition] = dataclasses.replace(blank, mode="repair", **written(own), **read_from(stream, present))
-    repair = Repair(stream.table, inspection.described, files, rows, vanished=vanished)
-    done = commit_repair(lake, repair)
+        objects = [file.object for file in own]
+        present = [*state.unchanged.get(partition, ()), *objects]
+        row = dataclasses.replace(blank, mode="repair", **written(own), **read_from(stream, present))
+        new = Renewed(inspection.described, own, gone.get(partition, ()))
+        noted = [*manifest_values(Manifest(tuple(objects))), *ended_values(new.vanished)]
+        changes.append(Change(stream.table, partition, row, new, appends={MANIFEST: noted}))
+        ended += len(new.ended)
+    done = [committed.row for committed in commit(lake, changes)]
     updated = {partition.path: sum(file.rows for file in own) for partition, own in by_partition.items()}
-    return Repaired(tuple(done), len(repair.ended), len(repair.with_rows), errors, updated)
+    return Repaired(tuple(done), ended, sum(file.rows > 0 for file in files), errors, updated)

@@ -1,30 +1,27 @@
 """The last steps of a run in mode replace or append: verify, and commit each partition by itself or in batches."""
 
 import datetime as dt
+import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from lake_assets.errors import PartitionHeldError, PartitionMovedError, SchemaChangedError
 from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
 from lake_assets.ingest.known import Comparison
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.partition_runs import chunks, fail_all, record_skipped, still_open
 from lake_assets.ingest.replace.write_step import Writer
-from lake_assets.lake.commit.replacement import Replacement, Staged
-from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.commit.together import OF_ALL, commit_together
+from lake_assets.lake.commit.change import Change, New, Requirements, Staged, UnknownCommitError, Written
+from lake_assets.lake.commit.strategy import OF_ALL, UNDONE, commit
 from lake_assets.lake.ledger.last_runs import LastCommit
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, letter_values, manifest_values
 from lake_assets.lake.session import LakeSession
 from lake_assets.streams.stream import OpenStream
 
+_LOG = logging.getLogger(__name__)
+
 COMMITS = 25  # of partitions, for each time the lake is opened; another process may need a DuckDB-file catalog too
 LISTINGS = 16  # in parallel: most of the time is network latency
-
-# Nothing of a partition with one of these errors was committed for certain. Others may be those of an answer that was
-# lost, after the commit.
-_UNDONE = (SchemaChangedError, PartitionHeldError, PartitionMovedError)
 
 
 class Committer:
@@ -73,28 +70,30 @@ class Committer:
                     alone = batch if len(batch) == 1 else self._commit_together(lake, batch)
                     for run in alone:
                         with run.step("commit"):
-                            self.make(lake, run, self._replacement(lake, run))
+                            self.make(lake, run, self._change(lake, run))
                         self._end_if_broken([run])
         finally:
-            self._writer.discard([run for run in runs if isinstance(run.error, _UNDONE)])
+            self._writer.discard([run for run in runs if isinstance(run.error, UNDONE)])
 
     def _commit_together(self, lake: LakeSession, runs: Sequence[PartitionRun]) -> Sequence[PartitionRun]:
         """Commit partitions in one transaction; returns those that are to be committed one by one instead."""
         start = time.perf_counter()
-        ready: list[tuple[PartitionRun, Replacement]] = []
+        ready: list[tuple[PartitionRun, Change]] = []
         for run in runs:
             with run.keeping_error():
-                if (replacement := self._replacement(lake, run)) is not None:
-                    ready.append((run, replacement))
-        rows: Sequence[LedgerRow] = ()
+                if (change := self._change(lake, run)) is not None:
+                    ready.append((run, change))
         if len(ready) > 1:
             try:
-                rows = commit_together(lake, [replacement for _, replacement in ready]) or ()
-            except Exception as error:  # noqa: BLE001 - reported as the outcomes
+                committed = commit(lake, [change for _, change in ready])
+            except (*OF_ALL, UnknownCommitError) as error:
                 fail_all((run for run, _ in ready), error)
-        if rows:
-            for (run, _), row in zip(ready, rows, strict=True):
-                run.finish(row)
+            except Exception as error:  # noqa: BLE001 - each partition shows its own
+                level = logging.INFO if isinstance(error, UNDONE) else logging.WARNING
+                _LOG.log(level, "%d partitions are committed one by one: %s", len(ready), error)
+            else:
+                for (run, _), one in zip(ready, committed, strict=True):
+                    run.finish(one.row, one.delta)
         share = (time.perf_counter() - start) / len(runs)
         alone = still_open(runs)
         for run in runs:
@@ -111,13 +110,14 @@ class Committer:
             if isinstance(run.error, OF_ALL):
                 raise run.error
 
-    def make(self, lake: LakeSession, run: PartitionRun, replacement: Replacement | None) -> None:
+    def make(self, lake: LakeSession, run: PartitionRun, change: Change | None) -> None:
         """Make the commit of one partition, if there is one to make."""
-        if replacement is not None:
-            run.finish(commit(lake, replacement))
+        if change is not None:
+            (committed,) = commit(lake, [change])
+            run.finish(committed.row, committed.delta)
 
-    def _replacement(self, lake: LakeSession, run: PartitionRun) -> Replacement | None:
-        """The commit of a partition whose rows are written; None if nothing is to be committed."""
+    def _change(self, lake: LakeSession, run: PartitionRun) -> Change | None:
+        """What to commit of a partition whose rows are written; None if nothing is."""
         rows = sum(file.rows for file in run.files)
         left_out = sum(letter.rows for letter in run.letters)
         # A partition all of whose rows are left out has rows in its objects, so `on_empty` does not decide.
@@ -135,35 +135,32 @@ class Committer:
             files_copied=sum(file.is_copy for file in run.files),
             rows_dead_lettered=left_out if self._stream.letters is not None else None,
         )
-        return self._replacement_of(run)
+        return self._change_of(run)
 
-    def _replacement_of(self, run: PartitionRun) -> Replacement:
-        files, staged = [file.uri for file in run.files], None
-        columns = run.schema.names if run.schema and files else ()
-        if self._writer.staging is not None and files:
-            files, staged = [], Staged.of(run.files, self._writer.staging.key, self._stream.config.target_file_size)
-        return Replacement(
+    def _change_of(self, run: PartitionRun) -> Change:
+        columns = run.schema.names if run.schema and run.files else ()
+        new: New = Written(run.files, columns)
+        if self._writer.staging is not None and run.files:
+            new = Staged.of(run.files, self._writer.staging.key, columns, self._stream.config.target_file_size)
+        return Change(
             self._stream.table,
             run.partition,
-            files,
-            run.reads,
             run.row,
-            columns=columns,
-            schema=run.schema if self._writer.is_first else None,
-            staged=staged,
-            may_be_held=run.is_held,
-            was_committed=run.was_committed,
-            written=run.files,
-            export=self._stream.export,
+            new,
             adds=run.adds,
-            expected=run.expected,
-            letters=run.letters,
-            note_delta=run.note_delta,
+            appends={MANIFEST: manifest_values(run.reads), LETTERS: letter_values(run.letters)},
+            requires=Requirements(
+                objects=run.expected,
+                schema=run.schema if self._writer.is_first else None,
+                may_be_held=run.is_held,
+                was_committed=run.was_committed,
+            ),
+            export=self._stream.export,
         )
 
     def without_rows(
         self, lake: LakeSession, run: PartitionRun, decision: Decision, compared: Comparison | None = None
-    ) -> Replacement | None:
+    ) -> Change | None:
         """Apply the decision on a partition that has nothing to load, or has changed objects in mode append.
 
         Returns:
@@ -184,7 +181,7 @@ class Committer:
             case "clear":
                 run.files, run.letters = [], []
                 run.update(status="committed", row_count=0, files_written=0, bytes_written=0, files_copied=0)
-                return self._replacement_of(run)
+                return self._change_of(run)
             case _:
                 if decision.on_empty is not None and run.manifest.left_out:
                     run.update(source_fingerprint=None)  # report and checks say that the objects are not in the lake

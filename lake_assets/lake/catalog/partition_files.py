@@ -67,6 +67,9 @@ def files_of_partitions(
         partition_id: of its partitioning; files of another partitioning are left out.
         wanted: the values of each partition, as texts of the catalog, in the order of the partitioning's keys.
     """
+    if len(wanted) == 1:
+        (values,) = wanted
+        return {values: partition_files(database, table_id, partition_id, values)}
     files: dict[tuple[str | None, ...], list[PartitionFile]] = {values: [] for values in wanted}
     keys = [list(dict.fromkeys(of_key)) for of_key in zip(*wanted, strict=True)]
     columns, joins = values_of_files(range(len(keys)))

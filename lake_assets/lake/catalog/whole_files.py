@@ -1,30 +1,15 @@
 """The data files of a partition that consists of whole files."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.inlined import inlined_tables
-from lake_assets.lake.catalog.partition_files import PartitionFile, files_of_partitions, partition_files
+from lake_assets.lake.catalog.partition_files import PartitionFile, files_of_partitions
 from lake_assets.lake.catalog.table import Partitioning, Table
 
 _FEW = 500  # ids in one statement; for more files, the deletes of all files are read
-
-
-def whole_files(
-    database: CatalogDatabase, table: Table, partitioning: Partitioning, values: Sequence[str | None]
-) -> dict[int, PartitionFile]:
-    """The data files of the partition, by id.
-
-    Raises:
-        NotDirectError: the partition may have rows in other files, or deleted rows.
-    """
-    refuse_other_rows(database, table.table_id, partitioning)
-    found = partition_files(database, table.table_id, partitioning.partition_id, values)
-    files = {file.file_id: file for file in found}
-    refuse_deletes(database, table, set(files))
-    return files
 
 
 def whole_files_of(

@@ -22,8 +22,8 @@ from lake_assets.escapes import visible_name
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.footers import FileFacts, Footer, file_facts, open_footers
 from lake_assets.lake.catalog.table import Partitioning, Table
-from lake_assets.lake.commit.direct.opened import open_table
-from lake_assets.lake.commit.registration import LandedFile
+from lake_assets.lake.commit.change import LandedFile
+from lake_assets.lake.commit.direct import open_table
 from lake_assets.lake.failures import is_refusal, one_line, storage_failed, without_statement
 from lake_assets.lake.schema.fitting import FileChecker, Keys, SchemaOf, View, not_held_in
 from lake_assets.lake.schema.tables import data_schema

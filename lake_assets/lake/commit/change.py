@@ -1,50 +1,232 @@
-"""The common part of all commits: a table, and the ledger and manifest rows of the same transaction."""
+"""What a commit changes: rows of partitions, rows of this package's tables, and what must still hold at the commit."""
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
 
-from lake_assets.lake.commit.deltas import Delta
-from lake_assets.lake.ledger.tables import LedgerRow, OwnTable, Values
+import pyarrow as pa
+
+from lake_assets.errors import CatalogError
+from lake_assets.lake.catalog.footers import FileFacts
+from lake_assets.lake.catalog.mapping import Folders
+from lake_assets.lake.catalog.registered import PathState
+from lake_assets.lake.catalog.table import Table
+from lake_assets.lake.commit.deltas import Delta, Export
+from lake_assets.lake.ledger.object_history import KnownObject
+from lake_assets.lake.ledger.tables import DELTAS, LEDGER, Appends, LedgerRow, OwnTable, Values, ledger_values
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition
+from lake_assets.parquet.job import DataFile
+from lake_assets.storage.manifest import LandedObject
 
 
-class Change(ABC):
-    """A change of a table that one transaction commits, with a ledger row for each partition."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """New rows: data files that tasks have written. Without files a partition is cleared, or nothing is added."""
+
+    files: Sequence[DataFile] = ()
+    columns: Sequence[str] = ()  # of the files; empty: unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """New rows: encrypted files for a lake that accepts rows by INSERT only; only this run has their key."""
+
+    key: bytes = field(repr=False)
+    groups: Sequence[Sequence[str]]  # URIs; the rows of each group become one data file
+    columns: Sequence[str]
+
+    @classmethod
+    def of(cls, files: Sequence[DataFile], key: bytes, columns: Sequence[str], target: int) -> Self:
+        """The files in groups of about `target` bytes."""
+        groups: list[list[str]] = []
+        size = target
+        for file in files:
+            if size + file.size / 2 > target:
+                groups.append([])
+                size = 0
+            groups[-1].append(file.uri)
+            size += file.size
+        return cls(key, groups, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """New rows: those that the partition has, which DuckLake reads and writes as other files."""
+
+    columns: Sequence[str]  # of the table, without the partition's
+    target: int  # bytes of a file
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of a data file of a snapshot, under a name that the catalog has never had."""
+
+    file_id: int  # of the original
+    uri: str
+    size: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRows:
+    """New rows: those of the partition in an earlier snapshot."""
+
+    snapshot: int
+    copies: Sequence[Copy]  # of the snapshot's files; empty: DuckLake reads and writes the rows
+    selected: Mapping[str, str]  # columns of today and their names then, for rows that DuckLake reads and writes
+    target: int  # bytes of a file that DuckLake writes
+
+
+@dataclass(frozen=True, slots=True)
+class LandedFile:
+    """A landed file that was inspected and fits the table."""
+
+    object: LandedObject
+    partition: Partition
+    rows: int
+    inside: frozenset[str]  # partition columns that readers take from the file, because its path lacks them
+    facts: FileFacts | None  # None: only the extension can register the file
+    folders: Folders = frozenset()  # partition columns whose folder in the path has another name
+
+    @property
+    def uri(self) -> str:
+        """The object's URI."""
+        return self.object.uri
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """New rows: landed files that become files of the table as they are. One without rows is not registered."""
+
+    described: Table | None  # the table that the files' facts are about; None: only the extension can register them
+    files: Sequence[LandedFile]
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """Registered files that changed, with their present facts, and files that end: vanished, or without rows now.
+
+    The new facts apply to all snapshots, because no reader can read the earlier content of a changed file.
+    """
+
+    described: Table | None  # as of `Landed`
+    files: Sequence[LandedFile]
+    vanished: Sequence[str] = ()  # URIs
+
+    @property
+    def ended(self) -> Sequence[str]:
+        """URIs of all files that end."""
+        return [*self.vanished, *(file.uri for file in self.files if not file.rows)]
+
+
+New = Written | Staged | Rewrite | EarlierRows | Landed | Renewed
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The known objects of a partition that a commit was prepared for."""
+
+    objects: Mapping[str, KnownObject]  # by URI
+    uris: Sequence[str] | None = None  # the objects that matter; all of the partition when None
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What must hold at the commit; otherwise nothing is committed. `requirements.py` has the checks."""
+
+    objects: Expected | None = None  # that the partition was made of
+    files: frozenset[int] | None = None  # ids of the data files that it consists of
+    schema: pa.Schema | None = None  # of the new rows, if the table may have other types now
+    may_be_held: bool = False
+    was_committed: bool = False  # before the run; if the partition has no files now, only the ledger says if it is held
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one partition. One transaction commits it, alone or with changes of other partitions.
+
+    Attributes:
+        table: the destination.
+        partition: the partition.
+        row: its ledger row; the commit sets snapshot_id, rows_before and finished_at.
+        new: the new rows; None: the rows stay as they are.
+        adds: the partition's rows stay beside the new ones.
+        appends: for other tables of this package, the values of the columns that the ledger does not have.
+        requires: what must still hold.
+        export: of what the commit changes; None: nothing is exported.
+        delta: the exported changes; the commit must become their snapshot.
+    """
 
     table: TableName
+    partition: Partition
+    row: LedgerRow
+    new: New | None
+    adds: bool = False
+    appends: Appends = field(default_factory=dict)
+    requires: Requirements = Requirements()
+    export: Export | None = None
+    delta: Delta | None = None
 
-    @abstractmethod
-    def ledger_rows(self) -> Mapping[Partition, LedgerRow]:
-        """The ledger rows; the commit sets their snapshot_id, rows_before and finished_at."""
 
-    @abstractmethod
-    def appends(self, rows: Sequence[LedgerRow]) -> dict[OwnTable, list[Values]]:
-        """The rows for tables of this package, from the ledger rows as committed; the ledger's own are added."""
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed change: its ledger row as written, and its exported changes."""
 
-    @property
-    def exported(self) -> Delta | None:
-        """The exported changes, whose snapshot the commit must become; None if nothing is exported."""
-        return None
+    row: LedgerRow
+    delta: Delta | None = None
 
-    def committed(self, rows_before: Mapping[Partition, int], snapshot_id: int) -> list[LedgerRow]:
-        """The ledger rows as part of a snapshot."""
-        return [
-            row.committed(rows_before=rows_before.get(partition, 0), snapshot_id=snapshot_id)
-            for partition, row in self.ledger_rows().items()
-        ]
 
-    @property
-    def message(self) -> str:
-        """The snapshot's commit message."""
-        row, *others = self.ledger_rows().values()
-        partitions = f"{len(others) + 1:,} partitions" if others else row.load_partition
-        modes = " and ".join(dict.fromkeys(one.mode for one in (row, *others)))
-        return f"{row.stream} {partitions}: {modes} by run {row.run_id}"
+def committed_rows(
+    changes: Sequence[Change], rows_before: Mapping[Partition, int], snapshot_id: int
+) -> list[LedgerRow]:
+    """The ledger rows as part of a snapshot; a change that leaves the rows as they are knows their number."""
+    return [
+        c.row.committed(
+            rows_before=(c.row.rows_before or 0) if c.new is None else rows_before.get(c.partition, 0),
+            snapshot_id=snapshot_id,
+        )
+        for c in changes
+    ]
 
-    @property
-    def extra_info(self) -> str:
-        """The message for programs: a JSON object."""
-        row, *others = self.ledger_rows().values()
-        return json.dumps({"run_id": row.run_id, "stream": row.stream, "load_partitions": len(others) + 1})
+
+def appended(changes: Sequence[Change], rows: Sequence[LedgerRow]) -> Appends:
+    """The rows for all tables of this package, from the ledger rows as committed."""
+    result: dict[OwnTable, list[Values]] = {}
+    for change, row in zip(changes, rows, strict=True):
+        deltas = {} if change.delta is None else {DELTAS: change.delta.values}
+        for own, values in {**change.appends, **deltas}.items():
+            result.setdefault(own, []).extend(own.rows(row, values))
+    return {**result, LEDGER: list(map(ledger_values, rows))}
+
+
+def message(changes: Sequence[Change]) -> tuple[str, str]:
+    """The snapshot's commit message, and the one for programs: a JSON object."""
+    row, *others = (change.row for change in changes)
+    partitions = f"{len(others) + 1:,} partitions" if others else row.load_partition
+    modes = " and ".join(dict.fromkeys(one.mode for one in (row, *others)))
+    of_run: dict[str, object] = {"run_id": row.run_id, "stream": row.stream}
+    match changes[0].new:
+        case Written() | Staged() | Rewrite() if not others:
+            of_run["load_partition"] = row.load_partition
+        case EarlierRows(snapshot=snapshot):
+            of_run |= {"load_partition": row.load_partition, "restored_snapshot": snapshot}
+        case _:
+            of_run["load_partitions"] = len(changes)
+    return f"{row.stream} {partitions}: {modes} by run {row.run_id}", json.dumps(of_run)
+
+
+class RegisteredBeforeError(CatalogError):
+    """The catalog already has some of the paths; nothing has changed."""
+
+    def __init__(self, states: Mapping[str, PathState]) -> None:
+        super().__init__(f"{len(states)} of the files were registered before, such as {min(states)}.")
+        self.states = states
+
+
+class RefusedFilesError(CatalogError):
+    """DuckLake's extension refuses one of the files; nothing has changed."""
+
+
+class UnknownCommitError(CatalogError):
+    """Whether a commit was made is unknown: it failed, and the ledger cannot be read."""

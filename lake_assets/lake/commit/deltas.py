@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lake_assets.config.lake import Lake
 from lake_assets.config.sections import Deltas
 from lake_assets.lake.failures import catalog_location
-from lake_assets.lake.ledger.tables import DELTAS, LedgerRow, Values
+from lake_assets.lake.ledger.tables import Values
 from lake_assets.lake.session import TableName
 
 LATEST = "_latest.json"
@@ -43,10 +43,10 @@ class Delta:
     committed_at: dt.datetime
     files: Sequence[DeltaFile] = ()
 
-    def rows(self, row: LedgerRow) -> list[Values]:
-        """A row of the manifest of deltas for each file, from the ledger row as committed."""
-        files = ((self.committed_at, f.uri, f.rows_inserted, f.rows_deleted, f.size) for f in self.files)
-        return DELTAS.rows(row, files)
+    @property
+    def values(self) -> list[Values]:
+        """A row of the manifest of deltas for each file, without the columns of the ledger."""
+        return [(self.committed_at, f.uri, f.rows_inserted, f.rows_deleted, f.size) for f in self.files]
 
 
 def table_tag(lake: Lake, table: TableName) -> str:

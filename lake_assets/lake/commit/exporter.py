@@ -5,11 +5,12 @@ are written before the lock with the number that is next, and again under the lo
 commit is refused, and tried again, if it would become another snapshot than its files say.
 """
 
+import dataclasses
 import datetime as dt
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,9 @@ from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.events import step
 from lake_assets.lake.catalog.past import NEVER, where
 from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.commit.change import Change, EarlierRows, Staged, Written
 from lake_assets.lake.commit.deltas import LATEST, Delta, DeltaFile, Export, file_prefix, table_tag
 from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference, meta_fields, taken_name, with_meta
-from lake_assets.lake.commit.replacement import Replacement
-from lake_assets.lake.commit.restoration import Restoration
 from lake_assets.lake.commit.streaming import columns_at, stream
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.relation import Wanted, query, relation
@@ -43,38 +43,84 @@ _LOG = logging.getLogger(__name__)
 LISTED = 1000  # files in `_latest.json`
 
 
+class Exports:
+    """The exported changes of a commit, all for the same snapshot and with the same time."""
+
+    def __init__(self, session: LakeSession, changes: Sequence[Change]) -> None:
+        self._session = session
+        self._changes = changes
+        self._exporters = [None if one.export is None else Exporter(session, one, one.export) for one in changes]
+
+    def prepare(self) -> list[Change]:
+        """The changes of the commit with what they export now, written as files.
+
+        Raises:
+            CatalogError, StorageError: as `Exporter.prepare`.
+        """
+        if not any(self._exporters):
+            return list(self._changes)
+        base, moment = self._session.current_snapshot(), dt.datetime.now(dt.UTC)
+        return [
+            change if exporter is None else dataclasses.replace(change, delta=exporter.prepare(base, moment))
+            for change, exporter in zip(self._changes, self._exporters, strict=True)
+        ]
+
+    @property
+    def deltas(self) -> list[Delta | None]:
+        """What each change exports, as it is written now."""
+        return [None if exporter is None else exporter.delta for exporter in self._exporters]
+
+    def announce(self) -> None:
+        """List the newest files in `_latest.json`, if it is configured; the caller has the lake's lock.
+
+        An error is a warning, because the commit has been made. The next commit or maintenance writes it.
+        """
+        for change, delta in zip(self._changes, self.deltas, strict=True):
+            if change.export is not None and change.export.deltas.latest and delta is not None and delta.files:
+                try:
+                    write_latest(self._session, change.row.stream, change.export)
+                except LakeAssetsError as error:
+                    _LOG.warning("%s of the deltas of %s was not written: %s", LATEST, change.row.stream, error)
+                return
+
+    def discard(self) -> None:
+        """Remove the files, because nothing was committed."""
+        for exporter in self._exporters:
+            if exporter is not None:
+                exporter.discard()
+
+
 class Exporter:
-    """The exported changes of one replacement, for each snapshot that it may become.
+    """The exported changes of one change, for each snapshot that it may become.
 
     Attributes:
-        delta: the changes as they are written now; None before the first call of `prepare`.
+        delta: the exported changes as they are written now; None before the first call of `prepare`.
     """
 
-    def __init__(self, session: LakeSession, replacement: Replacement, export: Export) -> None:
+    def __init__(self, session: LakeSession, change: Change, export: Export) -> None:
         self._session = session
-        self._replacement = replacement
+        self._change = change
         self._export = export
         self.delta: Delta | None = None
 
-    def prepare(self, base: int | None = None, moment: dt.datetime | None = None) -> Delta:
-        """The changes that the replacement makes now, written as files.
+    def prepare(self, base: int, moment: dt.datetime) -> Delta:
+        """The rows that the commit changes now, written as files.
 
         Files of an earlier call are removed if another commit has been made since.
 
         Args:
-            base: the newest snapshot; looked up when None.
-            moment: the time of the commit; now when None.
+            base: the newest snapshot.
+            moment: the time of the commit.
 
         Raises:
             CatalogError: the table cannot be read, has a column with a name of the changes' own columns, or is another
                 one than that of earlier changes.
             StorageError: the export's storage is unreachable or refuses; no file is left.
         """
-        base = self._session.current_snapshot() if base is None else base
         if self.delta is None or self.delta.snapshot_id != base + 1:
             self.discard()
             with step("export") as figures:
-                self.delta = self._write(Delta(base + 1, moment or dt.datetime.now(dt.UTC)))
+                self.delta = self._write(Delta(base + 1, moment))
                 files = self.delta.files
                 rows = sum(file.rows_inserted + file.rows_deleted for file in files)
                 figures.update(files=len(files), rows=rows, bytes=sum(file.size for file in files))
@@ -86,53 +132,43 @@ class Exporter:
             discard(self._export.deltas.to, [file.uri for file in self.delta.files])
         self.delta = None
 
-    def announce(self) -> None:
-        """List the newest files in `_latest.json`, if it is configured; the caller has the lake's lock.
-
-        An error is a warning, because the commit has been made. The next commit or maintenance writes it.
-        """
-        if self._export.deltas.latest and self.delta is not None and self.delta.files:
-            stream = self._replacement.row.stream
-            try:
-                write_latest(self._session, stream, self._export)
-            except LakeAssetsError as error:
-                _LOG.warning("%s of the deltas of %s was not written: %s", LATEST, stream, error)
-
     def _write(self, delta: Delta) -> Delta:
         """The changes with their files, from those without."""
         base = delta.snapshot_id - 1
-        session, table = self._session, self._replacement.table
+        session, table = self._session, self._change.table
         types, fields = columns_at(session, table, base)
         if taken := taken_name(types):
             raise CatalogError(
                 f"{table} has a column {taken}, which is a name of the deltas' own columns:",
                 "rename it, or remove `deltas` from the stream.",
             )
-        deleted = None if self._replacement.adds else self._before(base)
+        deleted = None if self._change.adds else self._before(base)
         if deleted is None:
-            refuse_earlier_exports(session, self._replacement.row.stream, table)
+            refuse_earlier_exports(session, self._change.row.stream, table)
         inserted = self._after(types)
         if deleted is None and inserted is None:
             return delta
         rows = difference(list(types), deleted, inserted)
         schema = pa.schema([*fields, *meta_fields()])
-        constants = (delta.snapshot_id, self._replacement.row.run_id, delta.committed_at)
+        constants = (delta.snapshot_id, self._change.row.run_id, delta.committed_at)
         batches = (with_meta(batch, schema, constants) for batch in stream(session, rows))
         files = self._write_files(batches, schema, delta)
         return Delta(delta.snapshot_id, delta.committed_at, files)
 
     def _before(self, base: int) -> Rows | None:
         """The rows of the partition in a snapshot; None if there are none."""
-        condition, parameters = where(self._replacement.partition)
-        sql = f"SELECT * FROM {self._replacement.table.sql} AT (VERSION => {int(base)}) WHERE {condition}"  # noqa: S608
+        condition, parameters = where(self._change.partition)
+        sql = f"SELECT * FROM {self._change.table.sql} AT (VERSION => {int(base)}) WHERE {condition}"  # noqa: S608
         return Rows(sql, parameters) if self._session.rows(f"{sql} LIMIT 1", parameters) else None
 
     def _after(self, types: dict[str, str]) -> Rows | None:
         """The rows that the partition gets, with the table's columns and types; None if there are none."""
-        replacement, staged = self._replacement, self._replacement.staged
-        if isinstance(replacement, Restoration):
-            return self._restored(replacement, types)
-        files = [uri for group in staged.groups for uri in group] if staged else list(replacement.files)
+        new, staged = self._change.new, self._change.new if isinstance(self._change.new, Staged) else None
+        if isinstance(new, EarlierRows):
+            return self._restored(new, types)
+        files = [uri for group in staged.groups for uri in group] if staged else []
+        if isinstance(new, Written):
+            files = [file.uri for file in new.files]
         if not files:
             return None
         local = self._session.config.is_managed
@@ -145,7 +181,7 @@ class Exporter:
         with translated(self._session.config):
             result = self._session.connection.execute(f"SELECT * FROM {source} LIMIT 0", parameters)  # noqa: S608
             present = {name.lower() for name, *_ in result.description or ()}
-        partition = replacement.partition
+        partition = self._change.partition
         values = {c.name.lower(): v for c, v in zip(partition.columns, partition.values, strict=True)}
         columns, constants = list[str](), list[object]()
         for name, kind in types.items():
@@ -158,16 +194,16 @@ class Exporter:
                 columns.append(f"NULL::{kind} AS {identifier(name)}")
         return Rows(f"SELECT {', '.join(columns)} FROM {source}", [*constants, *parameters])  # noqa: S608 - quoted
 
-    def _restored(self, restoration: Restoration, types: dict[str, str]) -> Rows | None:
+    def _restored(self, new: EarlierRows, types: dict[str, str]) -> Rows | None:
         """The rows of the partition in an earlier snapshot, with the table's columns and types; None if none."""
-        keys = {column.name.lower() for column in restoration.partition.columns}
+        keys = {column.name.lower() for column in self._change.partition.columns}
         columns = []
         for name, kind in types.items():
-            then = name if name.lower() in keys else (restoration.selected or {}).get(name)
+            then = name if name.lower() in keys else new.selected.get(name)
             value = "NULL" if then is None else identifier(then)
             columns.append(f"CAST({value} AS {kind}) AS {identifier(name)}")
-        condition, parameters = where(restoration.partition)
-        source = f"{restoration.table.sql} AT (VERSION => {int(restoration.snapshot)}) WHERE {condition}"
+        condition, parameters = where(self._change.partition)
+        source = f"{self._change.table.sql} AT (VERSION => {int(new.snapshot)}) WHERE {condition}"
         if not self._session.rows(f"SELECT 1 FROM {source} LIMIT 1", parameters):  # noqa: S608 - quoted names
             return None
         return Rows(f"SELECT {', '.join(columns)} FROM {source}", parameters)  # noqa: S608
@@ -175,7 +211,7 @@ class Exporter:
     def _write_files(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, delta: Delta) -> list[DeltaFile]:
         """Write the changes to files of about the target size; none if there are no changes."""
         storage = self._export.deltas.to
-        tag = table_tag(self._session.config, self._replacement.table)
+        tag = table_tag(self._session.config, self._change.table)
         prefix = file_prefix(tag, delta.snapshot_id, delta.committed_at)
         files: list[DeltaFile] = []
         groups = row_groups(batches)

@@ -1,7 +1,8 @@
 """Commits by DuckLake's extension, for any table and catalog. A replacement reads the old partition to delete it."""
 
+import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn
 
 import duckdb
@@ -11,128 +12,132 @@ from lake_assets.errors import CatalogError, CatalogUnreachableError, LakeUnreac
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.corrected_bounds import correct_bounds, table_bounds
-from lake_assets.lake.catalog.database import catalog_view
+from lake_assets.lake.catalog.database import NotDirectError, catalog_view
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.registered import registered_before
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.catalog.table_files import partition_keys
-from lake_assets.lake.commit.change import Change
-from lake_assets.lake.commit.deltas import OVERTAKEN
-from lake_assets.lake.commit.expected import refuse_moved
-from lake_assets.lake.commit.registration import RefusedFilesError, RegisteredBeforeError, Registration
-from lake_assets.lake.commit.replacement import (
-    Replacement,
-    add_files_statement,
-    count_partition,
-    delete_statement,
+from lake_assets.lake.commit.change import (
+    Change,
+    Landed,
+    LandedFile,
+    RefusedFilesError,
+    RegisteredBeforeError,
+    Rewrite,
+    Staged,
+    Written,
+    appended,
+    committed_rows,
+    message,
 )
-from lake_assets.lake.commit.restoration import Release, Restoration
+from lake_assets.lake.commit.deltas import OVERTAKEN
+from lake_assets.lake.commit.requirements import columns_changed, refuse_held, refuse_moved
+from lake_assets.lake.commit.statements import add_files_statement, count_partition, delete_statement
 from lake_assets.lake.failures import is_conflict, translated
-from lake_assets.lake.ledger.tables import LEDGER, LedgerRow, append_records, claim, ledger_values
+from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionValue
 
 _LOG = logging.getLogger(__name__)
 
 
-def replace_by_extension(session: LakeSession, replacement: Replacement) -> LedgerRow:
+def replace_by_extension(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
     """Try once to replace a partition, or to add to it; returns the ledger row as written.
 
     Raises:
+        NotDirectError: there are several changes; nothing has changed.
         SchemaChangedError: the files were written for other columns than the table has; nothing has changed.
+        PartitionHeldError: the partition is held; nothing has changed.
         PartitionMovedError: the partition does not consist of the expected objects; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
-    refuse_files(session, replacement.table, [replacement.partition])
-    return replace_in_transaction(session, replacement, _add_files_of)
+    change = only(changes)
+    if change.new is not None:
+        refuse_files(session, change.table, [change.partition])
+    return replace_in_transaction(session, change, _add_written)
+
+
+def only(changes: Sequence[Change]) -> Change:
+    """The change, if it is one; DuckLake's extension would delete the rows of each partition by itself.
+
+    Raises:
+        NotDirectError: there are several.
+    """
+    if len(changes) > 1:
+        raise NotDirectError("DuckLake's extension commits each partition by itself")
+    return changes[0]
 
 
 def replace_in_transaction(
     session: LakeSession,
-    replacement: Replacement,
-    load: Callable[[LakeSession, Replacement], Replacement],
-    first: Callable[[], Replacement] | None = None,
-) -> LedgerRow:
+    change: Change,
+    load: Callable[[LakeSession, Change], LedgerRow],
+    stage: Callable[[], Change] | None = None,
+) -> list[LedgerRow]:
     """Try once to replace a partition, or to add to it. Deleting after loading would delete the new rows too.
 
     Args:
         session: an open lake.
-        replacement: the replacement.
-        load: loads the partition's new rows, and returns the replacement with their figures.
-        first: called before the old rows are deleted; returns the replacement to make.
+        change: the change.
+        load: loads the partition's new rows, and returns the ledger row with their figures.
+        stage: called before the old rows are deleted; returns the change with the rows to load.
 
     Raises:
         SchemaChangedError: the rows were written for other columns than the table has; nothing has changed.
+        PartitionHeldError: the partition is held; nothing has changed.
         PartitionMovedError: the partition does not consist of the expected objects; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
+    refuse_held(session, [change])
     # DuckLake's own retries accept two overlapping commits if neither delete matched a row: both would add the
     # partition. Without retries the snapshot's number, which is then known before, makes the catalog refuse any
     # overlap. The retries of MotherDuck's server cannot be turned off, so there a claim makes it refuse overlaps.
     if not session.config.is_managed:
         session.rows("SET ducklake_max_retry_count = 0")
-    bounds = _bounds(session, replacement.table)
+    bounds = _bounds(session, change.table)
     with all_threads(session.connection), session.transaction(writes_files=True):
         if session.config.is_managed:
-            claim(session, replacement.row)
-        if replacement.expected is not None:
+            claim(session, change.row)
+        if change.requires.objects is not None:
             session.current_snapshot()  # the transaction's, from here on
-            refuse_moved(session, [replacement])
-        if first is not None:
-            replacement = first()
-        if replacement.adds:
-            rows_before = count_partition(session, replacement.table, replacement.partition)
+            refuse_moved(session, [change])
+        loaded = change if stage is None else stage()
+        if change.adds:
+            rows_before = count_partition(session, change.table, change.partition)
         else:
-            ((rows_before,),) = session.rows(*delete_statement(replacement.table, replacement.partition))
-        if replacement.files or replacement.staged:
-            _refuse_other_columns(session, replacement)
-        replacement = load(session, replacement)
+            ((rows_before,),) = session.rows(*delete_statement(change.table, change.partition))
+        if isinstance(change.new, Written | Staged | Rewrite) and change.new.columns:
+            _refuse_other_columns(session, change, change.new.columns)
+        row = load(session, loaded)
         snapshot = session.current_snapshot() + 1
-        if replacement.delta is not None and replacement.delta.snapshot_id != snapshot:
+        if change.delta is not None and change.delta.snapshot_id != snapshot:
             _refuse_overtaken(session)
-        (row,) = _record(session, replacement, {replacement.partition: rows_before}, snapshot)
-    _finish(session, replacement, row, bounds)
-    return row
-
-
-def release_by_extension(session: LakeSession, release: Release) -> LedgerRow:
-    """Try once to end the hold of a partition; returns the ledger row as written.
-
-    Raises:
-        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
-    """
-    if not session.config.is_managed:
-        session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
-    with session.transaction():
-        if session.config.is_managed:
-            claim(session, release.row)
-        before = {release.partition: release.row.rows_before or 0}
-        (row,) = _record(session, release, before, session.current_snapshot() + 1)
-    _check_committed(session, row)
-    return row
-
-
-def _record(
-    session: LakeSession, change: Change, rows_before: Mapping[Partition, int], snapshot_id: int
-) -> list[LedgerRow]:
-    """Append the manifest and ledger rows, and give the snapshot its message; returns the ledger rows."""
-    rows = change.committed(rows_before, snapshot_id)
-    append_records(session, {**change.appends(rows), LEDGER: list(map(ledger_values, rows))})
-    session.sign(AUTHOR, change.message, change.extra_info)
+        rows = _record(session, [dataclasses.replace(change, row=row)], {change.partition: rows_before}, snapshot)
+    _finish(session, change.table, rows[0], bounds)
     return rows
 
 
-def _finish(session: LakeSession, change: Change, row: LedgerRow, before: Mapping[int, Bounds] | None) -> None:
+def _record(
+    session: LakeSession, changes: Sequence[Change], rows_before: Mapping[Partition, int], snapshot_id: int
+) -> list[LedgerRow]:
+    """Append the rows of this package's tables, and give the snapshot its message; returns the ledger rows."""
+    rows = committed_rows(changes, rows_before, snapshot_id)
+    append_records(session, appended(changes, rows))
+    session.sign(AUTHOR, *message(changes))
+    return rows
+
+
+def _finish(session: LakeSession, table: TableName, row: LedgerRow, before: Mapping[int, Bounds] | None) -> None:
     """Check the committed snapshot, and correct the bounds that DuckLake wrote at the commit."""
     _check_committed(session, row)
     if before is None:
         return
     try:
         with translated(session.config):
-            correct_bounds(session, change.table, row.snapshot_id, before)
+            correct_bounds(session, table, row.snapshot_id, before)
     except CatalogError as error:
         # The commit has succeeded, so the run must not fail.
-        _LOG.warning("The bounds of the columns of %s remain as DuckLake wrote them: %s", change.table, error)
+        _LOG.warning("The bounds of the columns of %s remain as DuckLake wrote them: %s", table, error)
 
 
 def _bounds(session: LakeSession, table: TableName) -> Mapping[int, Bounds] | None:
@@ -140,33 +145,35 @@ def _bounds(session: LakeSession, table: TableName) -> Mapping[int, Bounds] | No
     return table_bounds(session, table) if session.unknown_specification is None else None
 
 
-def _add_files_of(session: LakeSession, replacement: Replacement) -> Replacement:
-    if replacement.files:
-        session.rows(*add_files_statement(replacement.table, replacement.files))
-    return replacement
+def _add_written(session: LakeSession, change: Change) -> LedgerRow:
+    if isinstance(change.new, Written) and change.new.files:
+        session.rows(*add_files_statement(change.table, [file.uri for file in change.new.files]))
+    return change.row
 
 
-def register_by_extension(session: LakeSession, registration: Registration) -> list[LedgerRow]:
-    """Try once to register files; returns the ledger rows as written, in the order of the registration's.
+def register_by_extension(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
+    """Try once to register landed files; returns the ledger rows as written.
 
     Raises:
         RegisteredBeforeError: the catalog already has some of the files; nothing has changed.
         RefusedFilesError: the extension refuses a file; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
-    refuse_files(session, registration.table, registration.rows)
+    table, partitions = changes[0].table, [change.partition for change in changes]
+    files = [file for change in changes if isinstance(change.new, Landed) for file in change.new.files]
+    refuse_files(session, table, partitions)
     session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
     current = session.current_snapshot()
-    _refuse_registered(session, registration)
-    counts = _partition_rows(session, registration.table, registration.rows)
-    bounds = _bounds(session, registration.table)
+    _refuse_registered(session, table, files)
+    counts = _partition_rows(session, table, partitions)
+    bounds = _bounds(session, table)
     with all_threads(session.connection), session.transaction():
         if session.current_snapshot() != current:
             _refuse_overtaken(session)
-        if registration.with_rows:
-            _add_files(session, registration)
-        rows = _record(session, registration, counts, current + 1)
-    _finish(session, registration, rows[0], bounds)
+        if with_rows := [file for file in files if file.rows]:
+            _add_landed(session, table, with_rows)
+        rows = _record(session, changes, counts, current + 1)
+    _finish(session, table, rows[0], bounds)
     return rows
 
 
@@ -177,8 +184,8 @@ def _refuse_overtaken(session: LakeSession) -> NoReturn:
     raise AssertionError
 
 
-def _add_files(session: LakeSession, registration: Registration) -> None:
-    for file in registration.with_rows:
+def _add_landed(session: LakeSession, table: TableName, files: Sequence[LandedFile]) -> None:
+    for file in files:
         for name, folder in file.folders:
             raise RefusedFilesError(
                 f"the path of {file.uri} has {name} in a folder {folder}=…, and DuckLake's extension reads only "
@@ -186,18 +193,18 @@ def _add_files(session: LakeSession, registration: Registration) -> None:
                 "use mode: replace, or name the partition column like the folder.",
             )
     try:
-        session.rows(*add_files_statement(registration.table, [file.uri for file in registration.with_rows]))
+        session.rows(*add_files_statement(table, [file.uri for file in files]))
     except CatalogError as error:
         if is_conflict(error) or isinstance(error, (LakeUnreachableError, CatalogUnreachableError)):
             raise
         raise RefusedFilesError(error.problem, "land the file as the table is, or use mode: replace.") from error
 
 
-def _refuse_registered(session: LakeSession, registration: Registration) -> None:
+def _refuse_registered(session: LakeSession, table: TableName, files: Sequence[LandedFile]) -> None:
     with catalog_view(session) as catalog:
-        table_id, path, is_relative = read_folder(catalog, registration.table)
+        table_id, path, is_relative = read_folder(catalog, table)
         folder = (data_path(session.config) if is_relative else "") + path
-        states = registered_before(catalog.rows, table_id, folder, [file.uri for file in registration.files])
+        states = registered_before(catalog.rows, table_id, folder, [file.uri for file in files])
     if states:
         raise RegisteredBeforeError(states)
 
@@ -248,16 +255,13 @@ def _check_committed(session: LakeSession, row: LedgerRow) -> None:
         )
 
 
-def _refuse_other_columns(session: LakeSession, replacement: Replacement) -> None:
-    """Refuse files that lack columns of the table, which another run may have changed meanwhile.
+def _refuse_other_columns(session: LakeSession, change: Change, columns: Sequence[str]) -> None:
+    """Refuse rows that lack columns of the table, which another run may have changed meanwhile.
 
     The direct strategy checks the columns of each file itself.
     """
-    if not replacement.columns or isinstance(replacement, Restoration):
-        return  # a restore inserts the columns that the table had then
     with translated(session.config):
-        relation = session.connection.sql(f"SELECT * FROM {replacement.table.sql} LIMIT 0")  # noqa: S608 - quoted
-    written = {name.lower() for name in replacement.columns}
-    by_path = {column.name.lower() for column in replacement.partition.columns}
-    if {name.lower() for name in relation.columns} - by_path != written:
-        raise replacement.columns_changed()
+        relation = session.connection.sql(f"SELECT * FROM {change.table.sql} LIMIT 0")  # noqa: S608 - quoted
+    by_path = {column.name.lower() for column in change.partition.columns}
+    if {name.lower() for name in relation.columns} - by_path != {name.lower() for name in columns}:
+        raise columns_changed(change)

@@ -1,4 +1,4 @@
-"""The commit: one transaction of the catalog that replaces a partition, or registers files, and records it.
+"""The commit: one transaction of the catalog that makes changes of a table, and records them.
 
 There are three commit strategies. The direct strategy writes the catalog's tables by DuckLake's specification. Its cost
 does not depend on the partition's rows. The extension strategy commits what the direct strategy does not support: rows
@@ -8,288 +8,197 @@ that accept no written files: encrypted lakes, and lakes that MotherDuck manages
 
 import dataclasses
 import logging
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
-from pathlib import Path
-from typing import TypeVar
+from typing import Literal
 
+from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
-from lake_assets.duckdb_engine import identifier
-from lake_assets.errors import CatalogError, PartitionHeldError, PartitionMovedError, SchemaChangedError
-from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.catalog.past import where
-from lake_assets.lake.commit.direct.register import register_directly
-from lake_assets.lake.commit.direct.repair import repair_directly
-from lake_assets.lake.commit.direct.replace import replace_directly
-from lake_assets.lake.commit.direct.restore import release_directly, restore_directly
-from lake_assets.lake.commit.exporter import Exporter
-from lake_assets.lake.commit.extension import (
-    register_by_extension,
-    release_by_extension,
-    replace_by_extension,
-    replace_in_transaction,
+from lake_assets.errors import (
+    CatalogError,
+    CatalogLockedError,
+    CatalogUnreachableError,
+    PartitionHeldError,
+    PartitionMovedError,
+    SchemaChangedError,
+    StorageUnreachableError,
+    WholeStorageError,
 )
-from lake_assets.lake.commit.found import committed_row, committed_rows
-from lake_assets.lake.commit.insert import insert_staged, replace_by_insert, with_rows
-from lake_assets.lake.commit.registration import Registration, Repair
-from lake_assets.lake.commit.replacement import MarkedFilesError, Replacement
-from lake_assets.lake.commit.restoration import Release, Restoration
-from lake_assets.lake.ledger.last_runs import last_commits
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.table import key_values, read_partitioning, read_table
+from lake_assets.lake.catalog.whole_files import refuse_inlined_rows, whole_files_of
+from lake_assets.lake.commit.change import (
+    Change,
+    Committed,
+    EarlierRows,
+    Landed,
+    RefusedFilesError,
+    RegisteredBeforeError,
+    Renewed,
+    Rewrite,
+    UnknownCommitError,
+)
+from lake_assets.lake.commit.direct import register_directly, repair_directly, replace_directly
+from lake_assets.lake.commit.exporter import Exports
+from lake_assets.lake.commit.extension import refuse_files, register_by_extension, replace_by_extension
+from lake_assets.lake.commit.insert import replace_by_insert, rewrite_by_insert
+from lake_assets.lake.commit.requirements import MarkedFilesError, refuse_held, refuse_other_types
+from lake_assets.lake.ledger.relation import Wanted, query, relation
+from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, ledger_table
 from lake_assets.lake.retry import under_lock
-from lake_assets.lake.schema.tables import data_schema
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-
-
-def restore_by_insert(session: LakeSession, restoration: Restoration, target: int) -> LedgerRow:
-    """Try once to replace a partition by its rows of an earlier snapshot, which DuckLake reads and writes.
-
-    Args:
-        session: an open lake.
-        restoration: with the columns to read.
-        target: bytes of a file.
-
-    Returns:
-        The ledger row as written, with the rows, and the files and bytes that DuckLake wrote.
-
-    Raises:
-        CatalogError: the snapshot has expired, the catalog refuses, or another writer was faster; nothing has changed.
-    """
-    with tempfile.TemporaryDirectory(prefix="lake-assets-") as temporary:
-        return replace_in_transaction(
-            session, restoration, insert_staged, first=lambda: _staged(session, restoration, Path(temporary), target)
-        )
-
-
-def _staged(session: LakeSession, restoration: Restoration, folder: Path, target: int) -> Replacement:
-    """The replacement with the rows of the snapshot staged.
-
-    They are read before the present rows are deleted, because DuckLake then leaves the files of these out of time
-    travel too.
-    """
-    condition, parameters = where(restoration.partition)
-    selected = restoration.selected or {}
-    columns = ", ".join(f"{identifier(then)} AS {identifier(now)}" for now, then in selected.items())
-    query = f"SELECT {columns} FROM {restoration.table.sql} AT (VERSION => ?) WHERE {condition}"  # noqa: S608 - quoted
-    row = dataclasses.replace(restoration.row, files_written=None, bytes_written=None, files_copied=None)
-    # The columns that were added since are not inserted, so that the table may have others than the rows.
-    plain = dataclasses.replace(restoration, row=row, columns=list(selected), copies=())
-    replacement = with_rows(session, plain, (query, [restoration.snapshot, *parameters]), folder, target)
-    if replacement.row.row_count:
-        return replacement
-    row = dataclasses.replace(replacement.row, files_written=0, bytes_written=0)
-    return dataclasses.replace(replacement, row=row, staged=None)
-
 
 _LOG = logging.getLogger(__name__)
 
-Strategy = Callable[[LakeSession, Replacement], LedgerRow]
-RegisterStrategy = Callable[[LakeSession, Registration], list[LedgerRow]]
+StrategyName = Literal["direct", "extension", "INSERT"]
+Strategy = Callable[[LakeSession, Sequence[Change]], list[LedgerRow]]
 
+# The first that supports the changes makes them; the last supports all that are one.
 STRATEGIES: Sequence[Strategy] = (replace_directly, replace_by_extension)
-REGISTER_STRATEGIES: Sequence[RegisterStrategy] = (register_directly, register_by_extension)
+REGISTER_STRATEGIES: Sequence[Strategy] = (register_directly, register_by_extension)
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+# Errors of a commit that the next one would have too, after the same pauses.
+OF_ALL = (CatalogUnreachableError, CatalogLockedError, StorageUnreachableError, WholeStorageError)
+# What a commit raises before its COMMIT, so that nothing was committed. Others may be those of an answer that was lost.
+UNDONE = (
+    NotDirectError,
+    MarkedFilesError,
+    SchemaChangedError,
+    PartitionMovedError,
+    PartitionHeldError,
+    RegisteredBeforeError,
+    RefusedFilesError,
+)
 
 
-def strategies_of(lake: Lake) -> Sequence[Strategy]:
-    """The strategies that can replace a partition of this lake."""
+def strategies_of(lake: Lake, change: Change) -> Sequence[Strategy]:
+    """The strategies that can make such a change of this lake."""
+    match change.new:
+        case Landed():
+            return REGISTER_STRATEGIES
+        case Renewed():
+            return (_repair,)
+        case Rewrite():
+            return (rewrite_by_insert,)
+        case EarlierRows(copies=copies):
+            is_direct = (copies or not change.row.row_count) and not lake.inserts_only
+            return (replace_directly, rewrite_by_insert) if is_direct else (rewrite_by_insert,)
+    if change.requires.files is not None:  # only the direct strategy knows which files it replaces
+        return (replace_directly,)
     return (replace_by_insert,) if lake.inserts_only else STRATEGIES
 
 
-def commit(session: LakeSession, replacement: Replacement, strategies: Sequence[Strategy] | None = None) -> LedgerRow:
-    """Replace the partition in one transaction; a reader sees the old rows or the new rows.
+def foreseen_strategies(
+    lake: Lake, session: LakeSession | None, table: TableName, adds: Mapping[Partition, bool]
+) -> dict[Partition, StrategyName]:
+    """The strategy of a commit of each partition, if nobody changes the lake before it.
 
-    If another writer commits in between, the transaction is rolled back and retried.
+    Args:
+        lake: the lake's config.
+        session: None if there is no lake yet.
+        table: the destination.
+        adds: the partitions, and whether the commit adds files to the present ones or replaces these.
+
+    Raises:
+        CatalogError: the catalog cannot be read, or the extension would refuse the files, as `refuse_files`.
+    """
+    if lake.inserts_only:
+        return dict.fromkeys(adds, "INSERT")
+    if session is None or not session.exists(table):
+        has_driver = isinstance(lake.catalog, SqliteCatalog | PostgresCatalog | DuckdbCatalog)
+        return dict.fromkeys(adds, "direct" if has_driver else "extension")
+    found: dict[Partition, StrategyName] = dict.fromkeys(adds, "extension")
+    try:
+        with catalog_reading(session) as database:
+            described = read_table(database, table)
+            partitioning = read_partitioning(database, described.table_id)
+            for partition, is_added in adds.items():
+                values = key_values(partitioning, partition)
+                try:
+                    if is_added:
+                        refuse_inlined_rows(database, described.table_id)
+                    else:
+                        whole_files_of(database, described, partitioning, [tuple(values)])
+                except NotDirectError:
+                    continue
+                found[partition] = "direct"
+    except NotDirectError:
+        found = dict.fromkeys(adds, "extension")
+    refuse_files(session, table, [partition for partition, strategy in found.items() if strategy == "extension"])
+    return found
+
+
+def commit(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
+    """Make changes of partitions in one transaction: a reader sees the old rows of all of them, or the new ones.
+
+    If another writer commits in between, the transaction is rolled back and retried. If one of several changes cannot
+    be made, none is. An error of several changes proves that, unless it is an `UnknownCommitError` or one of `OF_ALL`,
+    so the caller can commit each by itself.
 
     Args:
         session: an open lake.
-        replacement: the replacement.
-        strategies: the first that supports the replacement makes it; the last supports all. Those of the lake when
-            None.
+        changes: of one table, by one run, with the same kind of new rows, each of another partition; usually one.
 
     Returns:
-        The ledger row as written.
+        What was committed, in the order of the changes.
 
     Raises:
         CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
+        NotDirectError: several changes, or the required files, need the direct strategy, which does not support them.
         SchemaChangedError: the table has other columns than the files; nothing has changed.
-        PartitionHeldError: the partition was held meanwhile; nothing has changed.
+        PartitionHeldError: a partition was held meanwhile; nothing has changed.
+        PartitionMovedError: a partition was committed meanwhile; nothing has changed.
+        RegisteredBeforeError: the catalog already has some of the landed files; nothing has changed.
+        RefusedFilesError: the extension refuses a landed file; nothing has changed.
+        StorageError: a new file is gone, or the storage fails; nothing has changed.
+        UnknownCommitError: one of several changes failed, and the ledger cannot say whether all were committed.
         CatalogError: the catalog refuses; nothing has changed.
     """
-    strategies = strategies_of(session.config) if strategies is None else strategies
-    return _exporting(session, replacement, lambda change: _replace(session, change, strategies))
+    strategies = strategies_of(session.config, changes[0])
+    exports = Exports(session, changes)
 
+    def work() -> list[LedgerRow]:
+        rows = _replace(session, exports.prepare(), strategies)
+        exports.announce()
+        return rows
 
-Replacing = TypeVar("Replacing", bound=Replacement)
-
-
-def _exporting(session: LakeSession, replacement: Replacing, make: Callable[[Replacing], LedgerRow]) -> LedgerRow:
-    """Make a replacement under the lock, with its exported changes if it has an export; see `exporter.py`."""
-    exporter = None if replacement.export is None else Exporter(session, replacement, replacement.export)
-
-    def work() -> LedgerRow:
-        if exporter is None:
-            return make(replacement)
-        row = make(dataclasses.replace(replacement, delta=exporter.prepare()))
-        exporter.announce()
-        return row
-
-    def find() -> LedgerRow | None:
-        row = committed_row(session, replacement.row)
-        if row is not None and exporter is not None:
-            exporter.announce()
-        return row
+    def find() -> list[LedgerRow] | None:
+        rows = _earlier_try(session, [change.row for change in changes])
+        if rows is not None:
+            exports.announce()
+        return rows
 
     try:
-        if exporter is not None:
-            exporter.prepare()  # before the lock, which delays other writers
-        row = under_lock(session, work, f"partition {replacement.partition} of {replacement.table}", find)
-    except (SchemaChangedError, PartitionMovedError, PartitionHeldError):  # which prove that nothing was committed
-        if exporter is not None:
-            exporter.discard()
+        exports.prepare()  # before the lock, which delays other writers
+        rows = under_lock(session, work, _what(changes), find)
+    except OF_ALL:
         raise
-    if exporter is not None and exporter.delta is not None and replacement.note_delta is not None:
-        replacement.note_delta(exporter.delta)
-    return row
+    except UNDONE:
+        exports.discard()
+        raise
+    except Exception as error:
+        if len(changes) == 1:
+            raise
+        session.reattach()
+        if (found := _found(find, error)) is None:
+            exports.discard()
+            raise
+        rows = found
+    return [Committed(row, delta) for row, delta in zip(rows, exports.deltas, strict=True)]
 
 
-def _replace(session: LakeSession, replacement: Replacement, strategies: Sequence[Strategy]) -> LedgerRow:
-    refuse_other_types(session, [replacement])
+def _found(find: Callable[[], list[LedgerRow] | None], error: Exception) -> list[LedgerRow] | None:
     try:
-        return _first_able(session, replacement, [_guarded(strategy) for strategy in strategies])
-    except MarkedFilesError:
-        _refuse_held(session, replacement)
-        return _first_able(session, dataclasses.replace(replacement, may_be_held=True), strategies)
+        return find()
+    except OF_ALL:
+        raise
+    except CatalogError as unknown:
+        raise UnknownCommitError(unknown.problem, unknown.hint) from error
 
 
-def refuse_other_types(session: LakeSession, replacements: Sequence[Replacement]) -> None:
-    """Refuse files whose columns have other types than the table has now, which another run may have changed.
-
-    Args:
-        session: an open lake.
-        replacements: of one table.
-
-    Raises:
-        SchemaChangedError: a column has another type; nothing has changed.
-    """
-    typed = [(one, one.schema) for one in replacements if one.schema is not None]
-    if not typed:
-        return
-    table = data_schema(session, typed[0][0].table, typed[0][0].partition.columns)
-    for replacement, schema in typed:
-        for field in schema:
-            index = table.get_field_index(field.name)
-            if index >= 0 and not table.field(index).type.equals(field.type):
-                raise replacement.columns_changed()
-
-
-def _guarded(strategy: Strategy) -> Strategy:
-    """The strategy, for a partition that is not held. The direct strategy looks at the names of its files itself."""
-    if strategy is replace_directly:
-        return strategy
-
-    def guarded(session: LakeSession, replacement: Replacement) -> LedgerRow:
-        if not replacement.may_be_held:
-            _refuse_held(session, replacement)
-        return strategy(session, replacement)
-
-    return guarded
-
-
-def _refuse_held(session: LakeSession, replacement: Replacement) -> None:
-    """Refuse a refresh that began before its partition was held.
-
-    Raises:
-        PartitionHeldError: the partition is held; nothing has changed.
-    """
-    path = replacement.partition.path
-    last = last_commits(session, replacement.table, [path]).get(path)
-    if last is not None and last.is_held:
-        raise replacement.held()
-
-
-def commit_registration(
-    session: LakeSession, registration: Registration, strategies: Sequence[RegisterStrategy] = REGISTER_STRATEGIES
-) -> list[LedgerRow]:
-    """Register files of many partitions in one transaction; a reader sees all of them or none.
-
-    Args:
-        session: an open lake.
-        registration: the registration; `started_at` of its ledger rows is unique in the run and partition.
-        strategies: the first that supports the registration makes it; the last supports all.
-
-    Returns:
-        The ledger rows as written, in the order of the registration's.
-
-    Raises:
-        RegisteredBeforeError: the catalog already has some of the files; nothing has changed.
-        RefusedFilesError: the extension refuses a file; nothing has changed.
-        CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
-        CatalogError: the catalog refuses; nothing has changed.
-    """
-    return under_lock(
-        session,
-        lambda: _first_able(session, registration, strategies),
-        f"the registration of {count(len(registration.files), 'file')} of {registration.table}",
-        lambda: committed_rows(session, registration),
-    )
-
-
-def commit_repair(session: LakeSession, repair: Repair) -> list[LedgerRow]:
-    """Renew the catalog's facts of changed and vanished files in one transaction.
-
-    Returns:
-        The ledger rows as written, in the order of the repair's.
-
-    Raises:
-        CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
-        CatalogError: the catalog refuses, or does not support the repair; nothing has changed.
-    """
-    try:
-        return under_lock(
-            session,
-            lambda: repair_directly(session, repair),
-            f"the repair of {repair.table}",
-            lambda: committed_rows(session, repair),
-        )
-    except NotDirectError as error:
-        raise CatalogError(
-            f"the files of {repair.table} cannot be repaired in place: {error}:",
-            "land what they held under new names, and delete their rows from the table.",
-        ) from error
-
-
-def commit_restoration(session: LakeSession, restoration: Restoration, target: int) -> LedgerRow:
-    """Put the partition's rows of an earlier snapshot back in one transaction.
-
-    The rows are copies of the snapshot's files; if they are not, or cannot be, DuckLake reads and writes them.
-
-    Args:
-        session: an open lake.
-        restoration: the restoration.
-        target: bytes of a file, if DuckLake writes them.
-
-    Returns:
-        The ledger row as written.
-
-    Raises:
-        CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
-        CatalogError: the snapshot has expired, or the catalog refuses; nothing has changed.
-        StorageError: a copy is gone, or the storage fails; nothing has changed.
-    """
-    is_copied = bool(restoration.copies) or not restoration.row.row_count
-    strategies: list[Callable[[LakeSession, Restoration], LedgerRow]] = [partial(restore_by_insert, target=target)]
-    if is_copied and not session.config.inserts_only:
-        strategies.insert(0, restore_directly)
-    return _exporting(session, restoration, lambda change: _first_able(session, change, strategies))
-
-
-def commit_release(session: LakeSession, release: Callable[[], Release]) -> LedgerRow:
+def commit_release(session: LakeSession, release: Callable[[], Change]) -> LedgerRow:
     """End the hold of a partition.
 
     Args:
@@ -303,20 +212,99 @@ def commit_release(session: LakeSession, release: Callable[[], Release]) -> Ledg
         CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
         LakeAssetsError: as `release` raises; nothing has changed.
     """
-    return under_lock(
+
+    def work() -> list[LedgerRow]:
+        change = release()
+        return _first_able(session, [change], strategies_of(session.config, change))
+
+    (row,) = under_lock(session, work, "the end of a hold")
+    return row
+
+
+def _earlier_try(session: LakeSession, rows: Sequence[LedgerRow]) -> list[LedgerRow] | None:
+    """The ledger rows as written by an earlier try, whose answer was lost; None if it committed nothing.
+
+    Raises:
+        CatalogError: the ledger cannot be read.
+    """
+    first, *others = rows
+    if (committed := _committed_row(session, first)) is None:
+        return None
+    return [committed, *(_committed_row(session, row) or row for row in others)]
+
+
+def _committed_row(session: LakeSession, row: LedgerRow) -> LedgerRow | None:
+    """The row as written; None if it was not committed.
+
+    Raises:
+        CatalogError: the ledger cannot be read.
+    """
+    of_commit = ("snapshot_id", "row_count", "rows_before", "finished_at")
+    among = {
+        "run_id": [row.run_id],
+        "stream": [row.stream],
+        "load_partition": [row.load_partition],
+        "status": ["committed"],
+    }
+    of_run = relation(
         session,
-        lambda: _first_able(session, release(), [release_directly, release_by_extension]),
-        "the end of a hold",
+        ledger_table(session.config),
+        {name: LEDGER_COLUMNS[name] for name in ("started_at", *of_commit)},
+        Wanted(among),
     )
+    rows = query(
+        session,
+        f"SELECT {', '.join(of_commit)} FROM {of_run} WHERE started_at = ?",  # noqa: S608
+        [*of_run.parameters, row.started_at],
+        [of_run],
+    )
+    if not rows:
+        return None
+    return dataclasses.replace(row, **dict(zip(of_commit, rows[0], strict=True)))
 
 
-def _first_able(
-    session: LakeSession, task: Task, strategies: Sequence[Callable[[LakeSession, Task], Result]]
-) -> Result:
+def _replace(session: LakeSession, changes: Sequence[Change], strategies: Sequence[Strategy]) -> list[LedgerRow]:
+    refuse_other_types(session, changes)
+    try:
+        return _first_able(session, changes, strategies)
+    except MarkedFilesError:
+        refuse_held(session, changes)
+        unheld = [
+            dataclasses.replace(change, requires=dataclasses.replace(change.requires, may_be_held=True))
+            for change in changes
+        ]
+        return _first_able(session, unheld, strategies)
+
+
+def _first_able(session: LakeSession, changes: Sequence[Change], strategies: Sequence[Strategy]) -> list[LedgerRow]:
     *others, last = strategies
     for strategy in others:
         with suppress(NotDirectError):  # the next strategy is tried
-            return strategy(session, task)
+            return strategy(session, changes)
     if session.unknown_specification is not None and not session.config.is_managed:
         _LOG.warning("DuckLake's extension makes this commit: %s.", session.unknown_specification)
-    return last(session, task)
+    return last(session, changes)
+
+
+def _repair(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
+    try:
+        return repair_directly(session, changes)
+    except NotDirectError as error:
+        raise CatalogError(
+            f"the files of {changes[0].table} cannot be repaired in place: {error}:",
+            "land what they held under new names, and delete their rows from the table.",
+        ) from error
+
+
+def _what(changes: Sequence[Change]) -> str:
+    """What the changes write, for an error."""
+    first, *others = changes
+    match first.new:
+        case Landed():
+            files = sum(len(change.new.files) for change in changes if isinstance(change.new, Landed))
+            return f"the registration of {count(files, 'file')} of {first.table}"
+        case Renewed():
+            return f"the repair of {first.table}"
+    if others:
+        return f"a batch of {len(changes):,} partitions of {first.table}"
+    return f"partition {first.partition} of {first.table}"

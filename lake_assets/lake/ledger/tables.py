@@ -14,6 +14,8 @@ from lake_assets.lake.catalog.table import find_table, read_columns, read_table
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.layout.texts import storable
+from lake_assets.parquet.job import LetterFile
 from lake_assets.storage.manifest import Manifest
 
 Status = Literal["committed", "skipped", "failed", "cancelled"]
@@ -315,14 +317,16 @@ def append_directly(
             transaction.append(read_table(database, own.name(session.config)), list(own.columns), rows)
 
 
-def manifest_values(row: LedgerRow, manifest: Manifest) -> list[Values]:
-    """A row for each object that the run of this ledger row read or left out."""
-    return MANIFEST.rows(
-        row,
-        ((o.uri, o.etag, o.size, o.last_modified, manifest.left_out.get(o.key)) for o in manifest.objects),
-    )
+def manifest_values(manifest: Manifest) -> list[Values]:
+    """The values of `MANIFEST` for each object that a run read or left out."""
+    return [(o.uri, o.etag, o.size, o.last_modified, manifest.left_out.get(o.key)) for o in manifest.objects]
 
 
-def ended_values(row: LedgerRow, uris: Iterable[str]) -> list[Values]:
-    """The manifest's rows for objects that this run removed from the table; their ETags and sizes are empty."""
-    return MANIFEST.rows(row, ((uri, "", 0, None, None) for uri in uris))
+def ended_values(uris: Iterable[str]) -> list[Values]:
+    """The values of `MANIFEST` for objects that a run removed from the table; their ETags and sizes are empty."""
+    return [(uri, "", 0, None, None) for uri in uris]
+
+
+def letter_values(letters: Iterable[LetterFile]) -> list[Values]:
+    """The values of `LETTERS` for files of rows that a run left out."""
+    return [(one.landed, one.uri, one.rows, one.size, storable(one.reason)) for one in letters]

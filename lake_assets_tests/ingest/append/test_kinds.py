@@ -11,8 +11,8 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.commit_step import Committer
 from lake_assets.ingest.replace.run import ReplaceRun
+from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets.lake.commit.replacement import Replacement
 from lake_assets.lake.session import LakeSession
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.faults.ingester import without_spark
@@ -219,9 +219,7 @@ def test_a_refresh_that_was_overtaken_right_before_its_commit_takes_no_rows_away
     make = Committer.make
     happenings = [NW]
 
-    def overtaken(
-        committer: Committer, lake: LakeSession, partition: PartitionRun, replacement: Replacement | None
-    ) -> None:
+    def overtaken(committer: Committer, lake: LakeSession, partition: PartitionRun, replacement: Change | None) -> None:
         if partition.row.mode == "replace" and happenings:
             happenings.pop()
             other = replace(local_world, _opened=None)

@@ -25,7 +25,7 @@ def indexed_world(local_world: World) -> World:
 def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """One strategy of a commit only."""
     strategies = {"direct": REGISTER_STRATEGIES[:1], "extension": (register_by_extension,)}[request.param]
-    monkeypatch.setattr("lake_assets.lake.commit.strategy.commit_registration.__defaults__", (strategies,))
+    monkeypatch.setattr("lake_assets.lake.commit.strategy.REGISTER_STRATEGIES", strategies)
     return str(request.param)
 
 

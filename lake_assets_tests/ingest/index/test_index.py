@@ -14,7 +14,7 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.diff import IndexPlan, plan_index
 from lake_assets.ingest.index.run import IndexRun, index_all
 from lake_assets.ingest.partition_run import Outcome
-from lake_assets.lake.commit.direct.register import register_directly
+from lake_assets.lake.commit.direct import register_directly
 from lake_assets.lake.ledger.last_runs import partitions_in_ledger
 from lake_assets.storage.store import Store
 from lake_assets_tests.ingest.index.indexing import index
@@ -236,7 +236,7 @@ def test_a_registration_whose_answer_was_lost_is_not_done_twice(
         calls.append(register_directly(*arguments))
         raise CatalogError("the answer was lost:") from duckdb.TransactionException("database is locked")
 
-    monkeypatch.setattr("lake_assets.lake.commit.strategy.commit_registration.__defaults__", ((lost,),))
+    monkeypatch.setattr("lake_assets.lake.commit.strategy.REGISTER_STRATEGIES", (lost,))
     indexed_world.land(NW, sales(1))
     indexed_world.land(SW, sales(2))
 

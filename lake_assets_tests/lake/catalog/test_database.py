@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.config.lake import Lake
 from lake_assets.lake.catalog.database import catalog_transaction
-from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets_tests.lake.commit.twins import Twin, row
 from lake_assets_tests.world_fixtures import database_on

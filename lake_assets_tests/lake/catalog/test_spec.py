@@ -11,7 +11,7 @@ from lake_assets.errors import CatalogError, SpecificationError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import NotDirectError, catalog_transaction
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.strategy import STRATEGIES
 from lake_assets.maintenance.run import maintain
 from lake_assets_tests.world import NW, SW, World, sales

@@ -18,7 +18,7 @@ from lake_assets.errors import CatalogError, ConfigError, StorageError
 from lake_assets.history.restore import restore
 from lake_assets.ingest.stream_plan import plan
 from lake_assets.lake.commit import exporter, strategy
-from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.orchestration.metadata import materialization_metadata
 from lake_assets.storage.arrow import ArrowStore
@@ -223,8 +223,8 @@ def test_both_strategies_refuse_a_delta_of_another_snapshot(local_export: World,
     original = exporter.Exporter.prepare
     tries: list[int] = []
 
-    def late(self: exporter.Exporter) -> Any:
-        delta = original(self)
+    def late(self: exporter.Exporter, *arguments: Any) -> Any:
+        delta = original(self, *arguments)
         tries.append(delta.snapshot_id)
         if len(tries) == 2:  # the one under the lock
             with plain_client(local_export.config.lakes["test"], read_only=False) as client:

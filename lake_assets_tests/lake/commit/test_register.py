@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lake_assets.lake.commit.direct.register import register_directly
+from lake_assets.lake.commit.direct import register_directly
 from lake_assets.lake.commit.extension import register_by_extension
 from lake_assets_tests.lake.commit.test_differential import agree, catalog
 from lake_assets_tests.lake.commit.twins import NOTHING, Twins, empty_twins, row

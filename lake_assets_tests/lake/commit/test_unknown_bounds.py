@@ -10,10 +10,11 @@ import pytest
 
 from lake_assets.duckdb_engine import literal
 from lake_assets.lake.catalog.bounds import merged
-from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.lake.commit.strategy import Strategy
 from lake_assets.lake.schema.types import sql_type
-from lake_assets_tests.lake.commit.twins import NOTHING, SCHEMA, Strategy, Twin, Twins, empty_twins, row
+from lake_assets_tests.lake.commit.twins import NOTHING, SCHEMA, Twin, Twins, empty_twins, row
 from lake_assets_tests.world_fixtures import database_on
 
 NW = "region=NW,date=2026-02-11"

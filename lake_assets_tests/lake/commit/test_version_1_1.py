@@ -14,8 +14,7 @@ import pytest
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.commit.direct.register import register_directly
-from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.direct import register_directly, replace_directly
 from lake_assets.lake.driver import Driver
 from lake_assets.lake.ducklake import usual_version
 from lake_assets.lake.ledger.last_runs import last_runs

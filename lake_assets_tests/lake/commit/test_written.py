@@ -1,6 +1,6 @@
 """Files whose footers the tasks returned: the catalog gets the same facts, and none is registered that is gone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import duckdb
@@ -12,9 +12,8 @@ from lake_assets.errors import StorageError
 from lake_assets.ingest.replace import commit_step
 from lake_assets.lake.catalog import footers
 from lake_assets.lake.catalog.table import Column
-from lake_assets.lake.commit.replacement import Replacement
+from lake_assets.lake.commit.change import Change, Committed, Written
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet import write
 from lake_assets.parquet.job import DataFile, Job
@@ -61,10 +60,12 @@ def test_a_file_that_is_gone_is_not_registered(
     local_world.ingest(NW)
     local_world.land(NW, sales(2, 3))
 
-    def commit_late(session: LakeSession, replacement: Replacement) -> LedgerRow:
+    def commit_late(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
         """As maintenance with a short `orphans_older_than` has removed the files of a slow run."""
-        change(Path(replacement.files[0]))
-        return commit(session, replacement)
+        (new,) = (one.new for one in changes)
+        assert isinstance(new, Written)
+        change(Path(new.files[0].uri))
+        return commit(session, changes)
 
     monkeypatch.setattr(commit_step, "commit", commit_late)
 

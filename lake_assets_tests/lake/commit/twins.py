@@ -17,21 +17,19 @@ import pyarrow.parquet as pq
 
 from dev.plain_client import plain_client
 from lake_assets.config.lake import Lake
-from lake_assets.lake.commit.candidates import inspect_candidates
-from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.candidates import Inspection, inspect_candidates
+from lake_assets.lake.commit.change import Change, Landed, LandedFile, Requirements, Written
+from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets.lake.commit.registration import Registration
-from lake_assets.lake.commit.replacement import Replacement
+from lake_assets.lake.commit.strategy import Strategy
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.ledger.tables import LedgerRow, create_ledger
+from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
 from lake_assets.lake.schema.fitting import Keys
 from lake_assets.lake.schema.tables import create_table, data_schema, prepare_table
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.parquet.job import DataFile
 from lake_assets.storage.manifest import LandedObject, Manifest
-
-Strategy = Callable[[LakeSession, Replacement], LedgerRow]
-RegisterStrategy = Callable[[LakeSession, Registration], list[LedgerRow]]
 
 TABLE = TableName("main", "t")
 COLUMNS = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
@@ -127,9 +125,10 @@ class Twin:
         objects = tuple(LandedObject(f"/landed/{n}", f"{n}", "etag", 7, NOON) for n in range(len(files)))
         ledger_row = dataclasses.replace(self._ledger_row(partition, "replace"), row_count=sum(map(len, files)))
         with self.ducklake.open() as session:
-            return (strategy or self.strategy)(
-                session, Replacement(TABLE, partition, uris, Manifest(objects), ledger_row, may_be_held=True)
-            )
+            appends = {MANIFEST: manifest_values(Manifest(objects))}
+            new, requires = Written([DataFile(uri, 0, 0) for uri in uris]), Requirements(may_be_held=True)
+            change = Change(TABLE, partition, ledger_row, new, appends=appends, requires=requires)
+            return (strategy or self.strategy)(session, [change])[0]
 
     def _ledger_row(self, partition: Partition, mode: str) -> LedgerRow:
         return LedgerRow(
@@ -145,7 +144,7 @@ class Twin:
             started_at=NOON,
         )
 
-    def register(self, files: Mapping[str, Sequence[dict[str, Any]]], strategy: RegisterStrategy) -> list[LedgerRow]:
+    def register(self, files: Mapping[str, Sequence[dict[str, Any]]], strategy: Strategy) -> list[LedgerRow]:
         """Register a file of these rows in each partition, by one commit."""
         self._commits += 1
         candidates = []
@@ -157,9 +156,13 @@ class Twin:
         with self.ducklake.open() as session:
             schema = data_schema(session, TABLE, COLUMNS)
             inspection = inspect_candidates(session, TABLE, Keys(COLUMNS), candidates, lambda _: schema, probe=list)
-            rows_of = {partition: self._ledger_row(partition, "index") for _, partition in candidates}
             assert not inspection.errors
-            return strategy(session, Registration(TABLE, inspection.described, inspection.files, rows_of))
+            return strategy(session, [self._registration(inspection, file) for file in inspection.files])
+
+    def _registration(self, inspection: Inspection, file: LandedFile) -> Change:
+        row, landed = self._ledger_row(file.partition, "index"), Landed(inspection.described, [file])
+        appends = {MANIFEST: manifest_values(Manifest((file.object,)))}
+        return Change(TABLE, file.partition, row, landed, adds=True, appends=appends)
 
     def execute(self, sql: str) -> None:
         with self.ducklake.open() as session:

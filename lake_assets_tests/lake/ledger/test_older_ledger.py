@@ -7,7 +7,7 @@ import pytest
 
 from dev.plain_client import plain_client
 from lake_assets.lake.commit import strategy as commit
-from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, create_ledger
 from lake_assets_tests.world import NW, SW, World, sales

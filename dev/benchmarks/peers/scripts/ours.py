@@ -12,7 +12,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.lake.commit.replacement import count_partition
+from lake_assets.lake.commit.statements import count_partition
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import spark_config, start_session
 from lake_assets.streams.stream import OpenStream, open_stream

@@ -2,18 +2,19 @@
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from dev.servers.postgres_proxy import PostgresProxy, Rule
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.commit import together
-from lake_assets.lake.commit.batch import Batch
-from lake_assets.lake.commit.direct.together import replace_together
+from lake_assets.lake.commit import strategy
+from lake_assets.lake.commit.change import Change
+from lake_assets.lake.commit.direct import replace_directly
+from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.faults.sound import assert_sound
@@ -64,8 +65,8 @@ def test_two_commits_of_the_same_partition_are_not_one(local_world: World) -> No
     make_table(local_world)
     twice = [prepared(local_world, NW, number) for number in (1.0, 2.0)]
 
-    with local_world.stream.lake.open() as lake:
-        assert together.commit_together(lake, twice) is None
+    with local_world.stream.lake.open() as lake, pytest.raises(NotDirectError):
+        strategy.commit(lake, twice)
 
     assert local_world.totals() == []
 
@@ -94,13 +95,15 @@ def test_a_batch_whose_answer_is_lost_is_found(local_world: World, proxy: Postgr
 def test_after_an_error_that_proves_nothing_the_ledger_says_whether_the_batch_was_committed(
     filled: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_committed: bool
 ) -> None:
-    def fails(session: LakeSession, batch: Batch) -> list[LedgerRow]:
-        if is_committed:
-            replace_together(session, batch)
-        raise CatalogError("the disk failed:", "look at it.")
+    def fails(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
+        if is_committed or len(changes) == 1:
+            rows = replace_directly(session, changes)
+        if len(changes) > 1:
+            raise CatalogError("the disk failed:", "look at it.")
+        return rows
 
-    monkeypatch.setattr(together, "replace_together", fails)
-    with caplog.at_level(logging.WARNING, together.__name__):
+    monkeypatch.setattr(strategy, "STRATEGIES", (fails,))
+    with caplog.at_level(logging.WARNING):
         found = snapshots(ingest_texts(filled))
 
     assert len(found) == len(TEXTS)
@@ -145,7 +148,7 @@ def test_exports_of_a_batch_that_is_not_committed_are_removed(
 ) -> None:
     exporting(filled, tmp_path / "deltas")
 
-    monkeypatch.setattr(together, "replace_together", Mock(side_effect=NotDirectError("for some reason")))
+    monkeypatch.setattr(strategy, "STRATEGIES", (replace_by_extension,))  # which commits each by itself
     found = snapshots(ingest_texts(filled))
 
     assert len(set(found.values())) == len(TEXTS)
