@@ -2,15 +2,12 @@
 
 import datetime as dt
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from lake_assets.config.lake import Lake, Maintenance
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import CatalogError, ConfigError, SpecificationError
 from lake_assets.events import about, step
 from lake_assets.ingest.replace.staging import leftovers
@@ -18,13 +15,11 @@ from lake_assets.lake.catalog.corrected_bounds import repair_bounds, wrong_bound
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.flush import flush_ledger
 from lake_assets.lake.ledger.retention import expire_ledger
-from lake_assets.lake.ledger.tables import LETTERS
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.maintenance.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots
 from lake_assets.maintenance.compaction import Compacted, candidates, compact
-from lake_assets.maintenance.deltas import DeletedDelta, clean_deltas
-from lake_assets.parquet.job import LetterRules
+from lake_assets.maintenance.visible_files import DeletedDelta, clean_deltas, clean_letters
 from lake_assets.progress import counting
 from lake_assets.spark.session import Sessions
 from lake_assets.storage.manifest import LandedObject
@@ -264,49 +259,3 @@ def _would_compact(stream: OpenStream, at_least: int) -> Sequence[Compacted]:
 
 def _before(now: dt.datetime, days: float) -> dt.datetime:
     return now - dt.timedelta(days=days)
-
-
-def clean_letters(
-    session: LakeSession, stream: OpenStream, before: dt.datetime, *, dry_run: bool = False
-) -> tuple[LandedObject, ...]:
-    """Delete a stream's files of dead letters that no commit made visible. Visible ones are never deleted.
-
-    Args:
-        session: an open lake.
-        stream: of the files.
-        before: files that were written later stay. It must be earlier than the start of any active run.
-        dry_run: delete nothing.
-
-    Returns:
-        The deleted files; of a dry run, those that would be deleted.
-
-    Raises:
-        StorageError: their storage is unreachable or refuses; the next call continues.
-        CatalogError: the catalog is unreachable or refuses.
-    """
-    rules, table = stream.letters, LETTERS.name(session.config)
-    if rules is None or not session.exists(table):
-        return ()
-    name = re.compile(rf".*-[0-9a-f]{{32}}-{rules.tag}\.parquet")
-    old = [stored for stored in _listed(rules) if stored.last_modified < before and name.fullmatch(_name(stored.uri))]
-    if not old:
-        return ()
-    with session.commit_lock():
-        rows = session.rows(f"SELECT uri FROM {table.sql}")  # noqa: S608 - a quoted name
-        # By name, because the config may write the folder differently now; the names are unique.
-        visible = {_name(uri) for (uri,) in rows}
-        orphans = tuple(stored for stored in old if _name(stored.uri) not in visible)
-        if orphans and not dry_run:
-            Store(rules.storage).delete(tuple(stored.key for stored in orphans))
-    return orphans
-
-
-def _listed(rules: LetterRules) -> Sequence[LandedObject]:
-    storage = rules.storage
-    if isinstance(storage, LocalStorage) and not Path(storage.root, rules.folder).is_dir():
-        return ()  # nothing was written yet
-    return Store(storage).list(rules.folder, files="*.parquet")
-
-
-def _name(uri: str) -> str:
-    return uri.rpartition("/")[2]

@@ -1,0 +1,142 @@
+"""Files beside the lake that rows of its tables make visible: exported changes and dead letters.
+
+Old exported files are deleted, and all files that no commit made visible.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.lake.commit.deltas import Export, file_pattern, table_tag
+from lake_assets.lake.commit.exporter import write_latest
+from lake_assets.lake.ledger.tables import DELTAS, LETTERS, OwnTable
+from lake_assets.lake.retry import under_lock
+from lake_assets.lake.session import AUTHOR, LakeSession
+from lake_assets.storage.manifest import LandedObject
+from lake_assets.storage.store import Store
+from lake_assets.streams.stream import OpenStream
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedDelta:
+    """An exported file that was deleted."""
+
+    uri: str
+    size: int  # bytes
+
+
+def clean_deltas(
+    session: LakeSession,
+    stream: OpenStream,
+    *,
+    expired_before: dt.datetime | None,
+    orphans_before: dt.datetime,
+    dry_run: bool = False,
+) -> tuple[DeletedDelta, ...]:
+    """Delete a stream's exported files that are too old, and those that no commit made visible.
+
+    The rows of the manifest are deleted before the files, so no consumer finds a row without its file. If the process
+    is killed in between, a later call deletes the files.
+
+    Args:
+        session: an open lake.
+        stream: with `deltas`.
+        expired_before: files of commits before this time are deleted; None: no visible file is.
+        orphans_before: files that are not visible are deleted if they were written before this time. It must be earlier
+            than the start of any active run.
+        dry_run: delete nothing.
+
+    Returns:
+        The deleted files; of a dry run, those that would be deleted.
+
+    Raises:
+        StorageError: the export's storage is unreachable or refuses; the next call continues.
+        CatalogError: the catalog is unreachable or refuses.
+    """
+    export, table = stream.export, DELTAS.name(session.config)
+    if export is None or not session.exists(table):
+        return ()
+    expired = _expire(session, stream, export, expired_before, dry_run=dry_run) if expired_before is not None else []
+    to, pattern = export.deltas.to, file_pattern(table_tag(session.config, stream.table))
+    old = [stored for stored in _listed(to, "", pattern) if stored.last_modified < orphans_before]
+    orphans = _delete_orphans(session, DELTAS, to, old, dry_run=dry_run)
+    if export.deltas.latest and not dry_run:
+        # It lists none of the deleted files, and what a commit that was killed after its end did not list.
+        with session.commit_lock():
+            write_latest(session, stream.name, export)
+    return (*expired, *(DeletedDelta(stored.uri, stored.size) for stored in orphans))
+
+
+def _expire(
+    session: LakeSession, stream: OpenStream, export: Export, before: dt.datetime, *, dry_run: bool
+) -> Sequence[DeletedDelta]:
+    table = DELTAS.name(session.config).sql
+    condition, parameters = "stream = ? AND committed_at < ?", [stream.name, before]
+
+    def delete() -> list[DeletedDelta]:
+        with session.transaction():
+            rows = session.rows(f"SELECT uri, size FROM {table} WHERE {condition} ORDER BY uri", parameters)  # noqa: S608
+            if rows and not dry_run:
+                session.rows(f"DELETE FROM {table} WHERE {condition}", parameters)  # noqa: S608 - a quoted name
+                session.sign(AUTHOR, f"{len(rows):,} exported files of {stream.name} from before {before:%Y-%m-%d} end")
+        return [DeletedDelta(uri, size) for uri, size in rows]
+
+    expired = under_lock(session, delete, f"old rows of {DELTAS.name(session.config)}")
+    if expired and not dry_run:
+        Store(export.deltas.to).delete(tuple(_name(delta.uri) for delta in expired))
+    return expired
+
+
+def clean_letters(
+    session: LakeSession, stream: OpenStream, before: dt.datetime, *, dry_run: bool = False
+) -> tuple[LandedObject, ...]:
+    """Delete a stream's files of dead letters that no commit made visible. Visible ones are never deleted.
+
+    Args:
+        session: an open lake.
+        stream: of the files.
+        before: files that were written later stay. It must be earlier than the start of any active run.
+        dry_run: delete nothing.
+
+    Returns:
+        The deleted files; of a dry run, those that would be deleted.
+
+    Raises:
+        StorageError: their storage is unreachable or refuses; the next call continues.
+        CatalogError: the catalog is unreachable or refuses.
+    """
+    rules = stream.letters
+    if rules is None or not session.exists(LETTERS.name(session.config)):
+        return ()
+    key = re.compile(rf"(?s).*-[0-9a-f]{{32}}-{rules.tag}\.parquet")
+    old = [stored for stored in _listed(rules.storage, rules.folder, key) if stored.last_modified < before]
+    return _delete_orphans(session, LETTERS, rules.storage, old, dry_run=dry_run)
+
+
+def _listed(storage: AnyStorage, folder: str, key: re.Pattern[str]) -> Iterable[LandedObject]:
+    if isinstance(storage, LocalStorage) and not Path(storage.root, folder).is_dir():
+        return ()  # nothing was written yet
+    return (stored for stored in Store(storage).list(folder, files="*.parquet") if key.fullmatch(stored.key))
+
+
+def _delete_orphans(
+    session: LakeSession, own: OwnTable, storage: AnyStorage, old: Sequence[LandedObject], *, dry_run: bool
+) -> tuple[LandedObject, ...]:
+    """Delete those of the files that no row of the table makes visible."""
+    if not old:
+        return ()
+    with session.commit_lock():
+        rows = session.rows(f"SELECT uri FROM {own.name(session.config).sql}")  # noqa: S608 - a quoted name
+        # By name, because the config may write the folder differently now; the names are unique.
+        visible = {_name(uri) for (uri,) in rows}
+        orphans = tuple(stored for stored in old if _name(stored.uri) not in visible)
+        if orphans and not dry_run:
+            Store(storage).delete(tuple(stored.key for stored in orphans))
+    return orphans
+
+
+def _name(uri: str) -> str:
+    return uri.rpartition("/")[2]
