@@ -28,8 +28,8 @@ from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.layout.texts import count
 from lake_assets.report.state import StreamState, by_partition, state_by
 from lake_assets.report.summary import summarize
-from lake_assets.streams.lag import Lag, lag_by
 from lake_assets.streams.landing_zone import list_landed
+from lake_assets.streams.pending import Lag, lag_by
 from lake_assets.streams.stream import OpenStream, open_streams
 
 STREAM = "transactions"

@@ -5,8 +5,10 @@ each partition with new objects. Dagster's own automation refreshes these partit
 """
 
 import datetime as dt
+import hashlib
 import itertools
 import warnings
+from collections.abc import Mapping
 
 import dagster as dg
 
@@ -26,8 +28,8 @@ from lake_assets.orchestration.partitions import (
 )
 from lake_assets.orchestration.queued_runs import unless_queued
 from lake_assets.orchestration.unmatched import unmatched_metadata
-from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.pending import LandingScan, recent_texts, scan_landing
+from lake_assets.streams.calendar import Calendar, recent_texts
+from lake_assets.streams.pending import LandingScan, scan_landing
 from lake_assets.streams.stream import OpenStream
 
 
@@ -61,20 +63,20 @@ def landing_asset(stream: OpenStream, spec: dg.AssetSpec) -> dg.SourceAsset:
 
 def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKey) -> dg.DataVersionsByPartition:
     scan = scan_landing(stream, _scanned_partitions(stream, context.instance))
-    pending = scan.pending
+    fingerprints = {partition: stream.fingerprint(manifest) for partition, manifest in scan.landed.items()}
     calendar = Calendar(stream.config)
-    why = {partition: error for partition in pending if (error := calendar.outside(partition)) is not None}
-    inside = [partition for partition in pending if partition not in why]
+    why = {partition: error for partition in scan.pending if (error := calendar.outside(partition)) is not None}
+    inside = [partition for partition in scan.pending if partition not in why]
     for name, keys in new_dynamic_keys(stream, context.instance, inside).items():
         context.instance.add_dynamic_partitions(name, keys)
     known = {name: set(keys_of(definition, context.instance)) for name, definition in dimensions(stream).items()}
     versions = {}
     outside = []
-    for partition, fingerprint in pending.items():
+    for partition in scan.pending:
         if partition in why:
             outside.append(f"{partition}: {why[partition]}")
         elif all(dimension_key(text) in known[name] for name, text in partition.texts().items()):
-            versions[partition_key(partition)] = fingerprint
+            versions[partition_key(partition)] = fingerprints[partition]
         else:
             outside.append(str(partition))
     context.log.info(f"{count(len(versions), 'partition')} with new objects")
@@ -83,14 +85,16 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKe
             f"{count(len(outside), 'partition')} landed that the config does not have:\n"
             + "\n".join(map(visible_name, outside[:10]))
         )
-    context.log_event(_observation(key, scan))  # before those of partitions: `newest_landing_scan` relies on it
+    # Before the events of partitions: `newest_landing_scan` relies on it.
+    context.log_event(_observation(key, scan, fingerprints))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         return dg.DataVersionsByPartition(versions)
 
 
-def _observation(key: dg.AssetKey, scan: LandingScan) -> dg.AssetObservation:
+def _observation(key: dg.AssetKey, scan: LandingScan, fingerprints: Mapping[Partition, str]) -> dg.AssetObservation:
     """The event of one scan, also if it found nothing new. It has no partition, so it triggers nothing."""
+    lines = sorted(f"{partition.path} {fingerprint}" for partition, fingerprint in fingerprints.items())
     return dg.AssetObservation(
         key,
         metadata={
@@ -98,7 +102,7 @@ def _observation(key: dg.AssetKey, scan: LandingScan) -> dg.AssetObservation:
             "partitions_waiting": len(scan.pending),
             **({} if scan.left_out is None else unmatched_metadata(scan.left_out)),
         },
-        tags={DATA_VERSION_TAG: scan.version},
+        tags={DATA_VERSION_TAG: hashlib.sha256("\n".join(lines).encode()).hexdigest()},
     )
 
 

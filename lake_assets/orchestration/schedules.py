@@ -8,7 +8,7 @@ import dagster as dg
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, step_of
 from lake_assets.orchestration.partitions import dimension_key, dimensions, joined_key, partition_of
 from lake_assets.orchestration.queued_runs import QueuedRuns, refresh_job
-from lake_assets.streams.pending import recent_texts
+from lake_assets.streams.calendar import recent_texts
 from lake_assets.streams.stream import OpenStream
 
 

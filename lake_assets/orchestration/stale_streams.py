@@ -14,7 +14,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, several
 from lake_assets.orchestration.alert_receivers import Alert, NotSentError, receivers
 from lake_assets.orchestration.landing_zone import recent_partitions
-from lake_assets.streams.lag import Lag, lag_of
+from lake_assets.streams.pending import Lag, lag_of
 from lake_assets.streams.stream import OpenStream
 
 NAMED = 5  # partitions in a text

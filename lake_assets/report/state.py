@@ -32,6 +32,7 @@ from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.left_out import LeftOut
+from lake_assets.streams.pending import is_pending
 from lake_assets.streams.stream import OpenStream
 
 State = Literal["committed", "held", "stale", "failed", "missing", "absent", "outside"]
@@ -224,46 +225,35 @@ def _has_succeeded(last: LastRuns) -> bool:
     return last.committed_at is not None or last.fingerprint is not None
 
 
-def state_of(fingerprint: str, last: LastRuns | None, *, has_landed: bool) -> State:
-    """The state of one partition.
-
-    Args:
-        fingerprint: of the landed objects now.
-        last: its runs in the ledger; None if it was never run.
-        has_landed: whether there are objects.
-    """
+def _state_of(stream: OpenStream, manifest: Manifest, last: LastRuns | None, *, pending: bool) -> State:
+    """The state of a partition of the config."""
     if last is not None and last.status == "failed":
         return "failed"
     if last is not None and last.is_held:
         return "held"
+    if pending:
+        return "missing" if last is None or last.committed_at is None else "stale"
     if last is not None and last.committed_at is not None:
-        return "committed" if last.fingerprint == fingerprint else "stale"
-    if not has_landed:
-        return "absent"
+        # Maintenance deletes objects of an owned source whose rows no snapshot has.
+        has_vanished = not manifest.objects and last.fingerprint != stream.fingerprint(manifest)
+        return "stale" if has_vanished and not stream.config.owns_source else "committed"
     # Objects without rows are skipped if `on_empty` is keep: there is nothing to commit.
-    return "committed" if last is not None and last.fingerprint == fingerprint else "missing"
+    return "committed" if manifest.objects else "absent"
 
 
 def partition_state(
     stream: OpenStream, partition: Partition, manifest: Manifest, last: LastRuns | None, calendar: Calendar
 ) -> PartitionState:
     """One partition by its landed objects and its runs in the ledger; None if it was never run."""
-    # A partition without runs needs no fingerprint, and there may be very many of these.
-    fingerprint = stream.fingerprint(manifest) if last is not None else ""
-    outside = calendar.outside(partition)
-    state = state_of(fingerprint, last, has_landed=bool(manifest.objects))
-    if state == "stale" and stream.config.owns_source and not manifest.objects:
-        state = "committed"  # maintenance deletes objects whose rows no snapshot has
     # A failed run does not change what the lake has; the run before it decides.
-    is_changed = bool(manifest.objects) and (last is None or last.fingerprint != fingerprint)
-    is_waiting = is_changed if last is None or state == "failed" else state in ("stale", "missing")
-    is_held = last is not None and last.is_held
-    is_waiting = is_waiting and not is_held
-    result = PartitionState(partition, state, len(manifest.objects), manifest.size, is_waiting=is_waiting)
+    pending = is_pending(stream, manifest, last)
+    state = _state_of(stream, manifest, last, pending=pending)
+    outside = calendar.outside(partition)
+    result = PartitionState(
+        partition, state, len(manifest.objects), manifest.size, is_waiting=pending or state == "stale"
+    )
     if outside is not None:
-        result = replace(
-            result, state="outside", is_waiting=False, outside=outside, is_left_out=is_changed and not is_held
-        )
+        result = replace(result, state="outside", is_waiting=False, outside=outside, is_left_out=pending)
     if last is None:
         return result
     before = last.edited_from

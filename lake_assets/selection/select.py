@@ -1,7 +1,7 @@
 """The partitions of a stream that a person selected, found in its config, its landing zone and its ledger."""
 
 import datetime as dt
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.config.streams import Stream
@@ -10,10 +10,11 @@ from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.selection.grammar import Selector, described, parse
+from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, refuse_outside, sort_key
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.left_out import LeftOut
-from lake_assets.streams.pending import scan_landing
+from lake_assets.streams.pending import pending_in
 from lake_assets.streams.stream import OpenStream
 
 PREFIXES = 1_000  # partitions that are listed one by one; of more, the whole landing zone is listed
@@ -201,21 +202,15 @@ def _expected(rest: Sequence[Selector], named: Sequence[Partition], calendar: Ca
 
 def _read(stream: OpenStream, wanted: Wanted, scope: Sequence[Partition] | None) -> Known:
     """Of some partitions, or all: those that have landed or were committed, and so on; see `Known`."""
-    in_state: set[Partition] = set()
+    listed: Mapping[Partition, Manifest] = {}
     left_out: LeftOut | None = None
-    with stream.lake.open_if_exists() as lake:
-        runs = {} if lake is None else last_runs(lake, stream.table, scope)
-    ledger = dict(_by_partition(stream, runs))
-    if wanted.waiting:
-        scan = scan_landing(stream, scope)
-        landed: set[Partition] = set(scan.landed)
-        left_out = scan.left_out
-        in_state |= set(scan.pending)
-    elif wanted.failed:
-        landed = set()  # a run that failed has a row in the ledger
-    else:
+    if wanted.waiting or not wanted.failed:  # a run that failed has a row in the ledger
         listed, left_out = list_scope(stream, scope)
-        landed = {partition for partition, manifest in listed.items() if manifest.objects}
+    with stream.lake.open_if_exists() as lake:
+        runs = {} if lake is None else last_runs(lake, stream.table, scope, holds=wanted.waiting)
+    ledger = dict(_by_partition(stream, runs))
+    landed = {partition for partition, manifest in listed.items() if manifest.objects}
+    in_state = set(pending_in(stream, listed, runs)) if wanted.waiting else set()
     if wanted.failed:
         in_state |= {partition for partition, last in ledger.items() if last.status == "failed"}
     committed = {p for p, last in ledger.items() if last.committed_at is not None or last.fingerprint is not None}

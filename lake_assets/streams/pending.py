@@ -1,33 +1,47 @@
-"""Pending partitions: those whose landed objects differ from the ones that were ingested last; and the newest ones."""
+"""Pending partitions: those whose landed objects are not the ones that a run read last; and their age, the lag."""
 
 import datetime as dt
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lake_assets.config.streams import Stream
-from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
 from lake_assets.layout.partition import Partition
-from lake_assets.layout.times import TIME_TYPES, TimeType
-from lake_assets.streams.calendar import Calendar, Span
+from lake_assets.storage.manifest import Manifest
+from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
+
+
+def is_pending(stream: OpenStream, landed: Manifest, last: LastRuns | None) -> bool:
+    """Whether a partition has objects that a refresh would read; none reads those of a held partition.
+
+    A partition whose objects have all vanished is not pending: `on_empty` decides on it.
+
+    Args:
+        stream: of the partition.
+        landed: its objects now.
+        last: its newest runs, with holds; None if it was never run.
+    """
+    if not landed.objects or last is None:
+        return bool(landed.objects)
+    return not last.is_held and last.fingerprint != stream.fingerprint(landed)
+
+
+def pending_in(
+    stream: OpenStream, landed: Mapping[Partition, Manifest], runs: Mapping[str, LastRuns]
+) -> dict[Partition, Manifest]:
+    """The pending partitions of a listing, with their objects; the newest runs are by the partitions' paths."""
+    return {p: manifest for p, manifest in landed.items() if is_pending(stream, manifest, runs.get(p.path))}
 
 
 @dataclass(frozen=True, slots=True)
 class LandingScan:
     """The partitions and objects that a listing of the landing zone found."""
 
-    landed: Mapping[Partition, str]  # the fingerprint of each partition that has objects
-    pending: Mapping[Partition, str]  # of these, the ones that a refresh would read
+    landed: Mapping[Partition, Manifest]  # each partition that has objects
+    pending: Mapping[Partition, Manifest]  # of these, the ones that a refresh would read
     left_out: LeftOut | None  # the objects that no refresh reads; None if only some folders were listed
-
-    @property
-    def version(self) -> str:
-        """A digest of everything that has landed; it changes when a partition's objects change."""
-        lines = sorted(f"{partition.path} {fingerprint}" for partition, fingerprint in self.landed.items())
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> LandingScan:
@@ -36,44 +50,77 @@ def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = No
     Raises:
         LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
     """
-    landed, left_out = list_scope(stream, partitions)
+    listed, left_out = list_scope(stream, partitions)
+    landed = {partition: manifest for partition, manifest in listed.items() if manifest.objects}
     with stream.lake.open_if_exists() as lake:
         # Of the whole landing zone the ledger is read at once.
-        wanted = (
-            None if partitions is None else [partition for partition, manifest in landed.items() if manifest.objects]
-        )
+        wanted = None if partitions is None else list(landed)
         runs = {} if lake is None else last_runs(lake, stream.table, wanted, holds=True)
-    fingerprints = {
-        partition: stream.fingerprint(manifest) for partition, manifest in landed.items() if manifest.objects
-    }
-    ingested = {path: last.fingerprint for path, last in runs.items()}
-    held = {path for path, last in runs.items() if last.is_held}
-    pending = {p: text for p, text in fingerprints.items() if p.path not in held and ingested.get(p.path) != text}
-    return LandingScan(fingerprints, pending, left_out)
+    return LandingScan(landed, pending_in(stream, landed, runs), left_out)
 
 
-def recent_texts(stream: Stream, at: dt.datetime, lookback: int) -> dict[str, tuple[str, str] | None]:
-    """The first and the last value of each time column in the window that ends at a moment.
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What a refresh of a stream would bring into the lake, and since when it could.
 
-    Years, months and days are in the stream's time zone, and hours in UTC, where no hour occurs twice.
+    Partitions that the config does not have, and held ones, do not count: no refresh reads them.
+    """
+
+    stream: str
+    read_at: dt.datetime
+    pending: tuple[Partition, ...]  # partitions whose landed objects are not those in the lake
+    since: dt.datetime | None  # when the oldest object landed that came after the last commit of its partition
+    undated: int  # pending partitions without such an object: objects vanished, or files kept an older time
+    newest_commit: dt.datetime | None  # of any partition that was listed
+
+    @property
+    def seconds(self) -> float:
+        """The age of the oldest such object; zero if there is none."""
+        return 0.0 if self.since is None else max(0.0, (self.read_at - self.since).total_seconds())
+
+
+def lag_of(stream: OpenStream, partitions: Iterable[Partition] | None = None, now: dt.datetime | None = None) -> Lag:
+    """The lag of a stream, by a listing of its landing zone and a query of its ledger.
 
     Args:
-        stream: the config.
-        at: the moment, with a time zone.
-        lookback: the number of partitions before the current one in the window.
+        stream: the stream.
+        partitions: those to list; the whole landing zone when None.
+        now: the moment from which ages are counted, with a time zone; the present when None.
 
-    Returns:
-        The two values as a path has them, by the column's name, within the column's start and end; None if the window
-        is outside of these.
+    Raises:
+        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
     """
-    return {
-        name: _window(TIME_TYPES[stream.partitions[name].type], span, lookback)
-        for name, span in Calendar(stream, at).spans.items()
+    now = now or dt.datetime.now(dt.UTC)
+    landed, _ = list_scope(stream, partitions)
+    wanted = None if partitions is None else list(landed)
+    with stream.lake.open_if_exists() as lake:
+        runs = {} if lake is None else last_runs(lake, stream.table, wanted, holds=True)
+    return lag_by(stream, landed, runs, now)
+
+
+def lag_by(
+    stream: OpenStream, landed: Mapping[Partition, Manifest], runs: Mapping[str, LastRuns], now: dt.datetime
+) -> Lag:
+    """The lag of a stream, by the landed objects and the newest runs of its partitions, these by path."""
+    calendar = Calendar(stream.config, now)
+    pending = {
+        partition: _since(manifest, runs.get(partition.path))
+        for partition, manifest in pending_in(stream, landed, runs).items()
+        if calendar.outside(partition) is None
     }
+    times = [since for since in pending.values() if since is not None]
+    commits = [last.committed_at for last in runs.values() if last.committed_at is not None]
+    return Lag(
+        stream.name,
+        now,
+        tuple(pending),
+        min(times, default=None),
+        len(pending) - len(times),
+        max(commits, default=None),
+    )
 
 
-def _window(kind: TimeType, span: Span, lookback: int) -> tuple[str, str] | None:
-    # Counted in calendar days: the day before is 23 or 25 hours ago when daylight saving begins or ends.
-    start, present = (kind.number(kind.start(text)) for text in (span.first, span.present))
-    first = kind.text(kind.at(max(present - lookback, start)))
-    return None if first > span.last else (first, span.last)
+def _since(manifest: Manifest, last: LastRuns | None) -> dt.datetime | None:
+    committed = None if last is None else last.committed_at
+    times = [obj.last_modified for obj in manifest.objects]
+    return min((time for time in times if committed is None or time > committed), default=None)

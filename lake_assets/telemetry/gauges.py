@@ -10,8 +10,8 @@ from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.progress import counted
 from lake_assets.report.state import by_partition, state_by
-from lake_assets.streams.lag import lag_by
 from lake_assets.streams.landing_zone import list_landed
+from lake_assets.streams.pending import lag_by
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets.telemetry.instruments import INSTRUMENTS
 

@@ -10,8 +10,7 @@ from lake_assets.config.load import load_config
 from lake_assets.config.storages import LocalStorage, S3Storage, WebStorage
 from lake_assets.errors import ConfigError
 from lake_assets.lake.ledger.tables import ledger_table, manifest_table
-from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.pending import recent_texts
+from lake_assets.streams.calendar import Calendar, recent_texts
 
 LEAST = {"SOURCE_GLOB": "s3://landing/stats/year=*/*.parquet", "DESTINATION_TABLE": "stats"}
 NEXT_YEAR = pendulum.now("UTC").year + 1

@@ -23,7 +23,7 @@ from lake_assets.orchestration.alerts import alert_sensors
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets.streams.lag import lag_of
+from lake_assets.streams.pending import lag_of
 from lake_assets.streams.stream import open_streams
 from lake_assets_tests.orchestration.in_process import REGIONS
 from lake_assets_tests.world import NW, World, sales

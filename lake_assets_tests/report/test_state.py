@@ -2,46 +2,67 @@
 
 import datetime as dt
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lake_assets.errors import SourceError
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs, ledger_figures
-from lake_assets.report.state import PartitionState, only, read_state, state_of
+from lake_assets.report.state import PartitionState, only, partition_state, read_state
 from lake_assets.selection.select import Wanted, select
+from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.pending import lag_by
 from lake_assets_tests.world import NW, SW, World, sales
 
 THEN = dt.datetime(2026, 2, 11, tzinfo=dt.UTC)
 NOW = dt.datetime(2026, 2, 12, 12, tzinfo=dt.UTC)
 
-COMMITTED = LastRuns("committed", THEN, None, "same", THEN, 5, 3)
-SKIPPED = LastRuns("skipped", THEN, None, "same", THEN, 5, 3)
-FAILED = LastRuns("failed", THEN, "why", "same", THEN, 5, 3)
-KEPT_EMPTY = LastRuns("skipped", THEN, None, "same", None, None, None)
+SAME = "of the landed objects"
+COMMITTED = LastRuns("committed", THEN, None, SAME, THEN, 5, 3)
+SKIPPED = LastRuns("skipped", THEN, None, SAME, THEN, 5, 3)
+FAILED = LastRuns("failed", THEN, "why", SAME, THEN, 5, 3)
+KEPT_EMPTY = LastRuns("skipped", THEN, None, SAME, None, None, None)
+HELD = LastRuns("committed", THEN, None, "other", THEN, 5, 3, is_held=True)
+
+
+def other(last: LastRuns) -> LastRuns:
+    return replace(last, fingerprint="other")
 
 
 @pytest.mark.parametrize(
-    ("last", "fingerprint", "has_landed", "state"),
+    ("last", "has_landed", "state", "is_pending"),
     [
-        (None, "", False, "absent"),
-        (None, "", True, "missing"),
-        (COMMITTED, "same", True, "committed"),
-        (SKIPPED, "same", True, "committed"),
-        (COMMITTED, "other", True, "stale"),
-        (COMMITTED, "empty", False, "stale"),
-        (COMMITTED, "same", False, "committed"),  # it was cleared
-        (FAILED, "same", True, "failed"),
-        (FAILED, "other", True, "failed"),
-        (KEPT_EMPTY, "same", False, "absent"),
-        (KEPT_EMPTY, "same", True, "committed"),  # objects without rows
-        (KEPT_EMPTY, "other", True, "missing"),
+        (None, False, "absent", False),
+        (None, True, "missing", True),
+        (COMMITTED, True, "committed", False),
+        (SKIPPED, True, "committed", False),
+        (other(COMMITTED), True, "stale", True),
+        (other(COMMITTED), False, "stale", False),
+        (COMMITTED, False, "committed", False),  # it was cleared
+        (FAILED, True, "failed", False),
+        (other(FAILED), True, "failed", True),
+        (KEPT_EMPTY, False, "absent", False),
+        (KEPT_EMPTY, True, "committed", False),  # objects without rows
+        (other(KEPT_EMPTY), True, "missing", True),
+        (HELD, True, "held", False),
     ],
 )
 def test_a_state_follows_from_the_newest_run_and_what_has_landed(
-    last: LastRuns | None, fingerprint: str, has_landed: bool, state: str
+    local_world: World, last: LastRuns | None, has_landed: bool, state: str, is_pending: bool
 ) -> None:
-    assert state_of(fingerprint, last, has_landed=has_landed) == state
+    """A partition waits if it is pending, for the report, the lag and `--waiting` alike, or if its objects vanished."""
+    stream, partition = local_world.stream, local_world.partition(NW)
+    landed = Manifest((LandedObject("a.parquet", "/a.parquet", "1", 8, THEN),) if has_landed else ())
+    if last is not None and last.fingerprint == SAME:
+        last = replace(last, fingerprint=stream.fingerprint(landed))
+
+    found = partition_state(stream, partition, landed, last, Calendar(stream.config, NOW))
+
+    assert (found.state, found.is_waiting) == (state, is_pending or state == "stale")
+    lag = lag_by(stream, {partition: landed}, {} if last is None else {partition.path: last}, NOW)
+    assert lag.pending == ((partition,) if is_pending else ())
 
 
 def states(world: World) -> dict[str, PartitionState]:

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from lake_assets.streams.lag import Lag, lag_of
+from lake_assets.streams.pending import Lag, lag_of
 from lake_assets_tests.world import NW, SW, World, sales
 
 NOW = dt.datetime.now(dt.UTC)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lake_assets.config.streams import Stream
-from lake_assets.streams.pending import recent_texts
+from lake_assets.streams.calendar import recent_texts
 
 
 def window(at: str, lookback: int, kind: str = "date", time_zone: str = "UTC", **field: Any) -> tuple[str, str] | None:
