@@ -17,7 +17,7 @@ from dev.servers.s3 import WEED, S3Server, seaweedfs
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.stream_plan import plan_stream
+from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream, open_stream
 
@@ -57,7 +57,7 @@ def _works(stream: OpenStream, days: list[dt.date], spark: SparkSession) -> dict
 
 def _plan(stream: OpenStream, partitions: list[Partition]) -> None:
     planned = plan_stream(stream, partitions)
-    assert sum(part.plan.rows_after == ROWS for part in planned.partitions) == len(partitions)
+    assert sum(part.rows_after == ROWS for part in planned.partitions) == len(partitions)
 
 
 def _footers(stream: OpenStream, keys: list[str]) -> None:

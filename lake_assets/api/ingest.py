@@ -12,11 +12,10 @@ from pyspark.sql import SparkSession
 from lake_assets.api.partitions import PartitionLike, partition_like
 from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest.api import ingest, ingest_all
-from lake_assets.ingest.dry_run import Plan
+from lake_assets.ingest.dry_run import Plan, plan
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import IngestResult, Outcome
 from lake_assets.ingest.partition_runs import passing_on_interrupts
-from lake_assets.ingest.stream_plan import plan
 from lake_assets.layout.texts import count, first_lines
 from lake_assets.spark.session import Sessions, own_session
 from lake_assets.streams.calendar import refuse_outside

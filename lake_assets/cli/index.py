@@ -95,15 +95,11 @@ def index(  # noqa: PLR0913 - the options of the command
 
 def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form, *, outside: bool) -> bool:
     from lake_assets.ingest.index.diff import plan_index
-    from lake_assets.ingest.index.run import decide_index
+    from lake_assets.ingest.options import IngestOptions
 
-    plan = plan_index(stream, partitions, outside=outside)
+    plan = plan_index(stream, partitions, IngestOptions(outside=outside))
     parts = [part for part in plan.partitions if partitions is not None or part.new or part.changed]
-    failing = [
-        f"{part.partition}  {decision}"
-        for part, decision in zip(parts, decide_index(stream, parts), strict=True)
-        if decision.fails
-    ]
+    failing = [f"{part.partition}  {part.decision}" for part in parts if part.decision.fails]
     if form == "json":
         echo(json_of(IndexPlanDocument.of(stream, plan), indent=1))
         return not failing
@@ -111,9 +107,10 @@ def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", for
         if part.new:
             echo(
                 f"{part.partition}  {count(len(part.new), 'new object')}, {size(sum(obj.size for obj in part.new))}, "
-                f"{len(part.objects) - len(part.new):,} known"
+                f"{len(part.landed.objects) - len(part.new):,} known"
             )
-    echo(f"{count(len(plan.new), 'new object')} of {count(sum(len(p.objects) for p in plan.partitions), 'object')}")
+    objects = sum(len(part.landed.objects) for part in plan.partitions)
+    echo(f"{count(len(plan.new), 'new object')} of {count(objects, 'object')}")
     _print_ignored(stream, plan)
     for line in first_lines(failing, FAILING):
         echo(line, err=True)
@@ -128,8 +125,8 @@ def _index(
     from lake_assets.ingest.options import IngestOptions
     from lake_assets.telemetry.lineage import lineage
 
-    plan = None if partitions is not None else plan_index(stream, outside=outside)
     outcomes, wanted = Outcomes(form, debug=options.debug), IngestOptions(outside=outside, requested_by=user())
+    plan = None if partitions is not None else plan_index(stream, options=wanted)
 
     def document(error: BaseException | None) -> IndexRunDocument:
         return IndexRunDocument.of(stream, wanted.run_id, outcomes.ended, plan, error)

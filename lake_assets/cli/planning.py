@@ -24,8 +24,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import age, count, first_lines, several, size
 
 if TYPE_CHECKING:
-    from lake_assets.ingest.dry_run import Plan
-    from lake_assets.ingest.stream_plan import PlannedPartition, StreamPlan
+    from lake_assets.ingest.dry_run import Plan, StreamPlan
     from lake_assets.layout.partition import Partition
     from lake_assets.selection.select import Selection, Wanted
     from lake_assets.streams.left_out import LeftOut
@@ -74,7 +73,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     count the objects that no refresh reads. The exit code is 1 if the ingest would fail, as far as the
     catalog and the footers of the objects tell.
     """
-    from lake_assets.ingest.stream_plan import plan_stream
+    from lake_assets.ingest.dry_run import plan_stream
     from lake_assets.streams.landing_zone import list_landed
     from lake_assets.streams.left_out import LeftOut
 
@@ -108,7 +107,7 @@ def plan(  # noqa: PLR0913 - the options of the command
             launcher=launcher,
         ):
             ctx.exit(1)
-    elif any(planned.plan.decision.fails for planned in made.partitions):
+    elif any(planned.decision.fails for planned in made.partitions):
         ctx.exit(1)
 
 
@@ -225,7 +224,7 @@ def _print_plan(opened: "OpenStream", selection: "Selection", made: "StreamPlan"
         echo("\n".join(line for planned in made.partitions for line in _plan_lines(planned)))
     elif made.partitions:
         _print_table(made)
-        failures = (p.plan.decision.fails for p in made.partitions if p.plan.decision.fails)
+        failures = (p.decision.fails for p in made.partitions if p.decision.fails)
         for line in _counted("fail", failures):
             echo(line)
     if len(made.partitions) != 1 or not selection.is_named:
@@ -236,18 +235,17 @@ def _print_plan(opened: "OpenStream", selection: "Selection", made: "StreamPlan"
 def _print_table(made: "StreamPlan") -> None:
     columns = ["partition", "action", "new", "changed", "vanished", "bytes", "rows", "job", "commit"]
     rows: list[list[str | None]] = []
-    for planned in made.partitions:
-        plan = planned.plan
-        objects = (f"{len(found):,}" if found else "" for found in (planned.new, planned.changed, planned.vanished))
+    for plan in made.partitions:
+        objects = (f"{len(found):,}" if found else "" for found in (plan.new, plan.changed, plan.vanished))
         after = f" → {plan.rows_after:,}" if isinstance(plan.rows_after, int) else " → ?" if plan.rows_after else ""
-        is_read = planned.job is not None
+        is_read = plan.job is not None
         rows.append(
             [
                 *(str(plan.partition), plan.decision.action, *objects),
                 size(plan.reads.size) if is_read else "",
                 f"{plan.rows_before:,}{after}",
-                planned.job or "",
-                planned.strategy or "",
+                plan.job or "",
+                plan.strategy or "",
             ]
         )
     print_table(table_of(columns, rows, right=("new", "changed", "vanished", "bytes", "rows")))
@@ -259,7 +257,7 @@ def _summary_lines(made: "StreamPlan") -> list[str]:
     reads = [planned for planned in made.work if planned.job is not None]
     if not made.work:
         return [*lines, "an ingest would change nothing"]
-    objects, bytes_ = sum(len(p.plan.reads.objects) for p in reads), sum(p.plan.reads.size for p in reads)
+    objects, bytes_ = sum(len(p.reads.objects) for p in reads), sum(p.reads.size for p in reads)
     line = f"to read: {count(objects, 'object')}, {size(bytes_)}, in {count(len(reads), 'partition')}"
     if made.seconds is not None and made.pace is not None:
         runs = "run" if made.pace.runs == 1 else f"{made.pace.runs} runs"
@@ -284,9 +282,8 @@ def _print_all_left_out(stream: str, left_out: "LeftOut", form: Form) -> None:
     echo(f"{stream}: {left_out}; {in_partitions} in partitions")
 
 
-def _plan_lines(planned: "PlannedPartition") -> list[str]:
+def _plan_lines(plan: "Plan") -> list[str]:
     """What would be done with one partition, at length."""
-    plan = planned.plan
     objects = plan.reads.objects
     lines = [
         style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
@@ -299,12 +296,12 @@ def _plan_lines(planned: "PlannedPartition") -> list[str]:
     lines += first_lines(listed, OBJECTS_SHOWN, "            and {more:,} more")
     if plan.decision.note:
         lines.append(f"  note      {plan.decision.note}")
-    if planned.vanished:
-        lines.append(f"  vanished  {count(len(planned.vanished), 'object')}: {several(planned.vanished)}")
-    lines += [f"  columns   {visible_name(text)}" for text in planned.columns]
-    if planned.strategy is not None:
-        job = f"{planned.job}, then " if planned.job else ""
-        lines.append(f"  job       {job}a commit by the {planned.strategy} strategy")
+    if plan.vanished:
+        lines.append(f"  vanished  {count(len(plan.vanished), 'object')}: {several(plan.vanished)}")
+    lines += [f"  columns   {visible_name(text)}" for text in plan.columns]
+    if plan.strategy is not None:
+        job = f"{plan.job}, then " if plan.job else ""
+        lines.append(f"  job       {job}a commit by the {plan.strategy} strategy")
     if plan.decision.action in ("replace", "clear", "append"):
         table = (
             f"{count(plan.rows_before, 'row')} of {plan.table}"

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError, StorageError
 from lake_assets.events import step
 from lake_assets.history.snapshots import PastState, past_state, require_columns, require_snapshot
-from lake_assets.ingest.decide import Decider, Facts
-from lake_assets.ingest.known import compare, read_noted
+from lake_assets.ingest.known import Comparison, compare, read_noted
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import blank_row
+from lake_assets.ingest.plan import PartitionPlan, Planner
 from lake_assets.ingest.reported import of_partition
 from lake_assets.lake.catalog.past import CatalogFile, PastPartition
 from lake_assets.lake.catalog.table_files import named_since
@@ -27,7 +28,7 @@ from lake_assets.lake.commit.change import Change, Copy, EarlierRows, Requiremen
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.commit.statements import count_partition
 from lake_assets.lake.commit.strategy import commit, commit_release
-from lake_assets.lake.ledger.last_runs import last_commits
+from lake_assets.lake.ledger.last_runs import LastCommit, last_commits
 from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.past_commits import commit_of, commits, objects_at
 from lake_assets.lake.ledger.tables import (
@@ -79,20 +80,19 @@ def next_refresh(
         manifest = stream.manifest(partition)
         with stream.lake.open_if_exists() as session:
             # A restore leaves the objects known whose rows it takes away.
-            known = compare(session, stream, {partition: manifest})[partition] if appends else None
+            known = compare(session, stream, {partition: manifest})[partition] if appends else Comparison()
             then = {obj.uri: (obj.etag, obj.size) for obj in restored.read}
-            changed = {obj.uri for obj in (known.changed if known else ())} - {*then}
-            changed |= {o.uri for o in manifest.objects if then.get(o.uri, (o.etag, o.size)) != (o.etag, o.size)}
-            facts = Facts(
-                len(manifest.objects),
+            changed = [obj for obj in known.changed if obj.uri not in then]
+            changed += [o for o in manifest.objects if then.get(o.uri, (o.etag, o.size)) != (o.etag, o.size)]
+            plan = PartitionPlan(
+                partition,
+                manifest,
+                last=LastCommit(fingerprint),
+                compared=dataclasses.replace(known, changed=tuple(changed)),
                 table_exists=True,
                 is_unchanged=fingerprint is not None and stream.fingerprint(manifest) == fingerprint,
-                was_committed=True,
-                new=len(known.new.objects) if known else 0,
-                changed=len(changed),
-                known=len(known.known) if known else 0,
             )
-            decision = Decider(stream).decide(partition, facts, session)
+            decision = Planner(stream, IngestOptions()).decide(plan, session)
     except LakeAssetsError as error:
         return f"What the next refresh does is unknown: {error}"
     match decision.action:

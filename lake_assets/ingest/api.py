@@ -4,13 +4,11 @@
 fail one by one. The command line and Dagster both call these functions.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 
 from lake_assets.errors import is_interrupt
-from lake_assets.ingest.index.diff import plan_index
 from lake_assets.ingest.index.run import index_all
-from lake_assets.ingest.known import moved_since
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import IngestResult, Outcome, PartitionRun, State
 from lake_assets.ingest.partition_runs import chunks, record_failures
@@ -18,7 +16,6 @@ from lake_assets.ingest.replace.run import GROUP_PARTITIONS, ReplaceRun
 from lake_assets.ingest.reported import reported_run
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
-from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import refuse_outside
 from lake_assets.streams.stream import OpenStream
 
@@ -73,28 +70,13 @@ def ingest_all(
     if not options.outside:
         refuse_outside(stream.config, partitions)
     if stream.config.mode == "index":
-        yield from _index_planned(stream, partitions, options, checkpoint)
+        for outcome in index_all(stream, partitions, None, replace(options, outside=True), checkpoint):  # checked above
+            yield Outcome(outcome.partition, error=outcome.error) if outcome.error else outcome
         return
     replace_run = ReplaceRun(stream, sessions, options, checkpoint)
     runs = [PartitionRun(stream, partition, options) for partition in partitions]
     with reported_run(options.run_id, stream.name, stream.config.mode, len(runs)):
         yield from _replace_all(stream, replace_run, runs)
-
-
-def _index_planned(
-    stream: OpenStream, partitions: Sequence[Partition], options: IngestOptions, checkpoint: Callable[[], None]
-) -> Iterator[Outcome]:
-    """Register the new objects of partitions; of a plan that is applied, those with the objects of the plan."""
-    plan = None
-    if options.planned is not None:
-        made = plan_index(stream, partitions)
-        now = {part.partition: Manifest(part.objects) for part in made.partitions}
-        moved = moved_since(stream, options.planned, now)
-        yield from (Outcome(partition, error=error) for partition, error in moved.items())
-        plan = replace(made, partitions=tuple(part for part in made.partitions if part.partition not in moved))
-        partitions = [part.partition for part in plan.partitions]
-    for outcome in index_all(stream, partitions, plan, replace(options, outside=True), checkpoint):  # checked above
-        yield Outcome(outcome.partition, error=outcome.error) if outcome.error else outcome
 
 
 def _replace_all(

@@ -1,31 +1,45 @@
-"""The dry run: what an ingest of a partition would do now."""
+"""The dry run: what an ingest of partitions would read and change now, by which job and commit, and how long it takes.
+
+`plan.py` decides, as for a run. What is shown besides is read here: rows, footers, columns, strategies, earlier runs.
+"""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from lake_assets.errors import SourceError
-from lake_assets.ingest.decide import Action, Decider, Decision, Facts, edited_text
-from lake_assets.ingest.index.diff import PartitionPlan, plan_index
-from lake_assets.ingest.known import Comparison, compare, refuse_empty
-from lake_assets.ingest.landed_footers import Footers
+from lake_assets.ingest.index.diff import changed_objects, plan_index
+from lake_assets.ingest.known import compare, refuse_empty
+from lake_assets.ingest.landed_footers import Columns, Footers
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.plan import Action, Decision, PartitionPlan, Planner, edited_text
 from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import FOLDER
 from lake_assets.lake.catalog.past import LIVE
 from lake_assets.lake.catalog.past_files import past_table
+from lake_assets.lake.commit.exporter import refuse_earlier_exports
 from lake_assets.lake.commit.statements import Statement, add_files_statement, delete_statement, insert_statement
+from lake_assets.lake.commit.strategy import StrategyName, foreseen_strategies
 from lake_assets.lake.ledger.last_runs import LastCommit
 from lake_assets.lake.ledger.letters import dead_letters
+from lake_assets.lake.ledger.pace import Pace, pace
 from lake_assets.lake.ledger.partition_states import last_states
-from lake_assets.lake.ledger.tables import ledger_table
+from lake_assets.lake.ledger.tables import DELTAS
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
-from lake_assets.parquet.job import shares
-from lake_assets.storage.manifest import Manifest
+from lake_assets.layout.texts import count
+from lake_assets.parquet.job import LetterFile, shares
+from lake_assets.progress import counted
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.landing_zone import list_landed_in
 from lake_assets.streams.stream import OpenStream
 
+Job = Literal["copy", "encode", "copy and encode", "transform", "register"]
+"""What makes the data files: copies of objects, encoding of their rows, a transform, or nothing (in place)."""
+
 ADDING: frozenset[Action] = frozenset({"replace", "append", "register"})
+IDLE: frozenset[Action] = frozenset({"skip", "leave_out"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,12 @@ class Plan:
     table: str
     table_exists: bool
     rows_before: int
+    new: tuple[LandedObject, ...] = ()  # that no commit has read
+    changed: tuple[LandedObject, ...] = ()  # since a commit read them
+    vanished: tuple[str, ...] = ()  # URIs of objects that the lake has rows of, and that are gone
+    job: Job | None = None  # None: nothing is read
+    strategy: StrategyName | None = None  # of the commit; None: there is none
+    columns: tuple[str, ...] = ()  # what the table would get, or why objects do not fit, each in one clause
     files_written: int = 0  # an estimate from the objects' bytes and the cores of this machine
     files_copied: int = 0  # of them, the copies of objects, if their footers allow it
     statements: tuple[Statement, ...] = ()  # of the commit, in the INSERT or the extension strategy
@@ -61,112 +81,159 @@ class Plan:
         """Whether the ingest reads or registers objects."""
         return self.decision.action in ADDING
 
-    def with_rows(self, footers: Footers) -> "Plan":
-        """The plan with the rows after the ingest, by the footers of the objects that it reads."""
-        if not self.adds_rows:
-            return self
-        added = footers.rows(self.reads)
-        if isinstance(added, int) and self.decision.action != "replace":
-            added += self.rows_before
-        return replace(self, rows_after=added)
+    @property
+    def commits(self) -> bool:
+        """Whether the ingest makes a commit."""
+        return self.adds_rows or self.decision.action == "clear"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether an ingest would change nothing."""
+        return self.decision.action in IDLE
 
 
-def landed_in(stream: OpenStream, partitions: Sequence[Partition]) -> list[PartitionPlan]:
-    """The landed objects of partitions; in mode index, with those that are new or have changed.
-
-    Raises:
-        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
-    """
-    if stream.config.mode == "index":
-        return list(plan_index(stream, partitions).partitions)
-    listed = list_landed_in(stream, partitions)
-    return [PartitionPlan(partition, manifest.objects, ()) for partition, manifest in listed.items()]
-
-
-@dataclass(frozen=True)
-class InLake:
-    """What a lake has of several partitions.
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """What an ingest of several partitions would do now.
 
     Attributes:
-        lake: None if there is none yet.
-        has_table: whether it has the stream's table.
-        rows: the rows of each partition.
-        last: the last commit of each partition, by its path.
+        stream: its name.
+        table: the destination.
+        partitions: in the given order.
+        force: whether unchanged partitions would be read too.
+        pace: of the stream's last runs; None if there is none.
     """
 
-    lake: LakeSession | None
-    has_table: bool = False
-    rows: Mapping[Partition, int] = field(default_factory=dict)
-    last: Mapping[str, LastCommit] = field(default_factory=dict)
+    stream: str
+    table: str
+    partitions: tuple[Plan, ...]
+    force: bool = False
+    pace: Pace | None = None
+
+    @property
+    def work(self) -> list[Plan]:
+        """The partitions of which an ingest would change something."""
+        return [planned for planned in self.partitions if not planned.is_idle]
+
+    @property
+    def fingerprints(self) -> dict[Partition, str]:
+        """Of the landed objects of each partition of `work`, for `ingest_all`."""
+        return {planned.partition: planned.fingerprint for planned in self.work}
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the run would take, by the stream's last runs; None if there is none, or nothing to do."""
+        reads = [planned for planned in self.work if planned.adds_rows]
+        if self.pace is None or not reads:
+            return None
+        return self.pace.seconds(len(reads), sum(planned.reads.size for planned in reads))
+
+
+def plan_stream(stream: OpenStream, partitions: Iterable[Partition], *, force: bool = False) -> StreamPlan:
+    """What an ingest of partitions would do now. Nothing is written, and no Spark session is started.
+
+    Args:
+        stream: of the partitions.
+        partitions: each once.
+        force: as of `ingest_all`.
+
+    Raises:
+        LakeAssetsError: the landing zone or the lake cannot be read, or the ingest would be refused as a whole.
+    """
+    wanted, options, is_index = list(partitions), IngestOptions(force=force), stream.config.mode == "index"
+    made = list(plan_index(stream, wanted, options).partitions) if is_index else []
+    landed = {} if is_index else list_landed_in(stream, wanted)
+    with stream.lake.open_if_exists() as lake:
+        made = made or _plan_landed(stream, lake, landed, options)
+        there = _InLake.of(lake, stream, made)
+        parts = counted(made, f"plan {stream.name}", "partitions", len(made))
+        plans = [plan_in(stream, part, there) for part in parts]
+        footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows])
+        new = [(obj, plan.partition) for plan in plans if plan.adds_rows for obj in plan.reads.objects]
+        columns = Columns.of(lake, stream, footers, new)
+        plans = [_with_footers(stream, plan, footers, columns) for plan in plans]
+        adds = {plan.partition: is_index or plan.decision.action == "append" for plan in plans if plan.commits}
+        strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
+        begins = any(adds[plan.partition] or not plan.rows_before for plan in plans if plan.commits)
+        if begins and lake is not None and stream.export is not None and lake.exists(DELTAS.name(lake.config)):
+            refuse_earlier_exports(lake, stream.name, stream.table)
+        plans = [replace(plan, strategy=strategies.get(plan.partition)) for plan in plans]
+        found = None if lake is None else pace(lake, stream.name, stream.config.mode)
+    return StreamPlan(stream.name, str(stream.table), tuple(plans), force, found)
+
+
+def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Plan:
+    """What an ingest of one partition would do now; as `plan_stream`."""
+    (planned,) = plan_stream(stream, [partition], force=force).partitions
+    return planned
+
+
+def _plan_landed(
+    stream: OpenStream, lake: LakeSession | None, landed: Mapping[Partition, Manifest], options: IngestOptions
+) -> list[PartitionPlan]:
+    """The plans of partitions in mode replace or append, each with its objects compared with the known ones.
+
+    Raises:
+        CatalogError: the catalog, the ledger or the manifest cannot be read.
+    """
+    landed = {partition: stream.without_empty(manifest) for partition, manifest in landed.items()}
+    compared = compare(lake, stream, landed)
+    plans = Planner(stream, options).plan(lake, landed, compared)
+    # The run refuses these objects when it lists them.
+    return [replace(plan, decision=_refused(plan.landed.check) or plan.decision) for plan in plans]
+
+
+@dataclass(frozen=True, slots=True)
+class _InLake:
+    """What a lake has of the partitions that are planned: their last commits by path, rows and dead letters."""
+
+    has_table: bool
+    last: Mapping[str, LastCommit]
+    rows: Mapping[Partition, int]
+    letters: Mapping[str, Sequence[LetterFile]]
 
     @classmethod
-    def of(cls, lake: LakeSession | None, stream: OpenStream, partitions: Sequence[Partition]) -> "InLake":
-        """Read what the lake has, of all partitions together.
+    def of(cls, lake: LakeSession | None, stream: OpenStream, plans: Sequence[PartitionPlan]) -> "_InLake":
+        """Read it for all partitions together.
 
         Raises:
             CatalogError: the catalog or the ledger cannot be read.
         """
+        partitions = [plan.partition for plan in plans]
+        paths = [partition.path for partition in partitions]
+        has_letters = lake is not None and stream.letters is not None
+        letters = dead_letters(lake, stream.name, stream.table, paths) if lake is not None and has_letters else {}
         if lake is None or not lake.exists(stream.table):
-            return cls(lake)
-        has_ledger = lake.exists(ledger_table(lake.config))
-        appends = stream.config.mode == "append"
-        last = last_states(lake, stream.table, partitions, newest=appends) if has_ledger else {}
-        return cls(lake, has_table=True, rows=_rows(lake, stream, partitions), last=last)
+            return cls(has_table=False, last={}, rows={}, letters=letters)
+        last = {plan.partition.path: plan.last for plan in plans if plan.last is not None}
+        if stream.config.mode == "index":  # the decision on registered objects needs none
+            last = last_states(lake, stream.table, partitions)
+        past = past_table(lake, stream.table, stream.config.columns, partitions, LIVE)
+        return cls(has_table=True, last=last, rows=past.live_rows(partitions), letters=letters)
 
 
-def plan_in(stream: OpenStream, landed: PartitionPlan, decider: Decider, there: InLake) -> Plan:
-    """What `ingest` would do with a partition, without its rows afterwards; see `plan_stream` and `Plan.with_rows`.
-
-    Args:
-        stream: of the partition.
-        landed: the partition with its objects, as `landed_in` returns it.
-        decider: of all the partitions.
-        there: what the lake has of the partition.
-
-    Raises:
-        LakeAssetsError: as `plan_stream`.
-    """
-    lake, partition, is_index = there.lake, landed.partition, stream.config.mode == "index"
-    new = [obj.uri for obj in landed.new]
-    manifest = Manifest(landed.objects)
-    refused: Decision | None = None
-    if not is_index:
-        manifest = stream.without_empty(manifest)
-        refused = _refused(manifest.check)
-    fingerprint = stream.fingerprint(manifest)
-    exists, rows_before, last = there.has_table, there.rows.get(partition, 0), there.last.get(partition.path)
-    compared = _compare(lake, stream, partition, manifest)
-    before = None if last is None else last.fingerprint
-    facts = Facts(
-        len(manifest.objects),
-        table_exists=exists,
-        is_unchanged=before == fingerprint,
-        was_committed=last is not None,
-        is_held=last is not None and last.is_held,
-        new=len(compared.new.objects) if compared else len(new),
-        changed=len(compared.changed) if compared else len(landed.changed),
-        known=len(compared.known) if compared else 0,
-        quarantined=len(compared.quarantined) if compared else 0,
-    )
-    decision = refused or decider.decide(partition, facts, lake)
-    letters_now = _letters_now(lake, stream, partition)
-    if decision.action == "fail" and compared is not None and compared.changed and decision.on_empty is None:
-        decision = replace(decision, note=str(compared.refusal(partition)))
+def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
+    """What an ingest would do with a partition, as far as it is known without the footers of its objects."""
+    partition, manifest, decision, compared = plan.partition, plan.landed, plan.decision, plan.compared
+    mode, is_index = stream.config.mode, stream.config.mode == "index"
+    rows_before, last = there.rows.get(partition, 0), there.last.get(partition.path)
+    if mode != "replace" and decision.fails and plan.changed and decision.on_empty is None:
+        changed = changed_objects(partition, compared, plan.live) if is_index else ()
+        error = changed[0].error(stream.name) if changed else compared.refusal(partition)
+        decision = replace(decision, note=str(error))
     if decision.action == "skip" and last is not None and last.rows not in (None, rows_before):
         decision = replace(decision, note=edited_text(stream, partition, last.rows, rows_before))
-    if decision.fails and landed.changed:
-        decision = replace(decision, note=str(landed.changed[0].error(stream.name)))
-    reads = compared.new if compared is not None and decision.action == "append" else manifest
-    if compared is not None and decision.action in ("replace", "append"):
-        adds_to = compared if decision.action == "append" else None
+    adds_to = compared if decision.action == "append" else None
+    reads = manifest if adds_to is None else adds_to.new
+    if mode == "append" and decision.action in ("replace", "append"):
         decision = _refused(lambda: refuse_empty(stream, reads, adds_to)) or decision
     files_written = files_copied = 0
     rows_after: int | None = None
     statements: tuple[Statement, ...] = ()
     match decision.action:
         case "register":
-            reads = Manifest(landed.new)
-            statements = (add_files_statement(stream.table, new),)
+            reads = Manifest(plan.new)
+            statements = (add_files_statement(stream.table, [obj.uri for obj in plan.new]),)
         case "clear":
             rows_after = 0
             statements = (delete_statement(stream.table, partition),)
@@ -179,6 +246,7 @@ def plan_in(stream: OpenStream, landed: PartitionPlan, decider: Decider, there: 
             load = _load_statement(stream, partition)
             is_append = decision.action == "append"
             statements = (load,) if is_append else (delete_statement(stream.table, partition), load)
+    files_change = decision.action in ("replace", "append", "clear")
     return Plan(
         stream.name,
         partition,
@@ -186,18 +254,21 @@ def plan_in(stream: OpenStream, landed: PartitionPlan, decider: Decider, there: 
         stream.source_glob(partition),
         manifest,
         reads,
-        fingerprint,
+        stream.fingerprint(manifest),
         stream.source.uri(stream.prefix(partition)) if is_index else stream.destination_uri(partition),
         str(stream.table),
-        exists,
+        there.has_table,
         rows_before,
-        files_written,
-        files_copied,
-        statements,
-        rows_after,
-        f"{stream.letters_uri}{partition.path}/" if stream.letters_uri is not None else None,
-        letters_now,
-        stream.export.deltas.to.root if stream.export and decision.action in ("replace", "append", "clear") else None,
+        plan.new,
+        plan.changed,
+        tuple(sorted(obj.uri for obj in compared.vanished)),
+        files_written=files_written,
+        files_copied=files_copied,
+        statements=statements,
+        rows_after=rows_after,
+        letters=f"{stream.letters_uri}{partition.path}/" if stream.letters_uri is not None else None,
+        letters_now=sum(letter.rows for letter in there.letters.get(partition.path, ())),
+        deltas=stream.export.deltas.to.root if stream.export and files_change else None,
     )
 
 
@@ -210,23 +281,34 @@ def _refused(check: Callable[[], None]) -> Decision | None:
     return None
 
 
-def _rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, int]:
-    """The rows of each partition."""
-    past = past_table(lake, stream.table, stream.config.columns, partitions, LIVE)
-    return past.live_rows(partitions)
+def _with_footers(stream: OpenStream, plan: Plan, footers: Footers, columns: Columns) -> Plan:
+    """The plan with the rows and columns after the ingest; it fails if the ingest would refuse objects."""
+    if not plan.adds_rows:
+        return plan
+    is_index = stream.config.mode == "index"
+    refusals = columns.refusals(plan.partition, plan.reads)
+    added = footers.rows(plan.reads)
+    if isinstance(added, int) and plan.decision.action != "replace":
+        added += plan.rows_before
+    plan = replace(plan, rows_after=added)
+    if refusals and is_index:  # the others are registered first
+        texts = (plan.decision.failure, f"the lake refuses {count(len(refusals), 'new object')}")
+        failure = "; ".join(filter(None, texts))
+        return replace(plan, decision=replace(plan.decision, failure=failure), job=_job(stream, plan), columns=refusals)
+    if refusals:
+        decision = Decision("fail", refusals[0])
+        return replace(plan, decision=decision, files_written=0, files_copied=0, statements=(), rows_after=None)
+    return replace(plan, job=_job(stream, plan), columns=columns.changes(plan.reads))
 
 
-def _letters_now(lake: LakeSession | None, stream: OpenStream, partition: Partition) -> int:
-    if lake is None or stream.letters is None:
-        return 0
-    found = dead_letters(lake, stream.name, stream.table, [partition.path])
-    return sum(letter.rows for letter in found.get(partition.path, ()))
-
-
-def _compare(
-    lake: LakeSession | None, stream: OpenStream, partition: Partition, manifest: Manifest
-) -> Comparison | None:
-    return compare(lake, stream, {partition: manifest})[partition] if stream.config.mode == "append" else None
+def _job(stream: OpenStream, plan: Plan) -> Job:
+    if plan.decision.action == "register":
+        return "register"
+    if stream.config.transform is not None:
+        return "transform"
+    if not plan.files_copied:
+        return "encode"
+    return "copy" if plan.files_copied == len(plan.reads.read) else "copy and encode"
 
 
 def _load_statement(stream: OpenStream, partition: Partition) -> Statement:

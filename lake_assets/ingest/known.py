@@ -1,7 +1,7 @@
-"""What a partition of mode append was made of, compared with what has landed; and a plan compared with it."""
+"""The objects that the rows of a partition were made of, compared with what has landed; a plan compared with that."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lake_assets.errors import PlanMovedError, SourceError
 from lake_assets.lake.commit.change import Expected
@@ -19,10 +19,10 @@ NAMED = 3  # changed objects of one partition, in its error
 class Comparison:
     """The landed objects of a partition, compared with those that its rows were made of."""
 
-    noted: Mapping[str, KnownObject]  # by URI: those that were read, and those that were left out
-    new: Manifest  # unknown objects, and those that were left out and are tried again
-    changed: tuple[LandedObject, ...]  # known under another ETag or size
-    vanished: tuple[KnownObject, ...]  # their rows stay
+    noted: Mapping[str, KnownObject] = field(default_factory=dict)  # by URI: read, or left out
+    new: Manifest = Manifest(())  # noqa: RUF009 - it is frozen; unknown, or left out and tried again
+    changed: tuple[LandedObject, ...] = ()  # known under another ETag or size
+    vanished: tuple[KnownObject, ...] = ()  # their rows stay
     quarantined: tuple[LandedObject, ...] = ()  # were left out, and have not changed since
 
     @property
@@ -129,19 +129,19 @@ def compared(noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines:
         noted,
         Manifest(tuple(new), {key: reason for key, reason in landed.left_out.items() if key in keys}),
         tuple(changed),
-        tuple(obj for uri, obj in noted.items() if obj.reason is None and uri not in there),
+        tuple(obj for uri, obj in noted.items() if obj.reason is None and uri not in there and not obj.has_ended),
         tuple(quarantined),
     )
 
 
 def moved_since(
-    stream: OpenStream, planned: Mapping[Partition, str], landed: Mapping[Partition, Manifest]
+    stream: OpenStream, planned: Mapping[Partition, str] | None, landed: Mapping[Partition, Manifest]
 ) -> dict[Partition, PlanMovedError]:
     """The error of each partition whose landed objects are not the planned ones.
 
     Args:
         stream: of the partitions.
-        planned: the fingerprints of the plan.
+        planned: the fingerprints of the plan; None if none is applied.
         landed: the objects now.
     """
     return {
@@ -150,5 +150,5 @@ def moved_since(
             f"make a new plan: `lake-assets plan {stream.name}`.",
         )
         for partition, manifest in landed.items()
-        if stream.fingerprint(manifest) != planned.get(partition)
+        if planned is not None and stream.fingerprint(manifest) != planned.get(partition)
     }

@@ -1,15 +1,22 @@
 """The footers of landed objects that an ingest would read: their rows and columns, without the ingest."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lake_assets.errors import LakeAssetsError
+from lake_assets.errors import LakeAssetsError, SchemaDriftError
 from lake_assets.escapes import visible_name
-from lake_assets.layout.partition import PartitionColumn
+from lake_assets.ingest.index.register import Registrar
+from lake_assets.lake.commit.candidates import Candidate
+from lake_assets.lake.schema.evolve import column_changes, evolved
+from lake_assets.lake.schema.tables import data_schema
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet.path_columns import PathColumns, with_types
 from lake_assets.parquet.read import FOOTERS, read_footer
+from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.progress import counted
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import Manifest
@@ -50,7 +57,7 @@ class Footers:
         try:
             return sum(self._footer(landed.key)[0] for landed in reads.read)
         except LakeAssetsError as error:
-            return str(error).rstrip(".")
+            return _clause(error)
 
     def schemas(self, reads: Manifest) -> list[tuple[str, pa.Schema]]:
         """The Arrow schemas of a partition's objects, with the columns of their paths, each with the object's name.
@@ -75,3 +82,85 @@ class Footers:
             return read_footer(self._store, key, as_it_is=self._stream.config.mode == "index")
         except LakeAssetsError as error:
             return error
+
+
+@dataclass
+class Columns:
+    """The columns of a table, and what the landed objects would change."""
+
+    stream: OpenStream
+    footers: Footers
+    table: pa.Schema | None = None
+    refused: Mapping[str, LakeAssetsError] = field(default_factory=dict)  # in mode index, by the object's URI
+
+    @classmethod
+    def of(cls, lake: LakeSession | None, stream: OpenStream, footers: Footers, new: Sequence[Candidate]) -> "Columns":
+        """Read the columns of the table.
+
+        Args:
+            lake: None if there is none yet.
+            stream: of the objects.
+            footers: of the objects that the ingest reads.
+            new: these objects, which mode index inspects as its run does.
+
+        Raises:
+            LakeAssetsError: the lake or the landing zone cannot be read.
+        """
+        if lake is None or stream.config.transform is not None or not lake.exists(stream.table):
+            return cls(stream, footers)
+        if stream.config.mode == "index":
+            return cls(stream, footers, refused=Registrar(stream, {}, {}).inspect(lake, new).errors if new else {})
+        return cls(stream, footers, data_schema(lake, stream.table, stream.config.columns))
+
+    def refusals(self, partition: Partition, reads: Manifest) -> tuple[str, ...]:
+        """Why the ingest would refuse objects that the partition reads, in its words; quarantine leaves these out."""
+        config = self.stream.config
+        if config.mode == "index":
+            return tuple(_clause(self.refused[obj.uri]) for obj in reads.objects if obj.uri in self.refused)
+        is_unread = config.transform is not None or len(reads.read) > MOST
+        if is_unread or config.on_bad_object == "quarantine":
+            return ()
+        try:
+            landed = self.footers.schemas(reads)
+            if self.table is not None and config.schema_policy == "evolve":
+                evolved(self.table, landed, config.columns)
+        except LakeAssetsError as error:
+            return (_clause(error),)
+        return tuple(text for origin, schema in landed if (text := self._misfit(partition, origin, schema)))
+
+    def _misfit(self, partition: Partition, origin: str, schema: pa.Schema) -> str:
+        """Why an object does not fit the table; empty if it does, or the table would change."""
+        config = self.stream.config
+        if self.table is None:
+            return ""
+        try:
+            Fitter(
+                schema,
+                self.table,
+                partition,
+                origin,
+                policy=config.schema_policy,
+                narrows=self.stream.letters is not None,
+                selects=config.selects_rows,
+                derived=config.derived,
+            )
+        except SchemaDriftError:
+            return ""
+        except LakeAssetsError as error:
+            return _clause(error)
+        return ""
+
+    def changes(self, reads: Manifest) -> tuple[str, ...]:
+        """What the objects that the partition reads would change."""
+        is_fixed = self.stream.config.schema_policy != "evolve"
+        if self.table is None or is_fixed or len(reads.read) > MOST:
+            return ()
+        try:
+            after = evolved(self.table, self.footers.schemas(reads), self.stream.config.columns)
+        except LakeAssetsError as error:  # of an object that is left out
+            return (_clause(error),)
+        return tuple(map(str, column_changes(self.table, after)))
+
+
+def _clause(error: LakeAssetsError) -> str:
+    return str(error).rstrip(".")

@@ -20,9 +20,9 @@ from lake_assets.errors import (
     SourceError,
     is_interrupt,
 )
-from lake_assets.ingest.decide import Decision
 from lake_assets.ingest.known import Comparison, needs_rows, refuse_empty
 from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.plan import Decision, PartitionPlan
 from lake_assets.ingest.reported import of_partition, report_partition, report_step
 from lake_assets.lake.commit.change import Expected
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
@@ -102,8 +102,7 @@ class PartitionRun:
         self.partition = partition
         self.manifest = Manifest(())
         self.reads = self.manifest  # the objects to read: all, or in mode append the new ones
-        self.compared: Comparison | None = None  # with the known objects, in mode append
-        self.expected: Expected | None = None  # the known objects that the commit requires
+        self.plan = PartitionPlan(partition)  # of this try
         self.files: list[DataFile] = []
         self.letters: list[LetterFile] = []  # of rows that are left out
         self.refused: dict[str, str] = {}  # why objects were not copied, by key
@@ -114,8 +113,6 @@ class PartitionRun:
         self.result: IngestResult | None = None
         self.error: BaseException | None = None
         self.state = State.OPEN
-        self.was_committed = False  # when it was last looked up
-        self.is_held = False  # a restore keeps refreshes off; a forced one replaces the rows, and the hold remains
         self.is_recorded = True  # in the ledger; an unknown partition, such as a typo, is not
         self._tries = 1
         self._bad: dict[tuple[str, str], str] = {}  # why objects are left out, by key and ETag
@@ -179,13 +176,22 @@ class PartitionRun:
             self.update(on_empty=decision.on_empty)
         self.is_recorded, self.note = decision.is_recorded, decision.note
 
-    def hold(self, fingerprint: str | None, decision: Decision) -> None:
-        """Note that the partition is held; a run that leaves it alone has the fingerprint of the rows in the lake."""
-        self.is_held = True
-        self.update(hold=HELD)
-        if decision.is_hold:
-            self.note = decision.why
-            self.update(source_fingerprint=fingerprint)
+    def set_plan(self, plan: PartitionPlan) -> None:
+        """Set the plan. A run that leaves a held partition alone has the fingerprint of the rows in the lake."""
+        self.plan = plan
+        if plan.is_held:
+            self.update(hold=HELD)
+        if plan.decision.is_hold:
+            self.note = plan.decision.why
+            self.update(source_fingerprint=plan.last.fingerprint if plan.last else None)
+
+    @property
+    def expected(self) -> Expected | None:
+        """The known objects that the commit requires, in mode append."""
+        if self.stream.config.mode != "append":
+            return None
+        compared = self.plan.compared
+        return {"append": compared.added, "replace": compared.refreshed}.get(self.plan.decision.action)
 
     def set_manifest(self, manifest: Manifest) -> None:
         """Set the objects of the partition.
@@ -199,7 +205,7 @@ class PartitionRun:
             manifest = self.stream.without_empty(dataclasses.replace(manifest, left_out=bad))
             self.update(files_quarantined=len(manifest.left_out))
         self.manifest = self.reads = manifest
-        self.compared = self.expected = None
+        self.plan = PartitionPlan(self.partition, manifest)
         self.update(
             mode=self.stream.config.mode,
             source_files=len(manifest.objects),
@@ -241,32 +247,27 @@ class PartitionRun:
         """Whether the rows of new objects are added to those of the partition."""
         return self.row.mode == "append"
 
-    def set_append(self, compared: Comparison) -> None:
-        """Read the new objects only, and add their rows.
+    def begin(self) -> None:
+        """Read what the plan says: all objects, or in mode append the new ones, whose rows are added.
 
         Raises:
-            SourceError: the partition has no rows, and no object that can be a Parquet file.
+            SourceError: the partition would have no rows, `on_empty` is fail, and no object can be a Parquet file.
         """
-        self.compared, self.reads, self.expected = compared, compared.new, compared.added
-        self.manifest = dataclasses.replace(self.manifest, left_out=self.reads.left_out)
-        self.update(source_files=len(self.reads.objects), source_bytes=self.reads.size)
-        if self.quarantines:
-            self.update(files_quarantined=len(self.reads.left_out))
-        refuse_empty(self.stream, self.reads, self._adds_to)
-
-    def set_refresh(self, compared: Comparison) -> None:
-        """Read all objects, and replace the partition of mode append by their rows.
-
-        Raises:
-            SourceError: no object can be a Parquet file, and `on_empty` is fail.
-        """
-        self.compared, self.expected = compared, compared.refreshed
-        self.update(mode="replace")
+        if self.stream.config.mode != "append":
+            return
+        if self.plan.decision.action == "append":
+            self.reads = self.plan.compared.new
+            self.manifest = dataclasses.replace(self.manifest, left_out=self.reads.left_out)
+            self.update(source_files=len(self.reads.objects), source_bytes=self.reads.size)
+            if self.quarantines:
+                self.update(files_quarantined=len(self.reads.left_out))
+        else:
+            self.update(mode="replace")
         refuse_empty(self.stream, self.reads, self._adds_to)
 
     @property
     def _adds_to(self) -> Comparison | None:
-        return self.compared if self.adds else None
+        return self.plan.compared if self.adds else None
 
     def refuse_moved_source(self) -> None:
         """Refuse rows that were read from objects that have changed since the listing.

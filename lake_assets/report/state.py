@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from lake_assets.errors import OutsidePartitionError
-from lake_assets.ingest.decide import edited_text
+from lake_assets.ingest.plan import edited_text
 from lake_assets.lake.catalog.past import LIVE
 from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.ledger.last_runs import Holder, LastRuns, last_runs

@@ -31,10 +31,10 @@ import time
 from pathlib import Path
 from lake_assets.cli import main, progress
 from lake_assets.errors import LakeAssetsError
-from lake_assets.ingest import stream_plan
+from lake_assets.ingest import dry_run
 
 progress.SECONDS = {seconds}
-plan_in, planned = stream_plan.plan_in, []
+plan_in, planned = dry_run.plan_in, []
 
 def held(*arguments):
     if planned:
@@ -44,7 +44,7 @@ def held(*arguments):
     planned.append(plan_in(*arguments))
     return planned[-1]
 
-stream_plan.plan_in = held
+dry_run.plan_in = held
 main(prog_name="lake-assets")
 """
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lake_assets.history.restore import restore
-from lake_assets.ingest.stream_plan import plan
+from lake_assets.ingest.dry_run import plan
 from lake_assets_tests.faults.modules import start
 from lake_assets_tests.faults.test_kill import STRATEGY_OPTIONS
 from lake_assets_tests.faults.writer import ROWS, make_table, write

@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.errors import CatalogError, PartitionError, StorageError
 from lake_assets.history.restore import Restored, restore
-from lake_assets.ingest.stream_plan import plan
+from lake_assets.ingest.dry_run import plan
 from lake_assets.lake.ledger.tables import manifest_table
 from lake_assets.maintenance.run import maintain
 from lake_assets.storage.store import Store

@@ -12,7 +12,7 @@ import pytest
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import run_check
 from lake_assets.errors import SchemaError
-from lake_assets.ingest.stream_plan import plan
+from lake_assets.ingest.dry_run import plan
 from lake_assets.landing.read import read_records
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.maintenance.compaction import compact

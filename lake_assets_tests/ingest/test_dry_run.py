@@ -1,11 +1,29 @@
-"""The dry run takes the same decision as ingest, and writes nothing."""
+"""A plan agrees with what an ingest then does, and writes nothing."""
 
 import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
-from lake_assets.ingest.stream_plan import plan
-from lake_assets_tests.world import NW, World, sales
+from dev.plain_client import plain_client
+from lake_assets.cli import main
+from lake_assets.errors import CatalogError, LakeAssetsError, SourceError
+from lake_assets.history.restore import restore
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.dry_run import Plan, plan, plan_stream
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.lake.catalog.database import CatalogDatabase, Row
+from lake_assets.lake.ledger.pace import Pace
+from lake_assets.parquet.read import read_footer
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets_tests.faults.without_spark import jobs_here, no_session
+from lake_assets_tests.world import NW, SW, World, sales
+
+EARLY = "region=NW,date=2026-02-01"
 
 
 def test_a_plan_is_what_ingest_then_does_and_writes_nothing(local_world: World) -> None:
@@ -68,3 +86,285 @@ def test_a_plan_estimates_the_files_for_all_cores(local_world: World, monkeypatc
     for cores, files in ((1, 1), (4, 4), (64, 12)):
         monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
         assert plan(local_world.stream, local_world.partition(NW)).files_written == files
+
+
+def hold(world: World) -> None:
+    """Hold the partition at its first snapshot, with an object that has landed since."""
+    mode, world.options = world.options, {"mode": "replace"}
+    first = world.ingest(NW, force=True).row.snapshot_id
+    world.land(NW, sales(9), "more.parquet")
+    world.ingest(NW)
+    assert first is not None
+    restore(world.stream, world.partition(NW), first, hold=True)
+    world.options = mode
+    world.land(NW, sales(9), "later.parquet")
+
+
+def change(world: World) -> None:
+    world.land(NW, sales(7, 8), "a.parquet")
+
+
+def land_more(world: World) -> None:
+    world.land(NW, sales(9), "more.parquet")
+
+
+CHANGES: dict[str, tuple[Callable[[World], object], ...]] = {
+    "unchanged": (),
+    "new": (land_more,),
+    "changed": (change,),
+    "new and changed": (land_more, change),
+    "vanished": (lambda world: world.unland(NW, "b.parquet"),),
+    "new and vanished": (land_more, lambda world: world.unland(NW, "b.parquet")),
+    "all vanished": (lambda world: world.unland(NW, "a.parquet"), lambda world: world.unland(NW, "b.parquet")),
+    "held": (hold,),
+    "held and all vanished": (
+        hold,
+        *(lambda world, name=name: world.unland(NW, f"{name}.parquet") for name in ("a", "b", "more", "later")),
+    ),
+    "bad": (lambda world: world.land(NW, b"PAR1 damaged", "bad.parquet"),),
+    "empty": (lambda world: world.land(NW, b"", "bad.parquet"),),
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "on_empty"), [*((changes, "fail") for changes in CHANGES), ("all vanished", "keep")]
+)
+@pytest.mark.parametrize("mode", ["replace", "append", "index"])
+def test_a_plan_and_the_run_agree(local_world: World, mode: str, changes: str, on_empty: str) -> None:
+    local_world.options = {"mode": mode, "on_empty": on_empty}
+    local_world.sessions = no_session
+    for number, name in enumerate(("a", "b")):
+        local_world.land(NW, sales(number), f"{name}.parquet")
+    with jobs_here():
+        local_world.ingest(NW)
+        for step in CHANGES[changes]:
+            step(local_world)
+
+        before = plan(local_world.stream, local_world.partition(NW))
+        error = outcome_of(local_world, NW)
+
+    assert bool(before.decision.fails) == (error is not None), f"{before.action}: {error}"
+    row = local_world.ledger(NW)[0]
+    if error is None:
+        assert row.status == ("committed" if before.adds_rows else "skipped")
+        assert (row.hold == "held") == before.decision.is_hold == changes.startswith("held")
+    else:
+        assert row.status == "failed"
+    if before.adds_rows and error is None:
+        assert row.mode == ("index" if before.decision.action == "register" else before.decision.action)
+    if mode != "index" or not {"changed", "vanished"} & set(changes.split()):  # readers fail on such a registered file
+        is_done = before.adds_rows and error is None
+        assert len(local_world.totals(NW)) == (before.rows_after if is_done else before.rows_before)
+
+
+def planned(world: World, *texts: str) -> list[Plan]:
+    return list(plan_stream(world.stream, [world.partition(text) for text in texts]).partitions)
+
+
+def test_new_changed_and_vanished_objects_are_told_apart(local_world: World) -> None:
+    for name in ("a", "b", "c"):
+        local_world.land(NW, sales(1), f"{name}.parquet")
+    local_world.ingest(NW)
+    local_world.land(NW, sales(2, 3), "b.parquet")
+    local_world.land(NW, sales(4), "d.parquet")
+    local_world.unland(NW, "c.parquet")
+    local_world.land(SW, sales(5))
+
+    changed, new = planned(local_world, NW, SW)
+
+    assert [obj.key.rpartition("/")[2] for obj in changed.new] == ["d.parquet"]
+    assert [obj.key.rpartition("/")[2] for obj in changed.changed] == ["b.parquet"]
+    assert [uri.rpartition("/")[2] for uri in changed.vanished] == ["c.parquet"]
+    assert (changed.rows_before, changed.rows_after) == (3, 4)
+    assert (len(new.new), new.changed, new.vanished, new.rows_after) == (1, (), (), 1)
+    local_world.ingest(NW)
+    assert [(p.new, p.changed, p.vanished, p.is_idle) for p in planned(local_world, NW)] == [((), (), (), True)]
+
+
+@pytest.mark.parametrize(
+    ("options", "job"),
+    [
+        ({}, "encode"),
+        ({"copy": "always"}, "copy"),
+        ({"transform": {"sql": "select * from source"}}, "transform"),
+        ({"mode": "index"}, "register"),
+    ],
+)
+def test_the_job_and_the_strategy_are_those_of_the_ingest(
+    local_world: World, options: dict[str, object], job: str
+) -> None:
+    local_world.options = options
+    local_world.land(NW, sales(1), compression="zstd")
+
+    (before,) = planned(local_world, NW)
+    result = local_world.ingest(NW)
+
+    assert (before.job, before.strategy) == (job, "direct")
+    assert (result.row.files_copied == 1) == (job == "copy")
+
+
+def test_rows_that_others_deleted_make_the_extension_commit(local_world: World) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        lake.rows(f"DELETE FROM {local_world.stream.table.sql} WHERE total = 1")
+    local_world.land(NW, sales(3))
+    local_world.land(SW, sales(4))
+
+    assert [p.strategy for p in planned(local_world, NW, SW)] == ["extension", "direct"]
+
+
+def test_columns_that_would_be_added_are_those_that_the_ingest_adds(local_world: World) -> None:
+    local_world.options = {"schema_policy": "evolve"}
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.land(SW, sales(1).append_column("tip", pa.array([0.5])))
+
+    (before,) = planned(local_world, SW)
+    result = local_world.ingest(SW)
+
+    assert before.columns == tuple(map(str, result.changes)) == ("added column tip DOUBLE",)
+    local_world.options = {"schema_policy": "strict"}
+    local_world.land(SW, sales(1).append_column("more", pa.array([0.5])))
+    assert "it has 'more'" in planned(local_world, SW)[0].decision.fails
+
+
+def test_objects_that_mode_index_refuses_are_named_with_the_errors_of_the_ingest(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.land(NW, sales(2), "b.parquet")
+    local_world.land(SW, sales(1).append_column("tip", pa.array([0.5])))
+
+    fits, refused = planned(local_world, NW, SW)
+    with pytest.raises(SourceError) as failed:
+        local_world.ingest(SW)
+
+    assert (fits.columns, fits.job, [obj.key.rpartition("/")[2] for obj in fits.reads.objects]) == (
+        (),
+        "register",
+        ["b.parquet"],
+    )
+    assert refused.columns == (str(failed.value).rstrip("."),)
+    assert "it has 'tip'" in refused.columns[0]
+
+
+UNFIT = {
+    "new column": sales(1).append_column("extra", pa.array([1])),
+    "missing column": sales(1).drop_columns(["total"]),
+    "other type": pa.table({"id": ["a"], "total": [1.0]}),
+    "wider": pa.table({"id": [2.5], "total": [1.0]}),
+    "no Parquet": b"PAR1 damaged",
+    "fits": sales(1),
+}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "index"},
+        *(
+            {"mode": mode, "schema_policy": policy, "on_bad_object": bad}
+            for mode in ("replace", "append")
+            for policy in ("strict", "evolve", "ignore_extra")
+            for bad in ("fail", "quarantine")
+        ),
+    ],
+    ids=lambda options: "-".join(options.values()),
+)
+def test_a_plan_fails_where_the_run_does_and_with_its_words(
+    options: dict[str, str], local_world: World, tmp_path: Path
+) -> None:
+    local_world.options = options
+    local_world.land(NW, sales(1))
+    local_world.sessions = no_session
+    with jobs_here():
+        local_world.ingest(NW)
+        for number, (kind, rows) in enumerate(UNFIT.items()):
+            text = f"region=NE,date=2026-02-{number + 1:02d}"
+            local_world.land(text, sales(7), "1.parquet")
+            local_world.land(text, rows, "2.parquet")
+            command = ["--config", str(local_world.config_file(tmp_path)), "plan", "--partition", text]
+
+            result = CliRunner().invoke(main, command)
+
+            (made,) = planned(local_world, text)
+            error = outcome_of(local_world, text)
+            assert (result.exit_code, kind) == (0 if error is None else 1, kind), result.output + str(error)
+            said = made.columns[0] if options["mode"] == "index" and made.columns else made.decision.fails
+            assert error is None or said == str(error).rstrip(".")
+        with plain_client(local_world.config.lakes["test"], read_only=False) as client:
+            client.execute("ALTER TABLE lake.sales SET PARTITIONED BY (region, date, id)")
+        local_world.land(SW, sales(1))
+        with pytest.raises(CatalogError, match="and the paths of the stream's files have no id") as failed:
+            local_world.ingest(SW)
+        with pytest.raises(CatalogError, match=re.escape(str(failed.value))):
+            planned(local_world, SW)
+
+
+def outcome_of(world: World, text: str) -> LakeAssetsError | None:
+    try:
+        world.ingest(text)
+    except LakeAssetsError as error:
+        return error
+    return None
+
+
+def test_each_footer_is_read_once_and_the_catalog_for_all_partitions_together(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the commit strategy is looked up for each partition; the footers of unchanged ones are not read."""
+    local_world.options = {"schema_policy": "evolve"}
+    days = [f"region=NW,date=2026-02-{number:02}" for number in (1, 2)]
+    years = [f"region=NW,date={year}-02-01" for year in range(1990, 2026)]
+    for text in (*days, *years):
+        local_world.land(text, sales(1))
+    local_world.ingest(days[0])
+    footers: list[str] = []
+    statements: list[str] = []
+    rows = CatalogDatabase.rows
+
+    def read(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple[int, pa.Schema]:
+        footers.append(key)
+        return read_footer(store, key, as_it_is=as_it_is)
+
+    def asked(self: CatalogDatabase, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        statements.append(sql)
+        return rows(self, sql, parameters)
+
+    monkeypatch.setattr("lake_assets.ingest.landed_footers.read_footer", read)
+    monkeypatch.setattr(CatalogDatabase, "rows", asked)
+    counts = []
+    for chosen in (days, years[:22], years):
+        footers.clear()
+        statements.clear()
+        found = planned(local_world, *chosen)
+        reads = [p.rows_after for p in found if not p.is_idle]
+        assert reads == [1] * (len(chosen) - (chosen is days))
+        assert len(footers) == len(set(footers)) == len(reads)
+        counts.append(len(statements))
+
+    assert counts[2] - counts[1] <= 4 * (len(years) - 22)
+
+
+def test_the_time_is_estimated_from_the_runs_of_the_stream(local_world: World) -> None:
+    for text in (NW, SW, EARLY):
+        local_world.land(text, sales(1))
+    partitions = [local_world.partition(text) for text in (NW, SW, EARLY)]
+    assert plan_stream(local_world.stream, partitions).seconds is None
+    local_world.ingest(NW)
+    list(ingest_all(local_world.stream, partitions[:2], local_world.sessions, IngestOptions(force=True)))
+
+    plan = plan_stream(local_world.stream, partitions)
+
+    assert plan.pace is not None
+    assert plan.pace.runs == 2
+    assert plan.seconds == pytest.approx(plan.pace.seconds(1, plan.work[0].reads.size))
+    assert [str(p.partition) for p in plan.work] == ["region=NW/date=2026-02-01"]
+
+
+def test_partitions_that_are_larger_than_the_usual_ones_take_longer() -> None:
+    pace = Pace(runs=3, fixed=4.0, each=0.5, size=1_000.0)
+
+    assert pace.seconds(10, 10_000) == pace.seconds(10, 1_000) == 9.0
+    assert pace.seconds(10, 20_000) == 14.0

@@ -13,7 +13,7 @@ import pytest
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.stream_plan import plan_stream
+from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.layout.partition import Partition
 from lake_assets.report.state import read_state
@@ -149,7 +149,7 @@ def test_two_spellings_of_a_partition_are_one_partition(local_world: World, mode
     assert (list(landed), left_out.objects) == ([partition], ())
     assert landed == list_landed_in(local_world.stream, [partition])
     (planned,) = plan_stream(local_world.stream, [partition]).partitions
-    assert len(planned.plan.reads.objects) == len(WRITERS)
+    assert len(planned.reads.objects) == len(WRITERS)
     assert refresh(local_world) == {str(partition): None}
     assert [number for number, _ in in_lake(local_world)] == list(range(len(WRITERS)))
     (state,) = read_state(local_world.stream).partitions

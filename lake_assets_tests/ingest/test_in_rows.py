@@ -12,8 +12,8 @@ from lake_assets.checks.result import Scope
 from lake_assets.checks.run import run_check
 from lake_assets.errors import EmptySourceError, SchemaError
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.stream_plan import plan
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.maintenance.compaction import compact
 from lake_assets.report.state import read_state

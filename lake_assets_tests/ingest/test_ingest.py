@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import EmptySourceError, SchemaError, SourceChangedError, SourceError
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.partition_run import TRIES
-from lake_assets.ingest.stream_plan import plan
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.world import NW, SW, World, sales

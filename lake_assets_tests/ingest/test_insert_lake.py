@@ -12,8 +12,8 @@ from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.doctor import examine
 from lake_assets.errors import CatalogError
+from lake_assets.ingest.dry_run import plan as plan_of
 from lake_assets.ingest.replace import staging
-from lake_assets.ingest.stream_plan import plan as plan_of
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.change import Change, Written
 from lake_assets.lake.commit.direct import replace_directly

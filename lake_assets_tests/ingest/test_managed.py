@@ -24,7 +24,7 @@ from lake_assets.history.diff import diff
 from lake_assets.history.read import history
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.stream_plan import plan as plan_of
+from lake_assets.ingest.dry_run import plan as plan_of
 from lake_assets.lake import attach, ducklake
 from lake_assets.lake.commit.statements import insert_statement
 from lake_assets.maintenance.compaction import compact

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from lake_assets.checks.result import Scope
 from lake_assets.errors import LakeAssetsError, SchemaError, SourceError, StorageError
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.replace import write_step
-from lake_assets.ingest.stream_plan import plan
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import by_partition, check
 from lake_assets_tests.ingest.encrypted import ENCRYPTED

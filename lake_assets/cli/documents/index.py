@@ -47,7 +47,7 @@ class IndexIgnored(Documented):
         from lake_assets.ingest.index.diff import IndexPlan  # noqa: PLC0415 - `--help` stays quick
 
         plan = plan or IndexPlan(())
-        outside = [IndexOutside(str(o.plan.partition), len(o.plan.new), str(o.why)) for o in plan.outside]
+        outside = [IndexOutside(str(o.partition), o.new, str(o.why)) for o in plan.outside]
         return cls(
             len(plan.left_out.unmatched), LeftOutCounts.of(plan.left_out), ReportFolder.list_of(plan.left_out), outside
         )
@@ -149,9 +149,9 @@ class IndexPlanDocument(Documented):
         partitions = [
             IndexPlanPartition(
                 str(part.partition),
-                len(part.objects),
+                len(part.landed.objects),
                 PlannedObject.list_of(part.new),
-                PlannedObject.list_of(changed.now for changed in part.changed),
+                PlannedObject.list_of(part.changed),
             )
             for part in plan.partitions
         ]

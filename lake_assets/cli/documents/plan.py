@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from lake_assets.cli.documents.base import Documented
 
 if TYPE_CHECKING:
-    from lake_assets.ingest.stream_plan import PlannedPartition, StreamPlan
+    from lake_assets.ingest.dry_run import Plan, StreamPlan
     from lake_assets.storage.manifest import LandedObject
     from lake_assets.streams.left_out import LeftOut
     from lake_assets.streams.stream import OpenStream
@@ -80,9 +80,9 @@ class PlanPartition(Documented):
     """Path or URI of the folder of the data files."""
 
     @classmethod
-    def of(cls, planned: "PlannedPartition") -> "PlanPartition":
+    def of(cls, plan: "Plan") -> "PlanPartition":
         """The partition as the document has it."""
-        plan, after = planned.plan, planned.plan.rows_after
+        after = plan.rows_after
         return cls(
             partition=str(plan.partition),
             action=plan.decision.action,
@@ -90,17 +90,17 @@ class PlanPartition(Documented):
             fails=bool(plan.decision.fails),
             note=plan.decision.note,
             fingerprint=plan.fingerprint,
-            new=PlannedObject.list_of(planned.new),
-            changed=PlannedObject.list_of(planned.changed),
-            vanished=list(planned.vanished),
+            new=PlannedObject.list_of(plan.new),
+            changed=PlannedObject.list_of(plan.changed),
+            vanished=list(plan.vanished),
             objects=len(plan.reads.objects),
             bytes=plan.reads.size,
             rows_before=plan.rows_before,
             rows_after=after if isinstance(after, int) else None,
             rows_unknown=after if isinstance(after, str) else None,
-            job=planned.job,
-            commit=planned.strategy,
-            columns=list(planned.columns),
+            job=plan.job,
+            commit=plan.strategy,
+            columns=list(plan.columns),
             files=plan.files_written,
             files_copied=plan.files_copied,
             destination=plan.destination,

@@ -1,10 +1,13 @@
 """The landed objects that the lake does not have yet, or that have changed since it registered them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lake_assets.errors import OutsidePartitionError, SourceError
+from lake_assets.ingest.known import Comparison, compared
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.plan import PartitionPlan, Planner
 from lake_assets.lake.commit.statements import list_files_statement
 from lake_assets.lake.ledger.object_history import KnownObject, known_objects
 from lake_assets.lake.ledger.tables import manifest_table
@@ -49,31 +52,15 @@ class ChangedObject:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionPlan:
-    """What an index would do with one partition."""
-
-    partition: Partition
-    objects: tuple[LandedObject, ...]  # all that have landed
-    new: tuple[LandedObject, ...]  # to be registered
-    changed: tuple[ChangedObject, ...] = ()  # cannot be registered again under their names
-
-    @property
-    def present(self) -> tuple[LandedObject, ...]:
-        """The objects that the lake has."""
-        others = {obj.uri for obj in self.new} | {obj.now.uri for obj in self.changed}
-        return tuple(obj for obj in self.objects if obj.uri not in others)
-
-
-@dataclass(frozen=True, slots=True)
 class NotRegistered:
     """A partition outside the config, with objects that the lake does not have."""
 
-    plan: PartitionPlan
+    partition: Partition
+    new: int  # objects
     why: OutsidePartitionError
 
     def __str__(self) -> str:
-        new = len(self.plan.new)
-        return f"{self.plan.partition} ({count(new, 'new object')}): {self.why}"
+        return f"{self.partition} ({count(self.new, 'new object')}): {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,64 +79,74 @@ class IndexPlan:
     @property
     def changed(self) -> tuple[LandedObject, ...]:
         """All objects that have changed since they were registered."""
-        return tuple(obj.now for part in self.partitions for obj in part.changed)
+        return tuple(obj for part in self.partitions for obj in part.changed)
 
 
 def plan_index(
-    stream: OpenStream, partitions: Iterable[Partition] | None = None, *, outside: bool = False
+    stream: OpenStream, partitions: Iterable[Partition] | None = None, options: IngestOptions | None = None
 ) -> IndexPlan:
     """What `index_all` would register now. Nothing is written.
 
     Args:
         stream: the stream of the objects.
         partitions: the partitions to plan; when None, all that have landed and that the config has.
-        outside: of all that have landed, also take those that the config does not have.
+        options: of the run. With `outside`, of all that have landed those are taken too that the config does not have.
 
     Raises:
         LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
     """
-    wanted = None if partitions is None else list(partitions)
+    wanted, options = None if partitions is None else list(partitions), options or IngestOptions()
+    takes_all = wanted is not None or options.outside
     landed, left_out = list_scope(stream, wanted)
     calendar = Calendar(stream.config)
+    outside = []
     with stream.lake.open_if_exists() as lake:
-        known = registered_objects(lake, stream, wanted)
-        changed = changed_objects(landed, known, lambda: table_files(lake, stream))
-    plans, not_registered = [], []
-    for partition, manifest in landed.items():
-        new = tuple(obj for obj in manifest.objects if obj.uri not in known)
-        others = changed.get(partition, ())
-        part = PartitionPlan(partition, manifest.objects, new, others)
-        why = calendar.outside(partition) if wanted is None and not outside and new else None
-        if why is not None:
-            not_registered.append(NotRegistered(part, why))
-            part = PartitionPlan(partition, manifest.objects, (), others)
-        if why is None or others:
-            plans.append(part)
-    return IndexPlan(tuple(plans), tuple(not_registered), (left_out or LeftOut()).taking(outside=outside))
+        comparisons = compare_registered(registered_objects(lake, stream, wanted), landed)
+        for partition, comparison in list(comparisons.items()):
+            new = len(comparison.new.objects)
+            if new and not takes_all and (why := calendar.outside(partition)) is not None:
+                outside.append(NotRegistered(partition, new, why))
+                comparisons[partition] = replace(comparison, new=Manifest(()))
+        ignored = {one.partition for one in outside}
+        taken = {p: manifest for p, manifest in landed.items() if p not in ignored or comparisons[p].changed}
+        # The table's files may be many.
+        live = table_files(lake, stream) if any(comparisons[p].changed for p in taken) else set()
+        plans = Planner(stream, options).plan(lake, taken, comparisons, live)
+    return IndexPlan(tuple(plans), tuple(outside), (left_out or LeftOut()).taking(outside=options.outside))
 
 
-def changed_objects(
-    landed: Mapping[Partition, Manifest], known: Mapping[str, KnownObject], read_files: Callable[[], AbstractSet[str]]
-) -> dict[Partition, tuple[ChangedObject, ...]]:
-    """The landed objects that have changed since the lake registered or read them, by partition.
-
-    Args:
-        landed: the objects now.
-        known: the objects that the lake registered or read, by URI.
-        read_files: returns the URIs of the table's files; called only if an object has changed, as there may be many.
-    """
-    changed = {
-        partition: [
-            obj for obj in manifest.objects if obj.uri in known and not known[obj.uri].is_now(obj.etag, obj.size)
-        ]
+def compare_registered(
+    known: Mapping[str, KnownObject], landed: Mapping[Partition, Manifest]
+) -> dict[Partition, Comparison]:
+    """Compare the landed objects of some partitions with the objects that the lake registered or read, by URI."""
+    by_path: dict[str, dict[str, KnownObject]] = {partition.path: {} for partition in landed}
+    for uri, obj in known.items():
+        by_path.setdefault(obj.load_partition, {})[uri] = obj
+    return {
+        partition: compared(
+            by_path[partition.path] | {obj.uri: known[obj.uri] for obj in manifest.objects if obj.uri in known},
+            manifest,
+            quarantines=False,
+        )
         for partition, manifest in landed.items()
     }
-    files = read_files() if any(changed.values()) else set()
-    return {
-        partition: tuple(ChangedObject(known[obj.uri], obj, partition, obj.uri in files) for obj in objects)
-        for partition, objects in changed.items()
-        if objects
-    }
+
+
+def changed_objects(partition: Partition, compared: Comparison, live: AbstractSet[str]) -> list[ChangedObject]:
+    """The landed objects of a partition that have changed since the lake registered or read them.
+
+    Args:
+        partition: the partition.
+        compared: its objects.
+        live: the URIs of the table's files.
+    """
+    return [ChangedObject(compared.noted[obj.uri], obj, partition, obj.uri in live) for obj in compared.changed]
+
+
+def present(landed: Manifest, compared: Comparison) -> tuple[LandedObject, ...]:
+    """The landed objects of a partition that the lake has."""
+    others = {obj.uri for obj in (*compared.new.objects, *compared.changed)}
+    return tuple(obj for obj in landed.objects if obj.uri not in others)
 
 
 def registered_objects(

@@ -7,26 +7,25 @@ Dagster both call these functions.
 import datetime as dt
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from lake_assets.errors import LakeAssetsError, SourceError, StorageUnreachableError
 from lake_assets.events import step
-from lake_assets.ingest.decide import Action, Decider, Decision, Facts, empty_source
-from lake_assets.ingest.index.diff import IndexPlan, PartitionPlan, plan_index
+from lake_assets.ingest.index.diff import IndexPlan, changed_objects, plan_index, present
 from lake_assets.ingest.index.register import Registrar
+from lake_assets.ingest.known import moved_since
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome, PartitionRun, State
 from lake_assets.ingest.partition_runs import chunks, record_failures, record_skipped
+from lake_assets.ingest.plan import Action, PartitionPlan, empty_source
 from lake_assets.ingest.reported import of_run, reported_run
-from lake_assets.lake.ledger.last_runs import LastCommit
-from lake_assets.lake.ledger.partition_states import last_states
-from lake_assets.lake.ledger.tables import create_ledger, ledger_table
+from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import first_lines
-from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.calendar import refuse_outside
 from lake_assets.streams.stream import OpenStream
 
@@ -79,23 +78,27 @@ def _index_all(
     start = time.perf_counter()
     try:
         with index_run.step("list") as figures:
-            plan = plan or plan_index(index_run.stream, named, outside=index_run.options.outside)
-            objects = [obj for part in plan.partitions for obj in part.objects]
+            plan = plan or plan_index(index_run.stream, named, index_run.options)
+            objects = [obj for part in plan.partitions for obj in part.landed.objects]
             figures.update(partitions=len(plan.partitions), objects=len(objects))
             figures["bytes"] = sum(obj.size for obj in objects)
     except LakeAssetsError as error:
         if named is None:
             raise
-        yield from index_run.fail([index_run.open(PartitionPlan(partition, (), ())) for partition in named], error)
+        yield from index_run.fail([index_run.open(PartitionPlan(partition)) for partition in named], error)
         return
     runs = [index_run.open(part, (time.perf_counter() - start) / len(plan.partitions)) for part in plan.partitions]
     if named is None:
         runs = [run for run in runs if run.plan.new or run.plan.changed]
-    try:
-        actions = index_run.decide(runs, landed_only=index_run.options.landed_only)
-    except LakeAssetsError as error:
-        yield from index_run.fail(runs, error)
-        return
+    moved = moved_since(index_run.stream, index_run.options.planned, {run.partition: run.manifest for run in runs})
+    actions: dict[Action, list[IndexedPartition]] = defaultdict(list)
+    for run in runs:
+        if run.partition in moved:
+            run.is_recorded = False
+            yield from index_run.fail([run], moved[run.partition])
+            continue
+        run.decide()
+        actions[run.plan.decision.action].append(run)
     for run in actions["leave_out"]:
         run.leave_out()
         yield run.report()
@@ -117,15 +120,15 @@ class IndexedPartition(PartitionRun):
     def __init__(self, stream: OpenStream, plan: PartitionPlan, options: IngestOptions) -> None:
         super().__init__(stream, plan.partition, options)
         self.plan = plan
-        self.manifest = Manifest(plan.objects)
-        self.update(source_files=len(plan.objects), source_bytes=self.manifest.size)
+        self.manifest = plan.landed
+        self.update(source_files=len(plan.landed.objects), source_bytes=self.manifest.size)
 
-    def decide(self, decision: Decision) -> None:
+    def decide(self) -> None:
         """Note the decision, and set the error of a partition of which nothing is registered."""
-        if decision.is_hold:
-            self.hold(None, decision)
-        elif not (self.plan.new or self.plan.changed):
-            if self.plan.objects:
+        decision = self.plan.decision
+        self.set_plan(self.plan)
+        if not decision.is_hold and not (self.plan.new or self.plan.changed):
+            if self.manifest.objects:
                 self.update(source_fingerprint=self.stream.fingerprint(self.manifest))
             self.set_decision(decision)
         if decision.action == "fail" and not self.set_error([]):
@@ -133,15 +136,21 @@ class IndexedPartition(PartitionRun):
 
     def set_error(self, of_new: Sequence[LakeAssetsError]) -> bool:
         """Set the one error of the partition, whose new objects have these; returns whether there is one."""
-        changed = [obj.error(self.stream.name) for obj in self.plan.changed]
+        found = changed_objects(self.partition, self.plan.compared, self.plan.live)
+        changed = [obj.error(self.stream.name) for obj in found]
         if changed:
-            objects = f"{len(of_new) + len(changed)} of {len(self.plan.objects)} objects"
+            objects = f"{len(of_new) + len(changed)} of {len(self.manifest.objects)} objects"
             problem = f"the rows of {objects} of {self.partition} are not in the lake:"
             self.fail(_joined([*of_new, *changed], problem))
         elif of_new:
             problem = f"{len(of_new)} of {len(self.plan.new)} new objects of {self.partition} were not registered:"
             self.fail(_joined(of_new, problem))
         return bool(changed or of_new)
+
+    @property
+    def present(self) -> list[LandedObject]:
+        """The objects that the lake has."""
+        return list(present(self.manifest, self.plan.compared))
 
 
 @dataclass
@@ -177,19 +186,6 @@ class IndexRun:
                 run.report_event()  # the interrupt ends the run, and its caller gets no outcome
         yield from (run.report() for run in runs if isinstance(run.error, Exception))
 
-    def decide(self, runs: Sequence[IndexedPartition], *, landed_only: bool) -> Mapping[Action, list[IndexedPartition]]:
-        """Decide on partitions, and group them by what is to be done with them.
-
-        Raises:
-            CatalogError: the catalog or the ledger cannot be read.
-        """
-        actions: dict[Action, list[IndexedPartition]] = defaultdict(list)
-        decided = decide_index(self.stream, [run.plan for run in runs], landed_only=landed_only)
-        for run, decision in zip(runs, decided, strict=True):
-            run.decide(decision)
-            actions[decision.action].append(run)
-        return actions
-
     def skip(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
         """Skip partitions."""
         for run in runs:
@@ -219,7 +215,7 @@ class IndexRun:
         registrar = Registrar(
             self.stream,
             {run.partition: run.row for run in runs},
-            {run.partition: list(run.plan.present) for run in runs},
+            {run.partition: run.present for run in runs},
         )
         start = time.perf_counter()
         try:
@@ -249,36 +245,6 @@ class IndexRun:
             run.row = unfilled  # the commit has a ledger row of its own
         elif row is None:  # another process has registered the objects meanwhile
             run.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))
-
-
-def decide_index(stream: OpenStream, plans: Sequence[PartitionPlan], *, landed_only: bool = False) -> list[Decision]:
-    """What an index does with partitions.
-
-    Raises:
-        CatalogError: the catalog or the ledger cannot be read.
-    """
-    decider = Decider(stream, landed_only=landed_only)
-    decider.expect(plan.partition for plan in plans if not plan.objects)
-    changing = [plan.partition for plan in plans if plan.new or plan.changed]
-    # Registered objects that are all unchanged need no look into the lake.
-    opened = stream.lake.open_if_exists() if changing or not all(plan.objects for plan in plans) else nullcontext()
-    with opened as lake:
-        exists = lake is not None and lake.exists(stream.table)
-        last: Mapping[str, LastCommit] = {}
-        if lake is not None and exists and changing and lake.exists(ledger_table(lake.config)):
-            last = last_states(lake, stream.table, changing)
-        held = {path for path, commit in last.items() if commit.is_held}
-        facts = [
-            Facts(
-                len(plan.objects),
-                table_exists=exists,
-                new=len(plan.new),
-                changed=len(plan.changed),
-                is_held=plan.partition.path in held,
-            )
-            for plan in plans
-        ]
-        return [decider.decide(plan.partition, fact, lake) for plan, fact in zip(plans, facts, strict=True)]
 
 
 def _joined(errors: Sequence[LakeAssetsError], problem: str) -> LakeAssetsError:

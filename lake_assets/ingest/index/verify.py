@@ -12,7 +12,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from lake_assets.errors import LakeAssetsError, SourceError
-from lake_assets.ingest.index.diff import ChangedObject, changed_objects, registered_objects, table_files
+from lake_assets.ingest.index.diff import (
+    ChangedObject,
+    changed_objects,
+    compare_registered,
+    present,
+    registered_objects,
+    table_files,
+)
 from lake_assets.ingest.index.register import Registrar, read_from, written
 from lake_assets.ingest.partition_run import blank_row
 from lake_assets.lake.commit.candidates import Candidate
@@ -101,17 +108,13 @@ def compare_indexed(
         live: the URIs of the table's files in these partitions.
     """
     listed = {obj.uri for manifest in landed.values() for obj in manifest.objects}
-    changed = [obj for objects in changed_objects(landed, known, lambda: live).values() for obj in objects]
+    compared = compare_registered(known, landed)
+    changed = [obj for partition, of_one in compared.items() for obj in changed_objects(partition, of_one, live)]
     return IndexedState(
         tuple(obj for uri, obj in known.items() if uri in live),
         tuple(obj for uri, obj in sorted(known.items()) if uri in live and uri not in listed),
         tuple(sorted(changed, key=lambda obj: obj.now.uri)),
-        {
-            partition: tuple(
-                obj for obj in manifest.objects if obj.uri in known and known[obj.uri].is_now(obj.etag, obj.size)
-            )
-            for partition, manifest in landed.items()
-        },
+        {partition: present(manifest, compared[partition]) for partition, manifest in landed.items()},
     )
 
 

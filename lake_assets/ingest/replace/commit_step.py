@@ -5,15 +5,14 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
-from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
-from lake_assets.ingest.known import Comparison
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.partition_runs import chunks, fail_all, record_skipped, still_open
+from lake_assets.ingest.plan import Decision, Planner, empty_source
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.commit.change import Change, New, Requirements, Staged, UnknownCommitError, Written
 from lake_assets.lake.commit.strategy import OF_ALL, UNDONE, commit
-from lake_assets.lake.ledger.last_runs import LastCommit
 from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, letter_values, manifest_values
 from lake_assets.lake.session import LakeSession
 from lake_assets.streams.stream import OpenStream
@@ -31,10 +30,10 @@ class Committer:
         at_once: partitions to commit for each time the lake is opened: whole batches.
     """
 
-    def __init__(self, stream: OpenStream, writer: Writer, decider: Decider, checkpoint: Callable[[], None]) -> None:
+    def __init__(self, stream: OpenStream, writer: Writer, planner: Planner, checkpoint: Callable[[], None]) -> None:
         self._stream = stream
         self._writer = writer
-        self._decider = decider
+        self._planner = planner
         self._checkpoint = checkpoint
         self._batch = stream.config.commit_batch
         self.at_once = max(COMMITS // self._batch, 1) * self._batch
@@ -122,8 +121,9 @@ class Committer:
         left_out = sum(letter.rows for letter in run.letters)
         # A partition all of whose rows are left out has rows in its objects, so `on_empty` does not decide.
         found = rows + left_out
-        facts = facts_of(run, None, run.compared, table_exists=lake.exists(self._stream.table), rows=found)
-        decision = self._decider.decide(run.partition, facts, lake)
+        # The commit of another partition may have created the table.
+        has_table = found > 0 or lake.exists(self._stream.table)
+        decision = self._planner.decide(replace(run.plan, rows=found, table_exists=has_table), lake)
         if decision.action not in ("replace", "append"):
             return self.without_rows(lake, run, decision)
         run.update(
@@ -152,15 +152,13 @@ class Committer:
             requires=Requirements(
                 objects=run.expected,
                 schema=run.schema if self._writer.is_first else None,
-                may_be_held=run.is_held,
-                was_committed=run.was_committed,
+                may_be_held=run.plan.is_held,
+                was_committed=run.plan.last is not None,
             ),
             export=self._stream.export,
         )
 
-    def without_rows(
-        self, lake: LakeSession, run: PartitionRun, decision: Decision, compared: Comparison | None = None
-    ) -> Change | None:
+    def without_rows(self, lake: LakeSession, run: PartitionRun, decision: Decision) -> Change | None:
         """Apply the decision on a partition that has nothing to load, or has changed objects in mode append.
 
         Returns:
@@ -174,8 +172,8 @@ class Committer:
         match decision.action:
             case "leave_out":
                 run.leave_out()
-            case "fail" if compared is not None and compared.changed and decision.on_empty is None:
-                raise compared.refusal(run.partition)
+            case "fail" if decision.on_empty is None:
+                raise run.plan.compared.refusal(run.partition)
             case "fail":
                 raise empty_source(self._stream, run.partition, decision)
             case "clear":
@@ -196,31 +194,3 @@ class Committer:
         record_skipped(lake, self._stream, runs)
         for run in runs:
             run.finish(run.row)
-
-
-def is_unchanged(run: PartitionRun, before: LastCommit | None) -> bool:
-    """Whether the landed objects are those of the partition's last commit."""
-    return before is not None and before.fingerprint == run.row.source_fingerprint
-
-
-def facts_of(
-    run: PartitionRun,
-    before: LastCommit | None,
-    compared: Comparison | None,
-    *,
-    table_exists: bool,
-    rows: int | None = None,
-) -> Facts:
-    """The facts of one partition; `before` is its last commit, before the job."""
-    return Facts(
-        len(run.manifest.objects),
-        table_exists=table_exists,
-        is_unchanged=is_unchanged(run, before),
-        was_committed=before is not None,
-        rows=rows,
-        new=len(compared.new.objects) if compared else 0,
-        changed=len(compared.changed) if compared else 0,
-        known=len(compared.known) if compared else 0,
-        quarantined=len(compared.quarantined) if compared else 0,
-        is_held=before is not None and before.is_held,
-    )

@@ -1,7 +1,7 @@
 """Mode replace and append: list, decide, write in one Spark job, and commit."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock
@@ -11,17 +11,14 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import LakeAssetsError, SchemaDriftError, StorageUnreachableError
 from lake_assets.events import about, step
-from lake_assets.ingest.decide import Decider
-from lake_assets.ingest.known import Comparison, compare, moved_since
+from lake_assets.ingest.known import moved_since
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import Outcome, PartitionRun
 from lake_assets.ingest.partition_runs import chunks, fail_all, record_failures, share_refusal, still_open
-from lake_assets.ingest.replace.commit_step import LISTINGS, Committer, facts_of, is_unchanged
+from lake_assets.ingest.plan import Planner
+from lake_assets.ingest.replace.commit_step import LISTINGS, Committer
 from lake_assets.ingest.replace.write_step import Writer
-from lake_assets.lake.ledger.last_runs import LastCommit
-from lake_assets.lake.ledger.partition_states import last_states
 from lake_assets.lake.ledger.tables import create_ledger
-from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
 from lake_assets.storage.retry_window import using
@@ -50,8 +47,8 @@ class ReplaceRun:
         self.planned = options.planned
         self.broken: Exception | None = None  # an error that every other partition would have too
         self.writer = Writer(stream, checkpoint)
-        self.decider = Decider(stream, force=options.force, landed_only=options.landed_only)
-        self.committer = Committer(stream, self.writer, self.decider, checkpoint)
+        self.planner = Planner(stream, options)
+        self.committer = Committer(stream, self.writer, self.planner, checkpoint)
         self._spark: SparkSession | None = None
 
     def replace(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
@@ -114,8 +111,6 @@ class ReplaceRun:
 
     def _refuse_moved(self, runs: Sequence[PartitionRun]) -> None:
         """Fail partitions whose objects are not those of the plan; the ledger has no row of them."""
-        if self.planned is None:
-            return
         moved = moved_since(self.stream, self.planned, {run.partition: run.manifest for run in runs})
         for run in runs:
             if (error := moved.get(run.partition)) is not None:
@@ -128,49 +123,25 @@ class ReplaceRun:
             return
         with self._together("check", runs), self.stream.lake.open(create=True) as lake:
             create_ledger(lake)
-            exists = lake.exists(self.stream.table)
-            # If the table was dropped, its earlier commits are no reason to skip a partition.
-            partitions = [run.partition for run in runs]
-            appends = self.stream.config.mode == "append"
-            last = last_states(lake, self.stream.table, partitions, newest=appends) if exists else {}
-            if exists:
+            plans = self.planner.plan(lake, {run.partition: run.manifest for run in runs})
+            if plans[0].table_exists:
                 self.writer.prepare(lake)
-            compared = self._compare(lake, runs, last) if appends else {}
             unchanged = []
-            self.decider.expect(partitions)
-            for run in runs:
+            for run, plan in zip(runs, plans, strict=True):
                 run.schema = self.writer.schema
-                before = last.get(run.partition.path)
-                run.was_committed = before is not None
-                facts = facts_of(run, before, compared.get(run.partition), table_exists=exists)
-                decision = self.decider.decide(run.partition, facts, lake)
-                if before is not None and before.is_held:
-                    run.hold(before.fingerprint, decision)
+                run.set_plan(plan)
+                decision = plan.decision
                 if decision.action == "skip" and decision.on_empty is None:
                     run.update(files_quarantined=None)  # this run reads none
                     unchanged.append(run)
-                elif decision.action == "append":
-                    with run.step("check"):
-                        run.set_append(compared[run.partition])
-                elif decision.action != "replace":
+                elif decision.action not in ("replace", "append"):
                     with run.step("commit"):
-                        cleared = self.committer.without_rows(lake, run, decision, compared.get(run.partition))
-                        self.committer.make(lake, run, cleared)
-                elif appends:
+                        self.committer.make(lake, run, self.committer.without_rows(lake, run, decision))
+                elif self.stream.config.mode == "append":
                     with run.step("check"):
-                        run.set_refresh(compared[run.partition])
+                        run.begin()
             self.committer.skip(lake, unchanged)
         self.checkpoint()
-
-    def _compare(
-        self, lake: LakeSession, runs: Sequence[PartitionRun], last: Mapping[str, LastCommit]
-    ) -> dict[Partition, Comparison]:
-        """The comparisons of the partitions that a run of mode append may change."""
-        landed = {run.partition: run.manifest for run in runs if run.manifest.objects}
-        if not self.decider.force:
-            unchanged = {run.partition for run in runs if is_unchanged(run, last.get(run.partition.path))}
-            landed = {partition: manifest for partition, manifest in landed.items() if partition not in unchanged}
-        return compare(lake, self.stream, landed)
 
     def _write(self, runs: Sequence[PartitionRun]) -> None:
         """Write data files that no reader sees yet, in one Spark job."""

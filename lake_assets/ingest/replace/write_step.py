@@ -314,7 +314,7 @@ class Writer:
         )
 
     def _fingerprints(self, runs: Sequence[PartitionRun]) -> dict[str, str]:
-        known = ((run.partition, MARK if run.is_held else run.row.source_fingerprint) for run in runs)
+        known = ((run.partition, MARK if run.plan.is_held else run.row.source_fingerprint) for run in runs)
         return {self.stream.destination_folder(partition): text for partition, text in known if text is not None}
 
 

@@ -184,6 +184,8 @@ def last_commits(session: LakeSession, table: TableName, load_partitions: Sequen
             for path, runs in newest.items()
             if runs.commit
         }
+    if not session.exists(ledger_table(session.config)):
+        return {}
     # On a SQLite catalog, a condition by which DuckLake prunes files makes it read the statistics of all files of all
     # tables. It cannot prune by these conditions.
     ledger = ledger_table(session.config)

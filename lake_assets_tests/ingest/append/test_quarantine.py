@@ -10,9 +10,9 @@ from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of
 from lake_assets.errors import LakeAssetsError, SchemaError, SourceError
 from lake_assets.history.restore import restore
+from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.run import ReplaceRun
-from lake_assets.ingest.stream_plan import plan
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.checks.checked import by_partition, check

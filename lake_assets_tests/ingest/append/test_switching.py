@@ -4,7 +4,7 @@ import pytest
 
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
-from lake_assets.ingest.stream_plan import plan
+from lake_assets.ingest.dry_run import plan
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.ingest.append.test_append import APPEND, statuses
 from lake_assets_tests.world import NW, World, sales

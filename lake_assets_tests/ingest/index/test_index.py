@@ -361,7 +361,7 @@ def test_a_catalog_that_is_lost_before_the_decision_is_the_partitions_error(
     def lost(*_: object) -> None:
         raise CatalogUnreachableError("the catalog is unreachable:", "start it.")
 
-    monkeypatch.setattr("lake_assets.ingest.decide.partitions_in_ledger", lost)
+    monkeypatch.setattr("lake_assets.ingest.plan.partitions_in_ledger", lost)
     indexed_world.land(NW, sales(1))
     index(indexed_world, NW)
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.index.diff import plan_index
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.index.verify import check_indexed, repair_indexed
 from lake_assets.ingest.partition_run import Outcome
-from lake_assets.ingest.stream_plan import plan
 from lake_assets.lake.session import LakeSession
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing

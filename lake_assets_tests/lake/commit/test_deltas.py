@@ -16,7 +16,7 @@ from dev.plain_client import plain_client
 from lake_assets import read_changes
 from lake_assets.errors import CatalogError, ConfigError, StorageError
 from lake_assets.history.restore import restore
-from lake_assets.ingest.stream_plan import plan
+from lake_assets.ingest.dry_run import plan
 from lake_assets.lake.commit import exporter, strategy
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension

@@ -1,0 +1,298 @@
+"""The plan of partitions: what becomes of each, by its landed objects and by what the lake has of it.
+
+A run executes it, and a dry run shows it. Nothing is written, and no footer is read.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from lake_assets.config.modes import OnEmpty
+from lake_assets.errors import EmptySourceError
+from lake_assets.ingest.known import Comparison, compare
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.lake.catalog.past import where
+from lake_assets.lake.ledger.last_runs import LastCommit, partitions_in_ledger
+from lake_assets.lake.ledger.partition_states import last_states
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
+from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.unknown import UnknownPartitions
+
+Action = Literal["replace", "append", "register", "skip", "keep", "clear", "fail", "leave_out"]
+"""What to do with a partition.
+
+`replace`: read the objects and replace the partition. `append`: read the new objects and add their rows. `register`:
+register new objects in place. `skip`: nothing has changed. `keep`, `clear`: the source has no rows, and the partition
+stays or is emptied. `fail`: report an error. `leave_out`: nothing has landed, and the partition has neither a result
+nor an error.
+"""
+
+_WORDS: dict[Action, str] = {
+    "replace": "replace the partition",
+    "keep": "keep the partition",
+    "clear": "clear the partition",
+    "leave_out": "leave the partition out",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do with a partition, and why."""
+
+    action: Action
+    why: str = ""  # a clause; empty if the action needs no reason
+    is_recorded: bool = True  # in the ledger; an unknown partition without objects is probably a typo
+    note: str = ""  # for such a partition: the values that exist
+    on_empty: OnEmpty | None = None  # the policy that decided, if the partition has no rows
+    is_hold: bool = False  # a restore keeps refreshes off the partition
+    failure: str = ""  # why the partition fails after new objects were registered, a clause
+
+    @property
+    def fails(self) -> str:
+        """Why the partition fails; empty if it does not."""
+        return self.why if self.action == "fail" else self.failure
+
+    def __str__(self) -> str:
+        if self.action in ("register", "append"):
+            return f"{self.action} {self.why}{f', then fail: {self.failure}' if self.failure else ''}"
+        action = _WORDS.get(self.action, self.action)
+        return f"{action}: {self.why}" if self.why else action
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """What becomes of one partition, and what the decision is based on.
+
+    Attributes:
+        partition: which one.
+        landed: its objects.
+        decision: what to do with it, and why.
+        last: its last commit; None if it has none, or if the decision needs none.
+        compared: its objects compared with the known ones; of nothing in mode replace.
+        live: the URIs of changed objects that are files of the table, in mode index.
+        table_exists: whether the lake has the table, if the decision needs that.
+        is_unchanged: whether the objects are those of the last commit.
+        rows: that were read; None before the Spark job.
+    """
+
+    partition: Partition
+    landed: Manifest = Manifest(())  # noqa: RUF009 - it is frozen
+    decision: Decision = Decision("fail")
+    last: LastCommit | None = None
+    compared: Comparison = Comparison()  # noqa: RUF009 - it is frozen
+    live: AbstractSet[str] = frozenset()
+    table_exists: bool = False
+    is_unchanged: bool = False
+    rows: int | None = None
+
+    @property
+    def new(self) -> tuple[LandedObject, ...]:
+        """The objects that are not known."""
+        return self.compared.new.objects
+
+    @property
+    def changed(self) -> tuple[LandedObject, ...]:
+        """The objects that are known under another ETag or size."""
+        return self.compared.changed
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a restore keeps refreshes off."""
+        return self.last is not None and self.last.is_held
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether objects have landed, and all of them are known as they are."""
+        return bool(self.landed.objects) and not self.new and not self.changed
+
+
+def _objects(number: int, kind: str) -> str:
+    return count(number, f"{kind} object")
+
+
+class Planner:
+    """Plans the partitions of one run, by its `force` and `landed_only`.
+
+    For the first partition without rows it looks up in the ledger which of all partitions that are planned it knows.
+    """
+
+    def __init__(self, stream: OpenStream, options: IngestOptions) -> None:
+        self._stream = stream
+        self._force = options.force
+        self._landed_only = options.landed_only
+        self._expected: list[str] = []
+        self._known: dict[str, bool] = {}
+        self._unknown: UnknownPartitions | None = None
+
+    def plan(
+        self,
+        lake: LakeSession | None,
+        landed: Mapping[Partition, Manifest],
+        compared: Mapping[Partition, Comparison] | None = None,
+        live: AbstractSet[str] = frozenset(),
+    ) -> list[PartitionPlan]:
+        """Decide what becomes of some partitions, which are looked up in the lake together.
+
+        Args:
+            lake: None if there is none yet.
+            landed: the objects of each partition.
+            compared: the objects of each partition compared with the known ones. In mode index it is needed; when None,
+                those that have changed are compared in mode append, and none in mode replace.
+            live: as of `PartitionPlan`.
+
+        Raises:
+            CatalogError: the catalog, the ledger or the manifest cannot be read.
+        """
+        stream, mode, comparisons = self._stream, self._stream.config.mode, compared or {}
+        plans = [PartitionPlan(p, m, compared=comparisons.get(p, Comparison()), live=live) for p, m in landed.items()]
+        # A partition of mode index whose objects are all registered needs no look into the lake.
+        wanted = [plan.partition for plan in plans if mode != "index" or not plan.is_registered]
+        has_table = bool(wanted) and lake is not None and lake.exists(stream.table)
+        # If the table was dropped, its earlier commits are no reason to skip a partition.
+        last: Mapping[str, LastCommit] = {}
+        if lake is not None and has_table:
+            last = last_states(lake, stream.table, wanted, newest=mode == "append")
+        plans = [self._with_last(plan, last.get(plan.partition.path), table_exists=has_table) for plan in plans]
+        if mode == "append" and compared is None:
+            read = [plan for plan in plans if plan.landed.objects and (self._force or not plan.is_unchanged)]
+            comparisons = compare(lake, stream, {plan.partition: plan.landed for plan in read})
+            plans = [replace(plan, compared=comparisons.get(plan.partition, plan.compared)) for plan in plans]
+        self._expected += [partition.path for partition in landed]
+        return [replace(plan, decision=self.decide(plan, lake)) for plan in plans]
+
+    def _with_last(self, plan: PartitionPlan, last: LastCommit | None, *, table_exists: bool) -> PartitionPlan:
+        is_unchanged = last is not None and last.fingerprint == self._stream.fingerprint(plan.landed)
+        return replace(plan, last=last, table_exists=table_exists, is_unchanged=is_unchanged)
+
+    def decide(self, plan: PartitionPlan, lake: LakeSession | None) -> Decision:
+        """Decide what to do with a partition, also once its rows are read; `lake` is None if there is no lake yet.
+
+        Raises:
+            CatalogError: the ledger or the table cannot be read.
+        """
+        mode = self._stream.config.mode
+        if plan.is_held and not self._force and not (mode == "index" and plan.is_registered):
+            text = plan.partition.option
+            release = f"`lake-assets restore {self._stream.name} --partition {text} --release`"
+            return Decision("skip", f"held until {release}; only --force replaces it", is_hold=True)
+        of_mode = {"replace": self._of_replace, "append": self._of_append, "index": self._of_index}
+        return of_mode[mode](plan) or self._without_rows(plan, lake)
+
+    def _of_append(self, plan: PartitionPlan) -> Decision | None:
+        if plan.is_unchanged and not self._force:
+            return Decision("skip", "all of its objects have been read")
+        if not plan.landed.objects:
+            if plan.last is not None:
+                return Decision("skip", "all of its objects have vanished, and their rows stay")
+            return Decision("leave_out", "nothing of it has landed") if self._landed_only else None
+        if self._force or (plan.changed and self._stream.config.on_changed == "refresh"):
+            why = "--force" if self._force else f"{_objects(len(plan.changed), 'changed')}, and on_changed is refresh"
+            return Decision("replace", why) if plan.rows != 0 else None
+        if plan.changed:
+            return Decision("fail", f"{_objects(len(plan.changed), 'changed')}, and on_changed is fail")
+        if not plan.new:
+            but = f" but {_objects(len(plan.compared.quarantined), 'quarantined')}, which --force tries again"
+            return Decision("skip", f"all of its objects have been read{but if plan.compared.quarantined else ''}")
+        # Objects without rows are noted, so that no later run reads them; a partition without any is for `on_empty`.
+        return Decision("append", _objects(len(plan.new), "new")) if plan.rows != 0 or plan.compared.known else None
+
+    def _of_index(self, plan: PartitionPlan) -> Decision | None:
+        check = f"see `lake-assets index {self._stream.name} --check`"
+        failure = f"{_objects(len(plan.changed), 'changed')}, {check}" if plan.changed else ""
+        if plan.new:
+            return Decision("register", f"{_objects(len(plan.new), 'new')} in place", failure=failure)
+        if plan.changed:
+            return Decision("fail", f"nothing new; {failure}")
+        if plan.landed.objects:
+            return Decision("skip", "all objects are registered")
+        return Decision("leave_out", "nothing of it has landed") if self._landed_only else None
+
+    def _of_replace(self, plan: PartitionPlan) -> Decision | None:
+        if plan.is_unchanged and not self._force:
+            return Decision("skip", "the objects are those of the last commit")
+        if self._landed_only and plan.last is None and not plan.landed.objects:
+            return Decision("leave_out", "nothing of it has landed")
+        return Decision("replace") if plan.landed.objects and plan.rows != 0 else None
+
+    def _without_rows(self, plan: PartitionPlan, lake: LakeSession | None) -> Decision:
+        """Apply the stream's `on_empty` to a partition without objects, or without rows in them."""
+        config = self._stream.config
+        if self._landed_only and config.selects_rows and not self._has_rows(plan, lake):
+            # The objects may hold rows of other partitions only.
+            return Decision("leave_out", "nothing of it has landed")
+        is_unknown = plan.last is None and not self._is_known(plan.partition.path, lake)
+        is_typo = is_unknown and (not plan.landed.objects or (config.on_empty == "fail" and config.selects_rows))
+        note = self._suggest(plan.partition, lake) if is_typo else ""
+        source = "the source partition" if config.on_empty == "fail" else "its source"
+        empty = f"{source} has no {'rows' if plan.landed.objects else 'objects'}"
+        action, why = self._of_empty(plan, is_typo=is_typo)
+        return Decision(action, f"{empty}, and {why}", not is_typo, note, config.on_empty)
+
+    def _of_empty(self, plan: PartitionPlan, *, is_typo: bool) -> tuple[Action, str]:
+        policy = self._stream.config.on_empty
+        if policy == "fail":
+            return "fail", "on_empty is fail"
+        if policy == "keep" or self._stream.config.mode == "index":
+            return "keep", f"on_empty is {policy}"
+        if not plan.table_exists:
+            return "skip", "there is no table to clear it from"
+        return ("skip", "the ledger does not know it") if is_typo else ("clear", "on_empty is clear")
+
+    def _is_known(self, path: str, lake: LakeSession | None) -> bool:
+        """Whether the ledger has a row of a partition."""
+        if lake is None:
+            return False
+        if path not in self._known:
+            paths, self._expected = [path, *self._expected], []
+            known = partitions_in_ledger(lake, self._stream.table, paths)
+            self._known = {path: path in known for path in paths} | self._known
+        return self._known[path]
+
+    def _suggest(self, partition: Partition, lake: LakeSession | None) -> str:
+        if self._unknown is None:
+            # A hint at a typo may read the partitions of the whole ledger.
+            known: Iterable[str] = () if lake is None else partitions_in_ledger(lake, self._stream.table)
+            self._unknown = UnknownPartitions(self._stream, known)
+        return self._unknown.suggest(partition)
+
+    def _has_rows(self, plan: PartitionPlan, lake: LakeSession | None) -> bool:
+        if lake is None or not plan.table_exists:
+            return False
+        condition, parameters = where(plan.partition)
+        table = self._stream.table.sql
+        return bool(lake.rows(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1", parameters))  # noqa: S608
+
+
+def edited_text(stream: OpenStream, partition: Partition, before: int, rows: int) -> str:
+    """What another client changed, and how to undo it: one clause.
+
+    Args:
+        stream: of the partition.
+        partition: the partition.
+        before: its rows after its last commit.
+        rows: its rows now.
+    """
+    undo = f"`lake-assets ingest {stream.name} --partition {partition.option} --force` does"
+    if stream.config.mode == "index":  # a registered file is not registered again
+        undo = "to undo it, delete all its rows by SQL, land its objects under other names, and ingest it"
+    return f"another client changed it from {count(before, 'row')} to {rows:,}, and no refresh undoes that; {undo}"
+
+
+def empty_source(stream: OpenStream, partition: Partition, decision: Decision) -> EmptySourceError:
+    """The error for a partition without rows if `on_empty` is fail."""
+    if stream.config.mode == "index":
+        missing, policies = "objects", "keep"
+    else:
+        values = zip(partition.columns, partition.values, strict=True)
+        chosen = [f"{column.name}={column.shown(value)}" for column, value in values if column.in_rows]
+        missing = f"rows{' of ' if chosen else ''}{', '.join(chosen)}"
+        policies = "keep" if stream.config.mode == "append" else "keep or clear"
+    advice = f"{decision.note} Check its name, " if decision.note else "check that it has landed, "
+    return EmptySourceError(
+        f"the source partition has no {missing}: {stream.source_glob(partition)}:",
+        f"{advice}or set on_empty to {policies}.",
+    )
