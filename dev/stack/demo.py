@@ -26,7 +26,7 @@ from lake_assets.config.load import load_config
 from lake_assets.errors import LakeAssetsError
 from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.layout.texts import count
-from lake_assets.report.state import StreamState, by_partition, state_by
+from lake_assets.report.state import StreamState, state_by
 from lake_assets.report.summary import summarize
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.pending import Lag, lag_by
@@ -188,7 +188,7 @@ def look(stream: OpenStream, site: Site) -> View:
     now = dt.datetime.now(dt.UTC)
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table, holds=True)
-    ledger = by_partition(stream, runs)
+    ledger = stream.config.by_partition(runs)
     landed, left_out = list_landed(stream, ledger, now)
     state = state_by(stream, ledger, landed, left_out, now)
     return View(state, lag_by(stream, landed, runs, now), _statuses(site))

@@ -16,7 +16,7 @@ from lake_assets.lake.ledger.object_history import quarantined_objects
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.job import LetterFile
-from lake_assets.report.state import StreamState, by_partition, state_by, those_landed
+from lake_assets.report.state import StreamState, state_by, those_landed
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.left_out import LeftOut
@@ -123,7 +123,9 @@ class Facts:
         """The last runs of the scope's partitions."""
         if self._session is None:
             return {}
-        return by_partition(self.stream, last_runs(self._session, self.stream.table, self.scope.tried, holds=True))
+        return self.stream.config.by_partition(
+            last_runs(self._session, self.stream.table, self.scope.tried, holds=True)
+        )
 
     @cached_property
     def left_out(self) -> dict[Partition, dict[str, str]]:
@@ -137,8 +139,7 @@ class Facts:
         paths = None if tried is None else [partition.path for partition in tried]
         appends = self.stream.config.mode == "append"
         found = quarantined_objects(self.lake, self.stream.name, self.stream.table, paths, adds=appends)
-        partitions = {self.stream.config.partition_at(path): reasons for path, reasons in found.items()}
-        return {partition: reasons for partition, reasons in partitions.items() if partition is not None}
+        return self.stream.config.by_partition(found)
 
     def still_landed(self) -> dict[Partition, dict[str, str]]:
         """What `left_out` returns, without objects that have vanished since, which mode append does not note.
@@ -161,8 +162,7 @@ class Facts:
         tried = self.scope.tried
         paths = None if tried is None else [partition.path for partition in tried]
         found = dead_letters(self._session, self.stream.name, self.stream.table, paths)
-        partitions = {self.stream.config.partition_at(path): letters for path, letters in found.items()}
-        return {partition: letters for partition, letters in partitions.items() if partition is not None}
+        return self.stream.config.by_partition(found)
 
     @contextmanager
     def catalog(self) -> Iterator[CatalogDatabase]:

@@ -179,8 +179,7 @@ def appended_objects(facts: Facts) -> PreparedCheck:
     stream, tried = facts.stream, facts.scope.tried
     noted = read_noted(facts.lake, stream, tried)
     runs = facts.runs if tried is None else {}
-    of_paths = {path: stream.config.partition_at(path) for path in noted}
-    partitions = {partition: noted[path] for path, partition in of_paths.items() if partition is not None}
+    partitions = stream.config.by_partition(noted)
 
     @cache
     def comparisons() -> Mapping[Partition, Comparison]:

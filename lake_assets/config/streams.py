@@ -1,7 +1,8 @@
 """A stream: landed files, and how they become a table of the lake."""
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Self
+from typing import Self, TypeVar
 
 import pyarrow as pa
 from pydantic import Field, TypeAdapter, field_validator, model_validator
@@ -49,6 +50,8 @@ from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
 from lake_assets.layout.time_types import check_time_type
 from lake_assets.layout.times import TIME_TYPES
+
+Value = TypeVar("Value")
 
 _LAYOUT: TypeAdapter[LayoutOptions | None] = TypeAdapter(Layout | None)
 _PARTITIONS = TypeAdapter(dict[str, PartitionField])
@@ -380,3 +383,8 @@ class Stream(Model):
             return Partition.at(self.columns, path)
         except PartitionError:
             return None
+
+    def by_partition(self, by_path: Mapping[str, Value]) -> dict[Partition, Value]:
+        """The values by partition instead of by path, without those of earlier partition columns."""
+        partitions = ((self.partition_at(path), value) for path, value in by_path.items())
+        return {partition: value for partition, value in partitions if partition is not None}

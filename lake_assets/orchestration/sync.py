@@ -162,8 +162,7 @@ def _sync(
 ) -> Synced:
     with stream.lake.open_if_exists() as session:
         commits = newest_commits(session, stream.name, stream.table, since) if session is not None else []
-    by_partition = {stream.config.partition_at(row.load_partition): row for row in commits}
-    rows = {partition: row for partition, row in by_partition.items() if partition is not None}
+    rows = stream.config.by_partition({row.load_partition: row for row in commits})
     # In this order: a run that ends after the ledger was read has reported its commits by then.
     running = unfinished_runs(instance)
     ended = {partition: row for partition, row in rows.items() if row.run_id not in running}

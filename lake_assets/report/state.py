@@ -123,7 +123,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
     """
     now = now or dt.datetime.now(dt.UTC)
     with stream.lake.open_if_exists() as lake:
-        ledger = by_partition(stream, {} if lake is None else last_runs(lake, stream.table, holds=True))
+        ledger = stream.config.by_partition({} if lake is None else last_runs(lake, stream.table, holds=True))
         quarantines = lake is not None and stream.config.on_bad_object == "quarantine"
         appends = stream.config.mode == "append"
         left_out = (
@@ -267,12 +267,6 @@ def partition_state(
         holder=last.holder,
         edited=None if before is None else edited_text(stream, partition, before, last.rows or 0),
     )
-
-
-def by_partition(stream: OpenStream, runs: Mapping[str, LastRuns]) -> dict[Partition, LastRuns]:
-    """The last runs by partition. The ledger's rows of earlier partition columns are left out."""
-    partitions = {stream.config.partition_at(path): last for path, last in runs.items()}
-    return {partition: last for partition, last in partitions.items() if partition is not None}
 
 
 def held_text(stream: str, state: PartitionState) -> str:

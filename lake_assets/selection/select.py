@@ -1,12 +1,12 @@
 """The partitions of a stream that a person selected, found in its config, its landing zone and its ledger."""
 
 import datetime as dt
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.config.streams import Stream
 from lake_assets.errors import PartitionError
-from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.selection.grammar import Selector, described, parse
@@ -208,17 +208,10 @@ def _read(stream: OpenStream, wanted: Wanted, scope: Sequence[Partition] | None)
         listed, left_out = list_scope(stream, scope)
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table, scope, holds=wanted.waiting)
-    ledger = dict(_by_partition(stream, runs))
+    ledger = stream.config.by_partition(runs)
     landed = {partition for partition, manifest in listed.items() if manifest.objects}
     in_state = set(pending_in(stream, listed, runs)) if wanted.waiting else set()
     if wanted.failed:
         in_state |= {partition for partition, last in ledger.items() if last.status == "failed"}
     committed = {p for p, last in ledger.items() if last.committed_at is not None or last.fingerprint is not None}
     return landed | committed | in_state, in_state, left_out
-
-
-def _by_partition(stream: OpenStream, runs: dict[str, LastRuns]) -> Iterator[tuple[Partition, LastRuns]]:
-    """The runs by partition, without those of earlier partition columns."""
-    for path, last in runs.items():
-        if (partition := stream.config.partition_at(path)) is not None:
-            yield partition, last

@@ -9,7 +9,7 @@ from lake_assets.lake.catalog.figures import catalog_size, snapshots, table_file
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.progress import counted
-from lake_assets.report.state import by_partition, state_by
+from lake_assets.report.state import state_by
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.pending import lag_by
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -57,7 +57,7 @@ def _of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[Value]:
             found = table_files(lake, stream.table, len(stream.config.columns))
             yield Value("lake_assets.files", found.files, of_stream)
             yield Value("lake_assets.partition.files", found.most, of_stream)
-    ledger = by_partition(stream, runs)
+    ledger = stream.config.by_partition(runs)
     landed, left_out = list_landed(stream, ledger, now)
     lag = lag_by(stream, landed, runs, now)
     yield Value("lake_assets.lag", lag.seconds, of_stream)
