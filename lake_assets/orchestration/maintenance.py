@@ -7,6 +7,7 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from lake_assets.checks.run import checks_of
+from lake_assets.config.lake import Audit, Maintenance
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
@@ -89,6 +90,19 @@ def kept_objects(maintained: Maintained) -> dict[str, dg.MarkdownMetadataValue]:
     return {"objects_kept_are": dg.MetadataValue.md("\n".join(shown))}
 
 
+def _schedule(job: str, times: Maintenance | Audit) -> dg.ScheduleDefinition:
+    """Return the schedule of a lake's job; it requests no run while one of its runs is queued."""
+    name = f"{job}_schedule"
+    return dg.ScheduleDefinition(
+        name=name,
+        execution_fn=unless_queued(name),
+        job_name=job,
+        cron_schedule=times.cron,
+        execution_timezone=times.time_zone,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+
+
 def maintenance(config: LakeConfig) -> tuple[Sequence[dg.JobDefinition], Sequence[dg.ScheduleDefinition]]:
     """A job for each lake, and a schedule for each whose config has `maintenance`."""
     jobs, schedules = [], []
@@ -97,17 +111,7 @@ def maintenance(config: LakeConfig) -> tuple[Sequence[dg.JobDefinition], Sequenc
         jobs.append(job)
         if lake.maintenance is None:
             continue
-        schedule = f"maintain_{name}_schedule"
-        schedules.append(
-            dg.ScheduleDefinition(
-                name=schedule,
-                execution_fn=unless_queued(schedule),
-                job=job,
-                cron_schedule=lake.maintenance.cron,
-                execution_timezone=lake.maintenance.time_zone,
-                default_status=dg.DefaultScheduleStatus.RUNNING,
-            )
-        )
+        schedules.append(_schedule(job.name, lake.maintenance))
     return jobs, schedules
 
 
@@ -140,15 +144,5 @@ def audits(config: LakeConfig, streams: Mapping[str, Sequence[Keyed]]) -> dg.Def
         jobs.append(job)
         audit = config.lakes[name].audit
         if audit is not None:
-            schedule = f"audit_{name}_schedule"
-            schedules.append(
-                dg.ScheduleDefinition(
-                    name=schedule,
-                    execution_fn=unless_queued(schedule),
-                    job=job,
-                    cron_schedule=audit.cron,
-                    execution_timezone=audit.time_zone,
-                    default_status=dg.DefaultScheduleStatus.RUNNING,
-                )
-            )
+            schedules.append(_schedule(job.name, audit))
     return dg.Definitions(jobs=jobs, schedules=schedules)
