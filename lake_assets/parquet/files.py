@@ -89,7 +89,7 @@ class ParquetRows:
 
         Raises:
             SchemaError: an INT96 column has a value that the column's new type cannot hold.
-            ArrowInvalid, OSError: the row group cannot be read.
+            ArrowInvalid, OSError: the row group cannot be read, or not all of it: Arrow ends at an empty page of lists.
         """
         exact = self._checked(group, [name for name in columns if name in self.int96], nanos)
         start = 0
@@ -97,6 +97,8 @@ class ParquetRows:
         for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
             yield _with_columns(batch, {name: column.slice(start, batch.num_rows) for name, column in exact.items()})
             start += batch.num_rows
+        if columns and start != (stored := self.parquet.metadata.row_group(group).num_rows):
+            raise pa.ArrowInvalid(f"Arrow reads {start:,} of the {stored:,} rows of row group {group}")
 
     def refuse_int96(self) -> None:
         """Refuse INT96 columns in a file that becomes a lake file, because DuckLake cannot read them.

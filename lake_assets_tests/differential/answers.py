@@ -109,9 +109,10 @@ def _values_by_arrow(life: Life, lake: Client) -> Iterator[str]:
     for file in landed_files:
         landed = pq.ParquetFile(file.path, coerce_int96_timestamp_unit="us")
         for name in landed.schema_arrow.names:
-            with suppress(pa.ArrowNotImplementedError):  # a nested column of some encodings
+            with suppress(pa.ArrowNotImplementedError, OSError):  # some encodings, nested or without values
                 values = plain(landed.read(columns=[name])[name])
-                by_name.setdefault(name, {}).update(zip(file.ids, values, strict=True))
+                if len(values) == len(file.ids):  # Arrow ends at an empty page of lists
+                    by_name.setdefault(name, {}).update(zip(file.ids, values, strict=True))
     ids = table["id"].to_pylist()
     for name in by_name.keys() & set(table.column_names):
         there = dict(zip(ids, plain(table[name]), strict=True))

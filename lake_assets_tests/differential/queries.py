@@ -92,7 +92,7 @@ def _conditions(
             if texts and (only_values or chosen.random() < 0.7)
             else _other(chosen, expression, texts)
         )
-        return f"CAST({literal(text)} AS {expression.kind})"
+        return f"TRY_CAST({literal(text)} AS {expression.kind})"  # a value near an end may be beyond it
 
     e = expression.sql
     if not texts and only_values:

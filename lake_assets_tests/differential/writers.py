@@ -78,6 +78,8 @@ def can_write(writer: str, kind: pa.DataType) -> bool:
         item = kind.item_type if t.is_map(kind) else kind.value_type if t.is_list(kind) else None
         if writer == "pyarrow" and item is not None and t.is_struct(item) and "_view" in str(item):
             return False  # Arrow slices a struct within a list or a map, and cannot slice a view
+        if writer == "duckdb" and any(map(t.is_dictionary, children)):
+            return False  # DuckDB cannot scan one without values
         return (writer != "polars" or not t.is_map(kind)) and all(can_write(writer, child) for child in children)
     if writer == "duckdb":
         return not (t.is_float16(kind) or t.is_decimal256(kind) or kind == pa.bool8())

@@ -50,3 +50,16 @@ def test_nan_is_found(local_world: World, way: str) -> None:
         assert found(local_world, f"{column} > 100::{kind}") == 2
         assert found(local_world, f"{column} = 1.5::{kind}") == 2
         assert found(local_world, f"{column} IS NULL") == 0
+
+
+@pytest.mark.parametrize("way", ["registered", "inserted"])
+def test_min_and_max_of_a_column_that_became_wider_are_values_of_it(local_world: World, way: str) -> None:
+    local_world.lake_options = {"attach_options": {"encrypted": way == "inserted"}}
+    local_world.options = {"schema_policy": "evolve"}
+    numbers = floats("-79.72874450683594", "57.55294418334961").drop_columns(["d"])
+    local_world.land(NW, numbers)
+    local_world.ingest(NW)
+    wider = numbers.set_column(1, "f", numbers["f"].cast(pa.float64()))
+    local_world.land(SW, wider)
+    local_world.ingest(SW)
+    assert local_world.query("SELECT min(f), max(f) FROM lake.sales") == [(-79.72874450683594, 57.55294418334961)]

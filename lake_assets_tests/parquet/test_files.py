@@ -160,3 +160,10 @@ def test_a_list_of_structs_without_a_group_between_is_refused_where_ducklake_rea
     assert read(parquet, "v").to_pylist() == [{"v": [{"y": 1}]}]
     with pytest.raises(SchemaError, match=r"column 'v' of the object x has a list in .* old form \(v.array.y\)"):
         parquet.refuse_old_lists()
+
+
+def test_rows_that_arrow_leaves_out_are_an_error() -> None:
+    lists = pa.table({"list": pa.array([[1, 2]], pa.list_(pa.int64()))})
+
+    with pytest.raises(pa.ArrowInvalid, match="reads 0 of the 1 rows of row group 0"):
+        read(opened(lists, data_page_size=1), "list")  # the chunk begins with an empty page

@@ -40,7 +40,8 @@ def correct_bounds(
     """Correct the bounds of a snapshot's new files, and the whole table's.
 
     The extension takes the bounds of a file for unknown if one of its row groups has only NULLs, and then the table's.
-    They are taken from the footer, or from the data if that has none. Bounds of single-precision columns are moved
+    Of several row groups it compares times and bytes as texts, by which year 10000 is before 2026, and any BC after it.
+    Both are taken from the footer, or from the data if that has none. Bounds of single-precision columns are moved
     outward, see `bounds.beyond`; columns with NaN have none.
 
     Args:
@@ -54,17 +55,23 @@ def correct_bounds(
     """
     with catalog_view(session) as catalog:
         table_id = read_folder(catalog, name)[0]
-        unknown = _unknown(session, catalog, name, "f.begin_snapshot = ?", [snapshot_id])
+        as_texts = catalog.rows(
+            f"SELECT column_id FROM {spec.COLUMN} WHERE table_id = ? AND end_snapshot IS NULL "
+            "AND (column_type LIKE 'timestamp%' OR column_type IN ('date', 'blob'))",
+            [table_id],
+        )
+        condition = f"f.begin_snapshot = ? AND ({_UNKNOWN} OR column_id IN (SELECT unnest(?)))"
+        examined = _examined(session, catalog, name, condition, [snapshot_id, [column_id for (column_id,) in as_texts]])
         now, with_bounds = _table_bounds(catalog, table_id), _with_bounds(catalog, table_id, snapshot_id)
         # NULL is for "no value yet"; other clients leave it for unknown bounds too, and the extension for those of a
         # file that has only NULLs.
         is_first = {i for i, bounds in now.items() if bounds != before.get(i) == _NONE}
         with_bounds |= {i for i, bounds in before.items() if None not in bounds}
         is_lost = {i for i in with_bounds if None in now.get(i, ())}
-        if column_ids := is_first | is_lost | {column_id for _, _, column_id, _ in unknown}:
+        if column_ids := is_first | is_lost | {column_id for _, _, column_id, _ in examined}:
             with suppress(NotDirectError):  # a type that is not supported
                 table = read_table(catalog, name)
-                _read_files(session, table, unknown)
+                _read_files(session, table, examined)
                 # Another client may commit between the extension's COMMIT and this.
                 retry(
                     lambda: _set_table_bounds(session, table, column_ids, before),
@@ -122,9 +129,10 @@ def repair_bounds(session: LakeSession, name: TableName) -> dict[int, str]:
     if wrong := wrong_bounds(session, name):
         with catalog_view(session) as catalog:
             table = read_table(catalog, name)
-            unknown = _unknown(session, catalog, name, "column_id IN (SELECT unnest(?))", [list(wrong)])
+            condition = f"column_id IN (SELECT unnest(?)) AND {_UNKNOWN}"
+            examined = _examined(session, catalog, name, condition, [list(wrong)])
         with translated(session.config):
-            _read_files(session, table, unknown)
+            _read_files(session, table, examined)
         _set_table_bounds(session, table, wrong, None)
     return wrong
 
@@ -132,19 +140,19 @@ def repair_bounds(session: LakeSession, name: TableName) -> dict[int, str]:
 _UNKNOWN = "(min_value IS NULL OR max_value IS NULL) AND value_count IS DISTINCT FROM 0"
 
 
-_Unknown = tuple[int, str, int, bool]
+_Examined = tuple[int, str, int, bool]
 
 
-def _unknown(
+def _examined(
     session: LakeSession, catalog: CatalogDatabase, name: TableName, condition: str, parameters: Sequence[object]
-) -> list[_Unknown]:
-    """Each column of a file without bounds: the file's id and URI, the column's id, and whether the file is plain."""
+) -> list[_Examined]:
+    """Each column of a file by a condition: the file's id and URI, the column's id, and whether the file is plain."""
     table_id, folder, is_relative = read_folder(catalog, name)
     folder = (data_path(session.config) if is_relative else "") + folder
     rows = catalog.rows(
         "SELECT data_file_id, CASE WHEN path_is_relative::BOOLEAN THEN ? || path ELSE path END, column_id, "
         f"encryption_key IS NULL FROM {spec.FILE_COLUMN_STATS} s JOIN {spec.DATA_FILE} f USING (data_file_id) "
-        f"WHERE s.table_id = ? AND {condition} AND {_UNKNOWN}",
+        f"WHERE s.table_id = ? AND {condition}",
         [folder, table_id, *parameters],
     )
     return [(file_id, uri, column_id, is_plain) for file_id, uri, column_id, is_plain in rows]
@@ -160,14 +168,14 @@ def _with_bounds(catalog: CatalogDatabase, table_id: int, snapshot_id: int | Non
     return {column_id for (column_id,) in rows}
 
 
-def _read_files(session: LakeSession, table: Table, unknown: Sequence[_Unknown]) -> None:
+def _read_files(session: LakeSession, table: Table, examined: Sequence[_Examined]) -> None:
     """Set the bounds of these columns of plain files, but not of floating-point columns.
 
     DuckLake itself writes encrypted files, with bounds, and nobody else reads their footers.
     """
     of_floats = {column.column_id for column in table.leaves.values() if column.type in FLOATS}
     by_file: dict[tuple[int, str], set[int]] = {}
-    for file_id, uri, column_id, is_plain in unknown:
+    for file_id, uri, column_id, is_plain in examined:
         if is_plain and column_id not in of_floats:
             by_file.setdefault((file_id, uri), set()).add(column_id)
     if not by_file:
@@ -230,7 +238,10 @@ def _table_bounds(catalog: CatalogDatabase, table_id: int) -> dict[int, Bounds]:
 
 
 def _correct_floats(session: LakeSession, table_id: int, snapshot_id: int | None) -> None:
-    """Move the bounds of single-precision columns outward, and remove those of columns with NaN."""
+    """Move the bounds of single-precision columns outward, and remove those of columns with NaN.
+
+    DuckDB must not answer `min` and `max` from the table's bounds: a column that became DOUBLE keeps texts of FLOAT.
+    """
     catalog = session.metadata
     types = dict(
         session.rows(
@@ -253,4 +264,9 @@ def _correct_floats(session: LakeSession, table_id: int, snapshot_id: int | None
         "WHERE table_id = ? AND column_id IN (SELECT unnest(?)) AND data_file_id IN "
         f"(SELECT data_file_id FROM {catalog}.{spec.DATA_FILE} WHERE table_id = ? AND begin_snapshot = ?)",
         [single, single, table_id, list(types), table_id, snapshot_id],
+    )
+    session.rows(
+        f"UPDATE {catalog}.{spec.TABLE_COLUMN_STATS} SET contains_nan = NULL "
+        "WHERE table_id = ? AND column_id IN (SELECT unnest(?)) AND contains_nan IS NOT NULL",
+        [table_id, list(types)],
     )
