@@ -106,22 +106,22 @@ class Trace:
 
 
 def trace_ingest() -> Trace:
-    """The trace of one `ingest_partition` that replaces a day, after the same has been done with its earlier rows."""
-    from lake_assets import ingest_partition, open_stream  # noqa: PLC0415 - counting lines needs no DuckDB
+    """The trace of one refresh that replaces a day, after the same has been done with its earlier rows."""
+    from lake_assets import open_stream  # noqa: PLC0415 - counting lines needs no DuckDB
 
     trace = Trace(str(ROOT / "lake_assets"))
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "lake.yaml")
         config.write_text(yaml.safe_dump(_CONFIG, sort_keys=False), encoding="utf-8")
-        stream = open_stream(config, "sales")
+        partition = open_stream(config, "sales").partition("region=NW,date=2026-02-11")
         landed = Path(folder, "landing/region=NW/date=2026-02-11/part-0.parquet")
         landed.parent.mkdir(parents=True)
         for rows in (1000, 2000):
             pq.write_table(pa.table({"id": range(rows), "total": [n / 7 for n in range(rows)]}), landed)
-            ingest_partition(stream, "region=NW,date=2026-02-11")
+            partition.ingest()
         pq.write_table(pa.table({"id": range(3000), "total": [n / 7 for n in range(3000)]}), landed)
         with trace.running():
-            ingest_partition(stream, "region=NW,date=2026-02-11")
+            partition.ingest()
     return trace
 
 
@@ -159,7 +159,7 @@ def main() -> None:
     print(f"file names in several rooms: {twice}")
     trace = trace_ingest()
     print(
-        f"one warm ingest_partition: {len(trace.functions):,} functions in {trace.files:,} files, "
+        f"one warm refresh: {len(trace.functions):,} functions in {trace.files:,} files, "
         f"{trace.calls:,} calls, {trace.changes:,} changes of file"
     )
 

@@ -4,34 +4,23 @@ The names below are the package's public interface. Each is imported when it is 
 does not load Dagster, Spark or DuckDB.
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lake_assets.api.connect import connect
-    from lake_assets.api.history import diff_partition, read_history, release_partition, restore_partition
-    from lake_assets.api.ingest import PartitionsFailedError, ingest_partition, ingest_partitions, plan_partition
-    from lake_assets.api.partitions import PartitionLike
-    from lake_assets.api.read import read_changes, read_partition
+    from lake_assets.api.deprecated import *  # noqa: F403
+    from lake_assets.api.stream import PartitionsFailedError, Stream, StreamPartition, open_stream
     from lake_assets.config.load import load_config
     from lake_assets.config.models import LakeConfig
     from lake_assets.errors import LakeAssetsError
-    from lake_assets.history.diff import Difference
-    from lake_assets.history.read import HistoryEntry
-    from lake_assets.history.restore import Restored
-    from lake_assets.ingest.dry_run import Plan
-    from lake_assets.ingest.partition_run import IngestResult, Outcome
-    from lake_assets.layout.partition import Partition
     from lake_assets.orchestration.build import build_definitions
     from lake_assets.orchestration.component import LakeStream
     from lake_assets.orchestration.downstream import LakeIOManager, LakeResource, partitions_def
     from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
-    from lake_assets.streams.stream import OpenStream, open_stream
 
 __all__ = [
-    "Difference",
-    "HistoryEntry",
-    "IngestResult",
     "LakeAssetsError",
     "LakeAssetsTranslator",
     "LakeAssetsTranslatorData",
@@ -39,55 +28,58 @@ __all__ = [
     "LakeIOManager",
     "LakeResource",
     "LakeStream",
-    "OpenStream",
-    "Outcome",
-    "Partition",
-    "PartitionLike",
     "PartitionsFailedError",
-    "Plan",
-    "Restored",
+    "Stream",
+    "StreamPartition",
     "build_definitions",
     "connect",
-    "diff_partition",
-    "ingest_partition",
-    "ingest_partitions",
     "load_config",
     "open_stream",
     "partitions_def",
-    "plan_partition",
-    "read_changes",
-    "read_history",
-    "read_partition",
-    "release_partition",
-    "restore_partition",
 ]
 
 _MODULES = {
     "api.connect": ("connect",),
-    "api.history": ("diff_partition", "read_history", "release_partition", "restore_partition"),
-    "api.ingest": ("PartitionsFailedError", "ingest_partition", "ingest_partitions", "plan_partition"),
-    "api.partitions": ("PartitionLike",),
-    "api.read": ("read_changes", "read_partition"),
+    "api.stream": ("PartitionsFailedError", "Stream", "StreamPartition", "open_stream"),
     "config.load": ("load_config",),
     "config.models": ("LakeConfig",),
     "errors": ("LakeAssetsError",),
-    "history.diff": ("Difference",),
-    "history.read": ("HistoryEntry",),
-    "history.restore": ("Restored",),
     "orchestration.build": ("build_definitions",),
     "orchestration.component": ("LakeStream",),
     "orchestration.downstream": ("LakeIOManager", "LakeResource", "partitions_def"),
     "orchestration.translator": ("LakeAssetsTranslator", "LakeAssetsTranslatorData"),
-    "layout.partition": ("Partition",),
-    "ingest.partition_run": ("IngestResult", "Outcome"),
-    "ingest.dry_run": ("Plan",),
-    "streams.stream": ("OpenStream", "open_stream"),
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+
+# They are in `api.deprecated` for one version.
+_DEPRECATED = {
+    "Difference": "lake_assets.api.stream.Difference",
+    "HistoryEntry": "lake_assets.api.stream.HistoryEntry",
+    "IngestResult": "lake_assets.api.stream.IngestResult",
+    "OpenStream": "lake_assets.Stream",
+    "Outcome": "lake_assets.api.stream.Outcome",
+    "Partition": "lake_assets.api.stream.Partition",
+    "PartitionLike": "lake_assets.api.stream.PartitionLike",
+    "Plan": "lake_assets.api.stream.Plan",
+    "Restored": "lake_assets.api.stream.Restored",
+    "diff_partition": "stream.partition(…).diff(…)",
+    "ingest_partition": "stream.partition(…).ingest()",
+    "ingest_partitions": "stream.ingest(…)",
+    "plan_partition": "stream.partition(…).plan()",
+    "read_changes": "stream.changes(…), or stream.partition(…).changes(…)",
+    "read_history": "stream.history(), or stream.partition(…).history()",
+    "read_partition": "stream.partition(…).read()",
+    "release_partition": "stream.partition(…).release()",
+    "restore_partition": "stream.partition(…).restore(…)",
+}
 
 if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
     def __getattr__(name: str) -> object:
+        if name in _DEPRECATED:
+            text = f"lake_assets.{name} goes with the next version: use {_DEPRECATED[name]}"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            return getattr(import_module(f"{__name__}.api.deprecated"), name)
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_HOMES[name]), name)

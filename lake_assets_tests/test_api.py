@@ -1,28 +1,19 @@
 """What a Python program imports from `lake_assets`, and nothing that it does not need."""
 
 import datetime as dt
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import lake_assets
-from lake_assets import (
-    LakeAssetsError,
-    Partition,
-    PartitionsFailedError,
-    diff_partition,
-    ingest_partition,
-    ingest_partitions,
-    open_stream,
-    plan_partition,
-    read_history,
-    read_partition,
-    release_partition,
-    restore_partition,
-)
+from lake_assets import LakeAssetsError, PartitionsFailedError, Stream, StreamPartition, open_stream
+from lake_assets.api import deprecated
+from lake_assets.api.stream import Partition, PartitionLike
 from lake_assets.errors import CatalogError, ConfigError, NoLakeError, OutsidePartitionError, PartitionError
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -64,35 +55,38 @@ def test_loading_a_config_imports_no_engine() -> None:
 
 
 def test_a_script_that_ingests_imports_no_dagster() -> None:
-    assert "dagster" not in imported("from lake_assets import ingest_partition, open_stream, read_partition")
+    assert "dagster" not in imported("from lake_assets import open_stream; import lake_assets.ingest.api")
+
+
+def test_a_script_that_plans_and_reads_imports_no_spark() -> None:
+    assert "pyspark" not in imported("from lake_assets import connect, open_stream, Stream, StreamPartition")
 
 
 def test_every_public_name_is_there_and_has_a_docstring() -> None:
     assert set(lake_assets.__all__) <= set(dir(lake_assets))
     for name in lake_assets.__all__:
-        result = getattr(lake_assets, name)
-        assert name == "PartitionLike" or result.__doc__, name
+        assert getattr(lake_assets, name).__doc__, name
 
 
 def test_type_checkers_see_the_types_and_refuse_wrong_ones(local_world: World) -> None:
     """Each comment is refused by `make lint` if mypy finds nothing wrong there."""
     assert (Path(lake_assets.__file__).parent / "py.typed").exists()
-    with pytest.raises(AttributeError, match="has no attribute 'ingest_partitons'"):
-        lake_assets.ingest_partitons  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'open_streem'"):
+        lake_assets.open_streem  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(TypeError, match="unexpected keyword argument 'forced'"):
-        ingest_partition(local_world.stream, NW, forced=True)  # type: ignore[call-arg]
+        local_world.stream.partition(NW).ingest(forced=True)  # type: ignore[call-arg]
     with pytest.raises(AttributeError):
-        plan_partition(local_world.stream, 3)  # type: ignore[arg-type]
+        local_world.stream.partition(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("partition", [NW, NW_VALUES, {"date": "2026-02-11", "region": "NW"}], ids=repr)
-def test_a_partition_is_ingested_and_read_as_arrow(local_world: World, partition: lake_assets.PartitionLike) -> None:
+def test_a_partition_is_ingested_and_read_as_arrow(local_world: World, partition: PartitionLike) -> None:
     local_world.land(NW, sales(1.5, 2))
     local_world.land(SW, sales(7))
-    ingest_partitions(local_world.stream, [SW], spark=local_world.sessions())
+    local_world.stream.ingest([SW], spark=local_world.sessions())
 
-    result = ingest_partition(local_world.stream, partition, spark=local_world.sessions())
-    read = read_partition(local_world.stream, partition)
+    result = local_world.stream.partition(partition).ingest(spark=local_world.sessions())
+    read = local_world.stream.partition(partition).read()
 
     assert (result.row.status, result.row.row_count) == ("committed", 2)
     assert isinstance(read, pa.Table)
@@ -103,48 +97,118 @@ def test_a_partition_is_ingested_and_read_as_arrow(local_world: World, partition
 
 def test_columns_are_read_in_the_given_order_and_no_rows_have_columns(local_world: World) -> None:
     local_world.land(NW, sales(1))
-    ingest_partition(local_world.stream, NW, spark=local_world.sessions())
+    local_world.stream.partition(NW).ingest(spark=local_world.sessions())
 
-    assert read_partition(local_world.stream, NW, columns=["total", "id"]).column_names == ["total", "id"]
-    empty = read_partition(local_world.stream, SW)
+    assert local_world.stream.partition(NW).read(columns=["total", "id"]).column_names == ["total", "id"]
+    empty = local_world.stream.partition(SW).read()
     assert (empty.num_rows, empty.column_names) == (0, ["id", "total", "region", "date"])
     with pytest.raises(CatalogError, match="nowhere"):
-        read_partition(local_world.stream, NW, columns=["nowhere"])
+        local_world.stream.partition(NW).read(columns=["nowhere"])
     with pytest.raises(CatalogError):
-        read_partition(local_world.stream, NW, columns=['id" FROM sales --'])
+        local_world.stream.partition(NW).read(columns=['id" FROM sales --'])
 
 
 def test_reading_before_the_first_ingest_is_an_error_with_a_hint(local_world: World) -> None:
     with pytest.raises(NoLakeError, match="ingest a partition first"):
-        read_partition(local_world.stream, NW)
+        local_world.stream.partition(NW).read()
     with local_world.stream.lake.open(create=True):
         pass
     with pytest.raises(CatalogError, match=r"the lake has no table main\.sales yet: ingest a partition first"):
-        read_partition(local_world.stream, NW)
+        local_world.stream.partition(NW).read()
 
 
 def test_a_snapshot_is_found_compared_and_restored(local_world: World) -> None:
     stream = local_world.stream
     for totals in ([1.5, 2], [3]):
         local_world.land(NW, sales(*totals))
-        ingest_partition(stream, NW, spark=local_world.sessions())
+        stream.partition(NW).ingest(spark=local_world.sessions())
 
-    newest, first = read_history(stream, NW_VALUES)
-    difference = diff_partition(stream, NW_VALUES, first.snapshot, keys=["id"])
-    dry = restore_partition(stream, NW, first.snapshot, dry_run=True)
-    restored = restore_partition(stream, NW_VALUES, first.snapshot, hold=True)
+    newest, first = stream.partition(NW_VALUES).history()
+    difference = stream.partition(NW_VALUES).diff(first.snapshot, keys=["id"])
+    dry = stream.partition(NW).restore(first.snapshot, dry_run=True)
+    restored = stream.partition(NW_VALUES).restore(first.snapshot, hold=True)
 
     assert (newest.rows_before, newest.rows, first.rows) == (2, 1, 2)
     assert (difference.inserted, difference.deleted, difference.updated) == (0, 1, 1)
     assert dry.row is None
     assert restored.row is not None
     assert restored.row.snapshot_id == newest.snapshot + 1
-    assert sorted(read_partition(stream, NW)["total"].to_pylist()) == [1.5, 2]
-    assert ingest_partition(stream, NW).row.status == "skipped"
-    assert release_partition(stream, NW).mode == "release"
-    assert [entry.mode for entry in read_history(stream, limit=2)] == ["release", "restore"]
+    assert sorted(stream.partition(NW).read()["total"].to_pylist()) == [1.5, 2]
+    assert stream.partition(NW).ingest().row.status == "skipped"
+    assert stream.partition(NW).release().mode == "release"
+    assert [entry.mode for entry in stream.history(limit=2)] == ["release", "restore"]
+    with stream.partition(NW).changes(newest.snapshot, newest.snapshot) as reader:
+        assert reader.read_all().num_rows == 3
+    with stream.partition(SW).changes(0) as reader:
+        assert reader.read_all().num_rows == 0
     with pytest.raises(PartitionError, match="is not held"):
-        release_partition(stream, NW)
+        stream.partition(NW).release()
+
+
+def test_a_partition_has_a_text_a_mapping_and_keywords(local_world: World) -> None:
+    stream = local_world.stream
+    named = stream.partition(NW)
+
+    assert named == stream.partition(NW_VALUES) == stream.partition(region="NW", date="2026-02-11")
+    assert named == stream.partition(named.partition)
+    assert (str(named), named.stream) == ("region=NW/date=2026-02-11", stream)
+    with pytest.raises(PartitionError, match="the partition is named twice: give a text or mapping, or its values"):
+        stream.partition(NW, region="NW")
+
+
+@pytest.mark.parametrize(
+    "text", ["region=NW", "region=NW|SW,date=2026-02-11", "region=*,date=2026-02-11", "date=2026-02"]
+)
+def test_a_text_that_can_select_several_partitions_is_refused(local_world: World, text: str) -> None:
+    with pytest.raises(PartitionError) as error:
+        local_world.stream.partition(text)
+
+    assert str(error.value) == (
+        f"'{text}' can select several partitions: write one value for each column, region=…,date=…; "
+        "`ingest` and `plan` of the stream take several."
+    )
+
+
+@pytest.mark.parametrize("region", ["N*", "a|b", "A..B", ".", "last:7", "a,b=c/d", "%2A", "ä\n ", "..", None])
+def test_a_selected_partition_is_the_one_whatever_its_values(local_world: World, region: str | None) -> None:
+    """The grammar's signs are part of the value there."""
+    Path(local_world.source["path"]).mkdir(exist_ok=True)
+    partition = local_world.stream.partition(region=region, date="2026-02-11")
+
+    for selection in (partition, [partition.partition], [{"region": region, "date": dt.date(2026, 2, 11)}]):
+        (planned,) = local_world.stream.plan(selection).partitions
+        assert planned.partition == partition.partition
+
+
+def test_a_selection_is_planned_and_ingested(local_world: World) -> None:
+    stream, spark = local_world.stream, local_world.sessions()
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    local_world.land("region=NE,date=2026-03-01", sales(3))
+
+    planned = stream.plan("date=2026-02")
+    outcomes = stream.ingest("date=2026-02", spark=spark)
+    mixed = stream.ingest(["date=2026-03", stream.partition(NW), NW_VALUES], spark=spark)
+
+    assert [(str(each.partition), each.plan.action) for each in planned.work] == [
+        ("region=NW/date=2026-02-11", "replace the partition"),
+        ("region=SW/date=2026-02-11", "replace the partition"),
+    ]
+    assert [each.result.row.status for each in outcomes if each.result] == ["committed"] * 2
+    assert {str(each.partition): each.result.row.status for each in mixed if each.result} == {
+        "region=NW/date=2026-02-11": "skipped",
+        "region=NE/date=2026-03-01": "committed",
+    }
+    assert local_world.totals() == [1, 2, 3]
+
+
+def test_no_partitions_are_no_work(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+
+    assert local_world.stream.plan([]).partitions == ()
+    assert local_world.stream.ingest([]) == []
+    assert local_world.stream.ingest("region=NE") == []
+    assert local_world.data_files() == set()
 
 
 def test_values_of_a_mapping_are_plain(local_world: World) -> None:
@@ -168,16 +232,16 @@ def test_values_of_a_mapping_are_plain(local_world: World) -> None:
 )
 def test_a_mapping_that_does_not_fit_is_refused(local_world: World, values: dict[str, object], message: str) -> None:
     with pytest.raises(PartitionError, match=message):
-        ingest_partition(local_world.stream, values)
+        local_world.stream.partition(values).ingest()
 
 
 def test_a_number_names_its_own_folder_only(local_world: World, tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     local_world.options = {"partitions": {"shop": {"type": "integer"}}}
 
-    assert plan_partition(local_world.stream, {"shop": 7}).partition.path == "shop=7"
+    assert local_world.stream.partition(shop=7).plan().partition.path == "shop=7"
     with pytest.raises(PartitionError, match="write shop=7"):
-        plan_partition(local_world.stream, {"shop": "007"})
+        local_world.stream.partition(shop="007")
 
 
 def test_a_partition_of_another_stream_is_refused(local_world: World) -> None:
@@ -185,23 +249,23 @@ def test_a_partition_of_another_stream_is_refused(local_world: World) -> None:
     local_world.options = {"partitions": {"shop": {"type": "integer"}}}
 
     with pytest.raises(PartitionError, match="is of another stream: the partition columns of sales are shop"):
-        read_partition(local_world.stream, nw)
+        local_world.stream.partition(nw).read()
 
 
 def test_a_plan_changes_nothing_and_refuses_what_an_ingest_refuses(local_world: World) -> None:
     local_world.land(NW, sales(1, 2))
     before = "region=NW,date=2025-12-31"
 
-    planned = plan_partition(local_world.stream, NW)
+    planned = local_world.stream.partition(NW).plan()
 
     assert planned.action == "replace the partition"
     assert len(planned.manifest.objects) == 1
     assert local_world.data_files() == set()
     with pytest.raises(OutsidePartitionError):
-        plan_partition(local_world.stream, before)
+        local_world.stream.partition(before).plan()
     with pytest.raises(OutsidePartitionError):
-        ingest_partition(local_world.stream, before)
-    assert plan_partition(local_world.stream, before, outside=True).action.startswith("fail")
+        local_world.stream.partition(before).ingest()
+    assert local_world.stream.partition(before).plan(outside=True).action.startswith("fail")
 
 
 def test_many_partitions_fail_alone_and_the_error_has_all_outcomes(local_world: World) -> None:
@@ -209,7 +273,7 @@ def test_many_partitions_fail_alone_and_the_error_has_all_outcomes(local_world: 
     local_world.land(SW, b"no parquet")
 
     with pytest.raises(PartitionsFailedError, match="1 of 2 partitions failed:\nregion=SW/date=2026-02-11: ") as error:
-        ingest_partitions(local_world.stream, [NW, NW_VALUES, SW], spark=local_world.sessions())
+        local_world.stream.ingest([NW, NW_VALUES, SW], spark=local_world.sessions())
 
     assert {str(outcome.partition): outcome.error is None for outcome in error.value.outcomes} == {
         "region=NW/date=2026-02-11": True,
@@ -217,14 +281,14 @@ def test_many_partitions_fail_alone_and_the_error_has_all_outcomes(local_world: 
     }
     assert isinstance(error.value, LakeAssetsError)
     assert local_world.totals() == [1]
-    again = ingest_partitions(local_world.stream, [NW, SW], spark=local_world.sessions(), check=False)
+    again = local_world.stream.ingest([NW, SW], spark=local_world.sessions(), check=False)
     assert sorted(obj.result.row.status if obj.result else "failed" for obj in again) == ["failed", "skipped"]
 
 
 def test_landed_only_leaves_out_partitions_that_never_landed(local_world: World) -> None:
     local_world.land(NW, sales(1))
 
-    outcomes = ingest_partitions(local_world.stream, [NW, SW], spark=local_world.sessions(), landed_only=True)
+    outcomes = local_world.stream.ingest([NW, SW], spark=local_world.sessions(), landed_only=True)
 
     assert sorted((outcome.result is None, outcome.error) for outcome in outcomes) == [(False, None), (True, None)]
 
@@ -233,7 +297,7 @@ def test_a_session_that_runs_is_used_and_left_running(local_world: World) -> Non
     spark = local_world.sessions()
     local_world.land(NW, sales(1))
 
-    assert ingest_partition(local_world.stream, NW).row.status == "committed"
+    assert local_world.stream.partition(NW).ingest().row.status == "committed"
 
     assert spark.range(3).count() == 3
 
@@ -246,7 +310,7 @@ def test_a_session_is_started_for_work_alone_and_stopped_again(tmp_path: Path, l
     config_file(tmp_path, "sales")
     script = f"""
 import lake_assets.spark.session as module
-from lake_assets import ingest_partition, open_stream
+from lake_assets import open_stream
 from lake_assets.spark.python_side import has_session
 started = []
 def start(conf, start=module.start_session):
@@ -254,8 +318,8 @@ def start(conf, start=module.start_session):
     return start(conf)
 module.start_session = start
 sales = open_stream("lake.yaml")
-print(ingest_partition(sales, "{NW}").row.status, started, has_session())
-print(ingest_partition(sales, "{NW}").row.status, started, has_session())
+print(sales.partition("{NW}").ingest().row.status, started, has_session())
+print(sales.partition("{NW}").ingest().row.status, started, has_session())
 """
 
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -281,3 +345,43 @@ def test_a_stream_must_be_named_among_several(tmp_path: Path) -> None:
         open_stream(file)
     with pytest.raises(ConfigError, match="there is no stream 'orders': the config has sales, returns"):
         open_stream(file, "orders")
+
+
+@pytest.mark.parametrize(("name", "replacement"), lake_assets._DEPRECATED.items())
+def test_an_old_name_is_there_and_says_the_new_one(name: str, replacement: str) -> None:
+    assert name not in lake_assets.__all__
+    text = f"lake_assets.{name} goes with the next version: use {replacement}"
+    with pytest.warns(DeprecationWarning, match=re.escape(text)) as warned:
+        old = getattr(lake_assets, name)
+
+    assert Path(warned[0].filename) == Path(__file__)
+    if replacement.startswith("lake_assets."):
+        module, _, new = replacement.rpartition(".")
+        assert old is getattr(import_module(module), new)
+    else:
+        for verb in re.findall(r"(stream\.(?:partition\(…\)\.)?)(\w+)\(", replacement):
+            assert callable(getattr(StreamPartition if "partition" in verb[0] else Stream, verb[1]))
+
+
+def test_the_old_functions_do_what_the_verbs_do(local_world: World) -> None:
+    stream, spark = local_world.stream, local_world.sessions()
+    for totals in ([1.5, 2], [3]):
+        local_world.land(NW, sales(*totals))
+        deprecated.ingest_partition(stream, NW, spark=spark)
+    newest, first = deprecated.read_history(stream, NW)
+    with deprecated.read_changes(stream, newest.snapshot, partition=NW) as reader:
+        assert reader.read_all().num_rows == 3
+
+    assert deprecated.diff_partition(stream, NW, first.snapshot, keys=["id"]).updated == 1
+    assert deprecated.restore_partition(stream, NW, first.snapshot, hold=True).row is not None
+    assert deprecated.read_partition(stream, NW, columns=["total"]).num_rows == 2
+    assert deprecated.release_partition(stream, NW).mode == "release"
+    assert deprecated.plan_partition(stream, partition=NW, force=True).action == "replace the partition"  # type: ignore[call-arg]
+    assert [
+        outcome.error for outcome in deprecated.ingest_partitions(stream, partitions=[NW, SW], landed_only=True)
+    ] == [
+        None,
+        None,
+    ]
+    with pytest.raises(PartitionError, match="can select several"):
+        deprecated.ingest_partitions(stream, ["region=NW|SW,date=2026-02-11"])

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from dev.servers.s3 import S3Server
+from lake_assets.api.stream import open_stream
 from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.errors import CatalogError, LakeAssetsError, ObjectRefusedError, StorageError, StorageUnreachableError
 from lake_assets.ingest.api import ingest_all
@@ -14,7 +15,6 @@ from lake_assets.parquet.read import count_rows, read_schema
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.probes import probe_reading
 from lake_assets.storage.store import Store
-from lake_assets.streams.stream import open_stream
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.landing.streams import rows, stream_of
 from lake_assets_tests.world import NW, SW, World, sales

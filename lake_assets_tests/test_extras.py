@@ -77,11 +77,11 @@ def test_a_picture_names_the_extra(shop: Path, option: str) -> None:
 def test_definitions_load_and_the_report_asset_names_the_extra(shop: Path) -> None:
     script = """\
 import dagster as dg
-from lake_assets import build_definitions, load_config, open_stream, plan_partition
+from lake_assets import build_definitions, load_config, open_stream
 config = load_config("lake.yaml")
 definitions = build_definitions(config)
 dg.Definitions.validate_loadable(definitions)
-print(plan_partition(open_stream(config, "sales"), "region=NW,date=2026-02-11").action)
+print(open_stream(config, "sales").partition("region=NW,date=2026-02-11").plan().action)
 asset = definitions.resolve_assets_def("sales_report")
 (event,) = dg.materialize([asset]).asset_materializations_for_node("sales_report")
 print(event.metadata["partitions_missing"].value)

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from pydantic import SecretStr
 
 from dev.servers.listener import Listener, listener
+from lake_assets.api.stream import open_stream
 from lake_assets.cli import main
 from lake_assets.config.lake import Lake
 from lake_assets.config.load import load_config
@@ -37,7 +38,6 @@ from lake_assets.parquet.write import write_files
 from lake_assets.retrying import Limit
 from lake_assets.storage import clients
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.streams.stream import open_stream
 from lake_assets_tests.world import sales
 
 __all__ = ["listener"]

@@ -14,6 +14,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from dev.plain_client import plain_client
+from lake_assets.api.stream import Stream, open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
 from lake_assets.ingest.api import ingest
@@ -24,7 +25,6 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
-from lake_assets.streams.stream import OpenStream, open_stream
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
@@ -50,7 +50,7 @@ class World:
     sessions: Callable[[], SparkSession]
     options: dict[str, Any] = field(default_factory=dict)
     lake_options: dict[str, Any] = field(default_factory=dict)
-    _opened: tuple[LakeConfig, OpenStream] | None = None
+    _opened: tuple[LakeConfig, Stream] | None = None
 
     @property
     def document(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class World:
         return file
 
     @property
-    def stream(self) -> OpenStream:
+    def stream(self) -> Stream:
         """The stream; the same while the config is, for its engine takes longer to load than most of what is tested."""
         config = self.config
         if self._opened is None or self._opened[0] != config:

@@ -6,11 +6,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from dev.benchmarks.measure import Line, Report, Work, in_turns
+from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.partition import Partition
-from lake_assets.streams.stream import open_stream
 from lake_assets.templates.demo.flights import land, read_flights
 
 ORIGINS = ("EWR", "JFK", "LGA")

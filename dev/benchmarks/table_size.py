@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from dev.benchmarks import retail
 from dev.benchmarks.measure import Report, Work, in_turns
 from dev.benchmarks.refresh import PARTITION
+from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.index.run import index_all
@@ -30,7 +31,7 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.database import catalog_transaction
 from lake_assets.lake.catalog.footers import Footer, open_footers
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table, record
-from lake_assets.streams.stream import OpenStream, open_stream
+from lake_assets.streams.stream import OpenStream
 
 FEW = 100  # data files
 LINKS = 50_000  # to a file; ext4 allows 65,000

@@ -24,12 +24,22 @@ _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\.?/[^)\s]+)\)")
 
 _PYTHON = """# Python reference
 
-    from lake_assets import ingest_partition, open_stream, read_partition
+    from lake_assets import open_stream
 
 These names are the public interface of the package. [From Python](../python.md) shows how to use them.
 
 ::: lake_assets
     options:
+      show_root_heading: false
+      show_root_toc_entry: false
+
+## Results
+
+    from lake_assets.api.stream import IngestResult
+
+::: lake_assets.api.stream
+    options:
+      members: [Difference, HistoryEntry, IngestResult, LedgerRow, Outcome, Partition, Plan, Restored, StreamPlan]
       show_root_heading: false
       show_root_toc_entry: false
 """

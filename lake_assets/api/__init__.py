@@ -1,1 +1,1 @@
-"""The functions that a Python program imports from `lake_assets`; they take a stream from `open_stream`."""
+"""What a Python program imports from `lake_assets`: a stream and its partitions, and a connection to a lake."""

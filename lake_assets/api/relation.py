@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from types import MappingProxyType
@@ -15,24 +16,37 @@ from lake_assets.lake.failures import translated
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.streams.stream import OpenStream
 
-_Read = Callable[[duckdb.DuckDBPyRelation], Any]
 
-# What a relation can be read as, by package and class. A package is imported only by who names its class.
-_EAGER: Mapping[tuple[str, str], _Read] = MappingProxyType(
+@dataclass(frozen=True, slots=True)
+class RowsClass:
+    """A class that rows are read as.
+
+    Attributes:
+        read: makes an instance of a relation.
+        is_lazy: the instance reads while it is used, so the connection remains open until it is dropped.
+    """
+
+    read: Callable[[duckdb.DuckDBPyRelation], Any]
+    is_lazy: bool = False
+
+
+# By package and class. A package is imported only by who names its class.
+ROWS_CLASSES: Mapping[str, RowsClass] = MappingProxyType(
     {
-        ("pyarrow", "Table"): lambda relation: relation.to_arrow_table(),
-        ("pandas", "DataFrame"): lambda relation: relation.df(),
-        ("polars", "DataFrame"): lambda relation: relation.pl(),
+        "pyarrow.Table": RowsClass(lambda relation: relation.to_arrow_table()),
+        "pandas.DataFrame": RowsClass(lambda relation: relation.df()),
+        "polars.DataFrame": RowsClass(lambda relation: relation.pl()),
+        "duckdb.DuckDBPyRelation": RowsClass(lambda relation: relation, is_lazy=True),
+        "pyarrow.RecordBatchReader": RowsClass(lambda relation: relation.to_arrow_reader(), is_lazy=True),
+        "polars.LazyFrame": RowsClass(lambda relation: relation.pl(lazy=True), is_lazy=True),
     }
 )
-# These read while they are used, so the connection remains open until they are dropped.
-_LAZY: Mapping[tuple[str, str], _Read] = MappingProxyType(
-    {
-        ("duckdb", "DuckDBPyRelation"): lambda relation: relation,
-        ("pyarrow", "RecordBatchReader"): lambda relation: relation.to_arrow_reader(),
-        ("polars", "LazyFrame"): lambda relation: relation.pl(lazy=True),
-    }
-)
+
+
+def rows_class(kind: object) -> RowsClass | None:
+    """Return how rows are read as a class, such as `pyarrow.lib.Table`; None if they are not."""
+    package = getattr(kind, "__module__", "").split(".")[0].removeprefix("_")
+    return ROWS_CLASSES.get(f"{package}.{getattr(kind, '__name__', '')}")
 
 
 def rows_of(
@@ -41,7 +55,7 @@ def rows_of(
     partitions: Collection[Partition],
     columns: Sequence[str] | None = None,
 ) -> duckdb.DuckDBPyRelation:
-    """The rows of partitions, read when the relation is.
+    """Return the rows of partitions, read when the relation is.
 
     Args:
         connection: the stream's lake is attached to it.
@@ -56,37 +70,9 @@ def rows_of(
         try:
             table = connection.table(stream.table.sql)
         except duckdb.CatalogException as error:
-            raise CatalogError(
-                f"the lake has no table {stream.table} yet:", "ingest a partition of the stream first."
-            ) from error
+            raise CatalogError(f"the lake has no table {stream.table} yet:", "ingest a partition first.") from error
         wanted = table.filter(_any_of([c.name for c in stream.config.columns], {p.values for p in partitions}))
         return wanted if columns is None else wanted.project(", ".join(map(identifier, columns)))
-
-
-def is_readable_as(kind: object) -> bool:
-    """Whether `read_as` can make it of a relation."""
-    return _name(kind) in {*_EAGER, *_LAZY}
-
-
-def is_lazy(kind: object) -> bool:
-    """Whether it reads while it is used, and needs the connection until then."""
-    return _name(kind) in _LAZY
-
-
-def readable_kinds() -> str:
-    """What `read_as` can make, for messages."""
-    return ", ".join(".".join(name) for name in {**_EAGER, **_LAZY})
-
-
-def read_as(relation: duckdb.DuckDBPyRelation, kind: object) -> Any:  # noqa: ANN401 - an instance of `kind`
-    """The rows of a relation as this class; see `is_readable_as`."""
-    return {**_EAGER, **_LAZY}[_name(kind)](relation)
-
-
-def _name(kind: object) -> tuple[str, str]:
-    """The package and the name of a class: of `pyarrow.lib.Table` they are `pyarrow` and `Table`."""
-    package = getattr(kind, "__module__", "").split(".")[0]
-    return package.removeprefix("_"), getattr(kind, "__name__", "")
 
 
 def _any_of(columns: Sequence[str], wanted: Collection[tuple[PartitionValue, ...]]) -> duckdb.Expression:

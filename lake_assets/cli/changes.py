@@ -61,20 +61,22 @@ def changes(
     that a snapshot removed and added again unchanged is left out, and so are compactions. To continue after snapshot
     N, begin with --from N+1.
     """
-    from lake_assets.api.read import read_changes
+    from lake_assets.lake.changes.feed import read_changes
 
     opened = stream_named(options.load(), stream)
     wanted = None if partition is None else partition_of(opened.config, partition)
     form = form or _default(out)
-    if out is None:
-        if form == "parquet":
-            raise click.UsageError("--format parquet writes a file: name it by --out.", click.get_current_context())
-        with read_changes(opened, since, until, partition=wanted) as reader:
+    if out is None and form == "parquet":
+        raise click.UsageError("--format parquet writes a file: name it by --out.", click.get_current_context())
+    with opened.lake.open(read_only=True) as lake:
+        reader = read_changes(lake, opened.table, since, until, wanted).reader
+        if out is not None:
+            with _complete(out) as unfinished:
+                rows = _save(reader, form, unfinished, opened.name)
+        elif form != "parquet":
             _show(reader, form, opened.name)
-        return
-    with read_changes(opened, since, until, partition=wanted) as reader, _complete(out) as unfinished:
-        rows = _save(reader, form, unfinished, opened.name)
-    info(f"{count(rows, 'change')} in {out}", err=True)
+    if out is not None:
+        info(f"{count(rows, 'change')} in {out}", err=True)
 
 
 def _default(out: Path | None) -> Form:

@@ -79,13 +79,13 @@ def stream_named(config: "LakeConfig", name: str | None) -> "OpenStream":
     Raises:
         click.UsageError: there is no such stream, or there are several and none is named.
     """
-    from lake_assets.streams.stream import open_stream
+    from lake_assets.streams.stream import open_streams
 
     if name is None and len(config.streams) > 1:
         raise usage_error(f"the config has several streams: name one of {', '.join(config.streams)}.")
     name = name or next(iter(config.streams))
     _require_known(config.streams, "stream", name)
-    return open_stream(config, name)
+    return open_streams(config)[name]
 
 
 def lakes_named(config: "LakeConfig", name: str | None) -> list[str]:

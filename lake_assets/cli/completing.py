@@ -42,12 +42,14 @@ def selections(ctx: "click.Context", parameter: "click.Parameter", incomplete: s
         return []
     # Before the option has a value, click has not divided the words into arguments yet.
     name = ctx.params.get("stream") or next((word for word in ctx.args if word in config.streams), None)
-    if name is None and len(config.streams) > 1:
+    if name is None and len(config.streams) == 1:
+        name = next(iter(config.streams))
+    if name not in config.streams:
         return []
-    from lake_assets.streams.stream import open_stream
+    from lake_assets.streams.stream import open_streams
 
     try:
-        opened = open_stream(config, name)
+        opened = open_streams(config)[name]
         before, comma, condition = incomplete.rpartition(",")
         head, column_name, equals, text = before + comma, *condition.partition("=")
         if not equals:

@@ -11,19 +11,19 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
+from lake_assets.api.stream import Stream, open_stream
 from lake_assets.config.alerts import Alerts
 from lake_assets.config.fields import Identifier, KeyPrefix, below
 from lake_assets.config.lake import Lake
 from lake_assets.config.model import Model
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import Stream as StreamConfig
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partitions import partition_of, partitions_definition
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData, specs_of
-from lake_assets.streams.stream import OpenStream, open_stream
 
 
 class LakeStreamAttributes(Model):
@@ -31,7 +31,7 @@ class LakeStreamAttributes(Model):
 
     name: Identifier = Field(description="Of the stream, and so of the asset.")
     lake: Lake
-    stream: Stream
+    stream: StreamConfig
     spark: Spark = Field(default_factory=Spark, description="As in `lake.yaml`; the same in every component.")
     alerts: Alerts | None = Field(
         None,
@@ -81,8 +81,8 @@ class LakeStream(dg.Component):
         return cls(LakeConfig.model_validate(config, context=below(folder)))
 
     @cached_property
-    def stream(self) -> OpenStream:
-        """The open stream, for `read_partition` and the other functions of `lake_assets`."""
+    def stream(self) -> Stream:
+        """The stream, as `lake_assets.open_stream` returns it: `stream.partition(key).read()`."""
         return open_stream(self.config)
 
     @property

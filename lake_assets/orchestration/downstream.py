@@ -13,14 +13,14 @@ import pyarrow as pa
 from pydantic import Field
 
 from lake_assets.api.connect import connect
-from lake_assets.api.relation import is_lazy, is_readable_as, read_as, readable_kinds, rows_of
+from lake_assets.api.relation import ROWS_CLASSES, rows_class, rows_of
 from lake_assets.config.load import load_config
 from lake_assets.errors import ConfigError
 from lake_assets.lake.connecting import connected
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import user_text
 from lake_assets.orchestration.partitions import partition_of, partitions_definition
-from lake_assets.streams.stream import OpenStream, open_stream
+from lake_assets.streams.stream import OpenStream, open_streams
 
 Rows = TypeVar("Rows")
 
@@ -199,19 +199,19 @@ def _loaded(context: dg.InputContext, stream: OpenStream) -> Any:  # noqa: ANN40
 def _rows(
     stream: OpenStream, keys: Sequence[str], into: object, columns: Sequence[str] | None, log: dg.DagsterLogManager
 ) -> Any:  # noqa: ANN401 - an instance of `into`
-    if not is_readable_as(into):
+    if (form := rows_class(into)) is None:
         raise ConfigError(
             f"rows of {stream.name} cannot be read as {getattr(into, '__name__', into)}:",
-            f"use one of {readable_kinds()}.",
+            f"use one of {', '.join(ROWS_CLASSES)}.",
         )
     partitions = {partition_of(stream.config.columns, key) for key in keys}
     log.info(f"Reading {count(len(partitions), 'partition')} of {stream.name}")
     connection = connected(stream.lake_config, read_only=True)
     relation = rows_of(connection, stream, partitions, columns)
-    if is_lazy(into):
-        return read_as(relation, into)  # keeps the connection
+    if form.is_lazy:
+        return form.read(relation)  # keeps the connection
     with connection:
-        return read_as(relation, into)
+        return form.read(relation)
 
 
 def _streams(config: str | None, asset_keys: Mapping[str, str]) -> Mapping[dg.AssetKey, OpenStream]:
@@ -219,12 +219,11 @@ def _streams(config: str | None, asset_keys: Mapping[str, str]) -> Mapping[dg.As
     loaded = load_config(config)
     if unknown := sorted(set(asset_keys) - set(loaded.streams)):
         raise ConfigError(f"asset_keys: there is no stream {unknown[0]!r}:", f"name {', '.join(loaded.streams)}.")
-    streams = [open_stream(loaded, name) for name in loaded.streams]
     return {
         dg.AssetKey(asset_keys[stream.name].split("/"))
         if stream.name in asset_keys
         else dg.AssetKey([*stream.key_prefix, stream.name]): stream
-        for stream in streams
+        for stream in open_streams(loaded).values()
     }
 
 

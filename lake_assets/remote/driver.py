@@ -26,7 +26,7 @@ from lake_assets.remote.request import Request
 from lake_assets.remote.same_stream import check_same
 from lake_assets.spark.session import Sessions, own_session
 from lake_assets.spark.submitted import submitted_session
-from lake_assets.streams.stream import open_stream
+from lake_assets.streams.stream import open_streams
 
 _SIGNALLED = 128  # an exit code is this plus the number of the signal
 _LOG_PAGE = "SPARK_DRIVER_LOG_URL_STDERR"  # a variable of Spark's, on a standalone cluster
@@ -106,7 +106,7 @@ def _run(
 ) -> None:
     config = load_config(request.config)
     check_same(request.stream, request.facts, request.launcher_config, config, request.config)
-    stream = open_stream(config, request.stream)
+    stream = open_streams(config)[request.stream]
     columns = stream.config.columns
     viewer, listed = Viewer(stream, pipes.log.warning), 0
     with _session(request, config) as sessions:

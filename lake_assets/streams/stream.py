@@ -5,14 +5,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Self
 from urllib.parse import quote
 
 from lake_assets.config.lake import Lake
-from lake_assets.config.load import ConfigSource, loaded
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
 from lake_assets.config.streams import Stream
-from lake_assets.errors import ConfigError, LayoutError, StorageError
+from lake_assets.errors import LayoutError, StorageError
 from lake_assets.lake.attach import alias
 from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
@@ -39,6 +39,13 @@ class OpenStream:
     spark: Spark = field(default_factory=Spark)
     key_prefix: tuple[str, ...] = ()  # of the asset keys in Dagster
     lake_name: str = ""  # in the config
+
+    @classmethod
+    def of(cls, config: LakeConfig, name: str, lake: DuckLake) -> Self:
+        """Open a stream that the config has, on its lake."""
+        stream = config.streams[name]
+        prefix = config.key_prefix if stream.key_prefix is None else stream.key_prefix
+        return cls(name, stream, lake, Store(stream.source), config.spark, prefix, config.lake_name(name))
 
     @cached_property
     def layout(self) -> Template:
@@ -175,38 +182,4 @@ def _not_null(text: str) -> str:
 def open_streams(config: LakeConfig) -> Mapping[str, OpenStream]:
     """Open all streams of a config. Streams of one lake share its engine. Nothing is connected yet."""
     lakes = {name: DuckLake(lake) for name, lake in config.lakes.items()}
-    return {
-        name: OpenStream(
-            name,
-            stream,
-            lakes[config.lake_name(name)],
-            Store(stream.source),
-            config.spark,
-            config.key_prefix if stream.key_prefix is None else stream.key_prefix,
-            config.lake_name(name),
-        )
-        for name, stream in config.streams.items()
-    }
-
-
-def open_stream(config: ConfigSource = None, name: str | None = None) -> OpenStream:
-    """Open one stream of a config. Nothing is connected yet.
-
-    Args:
-        config: a loaded config, or the path of its file; when None, the config in use (see `load_config`).
-        name: the stream's name; may be None where the config has one stream.
-
-    Returns:
-        The stream with its lake and its source. Keep the object: it loads its DuckDB engine once.
-
-    Raises:
-        ConfigError: the config cannot be read or is not valid, or it has no such stream.
-    """
-    config = loaded(config)
-    if name is None:
-        if len(config.streams) > 1:
-            raise ConfigError("the config has several streams:", f"name one of {', '.join(config.streams)}.")
-        name = next(iter(config.streams))
-    if name not in config.streams:
-        raise ConfigError(f"there is no stream {name!r}:", f"the config has {', '.join(config.streams)}.")
-    return open_streams(config)[name]
+    return {name: OpenStream.of(config, name, lakes[config.lake_name(name)]) for name in config.streams}

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from lake_assets.api.stream import open_stream
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.cli import main
@@ -20,7 +21,7 @@ from lake_assets.report.state import read_state
 from lake_assets.selection.select import only_partition
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.pending import scan_landing
-from lake_assets.streams.stream import OpenStream, open_stream
+from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
 from lake_assets_tests.world import World
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.orchestration.assets import stream_asset
-from lake_assets.streams.stream import open_stream
 from lake_assets_tests.world import STREAM
 
 

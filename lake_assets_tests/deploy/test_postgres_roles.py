@@ -14,7 +14,6 @@ import pytest
 
 from dev.plain_client import plain_client
 from dev.servers.postgres import PostgresServer
-from lake_assets import read_changes
 from lake_assets.errors import CatalogError
 from lake_assets.history.diff import diff
 from lake_assets.history.read import history
@@ -201,7 +200,7 @@ def test_a_reader_sees_history_differences_and_changes(roles: Roles) -> None:
 
     assert [entry.rows for entry in history(world.stream, partition)] == [1, 1]
     assert diff(world.stream, partition, first).inserted == 1
-    with read_changes(world.stream, first + 1) as reader:
+    with world.stream.changes(first + 1) as reader:
         assert reader.read_all().num_rows == 2
     with pytest.raises(CatalogError, match="permission denied for table ducklake_"):
         restore(world.stream, partition, first)

@@ -18,7 +18,7 @@ from lake_assets.cli.sessions import Session
 from lake_assets.config.load import load_config
 from lake_assets.ingest.api import ingest
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.streams.stream import open_stream
+from lake_assets.api.stream import open_stream
 
 way, file, partition = sys.argv[1:]
 config = load_config(file)

@@ -21,9 +21,9 @@ from dev.plain_client import plain_client
 from dev.servers.absent import absent
 from dev.servers.browser import chromium
 from dev.servers.dagster import DagsterServer, dagster_dev
+from lake_assets.api.stream import open_stream
 from lake_assets.config.load import load_config
 from lake_assets.ingest.api import ingest
-from lake_assets.streams.stream import open_stream
 from lake_assets.templates.demo.flights import land, read_flights
 from lake_assets.templates.demo.folder import prepare
 from lake_assets_tests.faults.ingester import without_spark

@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 from pyspark.sql import SparkSession
 
-from lake_assets import open_stream, read_partition
+from lake_assets import open_stream
 
 
 def test_a_tick_asks_for_a_run_that_ingests_the_partition(example: Callable[[str], Path], spark: SparkSession) -> None:
@@ -31,4 +31,4 @@ def test_a_tick_asks_for_a_run_that_ingests_the_partition(example: Callable[[str
 
     assert idle.skip_message == "No partition is done."
     assert done.success
-    assert read_partition(open_stream(folder / "lake.yaml"), "region=NW,date=2026-02-11").num_rows == 175
+    assert open_stream(folder / "lake.yaml").partition("region=NW,date=2026-02-11").read().num_rows == 175

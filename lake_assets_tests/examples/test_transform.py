@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets import ingest_partition, open_stream, read_partition
+from lake_assets import open_stream
 
 
 class OneSession:
@@ -34,10 +34,10 @@ def test_the_stream_is_ingested_with_the_function(
 ) -> None:
     folder = example("transform")
     monkeypatch.syspath_prepend(str(folder))
-    stream = open_stream("lake.yaml")
+    partition = open_stream("lake.yaml").partition("region=NW,date=2026-02-11")
 
-    result = ingest_partition(stream, "region=NW,date=2026-02-11", spark=spark)
-    table = read_partition(stream, {"region": "NW", "date": "2026-02-11"})
+    result = partition.ingest(spark=spark)
+    table = partition.read()
 
     assert result.row.row_count == table.num_rows == 2
     assert table.column_names == ["store_id", "sales", "revenue", "region", "date"]

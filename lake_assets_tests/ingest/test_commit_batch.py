@@ -9,7 +9,6 @@ import pytest
 from annotated_types import Le
 
 from dev.plain_client import plain_client
-from lake_assets import read_changes
 from lake_assets.config.streams import Stream
 from lake_assets.errors import CatalogUnreachableError, SourceError, StorageError
 from lake_assets.events import Event, listening
@@ -72,7 +71,7 @@ def test_history_changes_and_restore_see_each_partition_of_a_batch(filled: World
 
     assert (newest.rows_before, newest.rows, oldest.rows_before, oldest.rows) == (2, 2, 0, 2)
     assert [entry.snapshot for entry in history(filled.stream)][:12] == [newest.snapshot] * 6 + [oldest.snapshot] * 6
-    with read_changes(filled.stream, newest.snapshot) as reader:
+    with filled.stream.changes(newest.snapshot) as reader:
         changes = reader.read_all()
     assert sorted(changes["_change"].to_pylist()) == ["delete"] * 12 + ["insert"] * 12
     assert set(changes["_snapshot"].to_pylist()) == {newest.snapshot}

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets import read_changes
 from lake_assets.checks.run import run_check, scope_of_run
 from lake_assets.errors import SchemaError
 from lake_assets.history.diff import diff
@@ -304,7 +303,7 @@ def test_history_follows_nested_columns(
     assert second is not None
     assert rows(evolving) == [seen(row) for row in LARGE_ROWS]
 
-    with read_changes(evolving.stream, 0) as reader:
+    with evolving.stream.changes(0) as reader:
         changes = reader.read_all().to_pylist()
     found = sorted((row["_snapshot"], row["_change"], row["id"]) for row in changes)
     assert found == [

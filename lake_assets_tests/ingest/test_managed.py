@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 from dev.servers.postgres import PostgresServer
-from lake_assets import read_changes
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.cli.app import main
@@ -188,7 +187,7 @@ def test_its_commits_export_their_changes(managed: World, tmp_path: Path) -> Non
     )
     assert [figures for _, *figures in manifest] == [[2, 0], [1, 1], [1, 1]]
     files = pa.concat_tables(pq.read_table(uri) for uri, *_ in manifest)
-    with read_changes(managed.stream, 0) as reader:
+    with managed.stream.changes(0) as reader:
         assert deltas_of(files) == deltas_of(reader.read_all())
 
 

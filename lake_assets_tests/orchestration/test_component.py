@@ -143,7 +143,7 @@ def test_another_attribute_of_the_package_is_an_attribute_error() -> None:
 
 PYTHON = """\
 import dagster as dg
-from lake_assets import LakeAssetsTranslatorData, LakeStream, read_partition
+from lake_assets import LakeAssetsTranslatorData, LakeStream
 
 class ShopStream(LakeStream):
     def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:

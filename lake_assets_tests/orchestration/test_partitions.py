@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import PartitionError
 from lake_assets.layout.hive import HIVE_NULL
@@ -18,7 +19,7 @@ from lake_assets.orchestration.partitions import (
     partitions_definition,
 )
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.stream import OpenStream, open_stream
+from lake_assets.streams.stream import OpenStream
 
 AWKWARD = ["N/A x", "a=b", "O'Hare", "ünïcode", "a|b", "a,b", "[x]", "1...9", "....", "50%", "%2C", " ", "..", "x\ny"]
 REGION = PartitionColumn("region", "string")

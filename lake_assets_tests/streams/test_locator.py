@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.locator import PartitionLocator
-from lake_assets.streams.stream import OpenStream, open_stream
+from lake_assets.streams.stream import OpenStream
 
 
 def stream_of(folder: Path, layout: str) -> OpenStream:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dev.servers.postgres import PostgresServer, pgserver
+from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.lake.commit.change import Change, Written
 from lake_assets.lake.commit.strategy import commit
@@ -25,7 +26,7 @@ from lake_assets.parquet.footers import of_writer
 from lake_assets.parquet.job import DataFile
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject, Manifest
-from lake_assets.streams.stream import OpenStream, open_stream
+from lake_assets.streams.stream import OpenStream
 
 FIRST = dt.date(2020, 1, 1)
 DAYS = 1000  # partitions of a region

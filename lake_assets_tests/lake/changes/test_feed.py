@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from dev.plain_client import plain_client
-from lake_assets import read_changes
 from lake_assets.errors import CatalogError, ExpiredSnapshotError
 from lake_assets.maintenance.cleaning import expire_snapshots
 from lake_assets.maintenance.compaction import compact
@@ -21,7 +20,8 @@ META = ["_change", "_snapshot", "_run_id", "_committed_at"]
 
 
 def changes(world: World, since: int = 0, until: int | None = None, partition: str | None = None) -> pa.Table:
-    with read_changes(world.stream, since, until, partition=partition) as reader:
+    stream = world.stream if partition is None else world.stream.partition(partition)
+    with stream.changes(since, until) as reader:
         return reader.read_all()
 
 

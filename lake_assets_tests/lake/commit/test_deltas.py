@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from dev.plain_client import plain_client
-from lake_assets import read_changes
 from lake_assets.errors import CatalogError, ConfigError, StorageError
 from lake_assets.history.restore import restore
 from lake_assets.ingest.dry_run import plan
@@ -73,7 +72,7 @@ def exported(world: World) -> pa.Table:
 
 
 def history(world: World, since: int = 0) -> pa.Table:
-    with read_changes(world.stream, since) as reader:
+    with world.stream.changes(since) as reader:
         return reader.read_all()
 
 

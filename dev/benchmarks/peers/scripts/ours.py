@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from pyspark.sql import SparkSession
 
 from dev.benchmarks.peers.serve import Peer, Values, serve
+from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.index.run import index_all
@@ -15,7 +16,7 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.commit.statements import count_partition
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import spark_config, start_session
-from lake_assets.streams.stream import OpenStream, open_stream
+from lake_assets.streams.stream import OpenStream
 
 
 class Ours(Peer):

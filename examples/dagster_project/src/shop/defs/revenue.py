@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 from pyarrow import csv
 
-from lake_assets import LakeStream, read_partition
+from lake_assets import LakeStream
 
 
 @dg.definitions
@@ -18,7 +18,7 @@ def defs(context: dg.ComponentLoadContext) -> dg.Definitions:
     def revenue(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         """Revenue of each store."""
         partition = sales.partition(context.partition_key)
-        rows = read_partition(sales.stream, partition, columns=["store_id", "total"])
+        rows = sales.stream.partition(partition).read(columns=["store_id", "total"])
         totals = rows.group_by("store_id").aggregate([("total", "sum")]).sort_by("store_id")
         file = Path(os.environ["SHOP_DATA"], "revenue", partition.path, "revenue.csv")
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,417 @@
+"""A stream and its partitions as a Python program uses them: ingest, plan, read, compare and restore.
+
+What needs Spark starts a session with the settings of the config, unless it gets one, and stops it at the end.
+"""
+
+# ruff: noqa: PLC0415 - imports inside functions keep PySpark away from programs that only plan and read
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lake_assets.api.relation import rows_of
+from lake_assets.config.load import ConfigSource, loaded
+from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError
+from lake_assets.history.diff import SAMPLE, Difference, diff
+from lake_assets.history.read import HistoryEntry, history
+from lake_assets.history.restore import Restored, release, restore
+from lake_assets.ingest.dry_run import Plan
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.partition_run import IngestResult, Outcome
+from lake_assets.ingest.stream_plan import StreamPlan, plan_stream
+from lake_assets.lake.changes.feed import read_changes
+from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count, first_lines, shown
+from lake_assets.selection.grammar import parse
+from lake_assets.selection.select import Wanted, select
+from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.stream import OpenStream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lake_assets.spark.session import Sessions
+
+__all__ = [
+    "Difference",
+    "HistoryEntry",
+    "IngestResult",
+    "LedgerRow",
+    "Outcome",
+    "Partition",
+    "PartitionLike",
+    "PartitionsFailedError",
+    "Plan",
+    "Restored",
+    "Selection",
+    "Stream",
+    "StreamPartition",
+    "StreamPlan",
+    "open_stream",
+]
+
+NAMED_FAILURES = 20  # in the text of one error; `outcomes` has them all
+
+PartitionLike = Partition | Mapping[str, object] | str
+"""A partition; its values by column, `{"region": "NW", "date": date(2026, 2, 11)}`; or `region=NW,date=2026-02-11`.
+
+Values of a mapping are plain texts, whole numbers and dates, and None is NULL. In the text they are percent-encoded, as
+in a path.
+"""
+
+
+class PartitionsFailedError(LakeAssetsError):
+    """Some partitions of a run failed; the others are committed.
+
+    Args:
+        problem: as of `LakeAssetsError`.
+        hint: as of `LakeAssetsError`.
+        outcomes: the outcome of each partition of the run, the committed ones too.
+    """
+
+    def __init__(self, problem: str, hint: str = "", outcomes: Sequence[Outcome] = ()) -> None:
+        super().__init__(problem, hint)
+        self.outcomes = list(outcomes)
+
+
+def open_stream(config: ConfigSource = None, name: str | None = None) -> "Stream":
+    """Open one stream of a config. Nothing is connected yet.
+
+    Args:
+        config: a loaded config, or the path of its file; when None, the config in use (see `load_config`).
+        name: the stream's name; may be None where the config has one stream.
+
+    Returns:
+        The stream with its lake and its source. Keep the object: it loads its DuckDB engine once.
+
+    Raises:
+        ConfigError: the config cannot be read or is not valid, or it has no such stream.
+    """
+    config = loaded(config)
+    names = ", ".join(config.streams)
+    if name is None:
+        if len(config.streams) > 1:
+            raise ConfigError("the config has several streams:", f"name one of {names}.")
+        name = next(iter(config.streams))
+    if name not in config.streams:
+        raise ConfigError(f"there is no stream {name!r}:", f"the config has {names}.")
+    return Stream.of(config, name, DuckLake(config.lakes[config.lake_name(name)]))
+
+
+class Stream(OpenStream):
+    """A stream of a config, from `open_stream`: its partitions, and what is done with several of them.
+
+    Every verb that reads or writes the lake can raise a `NoLakeError`, if there is no lake yet, or another
+    `CatalogError`, if the catalog cannot be reached or refuses.
+    """
+
+    def partition(self, named: PartitionLike | None = None, /, **values: object) -> "StreamPartition":
+        """Name one partition, which need not exist: `partition("region=NW,date=2026-02-11")`. Nothing is read.
+
+        Args:
+            named: a text of the selection grammar with one value for each partition column, or the values by column.
+            values: the values by column instead: `partition(region="NW", date="2026-02-11")`; None is NULL.
+
+        Raises:
+            PartitionError: the partition does not fit the stream's partition columns, or a text selects several.
+        """
+        if named is not None and values:
+            raise PartitionError("the partition is named twice:", "give a text or mapping, or its values by column.")
+        if isinstance(named, str):
+            return StreamPartition(self, self._named(named))
+        if not isinstance(named, Partition):
+            return StreamPartition(self, Partition.from_values(self.config.columns, values if named is None else named))
+        if named.columns != self.config.columns:
+            names = ", ".join(column.name for column in self.config.columns)
+            raise PartitionError(
+                f"partition {named} is of another stream: the partition columns of {self.name} are {names}:",
+                f"name a partition of {self.name}.",
+            )
+        return StreamPartition(self, named)
+
+    def ingest(
+        self,
+        selection: "Selection",
+        *,
+        spark: "SparkSession | None" = None,
+        force: bool = False,
+        landed_only: bool = False,
+        outside: bool = False,
+        check: bool = True,
+    ) -> list[Outcome]:
+        """Refresh the selected partitions from the landing zone, each in a transaction of its own.
+
+        They are listed together and share Spark jobs. A partition that fails does not stop the others.
+
+        Args:
+            selection: a text of the selection grammar (`region=NW|NE,date=2026-02`), a partition, or several of
+                these. A partition that is named by all its values is selected in any case; of others, those that have
+                landed or were committed.
+            spark: as of `StreamPartition.ingest`.
+            force: read the partitions even if their objects have not changed since the last commit.
+            landed_only: leave out named partitions that have no objects and were never committed.
+            outside: also take partitions that the stream's config does not have.
+            check: raise an error at the end if any partition failed. When False, look at the outcomes' `error`.
+
+        Returns:
+            One outcome for each partition, in the order in which they ended, with its `partition` and either its
+            `result` or its `error`; both are None if it was left out.
+
+        Raises:
+            PartitionError: a partition does not fit the stream's partition columns, or the config does not have it.
+                Nothing was done.
+            PartitionsFailedError: some partitions failed, and `check` is set. The others are committed.
+        """
+        from lake_assets.ingest.api import ingest_all
+        from lake_assets.ingest.partition_runs import passing_on_interrupts
+
+        options = IngestOptions(force=force, landed_only=landed_only, outside=outside)
+        partitions = self._selected(selection, outside=outside)
+        with _sessions(self, spark) as sessions:
+            running = ingest_all(self, partitions, sessions, options)
+            with passing_on_interrupts(running):
+                outcomes = list(running)
+        failed = [outcome for outcome in outcomes if outcome.error is not None]
+        if failed and check:
+            raise _failure(failed, outcomes) from failed[0].error
+        return outcomes
+
+    def plan(self, selection: "Selection", *, force: bool = False, outside: bool = False) -> StreamPlan:
+        """Say what `ingest` would do now. Nothing is written, and no Spark session is started.
+
+        Args:
+            selection: as of `ingest`.
+            force: as of `ingest`.
+            outside: as of `ingest`.
+
+        Returns:
+            The plan of each partition, with its objects, job and columns: what `lake-assets plan` prints.
+
+        Raises:
+            PartitionError: a partition does not fit the stream's partition columns, or the config does not have it.
+            LakeAssetsError: the landing zone or the lake cannot be read.
+        """
+        return plan_stream(self, self._selected(selection, outside=outside), force=force)
+
+    def history(self, *, limit: int = 20) -> list[HistoryEntry]:
+        """List the newest snapshots that changed the table, at most `limit`; as `StreamPartition.history`."""
+        return history(self, None, limit)
+
+    def changes(self, since: int, until: int | None = None) -> AbstractContextManager[pa.RecordBatchReader]:
+        """Read the rows that snapshots inserted into the table and deleted from it; as `StreamPartition.changes`."""
+        return _changes(self, None, since, until)
+
+    def _named(self, text: str) -> Partition:
+        """The one partition that a text of the selection grammar names."""
+        named = parse(self.config, text, Calendar(self.config)).named or ()
+        if len(named) != 1:
+            form = ",".join(f"{column.name}=…" for column in self.config.columns)
+            raise PartitionError(
+                f"{shown(text)} can select several partitions:",
+                f"write one value for each column, {form}; `ingest` and `plan` of the stream take several.",
+            )
+        return named[0]
+
+    def _selected(self, selection: "Selection", *, outside: bool) -> Sequence[Partition]:
+        """The selected partitions, each once."""
+        if isinstance(selection, str | Mapping | Partition | StreamPartition):
+            selection = [selection]
+        # A partition as a text names the same one. `select` without texts would select all.
+        texts = tuple(each if isinstance(each, str) else self._option(each) for each in selection)
+        return select(self, Wanted(texts), outside=outside).partitions if texts else ()
+
+    def _option(self, partition: "Partition | Mapping[str, object] | StreamPartition") -> str:
+        named = partition.partition if isinstance(partition, StreamPartition) else partition
+        return self.partition(named).partition.option
+
+
+@dataclass(frozen=True)
+class StreamPartition:
+    """One partition of a stream, from `Stream.partition`; it need not exist.
+
+    Attributes:
+        stream: the stream.
+        partition: its values by column; as text in the path's form, `region=NW/date=2026-02-11`.
+    """
+
+    stream: Stream
+    partition: Partition
+
+    def __str__(self) -> str:
+        return str(self.partition)
+
+    def ingest(
+        self, *, spark: "SparkSession | None" = None, force: bool = False, outside: bool = False
+    ) -> IngestResult:
+        """Refresh the partition from the landing zone, in one transaction.
+
+        Args:
+            spark: the Spark session. When None, one is started if there is work for it, and stopped at the end. A
+                session that already runs in this process is used and left running.
+            force: read the partition even if its objects have not changed since the last commit.
+            outside: also take a partition that the stream's config does not have.
+
+        Returns:
+            What was done: `result.row` is the ledger row. Its `status` is `committed`, or `skipped` if nothing has
+            changed.
+
+        Raises:
+            OutsidePartitionError: the config does not have the partition.
+            LakeAssetsError: the ingest failed. The lake's rows are unchanged, and the ledger has a `failed` row if the
+                catalog could be reached.
+        """
+        from lake_assets.ingest.api import ingest
+
+        with _sessions(self.stream, spark) as sessions:
+            return ingest(self.stream, self.partition, sessions, IngestOptions(force=force, outside=outside))
+
+    def plan(self, *, force: bool = False, outside: bool = False) -> Plan:
+        """Say what `ingest` would do now. Nothing is written, and no Spark session is started.
+
+        Args:
+            force: as of `ingest`.
+            outside: as of `ingest`.
+
+        Returns:
+            The plan: `action` in one sentence, the objects that would be read, and the statements of the commit.
+
+        Raises:
+            OutsidePartitionError: the config does not have the partition.
+            LakeAssetsError: the landing zone or the lake cannot be read.
+        """
+        (planned,) = self.stream.plan(self, force=force, outside=outside).partitions
+        return planned.plan
+
+    def read(self, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read the partition as it is now, from one snapshot.
+
+        Args:
+            columns: the columns to read, in this order; all columns of the table when None.
+
+        Returns:
+            The rows in memory, partition columns included, in no particular order. A partition without rows has the
+            table's columns and no rows.
+
+        Raises:
+            CatalogError: the lake has no such table or column.
+        """
+        with self.stream.lake.open(read_only=True) as lake:
+            return rows_of(lake.connection, self.stream, [self.partition], columns).to_arrow_table()
+
+    def history(self, *, limit: int = 20) -> list[HistoryEntry]:
+        """List the newest snapshots that changed the partition.
+
+        Args:
+            limit: this many at most.
+
+        Returns:
+            The snapshots, the newest first, with their rows before and after. `kept` is the number to restore.
+
+        Raises:
+            CatalogError: the lake has no such table.
+        """
+        return history(self.stream, self.partition, limit)
+
+    def changes(self, since: int, until: int | None = None) -> AbstractContextManager[pa.RecordBatchReader]:
+        """Read the rows that snapshots inserted into the partition and deleted from it, in a `with` block.
+
+        The rows are read while they are taken from the reader, so any number of them fits into memory. The lake is open
+        until the block ends.
+
+        Args:
+            since: the first snapshot; to continue after changes up to snapshot `n`, it is `n + 1`.
+            until: the last snapshot; the newest when None.
+
+        Returns:
+            The changes, in the order of snapshots, with the columns of the table in the last snapshot and `_change`
+            (`insert` or `delete`), `_snapshot`, `_run_id` (of a run of this package, else NULL) and `_committed_at`. Of
+            each snapshot the deletes come first. A row that a snapshot deleted and inserted again, with all values the
+            same, is no change; neither is a compaction.
+
+        Raises:
+            ExpiredSnapshotError: some of the snapshots, or the one before them, have expired.
+            CatalogError: the lake has no such table or snapshot.
+        """
+        return _changes(self.stream, self.partition, since, until)
+
+    def diff(
+        self, first: int, second: int | None = None, *, keys: Sequence[str] = (), sample: int = SAMPLE
+    ) -> Difference:
+        """Compare the partition's rows in two snapshots. The order of rows is no difference, and NULL equals NULL.
+
+        Args:
+            first: the earlier snapshot.
+            second: the later one; the newest when None.
+            keys: columns that name a row, to find the rows with other values; without them such a row is one that was
+                deleted and one that was inserted.
+            sample: rows of each kind that are returned, at most.
+
+        Raises:
+            PartitionError: neither snapshot has rows of the partition.
+            CatalogError: a snapshot is unknown or has expired, or a key is no column or not unique in the partition.
+        """
+        return diff(self.stream, self.partition, first, second, keys, sample)
+
+    def restore(self, snapshot: int, *, hold: bool = False, dry_run: bool = False) -> Restored:
+        """Put the rows of an earlier snapshot back, as a new snapshot. Readers see the old rows or the new ones.
+
+        Args:
+            snapshot: that has the rows.
+            hold: keep refreshes off the partition until `release`; a forced ingest still replaces it.
+            dry_run: check everything, and change nothing.
+
+        Returns:
+            What was done: `row` is the ledger row, and `next` says what the next refresh of the partition does.
+
+        Raises:
+            PartitionError: the partition was not there in that snapshot.
+            CatalogError: the snapshot is unknown or has expired, today's columns cannot hold its rows, or the catalog
+                refuses; nothing has changed.
+            StorageError: a file of the snapshot cannot be copied; nothing has changed.
+        """
+        return restore(self.stream, self.partition, snapshot, hold=hold, dry_run=dry_run)
+
+    def release(self) -> LedgerRow:
+        """End the hold of the partition: refreshes read it again. Its rows stay as they are.
+
+        Returns:
+            The ledger row.
+
+        Raises:
+            PartitionError: the partition is not held.
+            CatalogError: the catalog refuses; nothing has changed.
+        """
+        return release(self.stream, self.partition)
+
+
+Selection = PartitionLike | StreamPartition | Iterable[PartitionLike | StreamPartition]
+"""One or several partitions: texts of the selection grammar such as `region=NW|NE,date=2026-02`, or partitions."""
+
+
+def _sessions(stream: OpenStream, spark: "SparkSession | None") -> "AbstractContextManager[Sessions]":
+    """Yields a function that returns the caller's session, or one that it starts, which is stopped."""
+    from lake_assets.spark.session import own_session
+
+    if spark is not None:
+        return nullcontext(lambda: spark)
+    return own_session(stream.spark.settings, transforms=stream.config.transform is not None)
+
+
+@contextmanager
+def _changes(
+    stream: OpenStream, partition: Partition | None, since: int, until: int | None
+) -> Iterator[pa.RecordBatchReader]:
+    with stream.lake.open(read_only=True) as lake:
+        yield read_changes(lake, stream.table, since, until, partition).reader
+
+
+def _failure(failed: Sequence[Outcome], outcomes: Sequence[Outcome]) -> PartitionsFailedError:
+    lines = [f"{outcome.partition}: {outcome.error}" for outcome in failed]
+    texts = first_lines(lines, NAMED_FAILURES, "and {more:,} more: see the ledger.")
+    summary = f"{len(failed):,} of {count(len(outcomes), 'partition')} failed:"
+    return PartitionsFailedError("\n".join([summary, *texts]), outcomes=outcomes)
