@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from lake_assets.errors import LakeAssetsError
     from lake_assets.orchestration.build import build_definitions
     from lake_assets.orchestration.component import LakeStream
-    from lake_assets.orchestration.downstream import LakeIOManager, LakeResource, partitions_def
+    from lake_assets.orchestration.downstream import LakeIOManager, LakeResource
+    from lake_assets.orchestration.partitions import partitions_def
     from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
 
 __all__ = [
@@ -46,7 +47,8 @@ _MODULES = {
     "errors": ("LakeAssetsError",),
     "orchestration.build": ("build_definitions",),
     "orchestration.component": ("LakeStream",),
-    "orchestration.downstream": ("LakeIOManager", "LakeResource", "partitions_def"),
+    "orchestration.downstream": ("LakeIOManager", "LakeResource"),
+    "orchestration.partitions": ("partitions_def",),
     "orchestration.translator": ("LakeAssetsTranslator", "LakeAssetsTranslatorData"),
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}

@@ -182,12 +182,7 @@ class Stream(OpenStream):
         return outcomes
 
     def plan(self, selection: "Selection", *, force: bool = False, outside: bool = False) -> StreamPlan:
-        """Say what `ingest` would do now. Nothing is written, and no Spark session is started.
-
-        Args:
-            selection: as of `ingest`.
-            force: as of `ingest`.
-            outside: as of `ingest`.
+        """Say what `ingest` with these arguments would do now. Nothing is written, and no Spark session is started.
 
         Returns:
             The plan of each partition, with its objects, job and columns: what `lake-assets plan` prints.
@@ -271,11 +266,7 @@ class StreamPartition:
             return ingest(self.stream, self.partition, sessions, IngestOptions(force=force, outside=outside))
 
     def plan(self, *, force: bool = False, outside: bool = False) -> Plan:
-        """Say what `ingest` would do now. Nothing is written, and no Spark session is started.
-
-        Args:
-            force: as of `ingest`.
-            outside: as of `ingest`.
+        """Say what `ingest` with these arguments would do now. Nothing is written, and no Spark session is started.
 
         Returns:
             The plan: `action` in one sentence, the objects that would be read, and the statements of the commit.

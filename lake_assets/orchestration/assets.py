@@ -21,7 +21,7 @@ from lake_assets.orchestration.checks import (
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT
 from lake_assets.orchestration.downstream import StreamIOManager
 from lake_assets.orchestration.launchers import RemoteRun, remote_run
-from lake_assets.orchestration.partitions import partition_of, partitions_definition, summary_of
+from lake_assets.orchestration.partitions import partition_of, partitions_def, summary_of
 from lake_assets.orchestration.resources import sessions
 from lake_assets.orchestration.stream_run import StreamRun
 from lake_assets.orchestration.translator import StreamSpecs, asset_options, specs_of
@@ -85,7 +85,7 @@ def stream_asset(
             warnings.simplefilter("ignore", dg.BetaWarning)  # of backfill_policy and io_manager_def
             decorate: Callable[..., dg.AssetsDefinition] = dg.asset(
                 **asset_options(spec),
-                partitions_def=partitions_definition(stream),
+                partitions_def=partitions_def(stream),
                 io_manager_def=StreamIOManager(stream),  # for parameters of assets downstream
                 backfill_policy=_backfill_policy(stream),
                 deps=[landing, *spec.deps],

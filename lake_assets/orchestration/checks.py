@@ -20,7 +20,7 @@ from lake_assets.orchestration.dagster_private import (
 )
 from lake_assets.orchestration.evaluations import Evaluator, step_of_checks
 from lake_assets.orchestration.failures import lines_by_text, text_of
-from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_definition
+from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_def
 from lake_assets.streams.stream import OpenStream
 
 _CLOCKS = dt.timedelta(days=1)  # more than two machines' clocks differ by
@@ -87,7 +87,7 @@ def _spec(stream: OpenStream, asset: dg.AssetKey, name: str) -> dg.AssetCheckSpe
         asset=asset,
         description=describe(name, stream),
         blocking=name in stream.config.checks.blocking,
-        partitions_def=partitions_definition(stream) if is_by_partition(stream, name) else None,
+        partitions_def=partitions_def(stream) if is_by_partition(stream, name) else None,
     )
 
 

@@ -21,7 +21,7 @@ from lake_assets.config.spark import Spark
 from lake_assets.config.streams import Stream as StreamConfig
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.partitions import partition_of, partitions_definition
+from lake_assets.orchestration.partitions import partition_of, partitions_def
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData, specs_of
 
@@ -93,7 +93,7 @@ class LakeStream(dg.Component):
     @property
     def partitions_def(self) -> dg.PartitionsDefinition[str]:
         """The partitions of the stream's asset, for assets downstream."""
-        return partitions_definition(self.stream)
+        return partitions_def(self.stream)
 
     def partition(self, key: str) -> Partition:
         """The partition that one of Dagster's partition keys names.

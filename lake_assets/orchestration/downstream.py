@@ -19,26 +19,13 @@ from lake_assets.errors import ConfigError
 from lake_assets.lake.connecting import connected
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import user_text
-from lake_assets.orchestration.partitions import partition_of, partitions_definition
+from lake_assets.orchestration.partitions import partition_of
 from lake_assets.streams.stream import OpenStream, open_streams
 
 Rows = TypeVar("Rows")
 
 _CONFIG = "Path or URI of the `lake.yaml`; without it `$LAKE_CONFIG`, then `./lake.yaml`."
 _ASSET_KEYS = "Keys of streams' assets by the streams' names, such as `shop/sales`, where a translator changes them."
-
-
-def partitions_def(stream: OpenStream) -> dg.PartitionsDefinition[str]:
-    """The partitions of a stream's asset in Dagster, for assets downstream.
-
-    Args:
-        stream: the stream, from `open_stream`.
-
-    Returns:
-        The definition of the one partition column, or a `dagster.MultiPartitionsDefinition` of two, with the columns'
-        names. Its `get_partitions_def_for_dimension("date")` is for an asset with a partition for each date.
-    """
-    return partitions_definition(stream)
 
 
 class StreamIOManager(dg.IOManager):

@@ -24,7 +24,7 @@ from lake_assets.orchestration.partitions import (
     new_dynamic_keys,
     partition_key,
     partition_of,
-    partitions_definition,
+    partitions_def,
 )
 from lake_assets.orchestration.queued_runs import unless_queued
 from lake_assets.orchestration.unmatched import unmatched_metadata
@@ -52,7 +52,7 @@ def landing_asset(stream: OpenStream, spec: dg.AssetSpec) -> dg.SourceAsset:
             group_name=spec.group_name,
             metadata=spec.metadata,
             tags=spec.tags,
-            partitions_def=partitions_definition(stream),
+            partitions_def=partitions_def(stream),
         )
         def observe(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
             return _observe(context, stream, spec.key)

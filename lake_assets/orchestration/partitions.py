@@ -36,13 +36,20 @@ _CRONS: Mapping[TimeName, str] = MappingProxyType(
 )
 
 
-def partitions_definition(stream: OpenStream) -> dg.PartitionsDefinition[str]:
-    """The partitions that Dagster offers for a stream: one dimension for each partition column.
+def partitions_def(stream: OpenStream) -> dg.PartitionsDefinition[str]:
+    """Return the partitions of a stream's asset in Dagster, also for assets downstream.
 
     A column that is a time has a partition for each year, month, day or hour from `start` to `end`, or to today, both
     included. Today is that of the stream's time zone; hours are those of UTC. Any other column has its configured
     values or, without these, the keys that were added to its dynamic partitions (`dynamic_name`). A partition whose
     time is NULL is in no window; the command line ingests it.
+
+    Args:
+        stream: the stream, from `open_stream`.
+
+    Returns:
+        The definition of the one partition column, or a `dagster.MultiPartitionsDefinition` of two, with the columns'
+        names. Its `get_partitions_def_for_dimension("date")` is for an asset with a partition for each date.
     """
     by_column = dimensions(stream)
     return dg.MultiPartitionsDefinition(by_column) if len(by_column) > 1 else next(iter(by_column.values()))
@@ -51,7 +58,7 @@ def partitions_definition(stream: OpenStream) -> dg.PartitionsDefinition[str]:
 def has_key(stream: OpenStream, key: str, instance: dg.DagsterInstance) -> bool:
     """Whether a key is one of the stream's partitions by its present config."""
     with dg.partition_loading_context(dynamic_partitions_store=instance):
-        return partitions_definition(stream).has_partition_key(key)
+        return partitions_def(stream).has_partition_key(key)
 
 
 def dimensions(stream: OpenStream) -> dict[str, dg.PartitionsDefinition[str]]:

@@ -13,7 +13,7 @@ from lake_assets.errors import PartitionError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_definition
+from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_def
 from lake_assets.report.state import read_state
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.locator import PartitionLocator
@@ -115,7 +115,7 @@ def test_dagster_has_a_key_for_it(local_world: World) -> None:
     stream = local_world.stream
     columns = stream.config.columns
 
-    keys = partitions_definition(stream).get_partition_keys()
+    keys = partitions_def(stream).get_partition_keys()
 
     assert keys == ["CA", "__EMPTY__", "%5F_EMPTY__"]
     assert [partition_of(columns, key) for key in keys] == [Partition(columns, (v,)) for v in ("CA", "", "__EMPTY__")]

@@ -16,7 +16,7 @@ from lake_assets.orchestration.partitions import (
     dynamic_name,
     partition_key,
     partition_of,
-    partitions_definition,
+    partitions_def,
 )
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.stream import OpenStream
@@ -66,7 +66,7 @@ def test_any_value_has_a_key_that_dagster_takes_and_gives_back(value: str) -> No
 def test_dimensions_are_distinguished_by_name_in_any_order(order: tuple[str, str]) -> None:
     fields: dict[str, dict[str, Any]] = {"region": {"values": ["NW", "SW"]}, "date": DAYS}
     opened = stream({name: fields[name] for name in order})
-    definition = partitions_definition(opened)
+    definition = partitions_def(opened)
 
     keys = definition.get_partition_keys()
     partition = partition_of(opened.config.columns, keys[0])
@@ -79,8 +79,8 @@ def test_dimensions_are_distinguished_by_name_in_any_order(order: tuple[str, str
 
 
 def test_static_values_are_keys_in_the_paths_encoding_each_once() -> None:
-    numbers = partitions_definition(stream({"year": {"type": "integer", "values": [2025, "02026", "2026", HIVE_NULL]}}))
-    words = partitions_definition(stream({"region": {"values": [*AWKWARD, HIVE_NULL]}}))
+    numbers = partitions_def(stream({"year": {"type": "integer", "values": [2025, "02026", "2026", HIVE_NULL]}}))
+    words = partitions_def(stream({"region": {"values": [*AWKWARD, HIVE_NULL]}}))
 
     assert list(numbers.get_partition_keys()) == ["2025", "2026", HIVE_NULL]
     assert [partition_of([REGION], key).values[0] for key in words.get_partition_keys()] == [*AWKWARD, None]
@@ -88,7 +88,7 @@ def test_static_values_are_keys_in_the_paths_encoding_each_once() -> None:
 
 def test_values_that_the_config_does_not_list_are_dynamic() -> None:
     opened = stream({"region": {}, "date": DAYS})
-    definition = partitions_definition(opened)
+    definition = partitions_def(opened)
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["N%2FA x"])
 
@@ -103,7 +103,7 @@ def test_values_that_the_config_does_not_list_are_dynamic() -> None:
     ids=["past", "none", "future", "never"],
 )
 def test_days_go_from_start_to_end_or_today_both_included(end: str | None, last: str) -> None:
-    definition = partitions_definition(stream({"date": {"type": "date", "start": "2026-02-01", "end": end}}))
+    definition = partitions_def(stream({"date": {"type": "date", "start": "2026-02-01", "end": end}}))
 
     for minute in ("00:00", "23:59"):
         now = dt.datetime.fromisoformat(f"2026-02-10T{minute}+00:00")
@@ -143,7 +143,7 @@ def test_a_key_that_is_not_the_partitions_own_is_refused(
 )
 def test_a_column_of_another_time_has_its_windows_from_first_to_last(kind: str, keys: list[str] | None) -> None:
     partitions = {"t": {"type": kind, "start": "2025-12-30", "end": "2026-02-02"}}
-    definition = partitions_definition(stream(partitions))
+    definition = partitions_def(stream(partitions))
 
     result = definition.get_partition_keys()
 
@@ -162,8 +162,7 @@ def test_today_is_that_of_the_streams_time_zone() -> None:
     midnight = dt.datetime(2026, 2, 10, 11, 30, tzinfo=dt.UTC)
 
     last = {
-        name: partitions_definition(s).get_partition_keys(midnight)[-1]
-        for name, s in {"utc": config, "nz": zoned}.items()
+        name: partitions_def(s).get_partition_keys(midnight)[-1] for name, s in {"utc": config, "nz": zoned}.items()
     }
 
     assert last == {"utc": "2026-02-10", "nz": "2026-02-11"}
@@ -203,4 +202,4 @@ def test_dagster_offers_just_what_the_calendar_has(
 
     expected = [partition_key(partition) for partition in Calendar(opened.config, now).expected(())]
 
-    assert partitions_definition(opened).get_partition_keys(current_time=now) == expected
+    assert partitions_def(opened).get_partition_keys(current_time=now) == expected
