@@ -18,6 +18,7 @@ from lake_assets.errors import CatalogError, ConfigError, NoLakeError, OutsidePa
 from lake_assets_tests.world import NW, SW, World, sales
 
 NW_VALUES = {"region": "NW", "date": dt.date(2026, 2, 11)}
+PAGE = Path(lake_assets.__file__).parents[1].joinpath("docs/python.md").read_text("utf-8")
 CONFIG = """\
 lakes:
   shop: {{catalog: {{type: sqlite, path: catalog.sqlite}}, storage: data}}
@@ -66,6 +67,7 @@ def test_every_public_name_is_there_and_has_a_docstring() -> None:
     assert set(lake_assets.__all__) <= set(dir(lake_assets))
     for name in lake_assets.__all__:
         assert getattr(lake_assets, name).__doc__, name
+        assert f"`{name}" in PAGE, name
 
 
 def test_type_checkers_see_the_types_and_refuse_wrong_ones(local_world: World) -> None:

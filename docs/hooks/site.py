@@ -12,9 +12,11 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+import lake_assets
 from docs.hooks.cli_reference import cli_page
 from docs.hooks.config_reference import config_page
 from docs.hooks.json_reference import json_page
+from lake_assets.api import stream
 from lake_assets.cli import main
 from lake_assets.cli.documents.schemas import COMMANDS, output_schema
 from lake_assets.config.models import LakeConfig
@@ -22,7 +24,7 @@ from lake_assets.config.models import LakeConfig
 ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\.?/[^)\s]+)\)")
 
-_PYTHON = """# Python reference
+_PYTHON = f"""# Python reference
 
     from lake_assets import open_stream
 
@@ -30,16 +32,17 @@ These names are the public interface of the package. [From Python](../python.md)
 
 ::: lake_assets
     options:
+      members: [{", ".join(lake_assets.__all__)}]
       show_root_heading: false
       show_root_toc_entry: false
 
-## Results
+## Arguments and results
 
     from lake_assets.api.stream import IngestResult
 
 ::: lake_assets.api.stream
     options:
-      members: [Difference, HistoryEntry, IngestResult, LedgerRow, Outcome, Partition, Plan, Restored, StreamPlan]
+      members: [{", ".join(sorted(set(stream.__all__).difference(lake_assets.__all__)))}]
       show_root_heading: false
       show_root_toc_entry: false
 """

@@ -178,7 +178,10 @@ class Stream(OpenStream):
                 outcomes = list(running)
         failed = [outcome for outcome in outcomes if outcome.error is not None]
         if failed and check:
-            raise _failure(failed, outcomes) from failed[0].error
+            lines = [f"{outcome.partition}: {outcome.error}" for outcome in failed]
+            lines = first_lines(lines, NAMED_FAILURES, "and {more:,} more: see the ledger.")
+            summary = f"{len(failed):,} of {count(len(outcomes), 'partition')} failed:"
+            raise PartitionsFailedError("\n".join([summary, *lines]), outcomes=outcomes) from failed[0].error
         return outcomes
 
     def plan(self, selection: "Selection", *, force: bool = False, outside: bool = False) -> StreamPlan:
@@ -399,10 +402,3 @@ def _changes(
 ) -> Iterator[pa.RecordBatchReader]:
     with stream.lake.open(read_only=True) as lake:
         yield read_changes(lake, stream.table, since, until, partition).reader
-
-
-def _failure(failed: Sequence[Outcome], outcomes: Sequence[Outcome]) -> PartitionsFailedError:
-    lines = [f"{outcome.partition}: {outcome.error}" for outcome in failed]
-    texts = first_lines(lines, NAMED_FAILURES, "and {more:,} more: see the ledger.")
-    summary = f"{len(failed):,} of {count(len(outcomes), 'partition')} failed:"
-    return PartitionsFailedError("\n".join([summary, *texts]), outcomes=outcomes)
