@@ -192,7 +192,7 @@ def test_a_selection_is_planned_and_ingested(local_world: World) -> None:
     outcomes = stream.ingest("date=2026-02", spark=spark)
     mixed = stream.ingest(["date=2026-03", stream.partition(NW), NW_VALUES], spark=spark)
 
-    assert [(str(each.partition), each.plan.action) for each in planned.work] == [
+    assert [(str(each.partition), each.action) for each in planned.work] == [
         ("region=NW/date=2026-02-11", "replace the partition"),
         ("region=SW/date=2026-02-11", "replace the partition"),
     ]

@@ -18,10 +18,9 @@ from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError
 from lake_assets.history.diff import SAMPLE, Difference, diff
 from lake_assets.history.read import HistoryEntry, history
 from lake_assets.history.restore import Restored, release, restore
-from lake_assets.ingest.dry_run import Plan
+from lake_assets.ingest.dry_run import Plan, StreamPlan, plan_stream
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import IngestResult, Outcome
-from lake_assets.ingest.stream_plan import StreamPlan, plan_stream
 from lake_assets.lake.changes.feed import read_changes
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.tables import LedgerRow
@@ -279,7 +278,7 @@ class StreamPartition:
             LakeAssetsError: the landing zone or the lake cannot be read.
         """
         (planned,) = self.stream.plan(self, force=force, outside=outside).partitions
-        return planned.plan
+        return planned
 
     def read(self, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the partition as it is now, from one snapshot.
