@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 from pyarrow import types as t
 
-from lake_assets.parquet.leaves import is_list, leaf_types
+from lake_assets.parquet.leaves import is_list, leaf_types, plain
 
 
 def without_values(schema: pa.Schema) -> list[str]:
@@ -32,13 +32,16 @@ def with_values(schema: pa.Schema) -> pa.Schema:
 
 
 def typed(data_type: pa.DataType) -> pa.DataType:
-    """The type without fields of structs that are NULL in all rows, also in its parts; a struct keeps some field."""
+    """The type without dictionaries and fields of structs that are NULL in all rows, also in its parts.
+
+    A struct keeps some field.
+    """
     if t.is_struct(data_type):
         fields = [field.with_type(typed(field.type)) for field in data_type if not t.is_null(field.type)]
         return pa.struct(fields) if fields else data_type
     if t.is_map(data_type):
         return pa.map_(typed(data_type.key_type), typed(data_type.item_type))
-    return pa.list_(typed(data_type.value_type)) if is_list(data_type) else data_type
+    return pa.list_(typed(data_type.value_type)) if is_list(data_type) else plain(data_type)
 
 
 def _filled(known: pa.DataType, other: pa.DataType) -> pa.DataType:

@@ -328,3 +328,17 @@ def test_history_follows_nested_columns(
     assert restored.row.row_count == 3
     evolving.ingest(NW, force=True)
     assert rows(evolving) == [seen(row) for row in LARGE_ROWS]
+
+
+def test_a_new_list_whose_texts_are_a_dictionary_in_some_objects_is_one_of_texts(evolving: World) -> None:
+    texts = pa.table({"id": [1, 2], "tags": pa.array([["a", "b"], None], pa.list_(pa.string()))})
+    dictionary = pa.array([["a", "b"], None], pa.list_(pa.dictionary(pa.int32(), pa.string())))
+    evolving.land(NW, texts.select(["id"]))
+    evolving.ingest(NW)
+    evolving.land(SW, texts.set_column(1, "tags", dictionary), "a.parquet")
+    evolving.land(SW, texts, "b.parquet")
+    evolving.ingest(SW)
+    assert evolving.query("SELECT tags, count(*) FROM lake.sales GROUP BY ALL ORDER BY ALL") == [
+        (["a", "b"], 2),
+        (None, 4),
+    ]

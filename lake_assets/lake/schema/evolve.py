@@ -59,7 +59,7 @@ def evolved(
             key = field.name.lower()
             if key in by_path or (key not in columns and t.is_null(field.type)):
                 continue  # a column without a value has no type yet
-            known = columns.setdefault(key, _plain(field))
+            known = columns.setdefault(key, field.with_type(typed(field.type)))
             columns[key] = widened(known, field, origin, with_empty=False)
     return pa.schema(list(columns.values()))
 
@@ -106,12 +106,6 @@ def statements(table: TableName, before: pa.Schema, after: pa.Schema) -> list[st
         elif not known[field.name].equals(field.type):
             result.append(f"ALTER TABLE {table.sql} ALTER COLUMN {column} SET DATA TYPE {sql}")
     return result
-
-
-def _plain(field: pa.Field) -> pa.Field:
-    """A new column with a type of its own, without fields that have no type yet."""
-    data_type = field.type.value_type if t.is_dictionary(field.type) else field.type
-    return field.with_type(typed(data_type))
 
 
 def evolve_table(
