@@ -88,7 +88,9 @@ def plan(  # noqa: PLR0913 - the options of the command
         return
     selection = _selected(opened, wanted, outside=outside)
     made = plan_stream(opened, selection.partitions, force=force)
-    left_out = list_landed(opened)[1].taking(outside=outside) if opened.source.is_listable else LeftOut()
+    left_out = LeftOut()
+    if opened.source.is_listable:  # the selection may have listed it
+        left_out = selection.left_out or list_landed(opened)[1].taking(outside=outside)
     if form == "json":
         echo(json_of(PlanDocument.of(opened, made, left_out=left_out, outside=outside), indent=1))
     else:
