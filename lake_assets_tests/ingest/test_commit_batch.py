@@ -13,7 +13,7 @@ from lake_assets.config.streams import Stream
 from lake_assets.errors import CatalogUnreachableError, SourceError, StorageError
 from lake_assets.events import Event, listening
 from lake_assets.history.read import history
-from lake_assets.history.restore import restore
+from lake_assets.history.restore import release, restore
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.commit_step import Committer
 from lake_assets.ingest.replace.run import GROUP_PARTITIONS
@@ -130,6 +130,15 @@ def test_a_partition_that_is_held_meanwhile_keeps_its_rows_and_the_others_are_co
     assert filled.totals(FIRST) == [10, 10.5]
     assert len(snapshots(outcomes)) == len(OTHERS)
     assert filled.totals(OTHERS[0]) == [21, 21.5]
+
+
+def test_a_partition_that_was_released_is_part_of_its_batch(filled: World) -> None:
+    """The names of its files still say that it may be held, so the commit reads the ledger."""
+    partition = filled.partition(FIRST)
+    restore(filled.stream, partition, history(filled.stream, partition)[-1].snapshot, hold=True)
+    release(filled.stream, partition)
+
+    assert len(set(snapshots(ingest_texts(filled)).values())) == 1
 
 
 def test_a_partition_that_another_run_added_to_meanwhile_is_added_to_once(

@@ -293,7 +293,7 @@ def test_the_files_of_a_compaction_that_came_too_late_are_removed(
     def late(*_: object) -> None:
         raise NotDirectError("rows were deleted")
 
-    monkeypatch.setattr("lake_assets.maintenance.compaction.replace_directly", late)
+    monkeypatch.setattr("lake_assets.lake.commit.strategy.replace_directly", late)
     done = maintain(local_world.config, "test", local_world.sessions)
 
     assert len(done.left) == 1

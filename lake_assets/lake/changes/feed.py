@@ -9,8 +9,7 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.changed import ChangedSnapshot, changed_snapshots, earlier_names
 from lake_assets.lake.catalog.past import where
-from lake_assets.lake.commit.difference import Rows, difference, meta_fields, taken_name, with_meta
-from lake_assets.lake.commit.streaming import columns_at, stream
+from lake_assets.lake.commit.difference import Rows, columns_at, difference, meta_fields, stream, taken_name, with_meta
 from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition

@@ -27,8 +27,16 @@ from lake_assets.lake.catalog.past import NEVER, where
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.commit.change import Change, EarlierRows, Staged, Written
 from lake_assets.lake.commit.deltas import LATEST, Delta, DeltaFile, Export, file_prefix, table_tag
-from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference, meta_fields, taken_name, with_meta
-from lake_assets.lake.commit.streaming import columns_at, stream
+from lake_assets.lake.commit.difference import (
+    META_COLUMNS,
+    Rows,
+    columns_at,
+    difference,
+    meta_fields,
+    stream,
+    taken_name,
+    with_meta,
+)
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.relation import Wanted, query, relation
 from lake_assets.lake.ledger.tables import DELTAS
