@@ -52,31 +52,39 @@ LISTED = 1000  # files in `_latest.json`
 
 
 class Exports:
-    """The exported changes of a commit, all for the same snapshot and with the same time."""
+    """The exported changes of a commit, all for the same snapshot and with the same time.
+
+    Attributes:
+        deltas: what each change of the commit exports, as it is written now; None if it exports nothing.
+    """
 
     def __init__(self, session: LakeSession, changes: Sequence[Change]) -> None:
         self._session = session
         self._changes = changes
-        self._exporters = [None if one.export is None else Exporter(session, one, one.export) for one in changes]
+        self._base: int | None = None  # the snapshot before that of the deltas
+        self.deltas: list[Delta | None] = [None for _ in changes]
 
     def prepare(self) -> list[Change]:
         """The changes of the commit with what they export now, written as files.
 
+        Files of an earlier call are removed if another commit has been made since.
+
         Raises:
-            CatalogError, StorageError: as `Exporter.prepare`.
+            CatalogError: the table cannot be read, has a column with a name of the changes' own columns, or is another
+                one than that of earlier changes.
+            StorageError: the export's storage is unreachable or refuses; no file of that change is left.
         """
-        if not any(self._exporters):
+        if all(change.export is None for change in self._changes):
             return list(self._changes)
         base, moment = self._session.current_snapshot(), dt.datetime.now(dt.UTC)
-        return [
-            change if exporter is None else dataclasses.replace(change, delta=exporter.prepare(base, moment))
-            for change, exporter in zip(self._changes, self._exporters, strict=True)
-        ]
-
-    @property
-    def deltas(self) -> list[Delta | None]:
-        """What each change exports, as it is written now."""
-        return [None if exporter is None else exporter.delta for exporter in self._exporters]
+        if self._base != base:
+            self.discard()
+            for number, change in enumerate(self._changes):
+                if change.export is not None:
+                    exporter = Exporter(self._session, change, change.export)
+                    self.deltas[number] = exporter.write(Delta(base + 1, moment))
+            self._base = base
+        return [dataclasses.replace(c, delta=delta) for c, delta in zip(self._changes, self.deltas, strict=True)]
 
     def announce(self) -> None:
         """List the newest files in `_latest.json`, if it is configured; the caller has the lake's lock.
@@ -92,53 +100,28 @@ class Exports:
                 return
 
     def discard(self) -> None:
-        """Remove the files, because nothing was committed."""
-        for exporter in self._exporters:
-            if exporter is not None:
-                exporter.discard()
+        """Remove the files. No commit must have been made with them."""
+        for change, delta in zip(self._changes, self.deltas, strict=True):
+            if change.export is not None and delta is not None:
+                discard(change.export.deltas.to, [file.uri for file in delta.files])
+        self._base, self.deltas = None, [None for _ in self._changes]
 
 
 class Exporter:
-    """The exported changes of one change, for each snapshot that it may become.
-
-    Attributes:
-        delta: the exported changes as they are written now; None before the first call of `prepare`.
-    """
+    """The export of one change."""
 
     def __init__(self, session: LakeSession, change: Change, export: Export) -> None:
         self._session = session
         self._change = change
         self._export = export
-        self.delta: Delta | None = None
 
-    def prepare(self, base: int, moment: dt.datetime) -> Delta:
-        """The rows that the commit changes now, written as files.
-
-        Files of an earlier call are removed if another commit has been made since.
-
-        Args:
-            base: the newest snapshot.
-            moment: the time of the commit.
-
-        Raises:
-            CatalogError: the table cannot be read, has a column with a name of the changes' own columns, or is another
-                one than that of earlier changes.
-            StorageError: the export's storage is unreachable or refuses; no file is left.
-        """
-        if self.delta is None or self.delta.snapshot_id != base + 1:
-            self.discard()
-            with step("export") as figures:
-                self.delta = self._write(Delta(base + 1, moment))
-                files = self.delta.files
-                rows = sum(file.rows_inserted + file.rows_deleted for file in files)
-                figures.update(files=len(files), rows=rows, bytes=sum(file.size for file in files))
-        return self.delta
-
-    def discard(self) -> None:
-        """Remove the files. The commit must not have been made with them."""
-        if self.delta is not None:
-            discard(self._export.deltas.to, [file.uri for file in self.delta.files])
-        self.delta = None
+    def write(self, delta: Delta) -> Delta:
+        """The rows that the commit changes now, written as files; `delta` is without them."""
+        with step("export") as figures:
+            delta = self._write(delta)
+            rows = sum(file.rows_inserted + file.rows_deleted for file in delta.files)
+            figures.update(files=len(delta.files), rows=rows, bytes=sum(file.size for file in delta.files))
+        return delta
 
     def _write(self, delta: Delta) -> Delta:
         """The changes with their files, from those without."""

@@ -219,19 +219,19 @@ def test_a_commit_that_is_overtaken_exports_again(local_export: World) -> None:
 def test_both_strategies_refuse_a_delta_of_another_snapshot(local_export: World, by: Any) -> None:
     """Without this check, a writer without the lock would make a wrong delta visible."""
     committed(local_export, NW, 1)
-    original = exporter.Exporter.prepare
+    original = exporter.Exports.prepare
     tries: list[int] = []
 
-    def late(self: exporter.Exporter, *arguments: Any) -> Any:
-        delta = original(self, *arguments)
-        tries.append(delta.snapshot_id)
+    def late(self: exporter.Exports) -> Any:
+        changes = original(self)
+        tries.extend(change.delta.snapshot_id for change in changes if change.delta is not None)
         if len(tries) == 2:  # the one under the lock
             with plain_client(local_export.config.lakes["test"], read_only=False) as client:
                 client.execute("INSERT INTO lake.sales VALUES (9, 9.0, 'SW', DATE '2026-02-11')")
-        return delta
+        return changes
 
     with (
-        mock.patch.object(exporter.Exporter, "prepare", late),
+        mock.patch.object(exporter.Exports, "prepare", late),
         mock.patch.object(strategy, "STRATEGIES", (by,)),
     ):
         last = committed(local_export, NW, 2)
