@@ -152,7 +152,7 @@ def test_a_partition_has_a_text_a_mapping_and_keywords(local_world: World) -> No
     named = stream.partition(NW)
 
     assert named == stream.partition(NW_VALUES) == stream.partition(region="NW", date="2026-02-11")
-    assert named == stream.partition(named.partition)
+    assert named == stream.partition(named.partition) == stream.partition(named)
     assert (str(named), named.stream) == ("region=NW/date=2026-02-11", stream)
     with pytest.raises(PartitionError, match="the partition is named twice: give a text or mapping, or its values"):
         stream.partition(NW, region="NW")

@@ -56,13 +56,6 @@ __all__ = [
 
 NAMED_FAILURES = 20  # in the text of one error; `outcomes` has them all
 
-PartitionLike = Partition | Mapping[str, object] | str
-"""A partition; its values by column, `{"region": "NW", "date": date(2026, 2, 11)}`; or `region=NW,date=2026-02-11`.
-
-Values of a mapping are plain texts, whole numbers and dates, and None is NULL. In the text they are percent-encoded, as
-in a path.
-"""
-
 
 class PartitionsFailedError(LakeAssetsError):
     """Some partitions of a run failed; the others are committed.
@@ -109,7 +102,7 @@ class Stream(OpenStream):
     `CatalogError`, if the catalog cannot be reached or refuses.
     """
 
-    def partition(self, named: PartitionLike | None = None, /, **values: object) -> "StreamPartition":
+    def partition(self, named: "PartitionLike | None" = None, /, **values: object) -> "StreamPartition":
         """Name one partition, which need not exist: `partition("region=NW,date=2026-02-11")`. Nothing is read.
 
         Args:
@@ -121,6 +114,8 @@ class Stream(OpenStream):
         """
         if named is not None and values:
             raise PartitionError("the partition is named twice:", "give a text or mapping, or its values by column.")
+        if isinstance(named, StreamPartition):
+            named = named.partition
         if isinstance(named, str):
             return StreamPartition(self, self._named(named))
         if not isinstance(named, Partition):
@@ -219,12 +214,8 @@ class Stream(OpenStream):
         if isinstance(selection, str | Mapping | Partition | StreamPartition):
             selection = [selection]
         # A partition as a text names the same one. `select` without texts would select all.
-        texts = tuple(each if isinstance(each, str) else self._option(each) for each in selection)
+        texts = tuple(each if isinstance(each, str) else self.partition(each).partition.option for each in selection)
         return select(self, Wanted(texts), outside=outside).partitions if texts else ()
-
-    def _option(self, partition: "Partition | Mapping[str, object] | StreamPartition") -> str:
-        named = partition.partition if isinstance(partition, StreamPartition) else partition
-        return self.partition(named).partition.option
 
 
 @dataclass(frozen=True)
@@ -382,8 +373,15 @@ class StreamPartition:
         return release(self.stream, self.partition)
 
 
-Selection = PartitionLike | StreamPartition | Iterable[PartitionLike | StreamPartition]
-"""One or several partitions: texts of the selection grammar such as `region=NW|NE,date=2026-02`, or partitions."""
+PartitionLike = Partition | StreamPartition | Mapping[str, object] | str
+"""A partition; its values by column, `{"region": "NW", "date": date(2026, 2, 11)}`; or `region=NW,date=2026-02-11`.
+
+Values of a mapping are plain texts, whole numbers and dates, and None is NULL. In the text they are percent-encoded, as
+in a path.
+"""
+
+Selection = PartitionLike | Iterable[PartitionLike]
+"""One or several partitions, or texts of the selection grammar such as `region=NW|NE,date=2026-02`."""
 
 
 def _sessions(stream: OpenStream, spark: "SparkSession | None") -> "AbstractContextManager[Sessions]":

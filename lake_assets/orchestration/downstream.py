@@ -28,7 +28,20 @@ _CONFIG = "Path or URI of the `lake.yaml`; without it `$LAKE_CONFIG`, then `./la
 _ASSET_KEYS = "Keys of streams' assets by the streams' names, such as `shop/sales`, where a translator changes them."
 
 
-class StreamIOManager(dg.IOManager):
+class _ReadOnly(dg.IOManager):
+    def handle_output(self, context: dg.OutputContext, obj: object) -> None:  # noqa: ARG002 - Dagster's signature
+        """Refuse a value: the rows of streams come from their landing zones.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            f"the asset {user_text(context.asset_key)} returned a value, and this IO manager only reads streams:",
+            "give the asset another io_manager_key, or annotate it with -> None.",
+        )
+
+
+class StreamIOManager(_ReadOnly):
     """Hands the partitions of one stream to parameters of assets downstream; each stream's asset has its own.
 
     The class of the rows is the parameter's annotation: a `pyarrow.Table` (also without one), a pandas or Polars
@@ -38,14 +51,6 @@ class StreamIOManager(dg.IOManager):
 
     def __init__(self, stream: OpenStream) -> None:
         self._stream = stream
-
-    def handle_output(self, context: dg.OutputContext, obj: object) -> None:  # noqa: ARG002 - Dagster's signature
-        """Refuse a value: the rows come from the landing zone.
-
-        Raises:
-            ConfigError: always.
-        """
-        raise _no_output(context)
 
     def load_input(self, context: dg.InputContext) -> Any:  # noqa: ANN401 - an instance of the annotation
         """The rows of the input's partitions.
@@ -57,7 +62,7 @@ class StreamIOManager(dg.IOManager):
         return _loaded(context, self._stream)
 
 
-class LakeIOManager(dg.ConfigurableIOManager):
+class LakeIOManager(_ReadOnly, dg.ConfigurableIOManager):
     """Hands the partitions of a config's streams to parameters, where another code location has the streams' assets.
 
     Name it as `input_manager_key` of `dagster.AssetIn`. It reads as `StreamIOManager`, which the streams' own assets
@@ -70,14 +75,6 @@ class LakeIOManager(dg.ConfigurableIOManager):
 
     config: str | None = Field(default=None, description=_CONFIG)
     asset_keys: dict[str, str] = Field(default_factory=dict, description=_ASSET_KEYS)
-
-    def handle_output(self, context: dg.OutputContext, obj: object) -> None:  # noqa: ARG002 - Dagster's signature
-        """Refuse a value: the rows of streams come from their landing zones.
-
-        Raises:
-            ConfigError: always.
-        """
-        raise _no_output(context)
 
     def load_input(self, context: dg.InputContext) -> Any:  # noqa: ANN401 - an instance of the annotation
         """The rows of the input's partitions.
@@ -248,12 +245,4 @@ def _no_partitions(key: dg.AssetKey) -> ConfigError:
     return ConfigError(
         f"Dagster has no partitions of the asset {text} here:",
         f'add dg.AssetSpec("{text}", partitions_def=partitions_def(open_stream("lake.yaml", "{key.path[-1]}"))).',
-    )
-
-
-def _no_output(context: dg.OutputContext) -> ConfigError:
-    asset = user_text(context.asset_key)
-    return ConfigError(
-        f"the asset {asset} returned a value, and this IO manager only reads streams:",
-        "give the asset another io_manager_key, or annotate it with -> None.",
     )
