@@ -18,11 +18,6 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 # A worker takes 2 GB; see `pytest_xdist_auto_num_workers` in lake_assets_tests/conftest.py.
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 STACK := $(BIN)/python -m dev.stack
-PEERS := dev/benchmarks/peers/locks
-COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras \
-  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet
-# The extras that deploy/image installs.
-IMAGE := deploy connect kubernetes openlineage otel report slack
 # The sources of Debian's packages for `make image-test`: a file, a URL, or nothing for Debian's own.
 DEBIAN :=
 # Of `make differential`.
@@ -71,8 +66,7 @@ test: $(STAMP) $(DBT)/.installed  ## all tests but `kills`; each worker has a Sp
 	$(PYTEST) $(WORKERS) -m 'not kill_all'
 
 test-failed: $(STAMP)  ## the tests that the last run failed, one at a time; refuses if they are more than three
-	$(BIN)/python -c 'import json, pathlib; failed = json.loads(pathlib.Path(".pytest_cache/v/cache/lastfailed").read_text()); exit(len(failed) > 3 and f"{len(failed)} tests failed")'
-	$(PYTEST) --last-failed --last-failed-no-failures none -m 'not kill_all'
+	$(BIN)/python -m dev.failed_tests
 
 test-newest:  ## all tests with the newest versions that pyproject.toml permits, instead of the locked ones
 	$(PYTHON) -m venv --clear $(NEWEST)
@@ -100,35 +94,7 @@ lint: $(STAMP) lint-deploy  ## ruff, mypy, the docs in strict mode and lint-depl
 	$(MKDOCS) build --strict --quiet
 
 lint-deploy: $(STAMP) $(LINTERS)/.installed  ## the files of deploy/, by the linter or schema of each kind
-	$(BIN)/hadolint deploy/image/Dockerfile
-	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec deploy/compose/docker-compose.yaml
-	$(BIN)/kubernetes-validate --strict --quiet $(wildcard deploy/kubernetes/base/[enrs]*.yaml)
-	@for overlay in $(wildcard deploy/kubernetes/overlays/*); do \
-	  $(BIN)/kubectl kustomize $$overlay > $(VENV)/rendered.yaml \
-	    && $(BIN)/kubernetes-validate --strict --quiet $(VENV)/rendered.yaml || exit 1; \
-	done
-	$(BIN)/yamllint --strict --config-file lake_assets_tests/deploy/yamllint.yaml deploy dagster.yaml workspace.yaml
-	$(BIN)/python -m lake_assets_tests.deploy.lint_dagster deploy/dagster.yaml dagster.yaml
-	@# With this environment's programs in place of those of /opt/lake. systemd only warns of a directive that it does not have.
-	@if command -v systemd-analyze > /dev/null; then \
-	  rm -rf $(VENV)/units && cp -R deploy/systemd $(VENV)/units \
-	    && sed -i 's|/opt/lake/bin|$(CURDIR)/$(BIN)|' $(VENV)/units/*.service \
-	    && ! SYSTEMD_UNIT_PATH=$(CURDIR)/$(VENV)/units: systemd-analyze verify --man=no $(VENV)/units/*.service $(VENV)/units/*.target 2>&1 \
-	      | grep .; \
-	else echo 'deploy/systemd is not verified: install systemd for it' >&2; fi
-	sh -n deploy/image/lake-run
-	sh -n deploy/systemd/as-lake
-	$(BIN)/cfn-lint deploy/aws/template.yaml
-	$(LINTERS)/bin/checkov --config-file lake_assets_tests/deploy/checkov.yaml --file deploy/aws/template.yaml
-	@# The queue's placeholders become an ARN; psql's own lines and variables become SQL.
-	@for policy in $(wildcard deploy/aws/policies/*.json); do \
-	  sed 's/REGION:ACCOUNT/us-east-1:123456789012/' $$policy | $(LINTERS)/bin/parliament || { echo "$$policy" >&2; exit 1; }; \
-	done
-	@for script in $(wildcard deploy/*/*.sql); do \
-	  sed "/^\\\\/d; s/:'/'/g" $$script | $(LINTERS)/bin/pgpp > /dev/null || { echo "$$script" >&2; exit 1; }; \
-	done
-	$(LINTERS)/bin/dotenv-linter $(wildcard deploy/*/*.env deploy/kubernetes/*/*.env deploy/kubernetes/overlays/*/*.env)
-	$(BIN)/python -m json.tool deploy/grafana/lake-assets.json > /dev/null
+	dev/lint-deploy $(BIN) $(LINTERS)
 
 # An environment of its own, because its dependencies are many.
 $(LINTERS)/.installed: lake_assets_tests/deploy/locks/linters.lock
@@ -169,20 +135,10 @@ bench-scale: $(STAMP)  ## how cost grows with writers, partitions, ledger rows a
 	$(BIN)/python -m dev.benchmarks.scale $(ARGS)
 
 lock: $(STAMP)  ## resolve requirements.lock again from pyproject.toml, and from it those of the image
-	$(BIN)/python -m pip install --quiet uv
-	$(COMPILE) pyproject.toml --extra dev -o requirements.lock
-	$(COMPILE) pyproject.toml $(IMAGE:%=--extra %) --constraint requirements.lock -o deploy/image/requirements.lock
-	$(COMPILE) pyproject.toml dev/locks/build.in --extra demo --extra java --extra ui --constraint requirements.lock -o dev/locks/demo.lock
-	$(COMPILE) dev/locks/installer.in --constraint requirements.lock -o dev/locks/installer.lock
-	$(COMPILE) deploy/image/build.in --constraint requirements.lock -o deploy/image/build.lock
-	$(COMPILE) lake_assets_tests/deploy/locks/linters.in -o lake_assets_tests/deploy/locks/linters.lock
-	$(COMPILE) lake_assets_tests/examples/locks/dbt.in -o lake_assets_tests/examples/locks/dbt.lock
+	dev/lock $(BIN)
 
 lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers again
-	$(BIN)/python -m pip install --quiet uv
-	for peer in $(basename $(wildcard $(PEERS)/*.in)); do \
-	  $(COMPILE) $$peer.in -o $$peer.lock || exit 1; \
-	done
+	dev/lock $(BIN) peers
 
 clean:  ## remove what the commands above made, but not the demo's lake
 	rm -rf $(VENV) $(NEWEST) $(LINTERS) $(DBT) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
