@@ -28,6 +28,7 @@ from lake_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, is_of_variabl
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import without_parameters
 from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.documented import Documented
 from lake_assets.duckdb_engine import find_extension, open_engine
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
 from lake_assets.lake.attach import extensions, motherduck_token
@@ -66,13 +67,27 @@ class _WarningError(LakeAssetsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Documented):
     """The result of one check."""
 
     subject: str
+    """What was checked."""
     status: Status
+    """A warning is about what only some configs need."""
     text: str
+    """What was found."""
     hint: str = ""
+    """How to fix it, or empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings(Documented):
+    """What `doctor` found."""
+
+    failed: int
+    """The number of failed checks."""
+    findings: list[Finding]
+    """In the order of the checks."""
 
 
 def examine(config_file: str | os.PathLike[str] | None = None) -> Iterator[Finding]:

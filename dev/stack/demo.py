@@ -210,7 +210,7 @@ def _table(view: View) -> Table:
     table.add_column("region")
     for title in ("landed objects", "partitions", "in the lake", "waiting", "failed", "rows in the lake"):
         table.add_column(title, justify="right")
-    by_group = {summary.group: summary for summary in summarize(view.state)}
+    by_group = {summary.partitions: summary for summary in summarize(view.state)}
     for group, summary in by_group.items():
         of_group = [p for p in view.state.partitions if p.partition.path.startswith(f"{group}/")]
         table.add_row(

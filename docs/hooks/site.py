@@ -18,7 +18,8 @@ from docs.hooks.config_reference import config_page
 from docs.hooks.json_reference import json_page
 from lake_assets.api import stream
 from lake_assets.cli import main
-from lake_assets.cli.documents.schemas import COMMANDS, output_schema
+from lake_assets.cli.documents import output_schema
+from lake_assets.cli.output import COMMANDS
 from lake_assets.config.models import LakeConfig
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,8 @@ from lake_assets.cli.common import (
     stream_argument,
     stream_named,
 )
-from lake_assets.cli.documents.base import Form, form_option, json_of
-from lake_assets.cli.documents.check import CheckDocument, CheckFinding
 from lake_assets.cli.failure import Failures
+from lake_assets.cli.output import Form, form_option, json_of
 from lake_assets.cli.selecting import selected_or_all, selection_options
 from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import LakeAssetsError
@@ -23,6 +22,7 @@ from lake_assets.layout.texts import count
 from lake_assets.progress import counted
 
 if TYPE_CHECKING:
+    from lake_assets.cli.documents import CheckFinding
     from lake_assets.selection.select import Wanted
 
 
@@ -44,6 +44,7 @@ def check(
     """
     from lake_assets.checks.result import Scope
     from lake_assets.checks.run import CheckRun, checks_of
+    from lake_assets.cli.documents import CheckDocument, CheckFinding
 
     options: Options = ctx.obj
     opened = stream_named(options.load(), stream)
@@ -82,7 +83,7 @@ def check(
         ctx.exit(1)
 
 
-def _print(finding: CheckFinding) -> None:
+def _print(finding: "CheckFinding") -> None:
     echo(f"{finding.status:<8} {finding.name:<18} {finding.description}")
     for line in finding.named:
         echo(f"{'':27} {visible_name(line)}")

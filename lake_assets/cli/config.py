@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options
-from lake_assets.cli.documents.base import Form, form_option, json_of
-from lake_assets.cli.documents.schemas import COMMANDS, output_schema
-from lake_assets.cli.documents.validate import ValidateDocument
+from lake_assets.cli.output import COMMANDS, Form, form_option, json_of, print_table
 from lake_assets.cli.terminal import echo, info, style
 from lake_assets.errors import ConfigError, SparkUnavailableError
 
@@ -29,7 +27,7 @@ def validate(options: Options, form: Form) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    from lake_assets.cli.output import print_table
+    from lake_assets.cli.documents import ValidateDocument
     from lake_assets.lake.failures import catalog_location, storage_location
     from lake_assets.streams.stream import open_streams
 
@@ -87,6 +85,7 @@ def schema(command: str | None) -> None:
     The first line of lake.yaml names the file for the YAML language server:
     # yaml-language-server: $schema=lake.schema.json
     """  # noqa: D301 - click reads the \b
+    from lake_assets.cli.documents import output_schema
     from lake_assets.config.models import schema_of
 
     echo(json.dumps(schema_of() if command is None else output_schema(command), indent=2))

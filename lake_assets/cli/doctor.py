@@ -4,8 +4,7 @@
 
 import click
 
-from lake_assets.cli.documents.base import Form, form_option, json_of
-from lake_assets.cli.documents.doctor import DoctorDocument
+from lake_assets.cli.output import Form, form_option, json_of
 from lake_assets.cli.terminal import echo, style
 from lake_assets.progress import counted
 
@@ -21,13 +20,14 @@ def doctor(ctx: click.Context, form: Form) -> None:
     Prints one line for each check, with how to fix a failure. The exit code is 1 if a check fails; `!` marks what only
     some configs need.
     """
-    from lake_assets.doctor import examine
+    from lake_assets.doctor import Findings, examine
 
     findings = counted(examine(ctx.obj.config), "doctor", "checks")
     if form == "json":
-        document = DoctorDocument.of(findings)
-        echo(json_of(document, indent=1))
-        ctx.exit(1 if document.failed else 0)
+        found = list(findings)
+        failed = sum(finding.status == "failed" for finding in found)
+        echo(json_of(Findings(failed, found), indent=1))
+        ctx.exit(1 if failed else 0)
     failed = 0
     first_subjects: dict[str, str] = {}  # by the text of a failure
     for finding in findings:

@@ -12,8 +12,7 @@ from lake_assets.cli.common import (
     stream_argument,
     stream_named,
 )
-from lake_assets.cli.documents.base import Form, form_option, json_option, write_documents
-from lake_assets.cli.documents.forget import ForgottenPartition
+from lake_assets.cli.output import Form, form_option, json_option, write_documents
 from lake_assets.cli.terminal import echo, info
 from lake_assets.layout.texts import count
 
@@ -36,7 +35,7 @@ def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_
     opened = stream_named(options.load(), stream)
     forgotten = forget_partitions(opened, partitions_of(opened.config, texts), dry_run=dry_run)
     if form == "json":
-        write_documents(map(ForgottenPartition.of, forgotten))
+        write_documents(forgotten)
         return
     would = "would be " if dry_run else ""
     for entry in forgotten:

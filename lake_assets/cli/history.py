@@ -15,18 +15,21 @@ from lake_assets.cli.common import (
     stream_named,
     user,
 )
-from lake_assets.cli.documents.base import (
+from lake_assets.cli.failure import Failures
+from lake_assets.cli.output import (
     Form,
+    Format,
     collected,
     form_option,
+    format_option,
     json_of,
     json_option,
+    output_format,
+    print_table,
+    table_of,
     write_csv_of,
     write_documents,
 )
-from lake_assets.cli.documents.history import DiffDocument, HistorySnapshot, RestoredPartition
-from lake_assets.cli.failure import Failures
-from lake_assets.cli.output import Format, format_option, output_format, print_table, table_of
 from lake_assets.cli.selecting import selected_or_all, selection_options
 from lake_assets.cli.terminal import echo, exported_text, info, style
 from lake_assets.errors import LakeAssetsError
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from lake_assets.cli.documents import RestoredPartition
     from lake_assets.history.diff import Difference
     from lake_assets.history.read import HistoryEntry
     from lake_assets.history.restore import Restored
@@ -59,6 +63,7 @@ def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, 
     Each has its time, its run, and the rows before and after. Snapshots of other clients are among them, until they
     expire. `restore` puts the rows of a snapshot back.
     """
+    from lake_assets.history.read import HistoryEntry
     from lake_assets.history.read import history as history_of
 
     opened = stream_named(options.load(), stream)
@@ -69,9 +74,9 @@ def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, 
         raise click.ClickException(f"{opened.table} has no snapshot of partition {named}: check its name.")
     form = output_format(form)
     if form == "json":
-        write_documents(map(HistorySnapshot.of, entries))
+        write_documents(entries)
     elif form == "csv":
-        write_csv_of(HistorySnapshot, map(HistorySnapshot.of, entries))
+        write_csv_of(HistoryEntry, entries)
     else:
         print_history(entries)
 
@@ -112,6 +117,8 @@ def restore(
     are. What the next refresh would do with the partition is printed; --hold keeps refreshes off it, except `ingest
     --force`.
     """
+    from lake_assets.cli.documents import RestoredPartition
+
     if release and (snapshot is not None or hold or dry_run):
         raise click.UsageError("--release ends a hold: give it without --snapshot, --hold and --dry-run.", ctx)
     if not release and snapshot is None:
@@ -138,8 +145,9 @@ def restore(
 
 def _restore(
     stream: "OpenStream", partition: "Partition", snapshot: int | None, *, hold: bool, dry_run: bool
-) -> tuple[RestoredPartition, list[str]]:
+) -> "tuple[RestoredPartition, list[str]]":
     """Restore a partition, or end its hold if there is no snapshot; returns what was done, also in lines."""
+    from lake_assets.cli.documents import RestoredPartition
     from lake_assets.history.restore import release
     from lake_assets.history.restore import restore as restore_partition
 
@@ -203,7 +211,7 @@ def diff(
         raise click.UsageError("diff compares one partition: give --partition once.")
     found = difference_of(opened, partitions[0], first, second, keys, sample)
     if form == "json":
-        echo(json_of(DiffDocument.of(found), indent=1))
+        echo(json_of(found, indent=1))
         return
     echo("\n".join(_difference_lines(found)))
     if found.sample:

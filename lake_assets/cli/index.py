@@ -7,18 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, outside_option, stream_argument, stream_named, user
-from lake_assets.cli.documents.base import Form, documented, form_option, json_of
-from lake_assets.cli.documents.index import (
-    IndexCheckDocument,
-    IndexPlanDocument,
-    IndexRepairDocument,
-    IndexRunDocument,
-)
 from lake_assets.cli.failure import print_error
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.logs import is_quiet
 from lake_assets.cli.outcomes import Outcomes
-from lake_assets.cli.output import print_left_out
+from lake_assets.cli.output import Form, documented, form_option, json_of, print_left_out
 from lake_assets.cli.selecting import confirm, selected_or_all, selection_options, yes_option
 from lake_assets.cli.terminal import echo, info, style
 from lake_assets.escapes import visible_name
@@ -28,6 +21,7 @@ from lake_assets.progress import counting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lake_assets.cli.run_documents import IndexRunDocument
     from lake_assets.ingest.index.diff import IndexPlan
     from lake_assets.layout.partition import Partition
     from lake_assets.selection.select import Wanted
@@ -94,6 +88,7 @@ def index(  # noqa: PLR0913 - the options of the command
 
 
 def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form, *, outside: bool) -> bool:
+    from lake_assets.cli.run_documents import IndexPlanDocument
     from lake_assets.ingest.index.diff import plan_index
     from lake_assets.ingest.options import IngestOptions
 
@@ -120,6 +115,7 @@ def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", for
 def _index(
     options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form, *, outside: bool
 ) -> bool:
+    from lake_assets.cli.run_documents import IndexRunDocument
     from lake_assets.ingest.index.diff import plan_index
     from lake_assets.ingest.index.run import index_all
     from lake_assets.ingest.options import IngestOptions
@@ -149,7 +145,7 @@ def _index(
     return not outcomes.failed
 
 
-def _print_sum(done: IndexRunDocument) -> None:
+def _print_sum(done: "IndexRunDocument") -> None:
     if done.files:
         in_partitions = f"in {count(done.committed, 'partition')}"
         info(f"{count(done.files, 'file')} registered, {count(done.rows, 'row')}, {in_partitions}")
@@ -158,6 +154,7 @@ def _print_sum(done: IndexRunDocument) -> None:
 
 
 def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form) -> bool:
+    from lake_assets.cli.run_documents import IndexCheckDocument
     from lake_assets.ingest.index.verify import check_indexed
 
     state = check_indexed(stream, partitions)
@@ -184,6 +181,7 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
 
 
 def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form) -> bool:
+    from lake_assets.cli.run_documents import IndexRepairDocument
     from lake_assets.ingest.index.verify import repair_indexed
 
     repaired = repair_indexed(stream, partitions)

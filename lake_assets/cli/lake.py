@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lake_assets.cli.common import Options, lake_named, lake_option, partition_of
-from lake_assets.cli.documents.base import json_option, write_csv_of, write_documents
-from lake_assets.cli.documents.ledger import LedgerRun
 from lake_assets.cli.output import (
     Format,
     format_option,
+    json_option,
     output_format,
     print_table,
     table_of,
     write_csv,
+    write_csv_of,
+    write_documents,
     write_json,
 )
 from lake_assets.cli.terminal import echo
@@ -201,7 +202,7 @@ def ledger(  # noqa: PLR0913 - a parameter for each option
 ) -> None:
     """Show the newest runs and their results."""
     from lake_assets.lake.ledger.reading import read_ledger
-    from lake_assets.lake.ledger.tables import STATUSES
+    from lake_assets.lake.ledger.tables import STATUSES, LedgerRow
 
     config = options.load()
     ducklake = lake_named(config, lake, stream)
@@ -210,9 +211,9 @@ def ledger(  # noqa: PLR0913 - a parameter for each option
         rows = read_ledger(session, stream, path, limit, statuses or STATUSES, since=since, until=until)
     form = output_format(form)
     if form == "json":
-        write_documents(map(LedgerRun.of, rows))
+        write_documents(rows)
     elif form == "csv":
-        write_csv_of(LedgerRun, map(LedgerRun.of, rows))
+        write_csv_of(LedgerRow, rows)
     else:
         print_ledger(rows)
 

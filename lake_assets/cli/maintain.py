@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, dry_run_option, lakes_named
-from lake_assets.cli.documents.base import Form, collected, form_option, json_option
-from lake_assets.cli.documents.maintain import KEPT, MaintainedLake
 from lake_assets.cli.interrupt import interrupt
+from lake_assets.cli.output import Form, collected, form_option, json_option
 from lake_assets.cli.terminal import echo, info, style
 from lake_assets.layout.texts import count, first_lines, several, size
 
@@ -33,6 +32,7 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
     the stream has `owns_source: true` and they were registered. A partition that cannot be compacted is left unchanged,
     and the exit code is 1.
     """
+    from lake_assets.cli.documents import MaintainedLake
     from lake_assets.cli.sessions import Session
     from lake_assets.maintenance.run import maintain as maintain_lake
 
@@ -83,8 +83,7 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
         ("deleted", [*cleaned.deleted, *orphans, *more]),
         ("compacted", map(_compacted, compacted)),
         ("corrected", (f"{column}: its least and greatest values" for column in result.corrected)),
-        ("kept", (f"{uri}: {KEPT}" for uri in cleaned.kept)),
-        ("kept", (f"{file.uri}: {file.why}" for file in cleaned.others)),
+        ("kept", (f"{file.uri}: {file.why}" for file in cleaned.all_kept)),
         ("pending", (f"{uri}: in no storage of the config" for uri in cleaned.unreachable)),
     ):
         lines += first_lines([f"    {word:<9}  {text}" for text in texts], SHOWN, "    and {more:,} more")

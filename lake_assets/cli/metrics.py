@@ -5,9 +5,7 @@
 import click
 
 from lake_assets.cli.common import Options
-from lake_assets.cli.documents.base import write_documents
-from lake_assets.cli.documents.metrics import MetricValue
-from lake_assets.cli.output import print_table, table_of
+from lake_assets.cli.output import print_table, table_of, write_documents
 from lake_assets.cli.terminal import echo
 
 
@@ -35,7 +33,7 @@ def metrics(options: Options, form: str) -> None:
     if form == "prometheus":
         echo(prometheus_text(values).rstrip("\n"))
     elif form == "json":
-        write_documents(map(MetricValue.of, values))
+        write_documents(values)
     else:
         rows = [
             (v.metric, " ".join(f"{k}={text}" for k, text in v.attributes.items()), f"{v.value:,.15g}") for v in values

@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from lake_assets.cli.documents.base import Form
-from lake_assets.cli.documents.ingest import seconds_of, why_skipped
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.logs import is_json
+from lake_assets.cli.output import Form
 from lake_assets.cli.terminal import exported_text, info, style
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
@@ -92,3 +91,16 @@ def _dead_letters(result: "IngestResult") -> str:
     first = result.letters[0]
     rows = count(sum(letter.rows for letter in result.letters), "row")
     return f"{rows}, in {count(len(result.letters), 'file')}, the first is {first.uri}: {first.reason}"
+
+
+def seconds_of(result: "IngestResult") -> float:
+    """The seconds of the result's steps, without Spark's start."""
+    return round(sum(seconds for step, seconds in result.seconds.items() if step != "start"), 3)
+
+
+def why_skipped(result: "IngestResult") -> str:
+    """Why a partition was skipped."""
+    row = result.row
+    unchanged = "nothing new" if row.mode == "append" else "unchanged"
+    why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "" if row.hold else unchanged
+    return "; ".join(filter(None, [why, result.note]))

@@ -1,14 +1,19 @@
-"""How results are written to standard output: a table for people, CSV or JSON for programs."""
+"""How results are written to standard output: a table for people, CSV or JSON for programs, a document of JSON."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import csv
+import dataclasses
+import datetime as dt
+import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.terminal import console, echo, table_width
 from lake_assets.escapes import visible, visible_name
 from lake_assets.layout.texts import first_lines
@@ -16,8 +21,10 @@ from lake_assets.layout.texts import first_lines
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from lake_assets.documented import Documented
     from lake_assets.streams.left_out import LeftOut
 
+Form = Literal["text", "json"]
 Format = Literal["table", "csv", "json"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -29,6 +36,34 @@ format_option = click.option(
     "form",
     type=click.Choice(["table", "csv", "json"]),
     help="Default: table on a terminal, csv into a pipe or file.",
+)
+
+
+form_option = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the output."
+)
+json_option = click.option("--json", "form", flag_value="json", help="The same as --format json.")
+
+
+COMMANDS = (  # with documents
+    "doctor",
+    "validate",
+    "plan",
+    "ingest",
+    "apply",
+    "index",
+    "query",
+    "ledger",
+    "changes",
+    "history",
+    "diff",
+    "restore",
+    "report",
+    "check",
+    "sync-dagster",
+    "metrics",
+    "maintain",
+    "forget",
 )
 
 
@@ -95,3 +130,65 @@ def print_left_out(stream: str, left_out: "LeftOut", *, err: bool = False) -> No
     folders = [f"  {folder}" for folder in left_out.unmatched_folders]
     for line in first_lines(folders, FOLDERS, "  and {more:,} more folders"):
         echo(line, err=err)
+
+
+def json_of(document: "Documented", indent: int | None = None) -> str:
+    """Return the document as a JSON text; times as ISO 8601."""
+    from pydantic import TypeAdapter
+
+    values = TypeAdapter(type(document)).dump_python(document, by_alias=True)
+    return json.dumps(values, indent=indent, default=dt.datetime.isoformat)
+
+
+def write_documents(documents: "Iterable[Documented]") -> None:
+    """Print an array of documents, one a line."""
+    write_json(map(json_of, documents))
+
+
+@contextmanager
+def collected(form: Form) -> "Iterator[list[Documented]]":
+    """Documents that a block makes one after another, printed as an array when it ends.
+
+    They are printed after an error too: what was done by then is done.
+
+    Args:
+        form: nothing is printed unless it is `json`.
+    """
+    documents: list[Documented] = []
+    try:
+        yield documents
+    finally:
+        if form == "json":
+            write_documents(documents)
+
+
+def write_csv_of(kind: "type[Documented]", documents: "Iterable[Documented]") -> None:
+    """Print documents of one kind as CSV: a column for each field; times as ISO 8601, NULL as an empty field."""
+    assert dataclasses.is_dataclass(kind)  # noqa: S101 - for the type checker
+    names = [field.name for field in dataclasses.fields(kind)]
+    write_csv(names, ([_cell(getattr(document, name)) for name in names] for document in documents))
+
+
+def _cell(value: object) -> str | None:
+    if value is None:
+        return None
+    return value.isoformat() if isinstance(value, dt.datetime) else str(value)
+
+
+@contextmanager
+def documented(form: Form, make: "Callable[[BaseException | None], Documented]") -> Iterator[None]:
+    """Print the document of a block when it ends, also by an error, which is raised again.
+
+    Args:
+        form: nothing is printed unless it is `json`.
+        make: returns the document, with the error.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if form == "json":
+            # A library may have turned the interrupt into an error of its own.
+            echo(json_of(make(KeyboardInterrupt() if interrupt.pressed else error), indent=1))
+        raise
+    if form == "json":
+        echo(json_of(make(None), indent=1))

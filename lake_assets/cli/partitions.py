@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, outside_option, stream_argument, stream_named, user
-from lake_assets.cli.documents.base import Form, documented, form_option
-from lake_assets.cli.documents.ingest import IngestDocument
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.outcomes import Outcomes
+from lake_assets.cli.output import Form, documented, form_option
 from lake_assets.cli.selecting import confirm, selected_or_only, selection_options, yes_option
 from lake_assets.cli.terminal import echo, info
 from lake_assets.config.launchers import LAUNCHERS
@@ -21,6 +20,7 @@ from lake_assets.progress import counting
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from lake_assets.cli.run_documents import IngestDocument
     from lake_assets.config.models import LakeConfig
     from lake_assets.ingest.options import IngestOptions
     from lake_assets.ingest.partition_run import Outcome
@@ -103,7 +103,9 @@ def run_ingest(
     """
     outcomes = Outcomes(form, debug=cli.debug)
 
-    def document(error: BaseException | None) -> IngestDocument:
+    def document(error: BaseException | None) -> "IngestDocument":
+        from lake_assets.cli.run_documents import IngestDocument
+
         return IngestDocument.of(opened, options.run_id, len(partitions), outcomes.ended, error)
 
     with documented(form, document):

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lake_assets.cli.common import Options, outside_option, stream_argument, stream_named
-from lake_assets.cli.documents.base import Form, form_option, json_of
-from lake_assets.cli.documents.plan import LeftOutDocument, PlanDocument
-from lake_assets.cli.output import print_left_out, print_table, table_of
+from lake_assets.cli.output import Form, form_option, json_of, print_left_out, print_table, table_of
 from lake_assets.cli.partitions import force_option, launcher_option, options_of, run_ingest
 from lake_assets.cli.selecting import confirm, selected, selection_options, yes_option
 from lake_assets.cli.terminal import echo, info, style
@@ -73,6 +71,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     count the objects that no refresh reads. The exit code is 1 if the ingest would fail, as far as the
     catalog and the footers of the objects tell.
     """
+    from lake_assets.cli.run_documents import PlanDocument
     from lake_assets.ingest.dry_run import plan_stream
     from lake_assets.streams.landing_zone import list_landed
     from lake_assets.streams.left_out import LeftOut
@@ -275,6 +274,8 @@ def _counted(name: str, texts: Iterable[str]) -> list[str]:
 def _print_all_left_out(stream: str, left_out: "LeftOut", form: Form) -> None:
     """Every object that no refresh reads, and their number."""
     if form == "json":
+        from lake_assets.cli.run_documents import LeftOutDocument
+
         echo(json_of(LeftOutDocument.of(stream, left_out), indent=1))
         return
     if left_out.objects:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, stream_argument, stream_named
-from lake_assets.cli.documents.base import write_csv_of, write_documents
-from lake_assets.cli.documents.report import ReportCounts, ReportPartition, ReportUnmatched
 from lake_assets.cli.output import (
     Format,
     format_option,
@@ -20,6 +18,8 @@ from lake_assets.cli.output import (
     print_left_out,
     print_table,
     table_of,
+    write_csv_of,
+    write_documents,
 )
 from lake_assets.cli.selecting import selection_options
 from lake_assets.cli.terminal import echo, info
@@ -28,7 +28,10 @@ from lake_assets.layout.texts import count, first_lines, size
 from lake_assets.progress import counted
 
 if TYPE_CHECKING:
+    from lake_assets.cli.documents import ReportPartition
+    from lake_assets.documented import Documented
     from lake_assets.report.state import PartitionState, StreamState
+    from lake_assets.report.summary import Summary
     from lake_assets.selection.select import Wanted
     from lake_assets.streams.stream import OpenStream
 
@@ -99,15 +102,22 @@ def report_(
 
         _write(png, heat_map(states[0]))
     if html is None and png is None:
+        from lake_assets.cli.documents import ReportPartition, ReportUnmatched
+        from lake_assets.report.summary import Summary, summarize
+
         form = output_format(form)
-        rows = _rows(states, partitions=partitions)
+        rows: list[Documented]
+        if partitions:
+            rows = [ReportPartition.of(state.stream, partition) for state in states for partition in state.partitions]
+        else:
+            rows = [summary for state in states for summary in summarize(state)]
         if form == "json":
             unmatched = [
                 ReportUnmatched.of(state) for state in states if not state.left_out.taking(outside=True).is_usual
             ]
             write_documents([*rows, *unmatched])
         else:
-            _print_rows(ReportPartition if partitions else ReportCounts, rows, form)
+            _print_rows(ReportPartition if partitions else Summary, rows, form)
             # A CSV has one kind of row.
             _print_ignored(states, err=form == "csv")
 
@@ -175,19 +185,7 @@ def _print_first(lines: Sequence[str], *, err: bool) -> None:
     echo("\n".join(shown), err=err)
 
 
-Row = ReportCounts | ReportPartition
-
-
-def _rows(states: "Sequence[StreamState]", *, partitions: bool) -> list[Row]:
-    """A row for each partition, or counts."""
-    from lake_assets.report.summary import summarize
-
-    if partitions:
-        return [ReportPartition.of(state.stream, partition) for state in states for partition in state.partitions]
-    return [ReportCounts.of(summary) for state in states for summary in summarize(state)]
-
-
-def _print_rows(kind: type[Row], rows: Sequence[Row], form: Format) -> None:
+def _print_rows(kind: "type[Summary | ReportPartition]", rows: "Sequence[Documented]", form: Format) -> None:
     if form == "csv":
         write_csv_of(kind, rows)
         return

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, stream_argument, stream_named
-from lake_assets.cli.documents.base import Form, collected, form_option
-from lake_assets.cli.documents.sync_dagster import SyncedStream
+from lake_assets.cli.output import Form, collected, form_option
 from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import ConfigError
 from lake_assets.escapes import visible_name
@@ -44,9 +43,9 @@ def sync_dagster(options: Options, stream: str | None, *, dry_run: bool, form: F
     with collected(form) as documents, _instance() as instance:
         for opened in counted(streams, "sync-dagster", "streams", len(streams)):
             synced = sync_stream(opened, specs_of(opened).table.key, instance, dry_run=dry_run)
-            documents.append(SyncedStream.of(opened.name, synced, dry_run=dry_run))
+            documents.append(synced)
             if form == "text":
-                _print(opened.name, synced, dry_run=dry_run)
+                _print(synced)
 
 
 def _instance() -> "dg.DagsterInstance":
@@ -66,14 +65,14 @@ def _instance() -> "dg.DagsterInstance":
         ) from error
 
 
-def _print(stream: str, synced: "Synced", *, dry_run: bool) -> None:
-    reported = f"{count(len(synced.reported), 'partition')} {'would be reported' if dry_run else 'reported'}"
+def _print(synced: "Synced") -> None:
+    reported = f"{count(len(synced.reported), 'partition')} {'would be reported' if synced.dry_run else 'reported'}"
     others = [
         f"{synced.known:,} known already" if synced.known else "",
         f"{synced.outside:,} outside the config" if synced.outside else "",
         f"{synced.under_way:,} of runs under way" if synced.under_way else "",
     ]
-    show = echo if dry_run else info
-    show(f"{stream}: {', '.join([reported, *filter(None, others)])}")
+    show = echo if synced.dry_run else info
+    show(f"{synced.stream}: {', '.join([reported, *filter(None, others)])}")
     for line in first_lines([f"  {visible_name(key)}" for key in synced.reported], NAMED, "  and {more:,} more"):
         show(line)

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from lake_assets.documented import AsText, Documented
 from lake_assets.duckdb_engine import identifier
 from lake_assets.duckdb_progress import followed
 from lake_assets.errors import CatalogError, PartitionError
@@ -25,57 +26,53 @@ _TEXT = "left({}::VARCHAR, 1000)"
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedColumn:
-    """A column whose values differ; `rows` is the number of rows of equal keys in which they do, None without keys."""
+class ChangedColumn(Documented):
+    """A column whose values differ."""
 
     name: str
+    """Its name."""
     rows: int | None
+    """The number of rows of equal keys with other values; null without `--key`."""
 
 
 @dataclass(frozen=True, slots=True)
-class SampledRow:
-    """A row that differs, with its values as texts.
-
-    Attributes:
-        kind: the row is in the second snapshot only, in the first only, or in both with other values.
-        values: by column. Of an update, the keys, and the columns that differ with their values in the second snapshot.
-        before: of an update, the columns that differ with their values in the first snapshot.
-    """
+class SampledRow(Documented):
+    """A row that differs. Values are texts of 1,000 characters at most; NULL is null."""
 
     kind: Kind
+    """Whether the row is in the later snapshot only, in the earlier only, or in both with other values."""
     values: Mapping[str, str | None]
+    """By column. Of an update, the keys, and the columns that differ, as they are in the later snapshot."""
     before: Mapping[str, str | None] | None = None
+    """Of an update, the columns that differ, as they are in the earlier snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """What differs between two snapshots of a partition.
+class Difference(Documented):
+    """What differs between a partition's rows in two snapshots."""
 
-    Attributes:
-        partition: the partition.
-        first: the earlier snapshot.
-        second: the later one.
-        rows_before: in the first.
-        rows: in the second.
-        inserted: rows of the second that the first does not have; with keys, rows whose key the first does not have.
-        deleted: the reverse.
-        updated: rows of the same key with other values; None without keys.
-        table: differences of the table's columns, for people.
-        columns: those of both whose values differ.
-        sample: some rows of each kind.
-    """
-
-    partition: Partition
+    partition: Annotated[Partition, AsText]
+    """As a path, such as `region=NW/date=2026-02-11`."""
     first: int
+    """The number of the earlier snapshot."""
     second: int
+    """The number of the later snapshot."""
     rows_before: int
+    """The partition's rows in the earlier one."""
     rows: int
+    """Its rows in the later one."""
     inserted: int
+    """Rows of the later one that the earlier one does not have; with `--key`, whose key it does not have."""
     deleted: int
+    """The reverse."""
     updated: int | None
+    """Rows of equal keys with other values; null without `--key`."""
     table: Sequence[str]
+    """Differences of the table's columns, each in one clause."""
     columns: Sequence[ChangedColumn]
+    """Those of both snapshots whose values differ."""
     sample: Sequence[SampledRow]
+    """Some rows of each kind, as many as `--sample` says."""
 
     @property
     def is_equal(self) -> bool:

@@ -5,6 +5,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lake_assets.documented import Documented
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.catalog.past import Key, PastPartition, partition_of
@@ -22,32 +23,29 @@ from lake_assets.streams.stream import OpenStream
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryEntry:
-    """A snapshot that changed a partition, or the table itself.
-
-    Attributes:
-        snapshot: its number.
-        time: when it was committed.
-        partition: in the path's form; None if the snapshot changed the table, such as its columns.
-        run_id: of the run; None for other clients.
-        mode: of the run, as in the ledger; for other clients, DuckLake's words for the change.
-        rows_before: of the partition; None if unknown.
-        rows: of the partition, after it; None if unknown.
-        requested_by: who or what requested the run; for other clients the author of the snapshot, if it has one.
-        hold: whether refreshes leave the partition alone since.
-        kept: a snapshot that still exists with these rows, for `restore`; None if it has expired.
-    """
+class HistoryEntry(Documented):
+    """A snapshot that changed a partition, or the table itself."""
 
     snapshot: int
+    """Its number."""
     time: dt.datetime | None
+    """When it was committed; null if unknown."""
     partition: str | None
+    """As a path, such as `region=NW/date=2026-02-11`; null if the snapshot changed the table, such as its columns."""
     run_id: str | None
+    """The run's id; null for other clients."""
     mode: str
+    """Of the run, as in the ledger; for other clients, DuckLake's words for the change."""
     rows_before: int | None
+    """The partition's rows before; null if unknown."""
     rows: int | None
+    """Its rows after; null if unknown."""
     requested_by: str | None
+    """Who or what requested the run; for other clients the author of the snapshot, if it has one."""
     hold: Hold | None = None
+    """Whether refreshes leave the partition alone since; null if they were never kept off."""
     kept: int | None = None
+    """A snapshot that still exists with these rows, for `restore --snapshot`; null if it has expired."""
 
 
 def history(

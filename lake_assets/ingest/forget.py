@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+from lake_assets.documented import AsText, Documented
 from lake_assets.errors import NoLakeError, PartitionError
 from lake_assets.lake.commit.statements import count_partition
 from lake_assets.lake.ledger.last_runs import last_commits
@@ -15,11 +17,13 @@ from lake_assets.streams.stream import OpenStream
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
-    """A partition that was removed from the ledger."""
+class Forgotten(Documented):
+    """A partition that was removed from the ledger; with `--dry-run`, that would be."""
 
-    partition: Partition
+    partition: Annotated[Partition, AsText]
+    """As a path, such as `region=NW/date=2026-02-11`."""
     ledger_rows: int
+    """Its rows of the ledger."""
 
 
 def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool = False) -> list[Forgotten]:

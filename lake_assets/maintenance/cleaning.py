@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from lake_assets.documented import Documented
 from lake_assets.lake.catalog.files import ScheduledFile, forget_scheduled, needed_files, scheduled_files, table_folders
 from lake_assets.lake.ledger.object_history import KnownObject, registered_objects
 from lake_assets.lake.retry import under_lock
@@ -59,11 +60,13 @@ class Roots:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptObject:
-    """An object in a landing zone of the lake that was scheduled for deletion, and is not the registered one."""
+class KeptObject(Documented):
+    """A file that was not deleted."""
 
     uri: str
+    """Its path or URI."""
     why: str
+    """The reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,12 @@ class Cleaned:
     deleted: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()  # in a landing zone, or named by a snapshot again; no longer scheduled
     unreachable: tuple[str, ...] = ()  # in no storage of the config; they remain scheduled
-    others: tuple[KeptObject, ...] = ()  # no longer scheduled, and never deleted
+    others: tuple[KeptObject, ...] = ()  # in a landing zone, not those that were registered; no longer scheduled
+
+    @property
+    def all_kept(self) -> list[KeptObject]:
+        """All files that are not deleted, each with the reason."""
+        return [*(KeptObject(uri, "in a landing zone, or in use again") for uri in self.kept), *self.others]
 
     def __add__(self, more: "Cleaned") -> "Cleaned":
         return Cleaned(

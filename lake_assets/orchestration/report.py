@@ -101,7 +101,7 @@ def _summary(state: StreamState) -> str:
     rows = []
     for summary in summarize(state):
         counts = [f"{number:,}" for number in summary.counts.values()]
-        rows.append([markdown(summary.group or "all"), *counts, f"{summary.rows:,}", _time(summary.newest_commit)])
+        rows.append([markdown(summary.partitions or "all"), *counts, f"{summary.rows:,}", _time(summary.newest_commit)])
     return markdown_table(["partitions", *numbers, "newest commit (UTC)"], rows, right=numbers)
 
 

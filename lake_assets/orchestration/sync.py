@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.detection.packing import time_of
+from lake_assets.documented import Documented
 from lake_assets.errors import LakeAssetsError, SyncUnderWayError
 from lake_assets.lake.ledger.reading import newest_commits
 from lake_assets.lake.ledger.tables import LedgerRow
@@ -104,20 +105,21 @@ Keyed = tuple[OpenStream, dg.AssetKey]  # a stream, and the key of its asset
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
-    """What a sync of one stream did.
+class Synced(Documented):
+    """What was reported to Dagster of one stream."""
 
-    Attributes:
-        reported: keys of the partitions whose newest commit Dagster lacked.
-        known: the number of partitions whose newest commit Dagster has.
-        outside: the number of partitions in the ledger that the config does not have.
-        under_way: the number of partitions whose run has not ended, or that were too many for one sync.
-    """
-
+    stream: str
+    """Its name."""
+    dry_run: bool
+    """Whether nothing was reported, and the rest is what would be."""
     reported: Sequence[str]
+    """Dagster's keys of the partitions whose newest commits were reported, such as `2026-02-11|NW`."""
     known: int = 0
+    """The number of partitions whose newest commit Dagster had already."""
     outside: int = 0
+    """The number of committed partitions outside the config."""
     under_way: int = 0
+    """The number of partitions whose run in Dagster has not ended."""
 
 
 def sync_stream(
@@ -175,7 +177,7 @@ def _sync(
         partitions = {partition_key(partition): partition for partition in ended}
         _report(stream, asset, instance, {key: (partitions[key], keys[key]) for key in reported})
     under_way = len(rows) - len(ended) + len(lacking) - len(reported)
-    return Synced(reported, len(keys) - len(lacking), len(ended) - len(keys), under_way)
+    return Synced(stream.name, dry_run, reported, len(keys) - len(lacking), len(ended) - len(keys), under_way)
 
 
 def _has(event: tuple[float, int | None] | None, row: LedgerRow) -> bool:

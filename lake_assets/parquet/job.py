@@ -3,11 +3,14 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import pyarrow as pa
+from pydantic import Field
 
 from lake_assets.config.modes import Compression, SchemaPolicy
 from lake_assets.config.storages import AnyStorage
+from lake_assets.documented import Documented
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -125,14 +128,19 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
-class LetterFile:
-    """A file of rows of one object that were left out."""
+class LetterFile(Documented):
+    """A file of landed rows that are not in the lake."""
 
-    landed: str  # URI of the object
+    landed: Annotated[str, Field(serialization_alias="object")]
+    """Path or URI of the landed object."""
     uri: str
+    """Path or URI of the file."""
     rows: int
-    size: int  # bytes
-    reason: str  # of the first row
+    """Its rows."""
+    size: Annotated[int, Field(serialization_alias="bytes")]
+    """Its size in bytes."""
+    reason: Annotated[str, Field(serialization_alias="why")]
+    """What is wrong with its first row."""
 
     def __str__(self) -> str:
         return f"{count(self.rows, 'row')} of {self.landed} in {self.uri}, the first: {self.reason}"

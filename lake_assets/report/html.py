@@ -112,7 +112,7 @@ def section(stream: OpenStream, state: StreamState) -> Section:
         CatalogError: the ledger cannot be read.
     """
     summaries = summarize(state)
-    names = [(summary.group or "all", summary) for summary in summaries]
+    names = [(summary.partitions or "all", summary) for summary in summaries]
     if len(summaries) > 1:
         names.append(("all", total(summaries)))
     return Section(

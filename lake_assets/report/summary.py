@@ -4,19 +4,42 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lake_assets.documented import Documented
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.report.state import PartitionState, State, StreamState, counts_of
+from lake_assets.report.state import STATES, PartitionState, State, StreamState, counts_of
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """Counts over some partitions of a stream."""
+class Summary(Documented):
+    """The number of a stream's partitions in each state, for each value of the first column that is no time."""
 
     stream: str
-    group: str  # such as region=NW; empty for all partitions
-    counts: dict[State, int]
-    rows: int  # in the lake
+    """Its name."""
+    partitions: str
+    """The value, such as `region=NW`; empty for all partitions."""
+    committed: int
+    """Partitions: the lake has the landed objects."""
+    held: int
+    """Partitions: restored with a hold, so no refresh changes them."""
+    stale: int
+    """Partitions: the landed objects have changed since the last commit."""
+    failed: int
+    """Partitions: the newest run failed."""
+    missing: int
+    """Partitions: objects have landed and were never committed."""
+    absent: int
+    """Partitions: nothing has landed."""
+    outside: int
+    """Partitions that the config does not have."""
+    rows: int
+    """In the lake."""
     newest_commit: dt.datetime | None
+    """Its time, with a time zone; null without a commit."""
+
+    @property
+    def counts(self) -> dict[State, int]:
+        """The number of partitions in each state, for every state."""
+        return {state: getattr(self, state) for state in STATES}
 
 
 def summarize(state: StreamState) -> list[Summary]:
@@ -36,18 +59,15 @@ def summarize(state: StreamState) -> list[Summary]:
 
 def total(summaries: Sequence[Summary]) -> Summary:
     """The counts over all summaries."""
-    counts: dict[State, int] = {}
-    for summary in summaries:
-        for state, number in summary.counts.items():
-            counts[state] = counts.get(state, 0) + number
+    counts = {state: sum(summary.counts[state] for summary in summaries) for state in STATES}
     newest = _newest(summary.newest_commit for summary in summaries)
-    return Summary("", "", counts, sum(summary.rows for summary in summaries), newest)
+    return Summary("", "", **counts, rows=sum(summary.rows for summary in summaries), newest_commit=newest)
 
 
 def _summary(stream: str, group: str, partitions: Sequence[PartitionState]) -> Summary:
     newest = _newest(partition.committed_at for partition in partitions)
     rows = sum(partition.rows or 0 for partition in partitions)
-    return Summary(stream, group, counts_of(partitions), rows, newest)
+    return Summary(stream, group, **counts_of(partitions), rows=rows, newest_commit=newest)
 
 
 def _newest(times: Iterable[dt.datetime | None]) -> dt.datetime | None:

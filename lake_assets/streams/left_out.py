@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
+from lake_assets.documented import AsText, Documented
 from lake_assets.errors import HiddenError, LakeAssetsError, NotDataError, OutsidePartitionError, SpellingError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, storable
@@ -65,15 +66,18 @@ class LeftOutObject:
 
 
 @dataclass(frozen=True, slots=True)
-class UnmatchedFolder:
+class UnmatchedFolder(Documented):
     """A folder of the landing zone with objects in no partition."""
 
-    path: str  # below the source; empty for the source itself
+    folder: str
+    """Its path below the source; empty for the source itself."""
     objects: int
-    why: LakeAssetsError
+    """The number of these objects."""
+    why: Annotated[LakeAssetsError, AsText]
+    """Why they are in no partition, and the fix."""
 
     def __str__(self) -> str:
-        folder = f"{visible_name(self.path)}/" if self.path else "the source's own folder"
+        folder = f"{visible_name(self.folder)}/" if self.folder else "the source's own folder"
         return f"{folder} ({count(self.objects, 'object')}): {self.why}"
 
 

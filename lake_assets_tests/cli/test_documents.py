@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 
 from docs.hooks.json_reference import fields
 from lake_assets.cli import main
-from lake_assets.cli.documents.schemas import COMMANDS, output_schema
+from lake_assets.cli.documents import output_schema
+from lake_assets.cli.output import COMMANDS
 from lake_assets.errors import LakeAssetsError, StorageError
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions

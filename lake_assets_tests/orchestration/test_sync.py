@@ -70,6 +70,10 @@ def events(instance: dg.DagsterInstance) -> int:
     return len(instance.fetch_materializations(KEY, limit=100).records)
 
 
+def synced(reported: list[str], *, dry_run: bool = False, **counts: int) -> Synced:
+    return Synced("sales", dry_run, reported, **counts)
+
+
 def test_a_commit_of_the_command_line_is_reported_once_with_the_figures_of_its_ledger_row(
     committed: World, storage: dg.DagsterInstance
 ) -> None:
@@ -77,8 +81,8 @@ def test_a_commit_of_the_command_line_is_reported_once_with_the_figures_of_its_l
     first = sync_stream(committed.stream, KEY, instance)
     again = sync_stream(committed.stream, KEY, instance)
 
-    assert first == Synced([NW_KEY, SW_KEY])
-    assert again == Synced([], known=2)
+    assert first == synced([NW_KEY, SW_KEY])
+    assert again == synced([], known=2)
     assert events(instance) == 2
     (row,) = committed.ledger(NW)
     of_nw = shown(instance)[NW_KEY]
@@ -108,8 +112,8 @@ def test_a_newer_commit_is_reported_whatever_the_clocks_say(
 
     monkeypatch.setattr(sync, "newest_commits", slow)
 
-    assert sync_stream(committed.stream, KEY, instance) == Synced([NW_KEY], known=1)
-    assert sync_stream(committed.stream, KEY, instance) == Synced([], known=2)
+    assert sync_stream(committed.stream, KEY, instance) == synced([NW_KEY], known=1)
+    assert sync_stream(committed.stream, KEY, instance) == synced([], known=2)
     assert shown(instance)[NW_KEY]["rows"] == 3
 
 
@@ -121,7 +125,7 @@ def test_what_dagster_has_done_itself_is_not_reported(
     for _ in range(2):  # committed, then skipped
         materialize(NW_KEY, spark=False, instance=instance)
 
-    assert sync_stream(local_world.stream, KEY, instance) == Synced([], known=1)
+    assert sync_stream(local_world.stream, KEY, instance) == synced([], known=1)
     assert events(instance) == 2
 
 
@@ -130,11 +134,11 @@ def test_the_commits_of_a_run_that_has_not_ended_are_left_to_it(committed: World
     run = instance.create_run_for_job(job, run_id=committed.ledger(NW)[0].run_id)
     instance.report_run_canceling(run)
 
-    assert sync_stream(committed.stream, KEY, instance) == Synced([SW_KEY], under_way=1)
+    assert sync_stream(committed.stream, KEY, instance) == synced([SW_KEY], under_way=1)
 
     instance.report_run_canceled(run)  # it was killed before it could report
 
-    assert sync_stream(committed.stream, KEY, instance) == Synced([NW_KEY], known=1)
+    assert sync_stream(committed.stream, KEY, instance) == synced([NW_KEY], known=1)
 
 
 def test_a_sync_that_breaks_off_is_continued_by_the_next(
@@ -152,7 +156,7 @@ def test_a_sync_that_breaks_off_is_continued_by_the_next(
         with pytest.raises(KeyboardInterrupt):
             sync_stream(committed.stream, KEY, instance)
 
-    assert sync_stream(committed.stream, KEY, instance) == Synced([SW_KEY], known=1)
+    assert sync_stream(committed.stream, KEY, instance) == synced([SW_KEY], known=1)
     assert events(instance) == 2
 
 
@@ -166,16 +170,16 @@ def test_two_syncs_at_the_same_moment_report_a_commit_once(
         """Another sync begins before the first one has stored what it found."""
         with pytest.raises(SyncUnderWayError, match="another sync reports commits"):
             sync_stream(committed.stream, KEY, instance, retry_seconds=0)
-        assert sync_stream(committed.stream, KEY, instance, dry_run=True) == Synced([NW_KEY, SW_KEY])
+        assert sync_stream(committed.stream, KEY, instance, dry_run=True) == synced([NW_KEY, SW_KEY], dry_run=True)
         others.append(threading.Thread(target=lambda: ended.append(sync_stream(committed.stream, KEY, instance))))
         others[0].start()
         store_materializations(instance, together)
 
     monkeypatch.setattr(sync, "store_materializations", store)
 
-    assert sync_stream(committed.stream, KEY, storage) == Synced([NW_KEY, SW_KEY])
+    assert sync_stream(committed.stream, KEY, storage) == synced([NW_KEY, SW_KEY])
     others[0].join()
-    assert ended == [Synced([], known=2)]
+    assert ended == [synced([], known=2)]
     assert events(storage) == 2
 
 
@@ -197,7 +201,7 @@ def test_a_sync_that_is_killed_keeps_no_other_one_off(committed: World, storage:
         finally:
             process.kill()
 
-    assert sync_stream(committed.stream, KEY, storage) == Synced([NW_KEY, SW_KEY])
+    assert sync_stream(committed.stream, KEY, storage) == synced([NW_KEY, SW_KEY])
 
 
 def test_a_tick_during_another_sync_leaves_the_work_to_the_next(
@@ -221,7 +225,7 @@ def test_partitions_outside_the_config_are_counted_and_not_reported(
         "date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"},
     }
 
-    assert sync_stream(committed.stream, KEY, instance) == Synced([NW_KEY], outside=1)
+    assert sync_stream(committed.stream, KEY, instance) == synced([NW_KEY], outside=1)
 
 
 def test_compaction_and_the_end_of_a_hold_are_no_new_rows(committed: World, instance: dg.DagsterInstance) -> None:
@@ -236,11 +240,11 @@ def test_compaction_and_the_end_of_a_hold_are_no_new_rows(committed: World, inst
                 [row.run_id],
             )
 
-    assert sync_stream(committed.stream, KEY, instance) == Synced([], known=2)
+    assert sync_stream(committed.stream, KEY, instance) == synced([], known=2)
 
 
 def test_a_lake_that_does_not_exist_yet_has_nothing_to_report(local_world: World, instance: dg.DagsterInstance) -> None:
-    assert sync_stream(local_world.stream, KEY, instance) == Synced([])
+    assert sync_stream(local_world.stream, KEY, instance) == synced([])
 
 
 @pytest.mark.parametrize("cursor", ["no time", "2026-02-11T00:00:00"])

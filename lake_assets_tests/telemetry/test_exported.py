@@ -72,7 +72,7 @@ def a_run() -> None:
 def test_each_event_counts_where_its_metric_says(exported: Exported, reader: InMemoryMetricReader) -> None:
     with listening(exported.on_event):
         a_run()
-    exported.set([Value("lake_assets.lag", 12.5, {"stream": "sales"})])
+    exported.set([Value(metric="lake_assets.lag", stream="sales", value=12.5)])
 
     stream, mode = ("stream", "sales"), ("mode", "replace")
     assert values(reader) == {

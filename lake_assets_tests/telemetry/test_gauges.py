@@ -54,9 +54,9 @@ def test_a_lake_that_does_not_exist_has_no_figures_and_its_streams_a_lag(local_w
 def test_the_text_of_prometheus_has_a_type_for_each_metric() -> None:
     text = prometheus_text(
         [
-            Value("lake_assets.lag", 1.5, {"stream": "sales"}),
-            Value("lake_assets.lag", 2_000_000.25, {"stream": "returns"}),
-            Value("lake_assets.catalog.size", 4096, {"lake": "shop"}),
+            Value(metric="lake_assets.lag", stream="sales", value=1.5),
+            Value(metric="lake_assets.lag", stream="returns", value=2_000_000.25),
+            Value(metric="lake_assets.catalog.size", lake="shop", value=4096),
         ]
     )
 

@@ -6,9 +6,13 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from lake_assets.config.lake import Lake
 from lake_assets.config.sections import Deltas
+from lake_assets.documented import Documented
 from lake_assets.lake.failures import catalog_location
 from lake_assets.lake.ledger.tables import Values
 from lake_assets.lake.session import TableName
@@ -26,13 +30,17 @@ class Export:
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaFile:
+class DeltaFile(Documented):
     """A file of exported changes."""
 
     uri: str
+    """Its path or URI."""
     rows_inserted: int
+    """Rows that the commit inserted."""
     rows_deleted: int
-    size: int  # bytes
+    """Rows that the commit deleted."""
+    size: Annotated[int, Field(serialization_alias="bytes")]
+    """Its size in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from lake_assets.config.lake import Lake
+from lake_assets.documented import Documented
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.attach import alias
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading, catalog_transaction
@@ -41,35 +42,61 @@ _SQL_TYPES = {str: "VARCHAR", int: "BIGINT", dt.datetime: "TIMESTAMPTZ"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerRow:
-    """The result of one run for one partition; the fields are the columns of the ledger, in their order."""
+class LedgerRow(Documented):
+    """One run of one partition. The fields are the columns of the ledger, in their order."""
 
     run_id: str
+    """The run's id."""
     run_at: dt.datetime
+    """When the run began."""
     stream: str
+    """Its stream."""
     source_glob: str
+    """Path or URI of the partition's landed objects."""
     destination_table: str
-    partition_columns: str  # with commas between
-    load_partition: str  # as the path has it: region=NW/date=2026-02-11
+    """With its schema, such as `main.sales`."""
+    partition_columns: str
+    """Their names, separated by commas."""
+    load_partition: str
+    """The partition as a path, such as `region=NW/date=2026-02-11`."""
     mode: str
+    """`replace`, `append`, `index`, `repair`, `compact`, `restore` or `release`."""
     status: Status
-    on_empty: str | None = None  # the policy that was applied, if the source had no objects
+    """How it ended."""
+    on_empty: str | None = None
+    """The policy that was applied, if the partition had no objects."""
     row_count: int | None = None
+    """Rows that the commit wrote; in the modes append and index, those that it added."""
     rows_before: int | None = None
+    """The partition's rows before."""
     source_files: int | None = None
+    """The number of landed objects."""
     source_bytes: int | None = None
+    """Their size in bytes."""
     files_written: int | None = None
+    """Data files that the commit added."""
     bytes_written: int | None = None
+    """Their size in bytes."""
     source_fingerprint: str | None = None
-    snapshot_id: int | None = None  # of the commit that this row is part of; NULL unless committed
+    """Of the landed objects, in hexadecimal digits."""
+    snapshot_id: int | None = None
+    """The number of the commit's snapshot; null unless it is committed."""
     started_at: dt.datetime
+    """When work on the partition began."""
     finished_at: dt.datetime | None = None
+    """When it ended."""
     error: str | None = None
-    files_copied: int | None = None  # of the files written, those that are copies
-    requested_by: str | None = None  # a user of this machine, or what in Dagster launched the run
+    """Why it failed."""
+    files_copied: int | None = None
+    """Of the files written, those that are copies of objects."""
+    requested_by: str | None = None
+    """The user, or what launched the run in Dagster."""
     hold: Hold | None = None
-    files_quarantined: int | None = None  # landed objects that were left out; NULL where the stream never does that
-    rows_dead_lettered: int | None = None  # rows that were left out; NULL where the stream never does that
+    """Whether refreshes leave the partition alone since; null if they were never kept off."""
+    files_quarantined: int | None = None
+    """Landed objects that were left out; null if the stream never does that."""
+    rows_dead_lettered: int | None = None
+    """Rows that were left out; null if the stream never does that."""
 
     @property
     def rows_after(self) -> int | None:

@@ -1,0 +1,506 @@
+"""The JSON of `--format json`, and its JSON Schema: dataclasses of the product, and those here for what has none."""
+
+import dataclasses
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from lake_assets.checks.result import CheckResult
+from lake_assets.cli.run_documents import (
+    Failure,
+    IndexCheckDocument,
+    IndexPlanDocument,
+    IndexRepairDocument,
+    IndexRunDocument,
+    IngestDocument,
+    LeftOutCounts,
+    LeftOutDocument,
+    PlanDocument,
+)
+from lake_assets.config.models import LakeConfig
+from lake_assets.documented import Documented
+from lake_assets.history.diff import Difference
+from lake_assets.history.read import HistoryEntry
+from lake_assets.history.restore import Restored
+from lake_assets.ingest.forget import Forgotten
+from lake_assets.lake.failures import catalog_location, storage_location
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.layout.partition import Partition
+from lake_assets.maintenance.cleaning import KeptObject
+from lake_assets.report.state import PartitionState, State, StreamState
+from lake_assets.report.summary import Summary
+from lake_assets.streams.left_out import UnmatchedFolder
+from lake_assets.streams.stream import OpenStream, open_streams
+from lake_assets.telemetry.gauges import Value
+
+if TYPE_CHECKING:
+    from lake_assets.maintenance.compaction import Compacted
+    from lake_assets.maintenance.run import Maintained
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigColumn(Documented):
+    """A partition column."""
+
+    name: str
+    """Its name."""
+    type: str
+    """Such as `date`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigStream(Documented):
+    """A stream: where its files land, and the table that they become."""
+
+    name: str
+    """Its name."""
+    source: str
+    """Path or URI of the landing zone with the layout, without secrets."""
+    lake: str
+    """Its lake."""
+    table: str
+    """With its schema, such as `main.sales`."""
+    partitions: list[ConfigColumn]
+    """The partition columns in the order of the layout."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigLake(Documented):
+    """A lake: locations without secrets."""
+
+    name: str
+    """Its name."""
+    catalog: str
+    """The kind of the catalog and its location."""
+    storage: str
+    """Path or URI of the data files."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateDocument(Documented):
+    """A valid config. The error of another one is on standard error, and the exit code is 1."""
+
+    streams: list[ConfigStream]
+    """In the order of the config."""
+    lakes: list[ConfigLake]
+    """In the order of the config."""
+
+    @classmethod
+    def of(cls, config: LakeConfig) -> "ValidateDocument":
+        """The document of a config."""
+        streams = [
+            ConfigStream(
+                name,
+                stream.layout_uri,
+                config.lake_name(name),
+                str(stream.table),
+                [ConfigColumn(column.name, column.type) for column in stream.config.columns],
+            )
+            for name, stream in open_streams(config).items()
+        ]
+        lakes = [
+            ConfigLake(name, catalog_location(lake), storage_location(lake)) for name, lake in config.lakes.items()
+        ]
+        return cls(streams, lakes)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding(Documented):
+    """The result of one check."""
+
+    name: str
+    """Of the check."""
+    status: Literal["passed", "warning", "failed"]
+    """A warning does not change the exit code."""
+    description: str
+    """What was found, and the fix, in a sentence; empty if the check has an error."""
+    named: list[str]
+    """The first partitions, files or rows that it found, 10 at most."""
+    numbers: dict[str, int]
+    """Numbers of rows, partitions, files or objects, by what they are."""
+    error: Failure | None
+    """Why the check could not be run."""
+
+    @classmethod
+    def of(cls, result: CheckResult, *, failed: bool) -> "CheckFinding":
+        """The result as the document has it; `failed` says whether one that did not pass is more than a warning."""
+        status: Literal["passed", "warning", "failed"] = (
+            "passed" if result.passed else "failed" if failed else "warning"
+        )
+        return cls(result.name, status, result.description, list(result.named), dict(result.numbers), None)
+
+    @classmethod
+    def of_error(cls, name: str, error: Exception) -> "CheckFinding":
+        """A check that could not be run."""
+        return cls(name, "failed", "", [], {}, Failure.of(error))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckDocument(Documented):
+    """The results of a stream's checks."""
+
+    stream: str
+    """Its name."""
+    table: str
+    """With its schema, such as `main.sales`."""
+    partitions: list[str] | None
+    """The selected partitions, as paths; null for an audit of the whole table."""
+    failed: int
+    """The number of failed checks."""
+    warnings: int
+    """The number of checks with a warning."""
+    checks: list[CheckFinding]
+    """In the order in which they ran; empty if no partition was selected."""
+
+    @classmethod
+    def of(
+        cls, stream: OpenStream, partitions: Sequence[Partition] | None, findings: list[CheckFinding]
+    ) -> "CheckDocument":
+        """The document of the findings; `partitions` is None for an audit."""
+        statuses = [finding.status for finding in findings]
+        paths = None if partitions is None else list(map(str, partitions))
+        return cls(stream.name, str(stream.table), paths, statuses.count("failed"), statuses.count("warning"), findings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredPartition(Documented):
+    """What was done with one partition, or would be done."""
+
+    partition: str
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    snapshot: int | None
+    """The number of the snapshot whose rows are restored; null with `--release`."""
+    dry_run: bool
+    """Whether nothing was changed, and the rest is what would be done."""
+    rows: int | None = None
+    """The snapshot's rows of the partition; null with `--release`, or if the partition failed."""
+    rows_before: int | None = None
+    """The rows that they replace; null as `rows` is."""
+    files_copied: int | None = None
+    """Copied data files; null if DuckLake writes the rows instead."""
+    differences: list[str] = dataclasses.field(default_factory=list)
+    """How the table's columns differ from those of the snapshot, each in one clause."""
+    unchanged: bool = False
+    """Whether the partition has these rows already, so nothing was done."""
+    held: bool = False
+    """Whether refreshes leave the partition alone from now on."""
+    released: bool = False
+    """Whether a hold was ended, by `--release`."""
+    commit: int | None = None
+    """The number of the new snapshot; null if nothing was committed."""
+    next: str | None = None
+    """What the next refresh does with the partition; null with `--release`, or if the partition failed."""
+    error: Failure | None = None
+    """Why nothing was done."""
+
+    @classmethod
+    def of(cls, restored: Restored, *, dry_run: bool) -> "RestoredPartition":
+        """A restored partition."""
+        return cls(
+            partition=restored.partition.path,
+            snapshot=restored.snapshot,
+            dry_run=dry_run,
+            rows=restored.rows,
+            rows_before=restored.rows_before,
+            files_copied=restored.files,
+            differences=list(restored.differences),
+            unchanged=restored.is_unchanged,
+            held=restored.is_held,
+            commit=restored.row.snapshot_id if restored.row else None,
+            next=restored.next,
+        )
+
+    @classmethod
+    def of_release(cls, row: LedgerRow) -> "RestoredPartition":
+        """A partition whose hold has ended, by the ledger's row of that."""
+        return cls(partition=row.load_partition, snapshot=None, dry_run=False, released=True, commit=row.snapshot_id)
+
+    @classmethod
+    def of_error(
+        cls, partition: Partition, snapshot: int | None, error: Exception, *, dry_run: bool
+    ) -> "RestoredPartition":
+        """A partition that stays as it is."""
+        return cls(partition=partition.path, snapshot=snapshot, dry_run=dry_run, error=Failure.of(error))
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedPartition(Documented):
+    """A partition that was compacted, or left as it is."""
+
+    stream: str
+    """Its stream."""
+    partition: str
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    files_before: int
+    """Data files before the compaction."""
+    bytes_before: int
+    """Their size in bytes."""
+    files_after: int | None
+    """Data files after it; null after a dry run, or if the partition was left."""
+    bytes_after: int | None
+    """Their size in bytes."""
+    left: str | None
+    """Why the partition was left as it is."""
+
+    @classmethod
+    def of(cls, item: "Compacted") -> "CompactedPartition":
+        """The partition as the document has it."""
+        return cls(
+            stream=item.stream,
+            partition=str(item.partition),
+            files_before=item.files_before,
+            bytes_before=item.bytes_before,
+            files_after=item.files_after,
+            bytes_after=item.bytes_after,
+            left=item.why,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MaintainedLake(Documented):
+    """The maintenance of one lake."""
+
+    lake: str
+    """Its name."""
+    dry_run: bool
+    """Whether nothing was changed, and the rest is what would be done."""
+    expired: list[int]
+    """Numbers of expired snapshots."""
+    deleted: list[str]
+    """URIs of data files that no snapshot needs."""
+    orphans: list[str]
+    """URIs of deleted files that the catalog did not have."""
+    bytes_deleted: int
+    """The size of all deleted data files and orphans, in bytes."""
+    kept: list[KeptObject]
+    """Files that could have been deleted, and were not."""
+    waiting: list[str]
+    """URIs of files in no storage of the config, which were not deleted."""
+    ledger_rows_moved: int
+    """Rows of ledger and manifest that were moved from the catalog into files."""
+    ledger_rows_deleted: int
+    """Rows of the ledger that were old enough to delete."""
+    deltas_deleted: list[str]
+    """URIs of deleted files of exported changes."""
+    dead_letters_deleted: list[str]
+    """URIs of deleted files of dead letters."""
+    compacted: list[CompactedPartition]
+    """The partitions with many small files."""
+    corrected: list[str]
+    """Columns with their tables, whose least and greatest values in the catalog were not those of the files."""
+
+    @classmethod
+    def of(cls, result: "Maintained", *, dry_run: bool) -> "MaintainedLake":
+        """The lake as the document has it."""
+        cleaned = result.cleaned
+        return cls(
+            lake=result.lake,
+            dry_run=dry_run,
+            expired=list(result.expired),
+            deleted=list(cleaned.deleted),
+            orphans=[orphan.uri for orphan in result.orphans],
+            bytes_deleted=result.bytes_deleted,
+            kept=cleaned.all_kept,
+            waiting=list(cleaned.unreachable),
+            ledger_rows_moved=result.flushed,
+            ledger_rows_deleted=result.forgotten,
+            deltas_deleted=[delta.uri for delta in result.deltas],
+            dead_letters_deleted=[letter.uri for letter in result.letters],
+            compacted=list(map(CompactedPartition.of, result.compacted)),
+            corrected=list(result.corrected),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPartition(Documented):
+    """The state of one partition, with `--partitions`."""
+
+    stream: str
+    """Its stream."""
+    partition: str
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    state: State
+    """As `lake-assets report --help` explains."""
+    objects: int
+    """The number of its landed objects."""
+    bytes: int
+    """Their size in bytes."""
+    rows: int | None
+    """In the lake, by the newest commit; null if there never was one."""
+    snapshot: int | None
+    """The number of the newest commit's snapshot."""
+    committed_at: dt.datetime | None
+    """Its time, with a time zone."""
+    error: str | None
+    """Of the newest run, if it failed."""
+    outside: str | None
+    """Why the config does not have the partition."""
+    quarantined: int | None
+    """The number of objects that the newest commit left out; null if there are none."""
+    held_by: str | None
+    """The run that keeps refreshes off the partition, and since when."""
+    edited: str | None
+    """How another client changed the number of its rows since the newest commit, and how to undo it."""
+    dead_letters: int | None
+    """The number of landed rows that are not in the lake; null if there are none."""
+
+    @classmethod
+    def of(cls, stream: str, state: PartitionState) -> "ReportPartition":
+        """The partition as the document has it."""
+        return cls(
+            stream=stream,
+            partition=str(state.partition),
+            state=state.state,
+            objects=state.objects,
+            bytes=state.size,
+            rows=state.rows,
+            snapshot=state.snapshot,
+            committed_at=state.committed_at,
+            error=state.error,
+            outside=None if state.outside is None else str(state.outside),
+            quarantined=len(state.quarantined) or None,
+            held_by=None if state.holder is None else str(state.holder),
+            edited=state.edited,
+            dead_letters=sum(letter.rows for letter in state.dead_letters) or None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReportUnmatched(Documented):
+    """The landed objects of a stream that no refresh reads, unless these are all hidden, or outside the config."""
+
+    stream: str
+    """Its name."""
+    partitions: None
+    """Always null: it tells this object from the others."""
+    objects_in_no_partition: int
+    """The number of those whose folder is not of a partition."""
+    left_out: LeftOutCounts
+    """All of them by class."""
+    folders: list[UnmatchedFolder]
+    """Where they are."""
+
+    @classmethod
+    def of(cls, state: StreamState) -> "ReportUnmatched":
+        """The objects as the document has them."""
+        return cls(
+            state.stream,
+            None,
+            len(state.left_out.unmatched),
+            LeftOutCounts.of(state.left_out),
+            state.left_out.unmatched_folders,
+        )
+
+
+_ANY_COLUMNS: dict[str, Any] = {**Documented.__pydantic_config__, "extra": "allow"}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRow(Documented):
+    """A row of the result: its columns by name.
+
+    Booleans and numbers are JSON's, and lists, structs and maps are arrays and objects. NULL is null, and so is a
+    number that JSON lacks: NaN and the infinities. All other values are texts, as DuckDB casts them.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _ANY_COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRow(Documented):
+    """A row that a snapshot inserted or deleted: the table's columns by name, with values as in `query`, and these."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _ANY_COLUMNS
+
+    _change: Literal["insert", "delete"]
+    """What the snapshot did with the row."""
+    _snapshot: int
+    """The number of the snapshot."""
+    _run_id: str | None
+    """The run's id; null for another client."""
+    _committed_at: str
+    """When the snapshot was committed, in UTC, such as `2026-02-11 06:00:00.5+00`."""
+
+
+# The names of the product's classes in the schemas.
+_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "ChangedColumn": "DiffColumn",
+        "DeltaFile": "ExportedFile",
+        "Difference": "DiffDocument",
+        "Finding": "DoctorFinding",
+        "Findings": "DoctorDocument",
+        "Forgotten": "ForgottenPartition",
+        "HistoryEntry": "HistorySnapshot",
+        "KeptObject": "KeptFile",
+        "LedgerRow": "LedgerRun",
+        "LetterFile": "DeadLetters",
+        "SampledRow": "DiffRow",
+        "Summary": "ReportCounts",
+        "Synced": "SyncedStream",
+        "UnmatchedFolder": "ReportFolder",
+        "Value": "MetricValue",
+    }
+)
+
+
+class _Schemas(GenerateJsonSchema):
+    """Gives the product's classes the names that they have in JSON."""
+
+    def normalize_name(self, name: str) -> str:
+        return super().normalize_name(_NAMES.get(name, name))
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        found = super().dataclass_schema(schema)
+        return found | {"title": _NAMES.get(found["title"], found["title"])}
+
+
+def output_schema(command: str) -> dict[str, Any]:
+    """Return the JSON Schema of a command's `--format json`, draft 2020-12.
+
+    Args:
+        command: one of `COMMANDS`.
+    """
+    schema = TypeAdapter(_output(command)).json_schema(mode="serialization", schema_generator=_Schemas)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
+
+
+def _output(command: str) -> Any:  # noqa: ANN401 - any type
+    """The type of a command's document; only what needs more than the others is imported here."""
+    if command == "doctor":
+        from lake_assets.doctor import Findings  # noqa: PLC0415
+
+        return Findings
+    if command == "sync-dagster":
+        from lake_assets.orchestration.sync import Synced  # noqa: PLC0415
+
+        return list[Synced]
+    return _OUTPUTS[command]
+
+
+_OUTPUTS: Mapping[str, Any] = MappingProxyType(
+    {
+        "validate": ValidateDocument,
+        "plan": PlanDocument | LeftOutDocument,
+        "ingest": IngestDocument,
+        "apply": IngestDocument,
+        "index": IndexRunDocument | IndexPlanDocument | IndexCheckDocument | IndexRepairDocument,
+        "query": list[QueryRow],
+        "ledger": list[LedgerRow],
+        "changes": list[ChangedRow],
+        "history": list[HistoryEntry],
+        "diff": Difference,
+        "restore": list[RestoredPartition],
+        "report": list[Summary | ReportPartition | ReportUnmatched],
+        "check": CheckDocument,
+        "metrics": list[Value],
+        "maintain": list[MaintainedLake],
+        "forget": list[Forgotten],
+    }
+)

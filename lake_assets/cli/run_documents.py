@@ -1,0 +1,619 @@
+"""The documents of `plan`, `ingest`, `apply` and `index`."""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lake_assets.cli.failure import text_of
+from lake_assets.cli.outcomes import seconds_of, why_skipped
+from lake_assets.documented import Documented
+from lake_assets.ingest.dry_run import Plan, StreamPlan
+from lake_assets.ingest.index.diff import IndexPlan
+from lake_assets.ingest.index.verify import IndexedState, Repaired
+from lake_assets.ingest.partition_run import Outcome
+from lake_assets.lake.commit.deltas import DeltaFile
+from lake_assets.parquet.job import LetterFile
+from lake_assets.storage.manifest import LandedObject
+from lake_assets.streams.left_out import LeftOut, LeftOutClass, UnmatchedFolder
+from lake_assets.streams.stream import OpenStream
+
+
+@dataclass(frozen=True, slots=True)
+class Failure(Documented):
+    """An error."""
+
+    kind: str
+    """Its class, such as `SchemaDriftError`, or `KeyboardInterrupt`."""
+    message: str
+    """What is wrong, where, and the fix; as on standard error."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> "Failure":
+        """The error as a document has it."""
+        if not isinstance(error, Exception):
+            return cls(type(error).__name__, "The command was interrupted.")
+        return cls(type(error).__name__, text_of(error))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedObject(Documented):
+    """A landed object."""
+
+    uri: str
+    """Its path or URI."""
+    bytes: int
+    """Its size in bytes."""
+    etag: str
+    """Of its storage; a file has one of its size and time."""
+    last_modified: dt.datetime
+    """When it landed, with a time zone."""
+
+    @classmethod
+    def list_of(cls, objects: Iterable[LandedObject]) -> "list[PlannedObject]":
+        """The objects as a document has them."""
+        return [cls(obj.uri, obj.size, obj.etag, obj.last_modified) for obj in objects]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPartition(Documented):
+    """What an ingest would do with one partition now."""
+
+    partition: str
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    action: Literal["replace", "append", "register", "skip", "keep", "clear", "fail", "leave_out"]
+    """The decision."""
+    why: str
+    """Its reason; empty if it needs none."""
+    fails: bool
+    """Whether the partition fails. With `register`, it fails after its new objects were registered."""
+    note: str
+    """For a partition of which nothing has landed: the values that exist; for one with a changed object that fails it:
+    how to fix it; otherwise empty."""
+    fingerprint: str
+    """Of its landed objects, in hexadecimal digits."""
+    new: list[PlannedObject]
+    """Objects that no commit has read."""
+    changed: list[PlannedObject]
+    """Objects that have changed since a commit read them."""
+    vanished: list[str]
+    """URIs of objects that the lake has rows of, and that are gone."""
+    objects: int
+    """The number of objects that would be read."""
+    bytes: int
+    """Their size in bytes."""
+    rows_before: int
+    """The partition's rows in the lake now."""
+    rows_after: int | None
+    """Its rows after the ingest; null if they stay as they are, or are unknown."""
+    rows_unknown: str | None
+    """Why the footers do not tell the rows."""
+    job: Literal["copy", "encode", "copy and encode", "transform", "register"] | None
+    """What makes the data files; null if nothing is read."""
+    commit: Literal["direct", "extension", "INSERT"] | None
+    """The strategy of the commit; null if there is none."""
+    columns: list[str]
+    """What the table's columns would become, or why objects do not fit, each in one clause."""
+    files: int
+    """The estimated number of data files."""
+    files_copied: int
+    """Of them, those that are copies of objects, at most."""
+    destination: str
+    """Path or URI of the folder of the data files."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> "PlanPartition":
+        """The partition as the document has it."""
+        after = plan.rows_after
+        return cls(
+            partition=str(plan.partition),
+            action=plan.decision.action,
+            why=plan.decision.why,
+            fails=bool(plan.decision.fails),
+            note=plan.decision.note,
+            fingerprint=plan.fingerprint,
+            new=PlannedObject.list_of(plan.new),
+            changed=PlannedObject.list_of(plan.changed),
+            vanished=list(plan.vanished),
+            objects=len(plan.reads.objects),
+            bytes=plan.reads.size,
+            rows_before=plan.rows_before,
+            rows_after=after if isinstance(after, int) else None,
+            rows_unknown=after if isinstance(after, str) else None,
+            job=plan.job,
+            commit=plan.strategy,
+            columns=list(plan.columns),
+            files=plan.files_written,
+            files_copied=plan.files_copied,
+            destination=plan.destination,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutCounts(Documented):
+    """The objects below the source that no refresh reads, each in one class."""
+
+    listed: int
+    """The number of all objects below the source."""
+    unmatched: int
+    """In no partition: the path does not fit the layout, or a value its column's type."""
+    spelling: int
+    """In a folder that has the values of a partition, in a spelling that no writer has."""
+    outside: int
+    """In a partition that the config does not have."""
+    not_data: int
+    """Not data files, by `files`."""
+    hidden: int
+    """Hidden by the name, or by that of a folder."""
+
+    @classmethod
+    def of(cls, left_out: LeftOut) -> "LeftOutCounts":
+        """The counts as the document has them."""
+        return cls(left_out.listed, **left_out.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutEntry(Documented):
+    """An object that no refresh reads."""
+
+    object: str
+    """Its path below the source."""
+    kind: LeftOutClass
+    """Its class, as in `LeftOutCounts`."""
+    why: str
+    """The reason, and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutDocument(Documented):
+    """The objects that no refresh reads: the document of `plan --left-out`."""
+
+    stream: str
+    """Its name."""
+    left_out: LeftOutCounts
+    """Their numbers."""
+    objects: list[LeftOutEntry]
+    """Sorted by path."""
+
+    @classmethod
+    def of(cls, stream: str, left_out: LeftOut) -> "LeftOutDocument":
+        """The document of a listing."""
+        entries = [LeftOutEntry(item.key, item.kind, str(item.why)) for item in left_out.objects]
+        return cls(stream, LeftOutCounts.of(left_out), entries)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDocument(Documented):
+    """What an ingest would do now."""
+
+    stream: str
+    """Its name."""
+    table: str
+    """With its schema, such as `main.sales`."""
+    lake: str
+    """Its name in the config."""
+    mode: Literal["replace", "append", "index"]
+    """Of the stream."""
+    on_empty: Literal["fail", "keep", "clear"]
+    """Of the stream."""
+    schema_policy: Literal["strict", "evolve", "ignore_extra"]
+    """Of the stream."""
+    force: bool
+    """Whether unchanged partitions would be read too."""
+    outside: bool
+    """Whether partitions outside the config are accepted."""
+    seconds: float | None
+    """The estimated time in seconds; null without earlier runs, or if nothing is read."""
+    objects_in_no_partition: int
+    """The number of landed objects whose folder is not of a partition."""
+    left_out: LeftOutCounts
+    """All landed objects that no refresh reads."""
+    partitions: list[PlanPartition]
+    """In the order of the selection."""
+
+    @classmethod
+    def of(cls, stream: OpenStream, made: StreamPlan, *, left_out: LeftOut, outside: bool) -> "PlanDocument":
+        """The document of a plan.
+
+        Args:
+            stream: of the plan.
+            made: the plan.
+            left_out: what a listing of the whole landing zone left out.
+            outside: whether partitions outside the config are accepted.
+        """
+        return cls(
+            stream=made.stream,
+            table=made.table,
+            lake=stream.lake_name,
+            mode=stream.config.mode,
+            on_empty=stream.config.on_empty,
+            schema_policy=stream.config.schema_policy,
+            force=made.force,
+            outside=outside,
+            seconds=None if made.seconds is None else round(made.seconds, 1),
+            objects_in_no_partition=len(left_out.unmatched),
+            left_out=LeftOutCounts.of(left_out),
+            partitions=[PlanPartition.of(planned) for planned in made.partitions],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutObject(Documented):
+    """A landed object that was not read, with `on_bad_object: quarantine`."""
+
+    object: str
+    """Its path below the source."""
+    why: str
+    """What is wrong with it, and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedPartition(Documented):
+    """The result of one partition. A number is null where nothing was read or written."""
+
+    partition: str
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    status: Literal["committed", "skipped", "failed"]
+    """A skipped partition has no new objects. A failed one keeps its rows; `index` may have registered some objects."""
+    snapshot: int | None = None
+    """The number of the commit's snapshot."""
+    rows: int | None = None
+    """Rows that the commit wrote; in the modes append and index, those that it added."""
+    rows_before: int | None = None
+    """The partition's rows before the commit."""
+    rows_after: int | None = None
+    """The partition's rows after the commit."""
+    objects: int | None = None
+    """The number of landed objects."""
+    object_bytes: int | None = None
+    """Their size in bytes."""
+    files: int | None = None
+    """Data files that the commit added; null in a lake that MotherDuck manages."""
+    files_copied: int | None = None
+    """Of them, those that are copies of objects."""
+    bytes: int | None = None
+    """The size of the data files in bytes."""
+    seconds: float | None = None
+    """The sum of `steps` without `start`, the start of Spark."""
+    steps: dict[str, float] = field(default_factory=dict)
+    """Seconds by step. A job that partitions share counts for each of them in full."""
+    columns: list[str] = field(default_factory=list)
+    """What the partition changed in the table's columns, each in one clause."""
+    left_out: list[LeftOutObject] = field(default_factory=list)
+    """Landed objects that were not read."""
+    dead_letters: Sequence[LetterFile] = ()
+    """Files of landed rows that are not in the lake."""
+    exported: Sequence[DeltaFile] | None = None
+    """The exported changes of the commit; null if the stream exports none."""
+    held: bool = False
+    """Whether a restore keeps refreshes off the partition."""
+    note: str = ""
+    """Why the partition was skipped; otherwise empty."""
+    error: Failure | None = None
+    """Why it failed."""
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> "IngestedPartition":
+        """The outcome as a document has it.
+
+        Args:
+            outcome: with a result, an error or both.
+        """
+        error = None if outcome.error is None else Failure.of(outcome.error)
+        if (result := outcome.result) is None:
+            return cls(str(outcome.partition), "failed", error=error)
+        row = result.row
+        is_committed = row.status == "committed"
+        steps = {step: round(seconds, 3) for step, seconds in result.seconds.items()}
+        return cls(
+            partition=row.load_partition,
+            status="failed" if error else "committed" if is_committed else "skipped",
+            snapshot=row.snapshot_id,
+            rows=row.row_count,
+            rows_before=row.rows_before,
+            rows_after=row.rows_after,
+            objects=row.source_files,
+            object_bytes=row.source_bytes,
+            files=row.files_written,
+            files_copied=row.files_copied,
+            bytes=row.bytes_written,
+            seconds=seconds_of(result),
+            steps=steps,
+            columns=list(map(str, result.changes)),
+            left_out=[LeftOutObject(key, why) for key, why in sorted(result.manifest.left_out.items())],
+            dead_letters=result.letters,
+            exported=result.deltas,
+            held=row.hold == "held",
+            note="" if is_committed else why_skipped(result),
+            error=error,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IngestDocument(Documented):
+    """What a run did. It is printed after an interrupt too, with the partitions that have ended by then."""
+
+    stream: str
+    """Its name."""
+    table: str
+    """With its schema, such as `main.sales`."""
+    run: str
+    """The run's id, as in the ledger."""
+    selected: int
+    """The number of partitions that were selected."""
+    committed: int
+    """The number of committed partitions."""
+    skipped: int
+    """The number of skipped partitions."""
+    failed: int
+    """The number of failed partitions."""
+    partitions: list[IngestedPartition]
+    """In the order in which they ended."""
+    error: Failure | None
+    """What ended the run before all partitions had ended."""
+
+    @classmethod
+    def of(
+        cls, stream: OpenStream, run: str, selected: int, outcomes: Sequence[Outcome], error: BaseException | None
+    ) -> "IngestDocument":
+        """The document of a run.
+
+        Args:
+            stream: its stream.
+            run: its id.
+            selected: the number of partitions that were selected.
+            outcomes: in the order in which the partitions ended.
+            error: what ended the run; None if nothing did.
+        """
+        partitions = [IngestedPartition.of(outcome) for outcome in outcomes if outcome.result or outcome.error]
+        status = Counter(partition.status for partition in partitions)
+        return cls(
+            stream=stream.name,
+            table=str(stream.table),
+            run=run,
+            selected=selected,
+            committed=status["committed"],
+            skipped=status["skipped"],
+            failed=status["failed"],
+            partitions=partitions,
+            error=None if error is None else Failure.of(error),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOutside(Documented):
+    """A partition outside the config with new objects, which are not registered."""
+
+    partition: str
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    new: int
+    """The number of its new objects."""
+    why: str
+    """Why the config does not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexIgnored(Documented):
+    """What is not registered. Objects are looked for if no partitions are selected."""
+
+    objects_in_no_partition: int
+    """The number of landed objects that are in no partition."""
+    left_out: LeftOutCounts
+    """All landed objects that nothing registers."""
+    folders: list[UnmatchedFolder]
+    """Where they are."""
+    outside: list[IndexOutside]
+    """Partitions outside the config, unless `--outside` is given."""
+
+    @classmethod
+    def of(cls, plan: IndexPlan | None) -> "IndexIgnored":
+        """What a plan leaves out; nothing without a plan."""
+        plan = plan or IndexPlan(())
+        outside = [IndexOutside(str(o.partition), o.new, str(o.why)) for o in plan.outside]
+        return cls(
+            len(plan.left_out.unmatched), LeftOutCounts.of(plan.left_out), plan.left_out.unmatched_folders, outside
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRunDocument(Documented):
+    """What a run registered. It is printed after an interrupt too, with the partitions that have ended by then."""
+
+    action: Literal["index"]
+    """Tells this document from those of `--dry-run`, `--check` and `--repair`."""
+    stream: str
+    """Its name."""
+    table: str
+    """With its schema, such as `main.sales`."""
+    run: str
+    """The run's id, as in the ledger."""
+    committed: int
+    """The number of partitions with newly registered files."""
+    failed: int
+    """The number of partitions with objects that were not registered."""
+    files: int
+    """The number of registered files."""
+    rows: int
+    """Their rows."""
+    partitions: list[IngestedPartition]
+    """Those that were selected, or have new or changed objects."""
+    ignored: IndexIgnored
+    """What was not registered."""
+    error: Failure | None
+    """What ended the run before all partitions had ended."""
+
+    @classmethod
+    def of(
+        cls,
+        stream: OpenStream,
+        run: str,
+        outcomes: Sequence[Outcome],
+        plan: IndexPlan | None,
+        error: BaseException | None,
+    ) -> "IndexRunDocument":
+        """The document of a run.
+
+        Args:
+            stream: its stream.
+            run: its id.
+            outcomes: of the partitions that have ended.
+            plan: of the run; None if partitions were selected.
+            error: what ended the run; None if nothing did.
+        """
+        partitions = [IngestedPartition.of(outcome) for outcome in outcomes if outcome.result or outcome.error]
+        return cls(
+            action="index",
+            stream=stream.name,
+            table=str(stream.table),
+            run=run,
+            committed=sum(partition.snapshot is not None for partition in partitions),
+            failed=sum(partition.error is not None for partition in partitions),
+            files=sum(partition.files or 0 for partition in partitions),
+            rows=sum(partition.rows or 0 for partition in partitions),
+            partitions=partitions,
+            ignored=IndexIgnored.of(plan),
+            error=None if error is None else Failure.of(error),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlanPartition(Documented):
+    """What an index would do with one partition now."""
+
+    partition: str
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    objects: int
+    """The number of landed objects."""
+    new: list[PlannedObject]
+    """Those that would be registered."""
+    changed: list[PlannedObject]
+    """Those that have changed since they were registered."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlanDocument(Documented):
+    """What an index would register now, by `--dry-run`."""
+
+    action: Literal["dry_run"]
+    """Tells this document from the others."""
+    stream: str
+    """Its name."""
+    table: str
+    """With its schema, such as `main.sales`."""
+    partitions: list[IndexPlanPartition]
+    """Those that were selected, or have landed."""
+    ignored: IndexIgnored
+    """What would not be registered."""
+
+    @classmethod
+    def of(cls, stream: OpenStream, plan: IndexPlan) -> "IndexPlanDocument":
+        """The document of a plan."""
+        partitions = [
+            IndexPlanPartition(
+                str(part.partition),
+                len(part.landed.objects),
+                PlannedObject.list_of(part.new),
+                PlannedObject.list_of(part.changed),
+            )
+            for part in plan.partitions
+        ]
+        return cls("dry_run", stream.name, str(stream.table), partitions, IndexIgnored.of(plan))
+
+
+@dataclass(frozen=True, slots=True)
+class VanishedObject(Documented):
+    """A registered object that has vanished from the landing zone."""
+
+    partition: str
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    uri: str
+    """Its path or URI."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedObject(Documented):
+    """A registered object that was replaced by another one of the same name."""
+
+    partition: str
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    uri: str
+    """Its path or URI."""
+    repairable: bool
+    """Whether `--repair` updates the lake to the object that is there now."""
+    error: Failure
+    """What is wrong, and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCheckDocument(Documented):
+    """The registered objects compared with the landing zone, by `--check`."""
+
+    action: Literal["check"]
+    """Tells this document from the others."""
+    stream: str
+    """Its name."""
+    table: str
+    """With its schema, such as `main.sales`."""
+    registered: int
+    """The number of registered objects."""
+    vanished: list[VanishedObject]
+    """Those that have vanished."""
+    changed: list[ChangedObject]
+    """Those that have changed."""
+
+    @classmethod
+    def of(cls, stream: OpenStream, state: IndexedState) -> "IndexCheckDocument":
+        """The document of a comparison."""
+        vanished = [VanishedObject(obj.load_partition, obj.uri) for obj in state.vanished]
+        changed = [
+            ChangedObject(str(obj.partition), obj.now.uri, obj.is_live, Failure.of(obj.error(stream.name)))
+            for obj in state.changed
+        ]
+        return cls("check", stream.name, str(stream.table), state.registered, vanished, changed)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedPartition(Documented):
+    """A partition that was updated to the objects that are there now."""
+
+    partition: str
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    rows_before: int
+    """Its rows before."""
+    rows_updated: int
+    """The rows of its changed files now."""
+    snapshot: int | None
+    """The number of the commit's snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRepairDocument(Documented):
+    """What `--repair` did."""
+
+    action: Literal["repair"]
+    """Tells this document from the others."""
+    stream: str
+    """Its name."""
+    table: str
+    """With its schema, such as `main.sales`."""
+    partitions: list[RepairedPartition]
+    """Those that were updated."""
+    files_removed: int
+    """The number of files that were removed from the table."""
+    files_updated: int
+    """The number of changed files that were described again."""
+    errors: list[Failure]
+    """Of the objects that could not be repaired."""
+
+    @classmethod
+    def of(cls, stream: OpenStream, repaired: Repaired) -> "IndexRepairDocument":
+        """The document of a repair."""
+        partitions = [
+            RepairedPartition(
+                row.load_partition, row.rows_before or 0, repaired.updated[row.load_partition], row.snapshot_id
+            )
+            for row in repaired.rows
+        ]
+        errors = list(map(Failure.of, repaired.errors))
+        return cls("repair", stream.name, str(stream.table), partitions, repaired.ended, repaired.renewed, errors)
