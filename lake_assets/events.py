@@ -56,12 +56,6 @@ class Event:
     kind: str | None = None  # of an error: its class; of a retry: conflict, locked, task, or the error's class
     message: str | None = None
 
-    @classmethod
-    def of_fields(cls, fields: Mapping[str, Any]) -> "Event":
-        """The event with these `fields`."""
-        level, time = logging.getLevelNamesMapping()[fields["level"].upper()], dt.datetime.fromisoformat(fields["time"])
-        return cls(**{**fields, "level": level, "time": time})
-
     @property
     def fields(self) -> Mapping[str, object]:
         """The fields that apply, by name: time as ISO 8601 in UTC, the level by its name, all others as they are."""

@@ -1,6 +1,7 @@
 """No control character of a name or a foreign text reaches a terminal, a log, Dagster or the report as it is."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import obstore
@@ -134,7 +135,7 @@ def test_dagsters_metadata_escapes_names(local_world: World) -> None:
     with stream.lake.open(read_only=True) as lake:
         view = view_partition(lake, stream.table, partition)
 
-    metadata = materialization_metadata(result, view, partition) | unmatched_metadata(list_landed(stream)[1])
+    metadata = materialization_metadata(replace(result, view=view)) | unmatched_metadata(list_landed(stream)[1])
 
     for name, value in metadata.items():
         if name != "dagster/column_schema":  # which must have the columns' own names

@@ -19,7 +19,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.partition_run import IngestResult
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.ledger.reading import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
@@ -102,7 +102,7 @@ class World:
     def unland(self, text: str, name: str = "batch_1.parquet") -> None:
         Store(self.config.streams["sales"].source).delete((f"{self.partition(text).path}/{name}",))
 
-    def ingest(self, text: str, **options: Any) -> IngestResult:
+    def ingest(self, text: str, **options: Any) -> Outcome:
         return ingest(self.stream, self.partition(text), self.sessions, IngestOptions(**options))
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, Self
 
-from lake_assets.ingest.partition_run import IngestResult
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.catalog.past import Key
 from lake_assets.layout.partition import Partition
 
@@ -30,12 +30,10 @@ class Scope:
     partitions: tuple[Partition, ...] | None = None
     failed: tuple[Partition, ...] = ()
     first_commit: int | None = None
-    results: Mapping[Partition, IngestResult] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    results: Mapping[Partition, Outcome] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
     @classmethod
-    def of_results(
-        cls, run_id: str, results: Mapping[Partition, IngestResult], failed: tuple[Partition, ...] = ()
-    ) -> Self:
+    def of_results(cls, run_id: str, results: Mapping[Partition, Outcome], failed: tuple[Partition, ...] = ()) -> Self:
         """The scope of a run that ended in this process."""
         snapshots = [result.row.snapshot_id for result in results.values() if result.row.snapshot_id is not None]
         return cls(run_id, tuple(results), failed, min(snapshots, default=None), results)

@@ -128,11 +128,10 @@ def _index(
         return IndexRunDocument.of(stream, wanted.run_id, outcomes.ended, plan, error)
 
     total = len(partitions or ()) if plan is None else sum(1 for part in plan.partitions if part.new or part.changed)
-    with documented(form, document), counting(stream.name, "partitions", total) as done, lineage(stream) as trace:
+    with documented(form, document), counting(stream.name, "partitions", total) as done, lineage(stream):
         for outcome in index_all(stream, partitions, plan, wanted, interrupt.check):
             if outcome.error is not None:
                 interrupt.check()  # after Ctrl-C, an error of DuckDB is not a failure of the partition
-            trace(outcome)
             outcomes.add(outcome)
             done.advance()
     outcomes.print_repeated()

@@ -7,12 +7,11 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import InProcess, RemoteRuns, SparkSubmit
 from lake_assets.errors import LauncherError
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.outcome import Outcome, pending
 from lake_assets.ingest.reported import reported_run
 from lake_assets.launch.launcher import driver_of, launch
-from lake_assets.launch.received import Received, report_outcome
+from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition
-from lake_assets.remote.messages import Reported
 from lake_assets.remote.request import Request
 from lake_assets.streams.stream import OpenStream
 
@@ -47,15 +46,11 @@ def ingest_by_driver(
     request = Request.of(config, runs, stream.name, partitions, options)
     announce("starting the driver")
 
-    def notify(reported: Reported) -> None:
-        report_outcome(request.run_id, stream.name, reported.outcome)
-        note(reported.outcome)
-
     def warn(level: str, text: str) -> None:
         if level not in ("DEBUG", "INFO"):
             echo(text, err=True)
 
-    received = Received(partitions, notify, lambda: announce(None), warn)
+    received = Received(pending(stream, partitions, options), note, lambda: announce(None), warn)
     with reported_run(request.run_id, stream.name, stream.config.mode, len(partitions)):
         driver = driver_of(config, runs, request, received, lambda line: echo(line, err=True))
         received.finish(launch(driver, request, received))

@@ -11,7 +11,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, size
 
 if TYPE_CHECKING:
-    from lake_assets.ingest.partition_run import IngestResult, Outcome
+    from lake_assets.ingest.outcome import Outcome
 
 
 class Outcomes:
@@ -32,11 +32,6 @@ class Outcomes:
         """The number of failed partitions so far."""
         return self._failures.count
 
-    @property
-    def results(self) -> "list[IngestResult]":
-        """Those of the partitions that have one."""
-        return [outcome.result for outcome in self.ended if outcome.result is not None]
-
     def add(self, outcome: "Outcome") -> None:
         """Print the result or the error of a partition.
 
@@ -56,7 +51,7 @@ class Outcomes:
         self._failures.print_repeated()
 
 
-def _result_line(result: "IngestResult") -> str:
+def _result_line(result: "Outcome") -> str:
     row = result.row
     if row.status == "skipped":
         return f"{style('skipped', dim=True)}    {row.load_partition}  {why_skipped(result)}"
@@ -76,7 +71,7 @@ def _result_line(result: "IngestResult") -> str:
     )
 
 
-def _left_out(result: "IngestResult") -> str:
+def _left_out(result: "Outcome") -> str:
     """The first of the objects that were left out, and why; empty if there is none."""
     if not result.manifest.left_out:
         return ""
@@ -84,7 +79,7 @@ def _left_out(result: "IngestResult") -> str:
     return f"{count(len(result.manifest.left_out), 'object')}, the first: {result.manifest.left_out[key]}"
 
 
-def _dead_letters(result: "IngestResult") -> str:
+def _dead_letters(result: "Outcome") -> str:
     """The number of rows that were left out, where the first are, and why; empty if there is none."""
     if not result.letters:
         return ""
@@ -93,12 +88,12 @@ def _dead_letters(result: "IngestResult") -> str:
     return f"{rows}, in {count(len(result.letters), 'file')}, the first is {first.uri}: {first.reason}"
 
 
-def seconds_of(result: "IngestResult") -> float:
+def seconds_of(result: "Outcome") -> float:
     """The seconds of the result's steps, without Spark's start."""
     return round(sum(seconds for step, seconds in result.seconds.items() if step != "start"), 3)
 
 
-def why_skipped(result: "IngestResult") -> str:
+def why_skipped(result: "Outcome") -> str:
     """Why a partition was skipped."""
     row = result.row
     unchanged = "nothing new" if row.mode == "append" else "unchanged"

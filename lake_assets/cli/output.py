@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
@@ -19,6 +20,7 @@ from lake_assets.escapes import visible, visible_name
 from lake_assets.layout.texts import first_lines
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
     from rich.table import Table
 
     from lake_assets.documented import Documented
@@ -134,10 +136,17 @@ def print_left_out(stream: str, left_out: "LeftOut", *, err: bool = False) -> No
 
 def json_of(document: "Documented", indent: int | None = None) -> str:
     """Return the document as a JSON text; times as ISO 8601."""
+    kind: Any = type(document)
+    values = _adapter(kind).dump_python(document, by_alias=True)
+    return json.dumps(values, indent=indent, default=dt.datetime.isoformat)
+
+
+@cache
+def _adapter(kind: Any) -> "TypeAdapter[Any]":  # noqa: ANN401 - a type of documents
+    """Pydantic's serializer of a kind of document, which takes longer to make than to use."""
     from pydantic import TypeAdapter
 
-    values = TypeAdapter(type(document)).dump_python(document, by_alias=True)
-    return json.dumps(values, indent=indent, default=dt.datetime.isoformat)
+    return TypeAdapter(kind)
 
 
 def write_documents(documents: "Iterable[Documented]") -> None:

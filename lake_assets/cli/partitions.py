@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lake_assets.cli.run_documents import IngestDocument
     from lake_assets.config.models import LakeConfig
     from lake_assets.ingest.options import IngestOptions
-    from lake_assets.ingest.partition_run import Outcome
+    from lake_assets.ingest.outcome import Outcome
     from lake_assets.layout.partition import Partition
     from lake_assets.selection.select import Wanted
     from lake_assets.streams.stream import OpenStream
@@ -154,10 +154,9 @@ def _run(
     """Refresh the partitions in this process or by a driver, with a progress bar."""
     from lake_assets.telemetry.lineage import lineage
 
-    with counting(opened.name, "partitions", len(partitions)) as done, lineage(opened) as trace:
+    with counting(opened.name, "partitions", len(partitions)) as done, lineage(opened):
 
         def note(outcome: "Outcome") -> None:
-            trace(outcome)
             add(outcome)
             done.advance()
 

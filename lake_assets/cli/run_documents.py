@@ -12,7 +12,7 @@ from lake_assets.documented import Documented
 from lake_assets.ingest.dry_run import Plan, StreamPlan
 from lake_assets.ingest.index.diff import IndexPlan
 from lake_assets.ingest.index.verify import IndexedState, Repaired
-from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.parquet.job import LetterFile
 from lake_assets.storage.manifest import LandedObject

@@ -10,7 +10,8 @@ from dataclasses import replace
 from lake_assets.errors import is_interrupt
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.partition_run import IngestResult, Outcome, PartitionRun, State
+from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.partition_run import PartitionRun, State
 from lake_assets.ingest.partition_runs import chunks, record_failures
 from lake_assets.ingest.replace.run import GROUP_PARTITIONS, ReplaceRun
 from lake_assets.ingest.reported import reported_run
@@ -22,10 +23,10 @@ from lake_assets.streams.stream import OpenStream
 
 def ingest(
     stream: OpenStream, partition: Partition, sessions: Sessions, options: IngestOptions | None = None
-) -> IngestResult:
+) -> Outcome:
     """Refresh one partition of the lake from the landing zone. Readers see the old rows or the new ones.
 
-    The arguments are those of `ingest_all`. The result of a partition that has not changed is `skipped`.
+    The arguments are those of `ingest_all`. The status of a partition that has not changed is `skipped`.
 
     Raises:
         OutsidePartitionError: the config does not have the partition; nothing was done.
@@ -35,8 +36,7 @@ def ingest(
     (outcome,) = ingest_all(stream, [partition], sessions, options)
     if outcome.error is not None:
         raise outcome.error
-    assert outcome.result is not None  # noqa: S101 - an outcome has a result or an error
-    return outcome.result
+    return outcome
 
 
 def ingest_all(
@@ -71,7 +71,7 @@ def ingest_all(
         refuse_outside(stream.config, partitions)
     if stream.config.mode == "index":
         for outcome in index_all(stream, partitions, None, replace(options, outside=True), checkpoint):  # checked above
-            yield Outcome(outcome.partition, error=outcome.error) if outcome.error else outcome
+            yield replace(outcome, row=replace(outcome.row, status="failed")) if outcome.error else outcome
         return
     replace_run = ReplaceRun(stream, sessions, options, checkpoint)
     runs = [PartitionRun(stream, partition, options) for partition in partitions]
@@ -98,7 +98,7 @@ def _replace_all(
                 run.fail(error)
         record_failures(stream, cut_off)
         for run in cut_off:
-            run.report_event()
+            run.report()
         yield from (run.report() for run in runs if run.state is State.DONE)
         raise
     finally:

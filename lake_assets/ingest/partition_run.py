@@ -1,11 +1,10 @@
-"""One partition of a run: its state, its ledger row, and its result or error."""
+"""One partition of a run: its state, its ledger row and its error, until it has an outcome."""
 
 import dataclasses
 import datetime as dt
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from enum import Enum
 
 import pyarrow as pa
@@ -22,8 +21,9 @@ from lake_assets.errors import (
 )
 from lake_assets.ingest.known import Comparison, needs_rows, refuse_empty
 from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import Outcome, blank_row
 from lake_assets.ingest.plan import Decision, PartitionPlan
-from lake_assets.ingest.reported import of_partition, report_partition, report_step
+from lake_assets.ingest.reported import of_partition, report_outcome, report_step
 from lake_assets.lake.commit.change import Expected
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
 from lake_assets.lake.ledger.tables import HELD, LedgerRow
@@ -37,34 +37,6 @@ from lake_assets.streams.stream import OpenStream
 TRIES = 3  # reads of a partition whose objects, or whose table, change during the job
 
 
-@dataclass(frozen=True, slots=True)
-class IngestResult:
-    """The result of an ingest of a partition: its ledger row, and what the ledger does not hold."""
-
-    row: LedgerRow
-    manifest: Manifest
-    destination: str
-    schema: pa.Schema | None  # of the table without its partition columns; None when Spark was not needed
-    seconds: dict[str, float] = field(default_factory=dict)  # by step: list, check, job, verify, evolve, commit
-    changes: tuple[ColumnChange, ...] = ()  # that this partition made to the table's columns
-    note: str = ""  # for an unknown partition: the values that exist; for a held one: how to release it
-    not_copied: Mapping[str, str] = field(default_factory=dict)  # why objects of a fitting size were encoded, by key
-    letters: Sequence[LetterFile] = ()  # of rows that were left out
-    deltas: Sequence[DeltaFile] | None = None  # the exported changes of the commit; None: the stream exports none
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result or the error of one partition of a run; neither if the partition was left out.
-
-    In mode index, some objects of a failed partition may be registered.
-    """
-
-    partition: Partition
-    result: IngestResult | None = None
-    error: Exception | None = None
-
-
 class State(Enum):
     """The state of a partition of a run."""
 
@@ -75,27 +47,8 @@ class State(Enum):
     REPORTED = "the caller has its outcome"
 
 
-def blank_row(
-    stream: OpenStream, partition: Partition, run_id: str, run_at: dt.datetime, requested_by: str | None = None
-) -> LedgerRow:
-    """The ledger row of a partition in a run of which nothing is known yet."""
-    return LedgerRow(
-        run_id=run_id,
-        run_at=run_at,
-        stream=stream.name,
-        source_glob=stream.source_glob(partition),
-        destination_table=str(stream.table),
-        partition_columns=",".join(column.name for column in partition.columns),
-        load_partition=partition.path,
-        mode=stream.config.mode,
-        status="failed",
-        started_at=dt.datetime.now(dt.UTC),
-        requested_by=requested_by,
-    )
-
-
 class PartitionRun:
-    """One partition of a run: its state, its ledger row while it is filled in, and its result or error."""
+    """One partition of a run: its state, its ledger row while it is filled in, and its error."""
 
     def __init__(self, stream: OpenStream, partition: Partition, options: IngestOptions) -> None:
         self.stream = stream
@@ -110,7 +63,8 @@ class PartitionRun:
         self.seconds: dict[str, float] = {}
         self.changes: list[ColumnChange] = []
         self.note = ""
-        self.result: IngestResult | None = None
+        self.deltas: Sequence[DeltaFile] | None = None  # the exported changes
+        self._final: LedgerRow | None = None  # of the commit, or of the skipped partition
         self.error: BaseException | None = None
         self.state = State.OPEN
         self.is_recorded = True  # in the ledger; an unknown partition, such as a typo, is not
@@ -159,16 +113,25 @@ class PartitionRun:
         self.state = State.LEFT_OUT
 
     def report(self) -> Outcome:
-        """Return the outcome for the caller, and mark the partition as reported."""
-        self.report_event()
+        """Report the partition's end to logs, metrics and lineage, and return its outcome."""
+        is_committed = self._final is not None and self._final.status == "committed"
+        outcome = Outcome(
+            partition=self.partition,
+            row=self._final or (self.row if self.error is None else self.failed_row()),
+            error=self.error,  # type: ignore[arg-type] # of an interrupt, only the event is read
+            manifest=self.manifest,
+            destination=self.stream.destination_uri(self.partition),
+            schema=self.schema,
+            seconds=self.seconds,
+            changes=tuple(self.changes),
+            note=self.note,
+            not_copied=self.refused,
+            letters=tuple(self.letters) if is_committed else (),
+            deltas=self.deltas,
+        )
+        report_outcome(outcome)
         self.state = State.REPORTED
-        assert self.error is None or isinstance(self.error, Exception)  # noqa: S101 - other exceptions end the run
-        return Outcome(self.partition, self.result, self.error)
-
-    def report_event(self) -> None:
-        """Report what became of the partition to logs and metrics."""
-        status = "left_out" if self.state is State.LEFT_OUT else self.row.status
-        report_partition(self.row, self.seconds, status, self.error)
+        return outcome
 
     def set_decision(self, decision: Decision) -> None:
         """Note in the ledger row and the result why there is nothing to load."""
@@ -294,22 +257,10 @@ class PartitionRun:
         self.row = dataclasses.replace(self.row, **columns)  # type: ignore[arg-type]
 
     def finish(self, row: LedgerRow, delta: Delta | None = None) -> None:
-        """Set the result of a committed or skipped partition, with its ledger row and its exported changes."""
-        self.row = row
-        destination = self.stream.destination_uri(self.partition)
+        """Set the ledger row of a committed or skipped partition, and its exported changes."""
+        self.row = self._final = row
+        self.deltas = None if delta is None else delta.files
         self.state = State.DONE
-        self.result = IngestResult(
-            row,
-            self.manifest,
-            destination,
-            self.schema,
-            self.seconds,
-            tuple(self.changes),
-            self.note,
-            self.refused,
-            tuple(self.letters) if row.status == "committed" else (),
-            None if delta is None else delta.files,
-        )
 
     @property
     def has_begun(self) -> bool:

@@ -5,11 +5,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from lake_assets.errors import LakeAssetsError, is_interrupt
 from lake_assets.escapes import visible
-from lake_assets.events import Event, about, failure, listening, report
+from lake_assets.events import Event, about, failure, listening, pass_on, report
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.ledger.tables import LedgerRow
 
 # Steps of several partitions together, which the run reports with the sums of their figures.
@@ -45,35 +47,25 @@ def report_step(row: LedgerRow, name: str, seconds: float, error: BaseException 
     report("step", step=name, seconds=seconds, **figures)
 
 
-def report_partition(row: LedgerRow, seconds: Mapping[str, float], status: str, error: BaseException | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionEnded(Event):
+    """The end of a partition of a run, with its outcome."""
+
+    outcome: Outcome
+
+
+def report_outcome(outcome: Outcome) -> None:
     """Report what became of a partition."""
-    with of_partition(row):
-        if error is not None:
-            level = logging.WARNING if is_interrupt(error) else logging.ERROR
-            report(
-                "partition",
-                level=level,
-                status="cancelled" if is_interrupt(error) else "failed",
-                mode=row.mode,
-                seconds=sum(seconds.values()),
-                objects=row.source_files,
-                kind=type(error).__name__,
-                message=error_text(error),
-            )
-            return
-        is_written = status == "committed"
-        report(
-            "partition",
-            status=status,
-            mode=row.mode,
-            seconds=sum(seconds.values()),
-            objects=row.source_files,
-            files=row.files_written if is_written else None,
-            rows=row.row_count if is_written else None,
-            rows_before=row.rows_before if is_written else None,
-            bytes=row.bytes_written if is_written else None,
-            snapshot=row.snapshot_id if is_written else None,
-        )
+    row, error = outcome.row, outcome.error
+    fields: dict[str, Any] = {"run": row.run_id, "stream": row.stream, "partition": row.load_partition}
+    fields |= {"status": outcome.status, "mode": row.mode, "objects": row.source_files}
+    if error is not None:
+        fields |= {"level": logging.WARNING if is_interrupt(error) else logging.ERROR}
+        fields |= {"kind": type(error).__name__, "message": error_text(error)}
+    elif outcome.status == "committed":
+        fields |= {"files": row.files_written, "rows": row.row_count, "rows_before": row.rows_before}
+        fields |= {"bytes": row.bytes_written, "snapshot": row.snapshot_id}
+    pass_on(PartitionEnded(event="partition", seconds=sum(outcome.seconds.values()), outcome=outcome, **fields))
 
 
 def error_text(error: BaseException) -> str:

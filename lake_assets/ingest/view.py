@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
-from lake_assets.ingest.partition_run import IngestResult
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.preview import PartitionView, view_of_files
 from lake_assets.lake.session import LakeSession, TableName
@@ -35,19 +35,23 @@ class Viewer:
         self._last: PartitionView | None = None
         self._descriptions: Mapping[str, str] | None = None  # None: not read yet
 
-    def view(self, result: IngestResult, partition: Partition) -> PartitionView | None:
-        """The view of a partition with this result; None if there is no table, or it cannot be read."""
+    def viewed(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with a view of the partition, if it has a result and can be read."""
+        return outcome if outcome.result is None else dataclasses.replace(outcome, view=self._view(outcome))
+
+    def _view(self, outcome: Outcome) -> PartitionView | None:
         self._viewed += 1
+        partition, rows = outcome.partition, outcome.row.rows_after
         if self._viewed > PREVIEWS:
-            return self._last and self._last.without_preview(result.row.rows_after)
+            return self._last and self._last.without_preview(rows)
         view = None
         try:
             with self._stream.lake.open(read_only=True) as lake:
-                view = view_partition(lake, self._stream.table, partition, result.row.rows_after)
+                view = view_partition(lake, self._stream.table, partition, rows)
         except LakeAssetsError as error:
             self._warn(f"No preview of {visible_name(str(partition))}: {error}")
         if view is not None:
-            view = dataclasses.replace(view, descriptions=self._described(result.manifest, view))
+            view = dataclasses.replace(view, descriptions=self._described(outcome.manifest, view))
         self._last = view or self._last
         return view
 

@@ -1,16 +1,14 @@
-"""What a launcher has received from a driver, and the events that come of it."""
+"""What a launcher has received from a driver: the driver's events are events of this process."""
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lake_assets.errors import DriverLostError, LauncherError
-from lake_assets.events import Event, pass_on, report
-from lake_assets.ingest.partition_run import Outcome
-from lake_assets.ingest.reported import error_text, report_partition
-from lake_assets.layout.partition import Partition
-from lake_assets.remote.messages import End, Message, Parts, Reported, report_of
+from lake_assets.events import Event, pass_on
+from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.reported import report_outcome
+from lake_assets.remote.messages import End, Message, Parts, report_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +30,27 @@ class Received:
     """Takes the messages of one driver.
 
     Args:
-        partitions: those of the request.
-        note: is called with the outcome of each partition when it arrives.
+        pending: the outcomes of the request's partitions so far: nothing is known of them.
+        note: is called with the outcome of each partition when it arrives, after its event.
         opened: is called when the driver has started.
         log: is called with level and text of each message of the driver's log, and of the launcher's warnings.
+
+    Attributes:
+        pending: the outcomes that are not known yet, by the partitions' paths.
     """
 
     def __init__(
         self,
-        partitions: Sequence[Partition],
-        note: Callable[[Reported], None],
+        pending: Sequence[Outcome],
+        note: Callable[[Outcome], None],
         opened: Callable[[], None] = lambda: None,
         log: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
-        self._partitions = {partition.path: partition for partition in partitions}
+        self.pending = {outcome.partition.path: outcome for outcome in pending}
+        self._partitions = {path: outcome.partition for path, outcome in self.pending.items()}
         self._note = note
         self._opened = opened
         self.log = log
-        self._reported: set[Partition] = set()
         self._parts = Parts()
         self._has_started = False
         self._end: End | None = None
@@ -92,14 +93,13 @@ class Received:
         try:
             if (whole := self._parts.whole(message)) is None:
                 return
-            told = report_of(whole, self._partitions)
-            if isinstance(told, Event):
-                pass_on(told)
-            elif isinstance(told, End):
-                self._end = told
+            report = report_of(whole, self._partitions)
+            if isinstance(report, Event):
+                pass_on(report)
+            elif isinstance(report, End):
+                self._end = report
             else:
-                self._reported.add(told.outcome.partition)
-                self._note(told)
+                self.take(report)
         except BaseException as error:  # noqa: BLE001 - see above
             self._problem = self._problem or error
 
@@ -117,32 +117,17 @@ class Received:
 
     def fail(self, error: LauncherError) -> None:
         """Give the partitions without an outcome this error."""
-        for partition in self._partitions.values():
-            if partition not in self._reported:
-                self._note(Reported(Outcome(partition, error=error)))
+        for outcome in list(self.pending.values()):
+            self.take(replace(outcome, error=error))
+
+    def take(self, outcome: Outcome) -> None:
+        """Take the outcome of a partition."""
+        self.pending.pop(outcome.partition.path, None)
+        report_outcome(outcome)
+        self._note(outcome)
 
     def _lost(self, ended: Ended) -> LauncherError:
         if not self._has_started:
             return LauncherError(f"the driver of the run did not start ({ended.reason}):", ended.hint)
         kind = DriverLostError if ended.may_pass else LauncherError
         return kind(f"the driver of the run ended before the partition did ({ended.reason}):", ended.hint)
-
-
-def report_outcome(run_id: str, stream: str, outcome: Outcome) -> None:
-    """Report what became of a partition that a driver has reported, or of which it said nothing."""
-    error, result = outcome.error, outcome.result
-    if error is None and result is not None:
-        report_partition(result.row, result.seconds, result.row.status, None)
-    elif error is None:
-        report("partition", run=run_id, stream=stream, partition=outcome.partition.path, status="left_out")
-    else:
-        report(
-            "partition",
-            level=logging.ERROR,
-            run=run_id,
-            stream=stream,
-            partition=outcome.partition.path,
-            status="failed",
-            kind=type(error).__name__,
-            message=error_text(error),
-        )

@@ -25,7 +25,7 @@ from lake_assets.errors import (
     SparkUnavailableError,
     StorageUnreachableError,
 )
-from lake_assets.ingest.partition_run import blank_row
+from lake_assets.ingest.outcome import blank_row
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
 from lake_assets.lake.catalog.past import LIVE, CatalogFile, partition_of
 from lake_assets.lake.catalog.past_files import past_table

@@ -20,7 +20,6 @@ from lake_assets.orchestration.checks import (
 )
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT
 from lake_assets.orchestration.downstream import StreamIOManager
-from lake_assets.orchestration.launchers import RemoteRun, remote_run
 from lake_assets.orchestration.partitions import partition_of, partitions_def, summary_of
 from lake_assets.orchestration.resources import sessions
 from lake_assets.orchestration.stream_run import StreamRun
@@ -75,10 +74,10 @@ def stream_asset(
     """
     specs = specs or specs_of(stream)
     spec, landing = specs.table, specs.landing.key
-    remote = remote_run(stream, config)
+    lake_config = config
 
     def materialize(context: dg.AssetExecutionContext, config: IngestConfig, pyspark: LazyPySparkResource) -> Events:
-        yield from _AssetRun(stream, specs, context, config, sessions(pyspark, stream.spark), remote).events()
+        yield from _AssetRun(stream, specs, context, config, sessions(pyspark, stream.spark), lake_config).events()
 
     try:
         with warnings.catch_warnings():
@@ -112,9 +111,9 @@ class _AssetRun(StreamRun):
         context: dg.AssetExecutionContext,
         config: IngestConfig,
         spark: Sessions,
-        remote: RemoteRun | None,
+        lake_config: LakeConfig | None,
     ) -> None:
-        super().__init__(stream, specs, context, spark, remote, force=config.force, landed_only=config.landed_only)
+        super().__init__(stream, specs, context, spark, lake_config, force=config.force, landed_only=config.landed_only)
         self.context = context
         self.wanted = config.wanted
 

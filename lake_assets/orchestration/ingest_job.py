@@ -10,7 +10,6 @@ from pydantic import Field
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError, is_interrupt
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration.launchers import remote_run
 from lake_assets.orchestration.metadata import Metadata
 from lake_assets.orchestration.partitions import new_dynamic_keys, partition_key
 from lake_assets.orchestration.resources import sessions
@@ -59,7 +58,7 @@ def ingest_job(stream: OpenStream, specs: StreamSpecs, config: LakeConfig) -> dg
         specs: of the stream's assets.
         config: says where the driver of a run executes.
     """
-    remote = remote_run(stream, config)
+    lake_config = config
 
     @dg.op(
         name=f"ingest_partitions_of_{stream.name}",
@@ -67,7 +66,7 @@ def ingest_job(stream: OpenStream, specs: StreamSpecs, config: LakeConfig) -> dg
     )
     def run_ingest(context: dg.OpExecutionContext, config: SelectionConfig, pyspark: LazyPySparkResource) -> Events:
         spark = sessions(pyspark, stream.spark)
-        run = StreamRun(stream, specs, context, spark, remote, force=config.force, landed_only=False)
+        run = StreamRun(stream, specs, context, spark, lake_config, force=config.force, landed_only=False)
         try:
             selection = select(stream, config.wanted)
         except LakeAssetsError as error:

@@ -12,12 +12,12 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.escapes import visible, visible_name
-from lake_assets.ingest.partition_run import IngestResult
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.view import PREVIEW_CHARACTERS
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
-from lake_assets.layout.partition import Partition, option_of
+from lake_assets.layout.partition import option_of
 from lake_assets.layout.texts import count, duration, durations, first_lines, size
 from lake_assets.streams.stream import OpenStream
 
@@ -61,18 +61,14 @@ def _backfill(stream: OpenStream) -> str:
     return f"one run for each {names[0]} and range of {names[1]} without a gap, or the reverse where that is fewer runs"
 
 
-def materialization_metadata(
-    result: IngestResult, view: PartitionView | None, partition: Partition, landing: dg.AssetKey | None = None
-) -> Metadata:
+def materialization_metadata(result: Outcome, landing: dg.AssetKey | None = None) -> Metadata:
     """The metadata of one partition's materialization.
 
     Args:
-        result: of the ingest.
-        view: the partition in the lake, for rows, schema and preview; None if there is no table.
-        partition: that was ingested.
+        result: of the ingest, with its view if there is a table.
         landing: key of the asset that the table's columns come from by their names; None if a transform makes them.
     """
-    row = result.row
+    row, view = result.row, result.view
     exported = None if result.deltas is None else delta_figures(result.deltas)
     metadata = _figures(row, view.rows if view else row.rows_after, durations(result.seconds), exported)
     metadata["source"] = dg.MetadataValue.path(visible_name(row.source_glob))
@@ -90,7 +86,7 @@ def materialization_metadata(
     if result.changes:
         metadata["schema_changes"] = dg.MetadataValue.text(visible_name(", ".join(map(str, result.changes))))
     if view is not None:
-        partitioned = [column.name for column in partition.columns]
+        partitioned = [column.name for column in result.partition.columns]
         if view.preview is not None:
             metadata["preview"] = dg.MetadataValue.md(preview_markdown(view))
         # Under this name Dagster shows it as the asset's columns.

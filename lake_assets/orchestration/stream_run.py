@@ -1,6 +1,7 @@
 """One run over partitions of a stream: their ingest, its log, and an event of each partition."""
 
 import datetime as dt
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,11 +10,14 @@ from dataclasses import replace
 import dagster as dg
 
 from lake_assets.checks.result import Scope
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.runs import InProcess
 from lake_assets.errors import (
     CatalogUnreachableError,
     CommitConflictError,
     DriverLostError,
     LakeAssetsError,
+    LauncherError,
     SparkUnreachableError,
     StorageUnreachableError,
     is_interrupt,
@@ -21,26 +25,24 @@ from lake_assets.errors import (
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.partition_run import IngestResult, Outcome
+from lake_assets.ingest.outcome import Outcome, pending
 from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.ingest.reported import reported_run
 from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.reading import commits_of_run
-from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.launch.received import report_outcome
+from lake_assets.launch.launcher import driver_of, launch
+from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import StepContext
 from lake_assets.orchestration.event_log import EventLog
 from lake_assets.orchestration.failures import facts_of, lines_by_text, text_of
-from lake_assets.orchestration.launchers import RemoteRun
 from lake_assets.orchestration.metadata import Metadata, materialization_metadata
 from lake_assets.orchestration.partitions import dimension_tags
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.orchestration.unmatched import newest_landing_scan
-from lake_assets.remote.messages import Reported
+from lake_assets.remote.request import Request
 from lake_assets.spark.session import Sessions
-from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
 from lake_assets.telemetry.lineage import lineage
 
@@ -78,7 +80,7 @@ class StreamRun:
         force: whether unchanged partitions are read too.
         landed_only: whether partitions of which nothing has landed are left out.
         spark: gives the Spark session.
-        remote: launches a driver; None for a driver in this process.
+        config: of a launcher; None for a driver in this process.
 
     Attributes:
         done: the metadata of each partition that is committed or unchanged, by its key.
@@ -93,7 +95,7 @@ class StreamRun:
         specs: StreamSpecs,
         context: StepContext,
         spark: Sessions,
-        remote: RemoteRun | None,
+        config: LakeConfig | None,
         *,
         force: bool,
         landed_only: bool,
@@ -106,10 +108,9 @@ class StreamRun:
             force=force, landed_only=landed_only, run_id=context.run.run_id, requested_by=requester(context.run.tags)
         )
         self.spark = spark
-        self.remote = remote
+        self._config = config
         self.done: dict[str, Metadata] = {}
-        self.results: dict[Partition, IngestResult] = {}
-        self.has_listings = True  # in all results
+        self.results: dict[Partition, Outcome] = {}
         self.failed: dict[str, Exception] = {}
         self.first_keys: dict[str, str] = {}  # the first key with an error, by the error's text
         self.passed_over = 0
@@ -122,7 +123,7 @@ class StreamRun:
     def open(self) -> Iterator[None]:
         """Collect the run's events for its log, and send its lineage, within the block."""
         run = self._context.run
-        with self.log.open(), lineage(self.stream, (run.run_id, run.job_name)) as self.trace:
+        with self.log.open(), lineage(self.stream, (run.run_id, run.job_name)):
             yield
 
     def refresh(self, partitions: Mapping[Partition, str]) -> None:
@@ -134,82 +135,83 @@ class StreamRun:
         if not partitions:
             return  # no driver is needed
 
-        def note(reported: Reported) -> None:
-            key = partitions[reported.outcome.partition]
+        def note(outcome: Outcome) -> None:
+            key = partitions[outcome.partition]
             position = len(self.done) + len(self.failed) + self.passed_over + 1
-            self._note(key, f"{visible_name(key)} ({position} of {self.number})", reported)
+            self._note(key, f"{visible_name(key)} ({position} of {self.number})", outcome)
 
         try:
-            if self.remote is None:
+            if self._config is None or isinstance(self._config.runs, InProcess):
                 self._ingest(list(partitions), note)
             else:
-                self._ingest_by_driver(self.remote, list(partitions), note)
+                self._ingest_by_driver(self._config, list(partitions), note)
         finally:
             self._log_progress()
 
-    def _ingest(self, partitions: Sequence[Partition], note: Callable[[Reported], None]) -> None:
+    def _ingest(self, partitions: Sequence[Partition], note: Callable[[Outcome], None]) -> None:
         """Refresh the partitions in this process."""
         viewer = Viewer(self.stream, self._context.log.warning)
         outcomes = ingest_all(self.stream, partitions, self.spark, self._options)
         with passing_on_interrupts(outcomes):
             for outcome in outcomes:
-                result = outcome.result
-                note(Reported(outcome, None if result is None else viewer.view(result, outcome.partition)))
+                note(viewer.viewed(outcome))
 
     def _ingest_by_driver(
-        self, remote: RemoteRun, partitions: Sequence[Partition], note: Callable[[Reported], None]
+        self, config: LakeConfig, partitions: Sequence[Partition], note: Callable[[Outcome], None]
     ) -> None:
         """Refresh the partitions in a driver's process."""
-        run_id, stream = self._context.run.run_id, self.stream
-        left = {partition.path: partition for partition in partitions}
-
-        def tell(reported: Reported) -> None:
-            left.pop(reported.outcome.partition.path, None)
-            report_outcome(run_id, stream.name, reported.outcome)
-            note(reported)
-
-        with reported_run(run_id, stream.name, stream.config.mode, len(partitions)):
+        stream, options = self.stream, self._options
+        received = Received(pending(stream, partitions, options), note, log=self._context.log.log)
+        with reported_run(options.run_id, stream.name, stream.config.mode, len(partitions)):
             try:
-                remote.ingest(self._context, partitions, tell, self._options)
+                self._launch(config, partitions, received)
             except BaseException as error:
                 if is_interrupt(error):
-                    self._tell_unreported(dict(left), tell)
+                    self._take_unreported(received)
                 raise
 
-    def _tell_unreported(self, left: Mapping[str, Partition], tell: Callable[[Reported], None]) -> None:
-        """Tell of the commits that the driver of a cancelled run did not report, by their ledger rows.
+    def _launch(self, config: LakeConfig, partitions: Sequence[Partition], received: Received) -> None:
+        runs = config.runs
+        assert not isinstance(runs, InProcess)  # noqa: S101 - the caller runs it itself
+        try:
+            request = Request.of(config, runs, self.stream.name, partitions, self._options)
+            ended = launch(driver_of(config, runs, request, received, _print), request, received)
+        except LakeAssetsError as error:
+            received.fail(error if isinstance(error, LauncherError) else LauncherError(error.problem, error.hint))
+            return
+        received.finish(ended)
 
-        Args:
-            left: the partitions without an outcome, by their paths.
-            tell: takes each outcome.
-        """
-        stream, run_id = self.stream, self._context.run.run_id
+    def _take_unreported(self, received: Received) -> None:
+        """Take the commits that the driver of a cancelled run did not report, by their ledger rows."""
+        stream, options = self.stream, self._options
         try:
             with stream.lake.open_if_exists() as session:
-                since = self._options.run_at - CLOCKS
-                rows = [] if session is None else commits_of_run(session, stream.name, run_id, since)
+                since = options.run_at - CLOCKS
+                rows = [] if session is None else commits_of_run(session, stream.name, options.run_id, since)
         except LakeAssetsError as error:
             self._context.log.warning(f"Commits that the driver did not report appear by the sync: {error}")
             return
         for row in rows:
-            if (partition := left.get(row.load_partition)) is not None:
-                tell(Reported(Outcome(partition, _result_of(stream, row, partition)), has_listing=False))
+            if (outcome := received.pending.get(row.load_partition)) is not None:
+                seconds = (row.finished_at - row.started_at).total_seconds() if row.finished_at is not None else 0.0
+                destination = stream.destination_uri(outcome.partition)
+                received.take(
+                    replace(outcome, row=row, destination=destination, seconds={"run": seconds}, has_listing=False)
+                )
 
     def scope(self, failed: tuple[Partition, ...] = ()) -> Scope:
         """The scope of the run's checks, which list again if a driver did not send its listings."""
         scope = Scope.of_results(self._context.run.run_id, self.results, failed)
-        return scope if self.has_listings else replace(scope, results={})
+        has_listings = all(outcome.has_listing for outcome in self.results.values())
+        return scope if has_listings else replace(scope, results={})
 
-    def _note(self, key: str, label: str, reported: Reported) -> None:
-        outcome, error = reported.outcome, reported.outcome.error
-        self.trace(outcome)
+    def _note(self, key: str, label: str, outcome: Outcome) -> None:
+        error = outcome.error
         if outcome.result is not None:
-            self.results[outcome.partition] = outcome.result
-            self.has_listings = self.has_listings and reported.has_listing
+            self.results[outcome.partition] = outcome
             landing = None if self.stream.config.transform else self.landing
-            metadata = materialization_metadata(outcome.result, reported.view, outcome.partition, landing)
-            self.done[key] = metadata | self.unmatched
-            self._log(f"{label} {_figures(outcome.result)}")
+            self.done[key] = materialization_metadata(outcome, landing) | self.unmatched
+            self._log(f"{label} {_figures(outcome)}")
         elif error is not None:
             if is_interrupt(error):
                 raise error
@@ -277,13 +279,12 @@ def requester(tags: Mapping[str, str]) -> str:
     return kind if name in {"", "true"} else f"{kind} {name}"
 
 
-def _result_of(stream: OpenStream, row: LedgerRow, partition: Partition) -> IngestResult:
-    """The result of a commit, as far as its ledger row has it."""
-    seconds = (row.finished_at - row.started_at).total_seconds() if row.finished_at is not None else 0.0
-    return IngestResult(row, Manifest(()), stream.destination_uri(partition), None, {"run": seconds})
+def _print(line: str) -> None:
+    """Print a line to the output of this process, which Dagster keeps with the run."""
+    sys.stderr.write(f"{line}\n")
 
 
-def _figures(result: IngestResult) -> str:
+def _figures(result: Outcome) -> str:
     row = result.row
     if row.status == "skipped" and row.hold:
         return f"skipped: {result.note}"

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from types import FrameType
@@ -16,12 +17,13 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.errors import is_interrupt
 from lake_assets.events import Event, listening
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.layout.partition import Partition
 from lake_assets.remote.cancellation import announce, end_when_cancelled
 from lake_assets.remote.channels import has_bucket, open_pipes
-from lake_assets.remote.messages import OBJECTS, PART, End, Reported, message_of, parts_of
+from lake_assets.remote.messages import OBJECTS, PART, End, message_of, parts_of
 from lake_assets.remote.request import Request
 from lake_assets.remote.same_stream import check_same
 from lake_assets.spark.session import Sessions, own_session
@@ -93,7 +95,7 @@ class _Reporter:
         self._pipes = pipes
         self._numbers = count()
 
-    def __call__(self, report: Reported | End | Event) -> None:
+    def __call__(self, report: Outcome | End | Event) -> None:
         for message in parts_of(message_of(report), next(self._numbers)):
             self._pipes.report_custom_message(message)
 
@@ -101,7 +103,7 @@ class _Reporter:
 def _run(
     request: Request,
     pipes: PipesContext,
-    report: Callable[[Reported | End], None],
+    report: Callable[[Outcome], None],
     stop: _Stop,
 ) -> None:
     config = load_config(request.config)
@@ -122,9 +124,11 @@ def _run(
                 if outcome.error is not None:
                     stop.check()  # after a signal, an error of Spark or DuckDB is not a failure of the partition
                 with stop.deferred():  # what is committed is reported, so that it has its event in Dagster
-                    view = None if outcome.result is None else viewer.view(outcome.result, outcome.partition)
-                    listed += 0 if outcome.result is None else len(outcome.result.manifest.objects)
-                    report(Reported(outcome, view, listed <= OBJECTS))
+                    listed += len(outcome.manifest.objects)
+                    if listed > OBJECTS:
+                        manifest = replace(outcome.manifest, objects=())
+                        outcome = replace(outcome, manifest=manifest, has_listing=False)  # noqa: PLW2901
+                    report(viewer.viewed(outcome))
 
 
 def _is_on_worker(request: Request) -> bool:

@@ -6,7 +6,6 @@ of the run need not list again.
 """
 
 import base64
-import dataclasses
 import datetime as dt
 import json
 import traceback
@@ -16,37 +15,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pydantic import TypeAdapter
 
 from lake_assets import errors
 from lake_assets.errors import LakeAssetsError
 from lake_assets.events import Event
-from lake_assets.ingest.partition_run import IngestResult, Outcome
-from lake_assets.lake.catalog.preview import PartitionView
-from lake_assets.lake.commit.deltas import DeltaFile
-from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow
-from lake_assets.lake.schema.evolve import ColumnChange
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.layout.partition import Partition
-from lake_assets.parquet.job import LetterFile
-from lake_assets.storage.manifest import LandedObject, Manifest
 
 PART = 8_000  # characters of a message, or of a part of one: the log of a pod breaks lines of more than 16 KiB
 OBJECTS = 100_000  # in the listings of a run that are sent; the checks of a larger run list again
 
 Message = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """The outcome of one partition.
-
-    Attributes:
-        view: of the partition, if it has a result and can be read.
-        has_listing: whether the manifest of its result has the objects.
-    """
-
-    outcome: Outcome
-    view: PartitionView | None = None
-    has_listing: bool = True
+_EVENT, _OUTCOME = TypeAdapter(Event), TypeAdapter(Outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,92 +47,39 @@ class DriverTracebackError(Exception):
     """The traceback of an error in the driver's process; Python and Dagster show it as the error's cause."""
 
 
-def message_of(report: Reported | End | Event) -> Message:
-    """The message for a report."""
-    if isinstance(report, Event):
-        return {"kind": "event", "fields": dict(report.fields)}
+def message_of(report: Outcome | End | Event) -> Message:
+    """Return the message for a report."""
     if isinstance(report, End):
-        return {"kind": "end", "error": _of_error(report.error), "is_cancelled": report.is_cancelled}
-    outcome = report.outcome
-    return {
-        "kind": "outcome",
-        "partition": outcome.partition.path,
-        "result": None if outcome.result is None else _of_result(outcome.result, has_listing=report.has_listing),
-        "error": _of_error(outcome.error),
-        "view": None if report.view is None else dataclasses.asdict(report.view),
-    }
+        return {"kind": "end", "fields": {"error": _of_error(report.error), "is_cancelled": report.is_cancelled}}
+    if isinstance(report, Event):
+        return {"kind": "event", "fields": _plain(_EVENT.dump_python(report, exclude_none=True))}
+    schema = None if report.schema is None else base64.b64encode(report.schema.serialize()).decode()
+    fields = {"partition": report.partition.path, "schema": schema, "error": _of_error(report.error)}
+    return {"kind": "outcome", "fields": _plain(_OUTCOME.dump_python(report, exclude=set(fields))) | fields}
 
 
-def report_of(message: Message, partitions: Mapping[str, Partition]) -> Reported | End | Event:
-    """The report of a message.
+def report_of(message: Message, partitions: Mapping[str, Partition]) -> Outcome | End | Event:
+    """Return the report of a message.
 
     Args:
         message: from a driver.
         partitions: those of the request by their paths.
     """
+    fields = message["fields"]
     if message["kind"] == "event":
-        return Event.of_fields(message["fields"])
-    error = _error(message["error"])
+        return _EVENT.validate_python(fields)
+    error = _error(fields["error"])
     if message["kind"] == "end":
-        return End(error, message["is_cancelled"])
-    written = message["result"]
-    result = None if written is None else _result(written)
-    view = None if message["view"] is None else _view(**message["view"])
-    has_listing = written is None or written["objects"] is not None
-    return Reported(Outcome(partitions[message["partition"]], result, error), view, has_listing)
+        return End(error, fields["is_cancelled"])
+    schema = fields["schema"] and pa.ipc.read_schema(pa.py_buffer(base64.b64decode(fields["schema"])))
+    others = {"partition": partitions[fields["partition"]], "schema": schema, "error": error}
+    return _OUTCOME.validate_python(fields | others)
 
 
-def _of_result(result: IngestResult, *, has_listing: bool) -> Message:
-    objects = [
-        (landed.uri, landed.key, landed.etag, landed.size, landed.last_modified.isoformat())
-        for landed in result.manifest.objects
-    ]
-    return {
-        "objects": objects if has_listing else None,
-        "row": {
-            name: value.isoformat() if isinstance(value, dt.datetime) else value
-            for name, value in dataclasses.asdict(result.row).items()
-        },
-        "left_out": dict(result.manifest.left_out),
-        "destination": result.destination,
-        "schema": None if result.schema is None else base64.b64encode(result.schema.serialize()).decode(),
-        "seconds": dict(result.seconds),
-        "changes": [dataclasses.asdict(change) for change in result.changes],
-        "note": result.note,
-        "not_copied": dict(result.not_copied),
-        "letters": [dataclasses.asdict(letter) for letter in result.letters],
-        "deltas": None if result.deltas is None else [dataclasses.asdict(file) for file in result.deltas],
-    }
-
-
-def _result(written: Message) -> IngestResult:
-    row: Message = {
-        name: dt.datetime.fromisoformat(value) if value and LEDGER_COLUMNS[name] == "TIMESTAMPTZ" else value
-        for name, value in written["row"].items()
-    }
-    deltas, schema = written["deltas"], written["schema"]
-    return IngestResult(
-        row=LedgerRow(**row),
-        manifest=Manifest(tuple(map(_object, written["objects"] or ())), written["left_out"]),
-        destination=written["destination"],
-        schema=None if schema is None else pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema))),
-        seconds=written["seconds"],
-        changes=tuple(ColumnChange(**change | {"path": tuple(change["path"])}) for change in written["changes"]),
-        note=written["note"],
-        not_copied=written["not_copied"],
-        letters=[LetterFile(**letter) for letter in written["letters"]],
-        deltas=None if deltas is None else [DeltaFile(**file) for file in deltas],
-    )
-
-
-def _object(written: Any) -> LandedObject:  # noqa: ANN401 - a list, in JSON
-    uri, key, etag, size, modified = written
-    return LandedObject(uri, key, etag, size, dt.datetime.fromisoformat(modified))
-
-
-def _view(columns: Any, rows: int, preview: Any, descriptions: dict[str, str]) -> PartitionView:  # noqa: ANN401
-    shown = None if preview is None else tuple(map(tuple, preview))
-    return PartitionView(tuple((name, sql) for name, sql in columns), rows, shown, descriptions)  # lists, in JSON
+def _plain(values: object) -> Message:
+    """The values, of JSON's types. Pydantic's own JSON loses names of objects that are not UTF-8."""
+    plain: Message = json.loads(json.dumps(values, default=dt.datetime.isoformat))
+    return plain
 
 
 def _of_error(error: Exception | None) -> Message | None:

@@ -6,20 +6,18 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lake_assets.errors import ConfigError, MissingExtraError
-from lake_assets.ingest.partition_run import Outcome
+from lake_assets.events import Event, listening
+from lake_assets.ingest.reported import PartitionEnded
 from lake_assets.streams.stream import OpenStream
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
     from openlineage.client.event_v2 import RunEvent
-
-Trace = Callable[[Outcome], None]
-"""Takes the outcome of a partition. It does not wait, and raises nothing."""
 
 STOP_SECONDS = 5.0  # for which the end of a run is delayed at most, if the receiver does not answer
 PAUSE_SECONDS = 60.0  # without a try after the receiver has failed
@@ -39,10 +37,10 @@ def is_asked_for(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 @contextmanager
-def lineage(stream: OpenStream, run: tuple[str, str] | None = None) -> Iterator[Trace]:
-    """Send events of the partitions whose outcomes are given to the block's function, if the environment says so.
+def lineage(stream: OpenStream, run: tuple[str, str] | None = None) -> Iterator[None]:
+    """Send the lineage of the stream's partitions that end within the block, if the environment says so.
 
-    The driver of a launched run sends none: its launcher has the outcomes.
+    The driver of a launched run sends none: its launcher has the same events.
 
     Args:
         stream: of the partitions.
@@ -53,7 +51,7 @@ def lineage(stream: OpenStream, run: tuple[str, str] | None = None) -> Iterator[
         ConfigError: the client's config is not valid, or names no receiver.
     """
     if not is_asked_for():
-        yield lambda _: None
+        yield
         return
     try:
         from lake_assets.telemetry.lineage_events import Parent, events_of  # noqa: PLC0415 - an extra
@@ -65,17 +63,21 @@ def lineage(stream: OpenStream, run: tuple[str, str] | None = None) -> Iterator[
     sender, began = _Sender(_client()), dt.datetime.now(dt.UTC)
     parent = None if run is None else Parent(*run)
 
-    def trace(outcome: Outcome) -> None:
+    def trace(event: Event) -> None:
+        if not isinstance(event, PartitionEnded) or event.stream != stream.name or (run and event.run != run[0]):
+            return
+        outcome = event.outcome
         try:
             events = events_of(stream, outcome, parent, began, dt.datetime.now(dt.UTC))
         except Exception as error:  # noqa: BLE001 - a missing event fails no run
             sender.warn(f"no event could be made of {outcome.partition}: {type(error).__name__}: {error}")
             return
-        for event in events:
-            sender.send(event)
+        for sent in events:
+            sender.send(sent)
 
     try:
-        yield trace
+        with listening(trace):
+            yield
     finally:
         sender.stop()
 

@@ -29,7 +29,7 @@ from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, Sche
 from openlineage.client.generated.symlinks_dataset import Identifier, SymlinksDatasetFacet
 
 from lake_assets.config.catalogs import MotherDuckCatalog, PostgresCatalog
-from lake_assets.ingest.partition_run import IngestResult
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.schema.types import PARTITION_TYPES, sql_type
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream
@@ -43,7 +43,7 @@ def landing_zone(stream: OpenStream) -> InputDataset:
     return InputDataset(namespace, name, facets=_of_landing_zone(stream))
 
 
-def read(stream: OpenStream, result: IngestResult) -> InputDataset:
+def read(stream: OpenStream, result: Outcome) -> InputDataset:
     """The landing zone, with the objects that the rows were made of."""
     row, facets = result.row, _of_landing_zone(stream)
     if row.source_fingerprint is not None:
@@ -64,7 +64,7 @@ def table(stream: OpenStream, partition: Partition) -> OutputDataset:
     return OutputDataset(*_name(stream), facets=_of_table(stream), outputFacets=_subset(partition))
 
 
-def written(stream: OpenStream, partition: Partition, result: IngestResult) -> OutputDataset:
+def written(stream: OpenStream, result: Outcome) -> OutputDataset:
     """The table after the commit."""
     row, facets = result.row, _of_table(stream)
     if row.snapshot_id is not None:
@@ -75,7 +75,7 @@ def written(stream: OpenStream, partition: Partition, result: IngestResult) -> O
         facets["schema"] = SchemaDatasetFacet(columns)
         if stream.config.transform is None:
             facets["columnLineage"] = _column_lineage(stream, result.schema.names)
-    of_output = _subset(partition)
+    of_output = _subset(result.partition)
     of_output["outputStatistics"] = OutputStatisticsOutputDatasetFacet(
         rowCount=row.row_count, size=row.bytes_written, fileCount=row.files_written
     )

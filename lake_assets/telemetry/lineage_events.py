@@ -15,7 +15,7 @@ from openlineage.client.generated.parent_run import Run as ParentRun
 from openlineage.client.generated.processing_engine_run import ProcessingEngineRunFacet
 from openlineage.client.generated.tags_run import TagsRunFacet, TagsRunFacetFields
 
-from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.reported import error_text
 from lake_assets.streams.stream import OpenStream
 from lake_assets.telemetry.lineage_datasets import landing_zone, read, table, written
@@ -53,7 +53,7 @@ def events_of(
         began: when the run of all its partitions began; a failed partition has no time of its own.
         now: when the outcome was known.
     """
-    if outcome.error is not None:
+    if outcome.status == "failed" and outcome.error is not None:
         error = ErrorMessageRunFacet(error_text(outcome.error), "PYTHON")
         run = ol.Run(
             str(uuid.uuid5(_RUNS, f"{stream.name}\n{outcome.partition.path}\n{now.isoformat()}")), _of_run(parent)
@@ -64,17 +64,16 @@ def events_of(
             _event(ol.RunState.START, began, stream, run, inputs, outputs),
             _event(ol.RunState.FAIL, now, stream, failed, inputs, outputs),
         ]
-    result = outcome.result
-    if result is None or result.row.status != "committed":
+    if outcome.status != "committed":
         return []
-    row = result.row
+    row = outcome.row
     of_row = TagsRunFacet(
         [TagsRunFacetFields("run_id", row.run_id, "lake-assets"), TagsRunFacetFields("mode", row.mode, "lake-assets")]
     )
     run = ol.Run(
         str(uuid.uuid5(_RUNS, f"{row.run_id}\n{row.stream}\n{row.load_partition}")), _of_run(parent) | {"tags": of_row}
     )
-    inputs, outputs = [read(stream, result)], [written(stream, outcome.partition, result)]
+    inputs, outputs = [read(stream, outcome)], [written(stream, outcome)]
     return [
         _event(ol.RunState.START, row.started_at or began, stream, run, inputs, [table(stream, outcome.partition)]),
         _event(ol.RunState.COMPLETE, row.finished_at or now, stream, run, inputs, outputs),

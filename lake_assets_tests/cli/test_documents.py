@@ -17,7 +17,7 @@ from lake_assets.cli.output import COMMANDS
 from lake_assets.errors import LakeAssetsError, StorageError
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.cli.test_verbosity import commands
 from lake_assets_tests.faults.without_spark import sessions

@@ -14,13 +14,15 @@ from dev.servers.moto import REGION, Moto, moto
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import SparkSubmit
 from lake_assets.errors import DriverLostError, LauncherError
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.launch.cluster import ClusterDriver
 from lake_assets.launch.launcher import await_end
 from lake_assets.launch.pipes import variables
 from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.remote.bucket import CancelMark
-from lake_assets.remote.messages import End, Reported, message_of
+from lake_assets.remote.messages import End, message_of
+from lake_assets_tests.launch.undone import undone
 from lake_assets_tests.remote.test_request import CONFIG
 
 __all__ = ["moto"]
@@ -35,7 +37,7 @@ Submit = Callable[..., ClusterDriver]
 
 @pytest.fixture
 def received() -> Received:
-    return Received([NW], note=lambda _: None)
+    return Received(undone(NW), note=lambda _: None)
 
 
 @pytest.fixture
@@ -164,12 +166,12 @@ def test_a_driver_that_says_nothing_is_lost_after_some_seconds_and_told_to_end(
     monkeypatch.setattr("lake_assets.launch.cluster.SETTLE_SECONDS", 0)
     assert driver.has_ended()
 
-    lost: list[Reported] = []
-    answered = Received([NW], lost.append)
+    lost: list[Outcome] = []
+    answered = Received(undone(NW), lost.append)
     answered.open()
     answered.finish(driver.ended())
 
-    assert isinstance(lost[0].outcome.error, DriverLostError)
+    assert isinstance(lost[0].error, DriverLostError)
     assert is_marked()
 
 
@@ -215,7 +217,7 @@ def test_a_driver_on_yarn_that_does_not_end_is_a_warning(
     submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warnings: list[str] = []
-    received = Received([NW], note=lambda _: None, log=lambda _, text: warnings.append(text))
+    received = Received(undone(NW), note=lambda _: None, log=lambda _, text: warnings.append(text))
     driver = submit("INFO YarnClientImpl: Submitted application application_1_2", master="yarn")
 
     def interrupt(_: float) -> None:

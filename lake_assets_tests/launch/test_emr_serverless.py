@@ -10,10 +10,11 @@ from dev.servers.moto import REGION, Moto, moto
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import EmrServerless
 from lake_assets.errors import DriverLostError, LauncherError
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.launch.emr_serverless import CANCEL_SECONDS, JobDriver
 from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.remote.messages import Reported
+from lake_assets_tests.launch.undone import undone
 from lake_assets_tests.remote.requests import request
 from lake_assets_tests.remote.test_request import CONFIG
 
@@ -44,7 +45,7 @@ def application(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def driver(application: str) -> JobDriver:
     return JobDriver(
-        LakeConfig.model_validate(CONFIG), runs(application), request("r1"), Received([NW], lambda _: None)
+        LakeConfig.model_validate(CONFIG), runs(application), request("r1"), Received(undone(NW), lambda _: None)
     )
 
 
@@ -73,14 +74,14 @@ def test_the_end_of_a_job_is_the_error_of_partitions_without_an_outcome(
     found.state, found.state_details = state, "no capacity"
     assert job.has_ended()
 
-    noted: list[Reported] = []
-    received = Received([NW], noted.append)
+    noted: list[Outcome] = []
+    received = Received(undone(NW), noted.append)
     if started:
         received.open()
     received.finish(job.ended())
 
     (report,) = noted
-    error = report.outcome.error
+    error = report.error
     assert type(error) is kind
     assert f"EMR Serverless job run {job.id} of application {application} is {state}: no capacity" in str(error)
 

@@ -16,6 +16,7 @@ from lake_assets.launch.launcher import launch
 from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.remote.request import Request
+from lake_assets_tests.launch.undone import undone
 from lake_assets_tests.remote.requests import request
 
 __all__ = ["cluster"]
@@ -23,11 +24,12 @@ __all__ = ["cluster"]
 NW = Partition.at((PartitionColumn("region", "string"),), "region=NW")
 STAYS = "The driver's pod stays: Kubernetes, namespace lake, refuses to delete the pod"
 FAILING = """
+from lake_assets.errors import TransformError
 from lake_assets.remote.channels import open_pipes
+from lake_assets.remote.messages import End, message_of
 
-error = {"type": "TransformError", "problem": "no column total:", "hint": "correct it.", "notes": []}
 with open_pipes() as pipes:
-    pipes.report_custom_message({"kind": "end", "error": error, "is_cancelled": False})
+    pipes.report_custom_message(message_of(End(TransformError("no column total:", "correct it."))))
 """
 
 
@@ -38,7 +40,7 @@ class Launch:
         self.runs = Kubernetes(launcher="kubernetes", image="lake:1", kubeconfig=cluster.kubeconfig)
         self.warnings: list[str] = []
         self.output: list[str] = []
-        self.received = Received([NW], note=lambda _: None, log=lambda _, text: self.warnings.append(text))
+        self.received = Received(undone(NW), note=lambda _: None, log=lambda _, text: self.warnings.append(text))
 
     def __call__(self, request: Request) -> None:
         driver = PodDriver(self.runs, request, self.received, self.output.append)

@@ -10,6 +10,7 @@ from lake_assets.launch.launcher import driver_of, launch
 from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets_tests.launch.test_emr_serverless import application, runs
+from lake_assets_tests.launch.undone import undone
 from lake_assets_tests.remote.requests import request
 from lake_assets_tests.remote.test_request import config
 
@@ -39,7 +40,7 @@ def test_an_api_and_a_bucket_that_are_gone_hide_no_interrupt(
     monkeypatch.setattr("lake_assets.launch.launcher.time", SimpleNamespace(sleep=interrupt))
     warnings: list[str] = []
     received = Received(
-        [NW], note=lambda _: None, log=lambda level, text: warnings.append(text) if level == "WARNING" else None
+        undone(NW), note=lambda _: None, log=lambda level, text: warnings.append(text) if level == "WARNING" else None
     )
     with pytest.raises(KeyboardInterrupt):
         launch(driver_of(config, runs(application), request("r1"), received, print), request("r1"), received)

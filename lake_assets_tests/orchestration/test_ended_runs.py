@@ -12,7 +12,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from dagster_shared.record import replace
 
 from lake_assets.ingest.index.run import IndexRun
-from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.orchestration import ended_runs
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.sync import sync_stream

@@ -1,6 +1,7 @@
 """The job `ingest_<stream>` in Dagster, which the launchpad launches with a selection and without a partition."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -8,7 +9,7 @@ import pytest
 
 from lake_assets.errors import StorageUnreachableError
 from lake_assets.ingest.api import ingest_all as really
-from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.orchestration import stream_run
 from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.orchestration.in_process import failure_of
@@ -120,7 +121,8 @@ def test_the_run_is_tried_again_as_one_of_the_asset_is(
 
     def ingest_all(*arguments: Any, **options: Any) -> Iterator[Outcome]:
         for outcome in really(*arguments, **options):
-            yield outcome if (error := next(lost, None)) is None else Outcome(outcome.partition, None, error)
+            failed = replace(outcome, row=replace(outcome.row, status="failed"), error=next(lost, None))
+            yield outcome if failed.error is None else failed
 
     monkeypatch.setattr(stream_run, "ingest_all", ingest_all)
 

@@ -1,6 +1,5 @@
 """What a driver reports arrives as it was, through JSON."""
 
-import datetime as dt
 import json
 import logging
 from dataclasses import replace
@@ -17,7 +16,7 @@ from lake_assets.errors import (
     StorageUnreachableError,
 )
 from lake_assets.events import Event
-from lake_assets.ingest.partition_run import IngestResult, Outcome
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LedgerRow
@@ -26,53 +25,55 @@ from lake_assets.launch.received import Ended, Received
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.orchestration.failures import text_of
 from lake_assets.parquet.job import LetterFile
-from lake_assets.remote.messages import DriverTracebackError, End, Reported, message_of, report_of
+from lake_assets.remote.messages import DriverTracebackError, End, message_of, report_of
 from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets_tests.launch.undone import NOW, undone
 
 COLUMNS = (PartitionColumn("region", "string"),)
 NW, SW = (Partition(COLUMNS, (region,)) for region in ("N/W é\u2028%", None))
-NOW = dt.datetime(2026, 2, 11, 12, 30, 1, 5, tzinfo=dt.UTC)
+(UNDONE,) = undone(SW)
 ROW = LedgerRow(
     run_id="r", run_at=NOW, stream="sales", source_glob="g", destination_table="t", partition_columns="region",
     load_partition=NW.path, mode="replace", status="committed", row_count=3, rows_before=0, snapshot_id=7,
     started_at=NOW, finished_at=NOW, hold="held", error=None,
 )  # fmt: skip
-RESULT = IngestResult(
+RESULT = Outcome(
+    partition=NW,
     row=ROW,
-    manifest=Manifest((LandedObject("s3://b/\udcff", "\udcff", "1-2", 5, NOW),), {"a": "it is damaged"}),
+    manifest=Manifest((LandedObject("s3://b/\udcff", "\udcff", "1-2", 5, NOW),), {"\udcff": "it is damaged"}),
     destination="file:/lake",
     schema=pa.schema([("id", pa.int64()), pa.field("at", pa.timestamp("us", "UTC"), nullable=False)]),
     seconds={"list": 0.25, "commit": 1.5},
     changes=(ColumnChange(("a", "b"), "BIGINT", None),),
     note="release it",
     not_copied={"a": "INT96"},
-    letters=[LetterFile("s3://a", "s3://b", 2, 100, "no region")],
+    letters=(LetterFile("s3://a", "s3://b", 2, 100, "no region"),),
     deltas=[DeltaFile("s3://c", 1, 0, 50)],
 )
 VIEW = PartitionView((("id", "BIGINT"), ("total", "DOUBLE")), 3, (("1", None), ("2", "x")))
 
 
-def sent(report: Reported | End | Event) -> Reported | End | Event:
+def sent(report: Outcome | End | Event) -> Outcome | End | Event:
     """The report after its way through a file of messages."""
     return report_of(json.loads(json.dumps(message_of(report))), {p.path: p for p in (NW, SW)})
 
 
 def error_of(error: Exception) -> Exception:
     """The error of an outcome, as the launcher has it."""
-    report = sent(Reported(Outcome(SW, error=error)))
-    assert isinstance(report, Reported)
-    assert report.outcome.error is not None
-    return report.outcome.error
+    report = sent(replace(UNDONE, error=error))
+    assert isinstance(report, Outcome)
+    assert report.error is not None
+    return report.error
 
 
 @pytest.mark.parametrize(
     "report",
     [
-        Reported(Outcome(NW, RESULT), VIEW),
-        Reported(Outcome(NW, replace(RESULT, deltas=None, letters=[], changes=())), replace(VIEW, preview=None)),
-        Reported(Outcome(NW, RESULT)),
-        Reported(Outcome(NW, replace(RESULT, manifest=Manifest(()))), has_listing=False),
-        Reported(Outcome(SW)),
+        replace(RESULT, view=VIEW),
+        replace(RESULT, deltas=None, letters=(), changes=(), view=replace(VIEW, preview=None)),
+        RESULT,
+        replace(RESULT, manifest=Manifest(()), has_listing=False),
+        UNDONE,
         End(),
         End(is_cancelled=True),
         Event(
@@ -86,7 +87,7 @@ def error_of(error: Exception) -> Exception:
         ),
     ],
 )
-def test_a_report_arrives_as_it_was(report: Reported | End | Event) -> None:
+def test_a_report_arrives_as_it_was(report: Outcome | End | Event) -> None:
     assert sent(report) == report
 
 
@@ -127,32 +128,32 @@ def test_a_bug_arrives_with_its_name_its_text_and_its_traceback() -> None:
 
 
 def test_a_driver_that_did_not_start_is_another_error_than_one_that_was_lost() -> None:
-    noted: list[Reported] = []
-    received = Received([NW, SW], noted.append)
+    noted: list[Outcome] = []
+    received = Received(undone(NW, SW), noted.append)
     received.finish(Ended("exit code 1"))
-    assert {type(report.outcome.error) for report in noted} == {LauncherError}
+    assert {type(outcome.error) for outcome in noted} == {LauncherError}
 
     noted.clear()
-    received = Received([NW, SW], noted.append)
+    received = Received(undone(NW, SW), noted.append)
     received.open()
-    received.receive(message_of(Reported(Outcome(NW, RESULT))))
+    received.receive(message_of(RESULT))
     received.finish(Ended("exit code 137"))
-    assert [(r.outcome.partition, type(r.outcome.error)) for r in noted] == [(NW, type(None)), (SW, DriverLostError)]
-    assert "exit code 137" in str(noted[1].outcome.error)
+    assert [(outcome.partition, type(outcome.error)) for outcome in noted] == [(NW, type(None)), (SW, DriverLostError)]
+    assert "exit code 137" in str(noted[1].error)
 
 
 def test_what_ended_the_run_in_the_driver_is_raised() -> None:
-    received = Received([NW], lambda _: None)
+    received = Received(undone(NW), lambda _: None)
     received.receive(message_of(End(StorageUnreachableError("no bucket:", "make it."))))
     with pytest.raises(StorageUnreachableError, match="no bucket: make it"):
         received.finish(Ended("exit code 0"))
 
 
 def test_an_error_while_a_message_is_taken_is_raised_at_the_end() -> None:
-    def refuse(_: Reported) -> None:
+    def refuse(_: Outcome) -> None:
         raise ValueError("the disk is full")
 
-    received = Received([NW], refuse)
-    received.receive(message_of(Reported(Outcome(NW, RESULT))))
+    received = Received(undone(NW), refuse)
+    received.receive(message_of(RESULT))
     with pytest.raises(ValueError, match="the disk is full"):
         received.finish(Ended("exit code 0"))

@@ -15,7 +15,7 @@ from dev.servers.proxy import Request, Rule, S3Proxy
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.errors import CatalogError, SourceChangedError, StorageError, TransformError
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.maintenance.run import maintain
 from lake_assets.parquet.encrypted import stage_files

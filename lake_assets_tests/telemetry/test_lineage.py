@@ -7,6 +7,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from click.testing import CliRunner
 from dev.servers.inbox import Inbox, inbox
 from lake_assets.cli import main
 from lake_assets.errors import ConfigError, MissingExtraError, SourceError
-from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import Outcome, pending
+from lake_assets.ingest.reported import report_outcome
 from lake_assets.telemetry import lineage as lineage_module
 from lake_assets.telemetry import lineage_datasets
 from lake_assets.telemetry.lineage import is_asked_for, lineage
@@ -193,10 +196,9 @@ def test_a_launched_command_tells_once(local_world: World, tmp_path: Path, recei
 
 def traced(world: World, *texts: str) -> None:
     """Ingest partitions and tell of them."""
-    stream = world.stream
-    with lineage(stream) as trace:
+    with lineage(world.stream):
         for text in texts:
-            trace(Outcome(world.partition(text), world.ingest(text)))
+            world.ingest(text)
 
 
 def test_what_a_transform_does_to_columns_is_not_claimed(local_world: World, receiver: Inbox) -> None:
@@ -240,10 +242,10 @@ def test_the_same_commit_has_the_same_id_and_another_one_another(local_world: Wo
     outcomes = []
     for total in (1, 2):
         local_world.land(NW, sales(total))
-        outcomes.append(Outcome(local_world.partition(NW), local_world.ingest(NW)))
-    with lineage(local_world.stream) as trace:
+        outcomes.append(local_world.ingest(NW))
+    with lineage(local_world.stream):
         for outcome in (outcomes[0], outcomes[0], outcomes[1]):
-            trace(outcome)
+            report_outcome(outcome)
 
     ids = [event["run"]["runId"] for event in events(receiver) if event["eventType"] == "COMPLETE"]
     assert ids[0] == ids[1] != ids[2]
@@ -264,7 +266,8 @@ def test_a_table_is_named_without_user_and_password(local_world: World) -> None:
 
 
 def failure(world: World) -> Outcome:
-    return Outcome(world.partition(NW), error=SourceError("an object is damaged:", "write it again."))
+    (outcome,) = pending(world.stream, [world.partition(NW)], IngestOptions())
+    return replace(outcome, error=SourceError("an object is damaged:", "write it again."))
 
 
 def test_a_receiver_that_is_away_is_reported_once_and_fails_nothing(
@@ -274,9 +277,9 @@ def test_a_receiver_that_is_away_is_reported_once_and_fails_nothing(
     for name, value in {"TYPE": "http", "URL": AWAY, "RETRY": '{"total": 2, "backoff_factor": 0}'}.items():
         monkeypatch.setenv(f"OPENLINEAGE__TRANSPORT__{name}", value)
 
-    with lineage(local_world.stream) as trace:
+    with lineage(local_world.stream):
         for _ in range(3):
-            trace(failure(local_world))
+            report_outcome(failure(local_world))
 
     (record,) = (r for r in caplog.records if r.levelno >= logging.WARNING)
     assert record.name == lineage_module.__name__
@@ -291,9 +294,9 @@ def test_a_receiver_that_does_not_answer_is_waited_for_once_and_for_some_seconds
     monkeypatch.setattr(lineage_module, "STOP_SECONDS", 0.1)
     monkeypatch.setattr("openlineage.client.OpenLineageClient.emit", lambda *_: answers.wait(60))
 
-    with lineage(local_world.stream) as trace:
+    with lineage(local_world.stream):
         for _ in range(3):
-            trace(failure(local_world))
+            report_outcome(failure(local_world))
 
     (record,) = caplog.records
     assert "did not take all events within 0.1 s" in record.getMessage()
@@ -303,12 +306,12 @@ def test_a_receiver_that_does_not_answer_is_waited_for_once_and_for_some_seconds
 def test_an_event_that_cannot_be_made_is_reported_and_the_others_are_sent(
     local_world: World, receiver: Inbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with lineage(local_world.stream) as trace:
-        trace(Outcome(local_world.partition(NW), object()))  # type: ignore[arg-type]
-        trace(failure(local_world))
+    with lineage(local_world.stream):
+        report_outcome(replace(failure(local_world), partition=None))  # type: ignore[arg-type]
+        report_outcome(failure(local_world))
 
     assert [event["eventType"] for event in events(receiver)] == ["START", "FAIL"]
-    assert "no event could be made of region=NW/date=2026-02-11" in caplog.text
+    assert "no event could be made of" in caplog.text
 
 
 def test_the_receiver_and_the_namespace_may_be_of_the_clients_file(
@@ -319,8 +322,8 @@ def test_the_receiver_and_the_namespace_may_be_of_the_clients_file(
     monkeypatch.setenv("OPENLINEAGE_CONFIG", str(file))
     monkeypatch.setenv("OPENLINEAGE_NAMESPACE", "retail")
 
-    with lineage(local_world.stream) as trace:
-        trace(failure(local_world))
+    with lineage(local_world.stream):
+        report_outcome(failure(local_world))
 
     assert {event["job"]["namespace"] for event in events(inbox)} == {"retail"}
     assert inbox.letters[0].headers["authorization"] == "Bearer k"
@@ -332,8 +335,8 @@ def test_the_key_is_left_in_no_other_variable(
     monkeypatch.setenv("OPENLINEAGE_API_KEY", "k-secret")
     before = dict(os.environ)
 
-    with lineage(local_world.stream) as trace:
-        trace(failure(local_world))
+    with lineage(local_world.stream):
+        report_outcome(failure(local_world))
 
     assert dict(os.environ) == before
     assert receiver.letters[0].headers["authorization"] == "Bearer k-secret"
@@ -373,8 +376,8 @@ def test_without_the_extra_only_a_run_that_asks_for_it_fails(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "lake_assets.telemetry.lineage_events", None)
-    with lineage(local_world.stream) as trace:
-        trace(failure(local_world))
+    with lineage(local_world.stream):
+        report_outcome(failure(local_world))
     monkeypatch.setenv(URL, AWAY)
 
     with (
@@ -389,5 +392,5 @@ def test_without_the_extra_only_a_run_that_asks_for_it_fails(
 
 
 def test_without_a_receiver_nothing_is_imported() -> None:
-    script = "from lake_assets.telemetry.lineage import lineage\nwith lineage(None) as trace: trace(None)"
+    script = "from lake_assets.telemetry.lineage import lineage\nwith lineage(None): pass"
     assert not is_imported("openlineage", script, "OPENLINEAGE")

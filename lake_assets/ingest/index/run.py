@@ -18,7 +18,8 @@ from lake_assets.ingest.index.diff import IndexPlan, changed_objects, plan_index
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.known import moved_since
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.partition_run import Outcome, PartitionRun, State
+from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.partition_run import PartitionRun, State
 from lake_assets.ingest.partition_runs import chunks, record_failures, record_skipped
 from lake_assets.ingest.plan import Action, PartitionPlan, empty_source
 from lake_assets.ingest.reported import of_run, reported_run
@@ -181,10 +182,9 @@ class IndexRun:
     def failed(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
         """Record and report partitions that have an error."""
         record_failures(self.stream, runs)
-        for run in runs:
-            if not isinstance(run.error, Exception):
-                run.report_event()  # the interrupt ends the run, and its caller gets no outcome
-        yield from (run.report() for run in runs if isinstance(run.error, Exception))
+        outcomes = [run.report() for run in runs]
+        # An interrupt ends the run, and its caller gets no outcome.
+        yield from (outcome for outcome in outcomes if isinstance(outcome.error, Exception))
 
     def skip(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
         """Skip partitions."""

@@ -21,7 +21,7 @@ from lake_assets.ingest.index.diff import (
     table_files,
 )
 from lake_assets.ingest.index.register import Registrar, read_from, written
-from lake_assets.ingest.partition_run import blank_row
+from lake_assets.ingest.outcome import blank_row
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.commit.change import Change, LandedFile, Renewed
 from lake_assets.lake.commit.strategy import commit

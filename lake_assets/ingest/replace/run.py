@@ -13,7 +13,8 @@ from lake_assets.errors import LakeAssetsError, SchemaDriftError, StorageUnreach
 from lake_assets.events import about, step
 from lake_assets.ingest.known import moved_since
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.partition_run import Outcome, PartitionRun
+from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.partition_runs import chunks, fail_all, record_failures, share_refusal, still_open
 from lake_assets.ingest.plan import Planner
 from lake_assets.ingest.replace.commit_step import LISTINGS, Committer

@@ -9,7 +9,7 @@ import pytest
 
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.commit.extension import register_by_extension
 from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES
 from lake_assets_tests.world import World, sales

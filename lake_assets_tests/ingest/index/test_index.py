@@ -13,7 +13,7 @@ from lake_assets.errors import CatalogError, CatalogUnreachableError, EmptySourc
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.diff import IndexPlan, plan_index
 from lake_assets.ingest.index.run import IndexRun, index_all
-from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.commit.direct import register_directly
 from lake_assets.lake.ledger.last_runs import partitions_in_ledger
 from lake_assets.storage.store import Store

@@ -9,7 +9,7 @@ from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.index.diff import plan_index
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.index.verify import check_indexed, repair_indexed
-from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.session import LakeSession
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing

@@ -272,12 +272,12 @@ def test_plan_result_and_dagsters_metadata_name_the_exported_changes(local_expor
 
     assert result.deltas is not None
     assert [(file.rows_inserted, file.rows_deleted) for file in result.deltas] == [(2, 1)]
-    metadata = materialization_metadata(result, None, partition)
+    metadata = materialization_metadata(result)
     figures = {name: value.value for name, value in metadata.items() if name.startswith("delta_")}
     assert figures == {"delta_files": 1, "delta_rows_inserted": 2, "delta_rows_deleted": 1}
     again = local_export.ingest(NW, force=True)
     assert again.deltas == []
-    assert materialization_metadata(again, None, partition)["delta_files"].value == 0
+    assert materialization_metadata(again)["delta_files"].value == 0
     assert local_export.ingest(NW).deltas is None
     assert result.row.snapshot_id is not None
     restored = restore(local_export.stream, partition, result.row.snapshot_id - 1)
@@ -293,7 +293,7 @@ def test_the_metadata_of_a_commit_says_how_to_take_it_back(local_world: World) -
     local_world.land(NW, sales(3))
     result = local_world.ingest(NW)
 
-    metadata = materialization_metadata(result, None, local_world.partition(NW))
+    metadata = materialization_metadata(result)
 
     assert result.row.snapshot_id is not None
     before = result.row.snapshot_id - 1
@@ -302,7 +302,7 @@ def test_the_metadata_of_a_commit_says_how_to_take_it_back(local_world: World) -
     restore(local_world.stream, local_world.partition(NW), before)
     assert local_world.totals(NW) == [1, 2]
     new = dataclasses.replace(result, row=first)
-    assert "undo" not in materialization_metadata(new, None, local_world.partition(NW))
+    assert "undo" not in materialization_metadata(new)
 
 
 def test_a_failed_run_makes_nothing_visible(local_export: World) -> None:
