@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lake_assets.cli.run_documents import IngestDocument
     from lake_assets.config.models import LakeConfig
+    from lake_assets.config.runs import RemoteRuns
     from lake_assets.ingest.options import IngestOptions
     from lake_assets.ingest.outcome import Outcome
     from lake_assets.layout.partition import Partition
@@ -163,9 +164,7 @@ def _run(
         if (launcher or config.runs.launcher) == "in_process":
             ingest = partial(_ingest_here, debug=cli.debug)
         else:
-            from lake_assets.cli.launched import ingest_by_driver
-
-            ingest = partial(ingest_by_driver, launcher=launcher)
+            ingest = partial(_ingest_by_driver, launcher=launcher)
         ingest(config, opened, partitions, note, done.describe, options)
 
 
@@ -193,3 +192,51 @@ def _ingest_here(
                 if outcome.error is not None:
                     interrupt.check()  # after Ctrl-C, an error of Spark or DuckDB is not a failure of the partition
                 note(outcome)
+
+
+def _ingest_by_driver(
+    config: "LakeConfig",
+    stream: "OpenStream",
+    partitions: "Sequence[Partition]",
+    note: "Callable[[Outcome], None]",
+    announce: "Callable[[str | None], None]",
+    options: "IngestOptions",
+    *,
+    launcher: str | None,
+) -> None:
+    """Refresh the partitions by a driver that a launcher starts."""
+    from lake_assets.ingest.outcome import pending
+    from lake_assets.ingest.reported import reported_run
+    from lake_assets.launch.launcher import driver_of, launch
+    from lake_assets.launch.received import Received
+    from lake_assets.remote.request import Request
+
+    runs = _runs(config, launcher)
+    request = Request.of(config, runs, stream.name, partitions, options)
+    announce("starting the driver")
+
+    def warn(level: str, text: str) -> None:
+        if level not in ("DEBUG", "INFO"):
+            echo(text, err=True)
+
+    received = Received(pending(stream, partitions, options), note, lambda: announce(None), warn)
+    with reported_run(request.run_id, stream.name, stream.config.mode, len(partitions)):
+        driver = driver_of(config, runs, request, received, lambda line: echo(line, err=True))
+        received.finish(launch(driver, request, received))
+
+
+def _runs(config: "LakeConfig", launcher: str | None) -> "RemoteRuns":
+    """The launcher with its options: those of the config, if it has this launcher."""
+    from lake_assets.config.runs import InProcess, SparkSubmit
+    from lake_assets.errors import LauncherError
+
+    runs = config.runs
+    if launcher not in (None, runs.launcher):
+        if launcher != "spark_submit":
+            raise LauncherError(
+                f"--launcher {launcher} needs options, and the config has runs: {runs.launcher}:",
+                f"write runs: {{launcher: {launcher}, …}}, as docs/how-to/run-by-a-driver.md describes.",
+            )
+        runs = SparkSubmit(launcher=launcher)
+    assert not isinstance(runs, InProcess)  # noqa: S101 - the caller runs it itself
+    return runs

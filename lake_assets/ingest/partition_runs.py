@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from lake_assets.errors import CatalogLockedError, LakeAssetsError, ObjectRefusedError, is_interrupt
-from lake_assets.events import step
+from lake_assets.events import about, step
 from lake_assets.ingest.partition_run import PartitionRun, State
-from lake_assets.ingest.reported import of_run
 from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.session import LakeSession
@@ -79,8 +78,8 @@ def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
     if not runs:
         return
     try:
-        about, timed = of_run(runs[0].row.run_id, stream.name), step("ledger", partitions=len(runs))
-        with about, timed, stream.lake.open(create=True) as lake:
+        of_run, timed = about(run=runs[0].row.run_id, stream=stream.name), step("ledger", partitions=len(runs))
+        with of_run, timed, stream.lake.open(create=True) as lake:
             create_ledger(lake)
             # After a minute in which another process had locked the catalog, one more try is enough.
             was_locked = any(isinstance(run.error, CatalogLockedError) for run in runs)

@@ -25,13 +25,6 @@ def of_partition(row: LedgerRow) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def of_run(run_id: str, stream: str) -> Iterator[None]:
-    """Give the run and the stream to the events of the block."""
-    with about(run=run_id, stream=stream):
-        yield
-
-
 def report_step(row: LedgerRow, name: str, seconds: float, error: BaseException | None) -> None:
     """Report a step of one partition, with the figures that the step has found."""
     if name in SHARED:

@@ -1,28 +1,57 @@
-"""The events of OpenLineage for a committed or failed partition. Importing it needs the extra `openlineage`."""
+"""The events of OpenLineage for a committed or failed partition. Importing it needs the extra `openlineage`.
+
+Source of names and facets: OpenLineage's specification, https://openlineage.io/docs/spec/naming and …/spec/facets.
+"""
 
 import datetime as dt
 import os
 import uuid
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
 
 from openlineage.client import event_v2 as ol
+from openlineage.client.event_v2 import InputDataset, OutputDataset
 from openlineage.client.generated import base
+from openlineage.client.generated.base import DatasetFacet, InputDatasetFacet, OutputDatasetFacet
+from openlineage.client.generated.base_subset_dataset import (
+    InputSubsetInputDatasetFacet,
+    LocationSubsetCondition,
+    OutputSubsetOutputDatasetFacet,
+    PartitionSubsetCondition,
+)
+from openlineage.client.generated.base_subset_dataset import Partition as SubsetPartition
+from openlineage.client.generated.column_lineage_dataset import (
+    ColumnLineageDatasetFacet,
+    Fields,
+    InputField,
+    Transformation,
+)
+from openlineage.client.generated.dataset_version_dataset import DatasetVersionDatasetFacet
+from openlineage.client.generated.datasource_dataset import DatasourceDatasetFacet
 from openlineage.client.generated.error_message_run import ErrorMessageRunFacet
+from openlineage.client.generated.input_statistics_input_dataset import InputStatisticsInputDatasetFacet
 from openlineage.client.generated.job_type_job import JobTypeJobFacet
+from openlineage.client.generated.output_statistics_output_dataset import OutputStatisticsOutputDatasetFacet
 from openlineage.client.generated.parent_run import Job as ParentJob
 from openlineage.client.generated.parent_run import ParentRunFacet
 from openlineage.client.generated.parent_run import Run as ParentRun
 from openlineage.client.generated.processing_engine_run import ProcessingEngineRunFacet
+from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, SchemaDatasetFacetFields
+from openlineage.client.generated.symlinks_dataset import Identifier, SymlinksDatasetFacet
 from openlineage.client.generated.tags_run import TagsRunFacet, TagsRunFacetFields
 
+from lake_assets.config.catalogs import MotherDuckCatalog, PostgresCatalog
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.reported import error_text
+from lake_assets.lake.schema.types import PARTITION_TYPES, sql_type
+from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream
-from lake_assets.telemetry.lineage_datasets import landing_zone, read, table, written
 from lake_assets.version import VERSION
 
 PRODUCER = f"https://github.com/lake-assets/lake-assets/tree/v{VERSION}"
 NAMESPACE = "OPENLINEAGE_NAMESPACE"
+LOCATIONS = 1000  # objects that an event names; it names all or none
 _RUNS = uuid.uuid5(uuid.NAMESPACE_URL, "https://github.com/lake-assets/lake-assets#runs")
 
 ol.set_producer(PRODUCER)
@@ -110,3 +139,103 @@ def _of_run(parent: Parent | None) -> dict[str, base.RunFacet]:
     if parent is not None:
         facets["parent"] = ParentRunFacet(ParentRun(parent.run_id), ParentJob(_namespace(), parent.job))
     return facets
+
+
+def landing_zone(stream: OpenStream) -> InputDataset:
+    """The landing zone as one dataset, so that a graph has one node for all objects of a stream."""
+    namespace, name = _place(stream.config.source.root)
+    return InputDataset(namespace, name, facets=_of_landing_zone(stream))
+
+
+def read(stream: OpenStream, result: Outcome) -> InputDataset:
+    """The landing zone, with the objects that the rows were made of."""
+    row, facets = result.row, _of_landing_zone(stream)
+    if row.source_fingerprint is not None:
+        facets["version"] = DatasetVersionDatasetFacet(row.source_fingerprint)
+    of_input: dict[str, InputDatasetFacet] = {
+        "inputStatistics": InputStatisticsInputDatasetFacet(size=row.source_bytes, fileCount=row.source_files)
+    }
+    objects = [landed.uri for landed in result.manifest.read]
+    # A run of mode append has read only those objects of the listing that are new, and a driver sends no long listing.
+    if len(result.manifest.objects) == row.source_files and 0 < len(objects) <= LOCATIONS:
+        of_input["subset"] = InputSubsetInputDatasetFacet(LocationSubsetCondition(objects))
+    namespace, name = _place(stream.config.source.root)
+    return InputDataset(namespace, name, facets=facets, inputFacets=of_input)
+
+
+def table(stream: OpenStream, partition: Partition) -> OutputDataset:
+    """The table, with the partition that is to be written."""
+    return OutputDataset(*_name(stream), facets=_of_table(stream), outputFacets=_subset(partition))
+
+
+def written(stream: OpenStream, result: Outcome) -> OutputDataset:
+    """The table after the commit."""
+    row, facets = result.row, _of_table(stream)
+    if row.snapshot_id is not None:
+        facets["version"] = DatasetVersionDatasetFacet(str(row.snapshot_id))
+    if result.schema is not None:
+        columns = [SchemaDatasetFacetFields(f.name, sql_type(f.type, f.name)) for f in result.schema]
+        columns += [SchemaDatasetFacetFields(c.name, PARTITION_TYPES[c.type]) for c in stream.config.columns]
+        facets["schema"] = SchemaDatasetFacet(columns)
+        if stream.config.transform is None:
+            facets["columnLineage"] = _column_lineage(stream, result.schema.names)
+    of_output = _subset(result.partition)
+    of_output["outputStatistics"] = OutputStatisticsOutputDatasetFacet(
+        rowCount=row.row_count, size=row.bytes_written, fileCount=row.files_written
+    )
+    return OutputDataset(*_name(stream), facets=facets, outputFacets=of_output)
+
+
+def _place(uri: str) -> tuple[str, str]:
+    """Namespace and name of a folder: those of its bucket, or of the machine's files."""
+    parts = urlsplit(uri)
+    if not parts.scheme or parts.scheme == "file":
+        return "file", parts.path.rstrip("/") or "/"
+    return f"{parts.scheme}://{parts.netloc}", parts.path.strip("/") or "/"
+
+
+def _name(stream: OpenStream) -> tuple[str, str]:
+    """Namespace and name of the table: its catalog's, without user and password, and that with its schema."""
+    return _catalog(stream), f"{stream.table.schema}.{stream.table.table}"
+
+
+def _catalog(stream: OpenStream) -> str:
+    catalog, schema = stream.lake_config.catalog, stream.lake_config.metadata_schema
+    if isinstance(catalog, MotherDuckCatalog):
+        return f"ducklake:md:{catalog.database}"
+    if isinstance(catalog, PostgresCatalog):
+        place = f"postgres://{catalog.host}:{catalog.port}/{catalog.database}"
+    else:
+        place = f"{catalog.type}:{catalog.path}"
+    return f"ducklake:{place}" + (f"/{schema}" if schema else "")
+
+
+def _of_landing_zone(stream: OpenStream) -> dict[str, DatasetFacet]:
+    root = stream.config.source.root
+    return {"dataSource": DatasourceDatasetFacet(_place(root)[0], root)}
+
+
+def _of_table(stream: OpenStream) -> dict[str, DatasetFacet]:
+    facets: dict[str, DatasetFacet] = {"dataSource": DatasourceDatasetFacet(stream.table.lake, _catalog(stream))}
+    if not stream.lake_config.is_managed:
+        facets["symlinks"] = SymlinksDatasetFacet([Identifier(*_place(stream.table_uri), "LOCATION")])
+    return facets
+
+
+def _subset(partition: Partition) -> dict[str, OutputDatasetFacet]:
+    values: dict[str, Any] = dict(partition.texts())
+    one = SubsetPartition(values, partition.path)
+    return {"subset": OutputSubsetOutputDatasetFacet(PartitionSubsetCondition([one]))}
+
+
+def _column_lineage(stream: OpenStream, columns: list[str]) -> ColumnLineageDatasetFacet:
+    """Where the columns come from without a transform; not those whose values are of an object's path."""
+    namespace, name = _place(stream.config.source.root)
+
+    def of(column: str, subtype: str) -> Fields:
+        return Fields([InputField(namespace, name, column, [Transformation("DIRECT", subtype)])])
+
+    found = {column: of(column, "IDENTITY") for column in columns if column not in stream.config.path_columns}
+    for derived in stream.config.derived:
+        found[derived.name] = of(derived.column, "IDENTITY" if derived.is_whole else "TRANSFORMATION")
+    return ColumnLineageDatasetFacet(found)

@@ -21,7 +21,7 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, pending
 from lake_assets.ingest.reported import report_outcome
 from lake_assets.telemetry import lineage as lineage_module
-from lake_assets.telemetry import lineage_datasets
+from lake_assets.telemetry import lineage_events
 from lake_assets.telemetry.lineage import is_asked_for, lineage
 from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.launched_runs import run
@@ -229,7 +229,7 @@ def test_an_addition_names_no_objects_that_it_has_not_read(local_world: World, r
 def test_too_many_objects_are_not_named_at_all(
     local_world: World, receiver: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lineage_datasets, "LOCATIONS", 1)
+    monkeypatch.setattr(lineage_events, "LOCATIONS", 1)
     for name in ("a.parquet", "b.parquet"):
         local_world.land(NW, sales(1), name)
 
@@ -258,7 +258,7 @@ def test_a_table_is_named_without_user_and_password(local_world: World) -> None:
     local_world.storage = {"type": "s3", "bucket": "lake", "prefix": "tables", "key_id": "k", "secret": "s-secret"}
     local_world.lake_options = {"attach_options": {"metadata_schema": "retail"}}
 
-    table = lineage_datasets.table(local_world.stream, local_world.partition(NW))
+    table = lineage_events.table(local_world.stream, local_world.partition(NW))
 
     assert (table.namespace, table.name) == ("ducklake:postgres://db:5432/lake/retail", "main.sales")
     assert "Identifier(namespace='s3://lake', name='tables/main/sales', type='LOCATION')" in repr(table)

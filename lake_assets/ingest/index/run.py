@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lake_assets.errors import LakeAssetsError, SourceError, StorageUnreachableError
-from lake_assets.events import step
+from lake_assets.events import about, step
 from lake_assets.ingest.index.diff import IndexPlan, changed_objects, plan_index, present
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.known import moved_since
@@ -22,7 +22,7 @@ from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.partition_run import PartitionRun, State
 from lake_assets.ingest.partition_runs import chunks, record_failures, record_skipped
 from lake_assets.ingest.plan import Action, PartitionPlan, empty_source
-from lake_assets.ingest.reported import of_run, reported_run
+from lake_assets.ingest.reported import reported_run
 from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import first_lines
@@ -164,7 +164,7 @@ class IndexRun:
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
         """Report a step of the run, with the figures that the block fills in."""
-        with of_run(self.options.run_id, self.stream.name), step(name) as figures:
+        with about(run=self.options.run_id, stream=self.stream.name), step(name) as figures:
             yield figures
 
     def open(self, plan: PartitionPlan, seconds: float = 0) -> IndexedPartition:
