@@ -24,7 +24,7 @@ from lake_assets.report.state import STATES, State, StreamState
 
 DOTS_PER_INCH = 100
 MAX_HEIGHT = 4000  # pixels; above it the oldest blocks are left out, with a note
-MIN_WIDTH = 640
+MIN_WIDTH = 860  # holds the legend of all states beside the scale of rows
 
 _MARGIN = 16
 _HEAD = 74
