@@ -20,7 +20,7 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.lake.ledger.reading import read_ledger
+from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.arrow import ArrowStore

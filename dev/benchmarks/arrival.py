@@ -20,7 +20,7 @@ from dev.benchmarks import retail
 from dev.benchmarks.measure import Line, Report, Timing
 from lake_assets.api.stream import open_stream
 from lake_assets.config.load import load_config
-from lake_assets.lake.ledger.reading import read_ledger
+from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import ledger_table
 
 REGIONS, ROWS = 25, 1_000

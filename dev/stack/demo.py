@@ -24,7 +24,7 @@ from dev.stack.configs import lake_environment
 from dev.stack.site import Site, StackError
 from lake_assets.config.load import load_config
 from lake_assets.errors import LakeAssetsError
-from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.lake.ledger.read import last_runs
 from lake_assets.layout.texts import count
 from lake_assets.report.state import StreamState, state_by
 from lake_assets.report.summary import summarize
@@ -187,7 +187,7 @@ def look(stream: OpenStream, site: Site) -> View:
     """
     now = dt.datetime.now(dt.UTC)
     with stream.lake.open_if_exists() as lake:
-        runs = {} if lake is None else last_runs(lake, stream.table, holds=True)
+        runs = {} if lake is None else last_runs(lake, stream.table)
     ledger = stream.config.by_partition(runs)
     landed, left_out = list_landed(stream, ledger, now)
     state = state_by(stream, ledger, landed, left_out, now)

@@ -10,9 +10,10 @@ from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading, catalog_view
 from lake_assets.lake.catalog.past import LIVE, PastTable
 from lake_assets.lake.catalog.past_files import past_table
-from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
 from lake_assets.lake.ledger.letters import dead_letters
+from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.object_history import quarantined_objects
+from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.job import LetterFile
@@ -123,9 +124,7 @@ class Facts:
         """The last runs of the scope's partitions."""
         if self._session is None:
             return {}
-        return self.stream.config.by_partition(
-            last_runs(self._session, self.stream.table, self.scope.tried, holds=True)
-        )
+        return self.stream.config.by_partition(last_runs(self._session, self.stream.table, self.scope.tried))
 
     @cached_property
     def left_out(self) -> dict[Partition, dict[str, str]]:

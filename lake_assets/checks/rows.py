@@ -14,8 +14,8 @@ from lake_assets.errors import SourceError
 from lake_assets.ingest.known import read_noted
 from lake_assets.lake.catalog.past import SINGLY, key_of
 from lake_assets.lake.commit.statements import count_partition
-from lake_assets.lake.ledger.last_runs import LastRuns
-from lake_assets.lake.ledger.past_commits import restored_partitions
+from lake_assets.lake.ledger.lookup import LastRuns
+from lake_assets.lake.ledger.read import restored_partitions
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.parquet.read import count_rows

@@ -15,7 +15,7 @@ from lake_assets.checks.sql import is_of_run, run_sql
 from lake_assets.config.modes import Mode
 from lake_assets.config.sections import BuiltIn
 from lake_assets.errors import LakeAssetsError
-from lake_assets.lake.ledger.reading import partitions_of_run
+from lake_assets.lake.ledger.read import rows_of_run
 from lake_assets.layout.partition import Partition
 from lake_assets.progress import counted
 from lake_assets.streams.stream import OpenStream
@@ -202,11 +202,14 @@ def scope_of_run(stream: OpenStream, run_id: str, since: dt.datetime | None = No
         CatalogError: the lake cannot be read.
     """
     with stream.lake.open_if_exists() as lake:
-        ended = [] if lake is None else partitions_of_run(lake, stream.name, run_id, since)
-    of_run = {p: part.is_done for part in ended if (p := stream.config.partition_at(part.load_partition))}
+        rows = [] if lake is None else rows_of_run(lake, stream.name, run_id, since)
+    last = sorted({row.load_partition: row for row in rows}.items())
+    of_run = {
+        p: row.status in ("committed", "skipped") for path, row in last if (p := stream.config.partition_at(path))
+    }
     return Scope(
         run_id,
         tuple(partition for partition, is_done in of_run.items() if is_done),
         tuple(partition for partition, is_done in of_run.items() if not is_done),
-        min((part.first_commit for part in ended if part.first_commit is not None), default=None),
+        min((row.snapshot_id for row in rows if row.snapshot_id is not None), default=None),
     )

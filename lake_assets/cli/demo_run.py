@@ -15,7 +15,7 @@ from lake_assets.config.load import load_config
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.confined import open_confined
-from lake_assets.lake.ledger.reading import read_ledger
+from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.texts import count, size
 from lake_assets.progress import counting

@@ -365,7 +365,7 @@ class ReportPartition(Documented):
             error=state.error,
             outside=None if state.outside is None else str(state.outside),
             quarantined=len(state.quarantined) or None,
-            held_by=None if state.holder is None else str(state.holder),
+            held_by=state.holder,
             edited=state.edited,
             dead_letters=sum(letter.rows for letter in state.dead_letters) or None,
         )

@@ -201,7 +201,7 @@ def ledger(  # noqa: PLR0913 - a parameter for each option
     form: Format | None,
 ) -> None:
     """Show the newest runs and their results."""
-    from lake_assets.lake.ledger.reading import read_ledger
+    from lake_assets.lake.ledger.read import read_ledger
     from lake_assets.lake.ledger.tables import STATUSES, LedgerRow
 
     config = options.load()

@@ -13,7 +13,7 @@ from lake_assets.lake.catalog.past_files import changed_partitions, past_table
 from lake_assets.lake.catalog.snapshots import Snapshot, first_kept, snapshots, snapshots_of_table
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.catalog.table_files import named_since
-from lake_assets.lake.ledger.past_commits import commits
+from lake_assets.lake.ledger.read import commits
 from lake_assets.lake.ledger.tables import ADDING, Hold, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.hive import HIVE_NULL, escape
@@ -85,7 +85,7 @@ def _entries(
     stream: OpenStream, session: LakeSession, partition: Partition | None, since: int, limit: int
 ) -> list[HistoryEntry]:
     """The entries of one partition, or of the table."""
-    rows = commits(session, stream.table, None if partition is None else partition.path, since, limit)
+    rows = commits(session, stream.table, since, None if partition is None else [partition.path], limit)
     try:
         reader = _Reader(stream, session, since)
         return reader.of_table(rows, limit) if partition is None else reader.of(partition, rows, limit)

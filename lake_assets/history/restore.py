@@ -28,9 +28,9 @@ from lake_assets.lake.commit.change import Change, Copy, EarlierRows, Requiremen
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.commit.statements import count_partition
 from lake_assets.lake.commit.strategy import commit, commit_release
-from lake_assets.lake.ledger.last_runs import LastCommit, last_commits
 from lake_assets.lake.ledger.letters import dead_letters
-from lake_assets.lake.ledger.past_commits import commit_of, commits, objects_at
+from lake_assets.lake.ledger.object_history import objects_at
+from lake_assets.lake.ledger.read import commit_of, commits, recorded_commits
 from lake_assets.lake.ledger.tables import (
     HELD,
     LETTERS,
@@ -51,7 +51,7 @@ from lake_assets.parquet.file_names import MARK, named_fingerprint, new_name
 from lake_assets.parquet.job import LetterFile
 from lake_assets.progress import counted
 from lake_assets.storage.copying import copy_object
-from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.server_copy import Original
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
@@ -87,7 +87,7 @@ def next_refresh(
             plan = PartitionPlan(
                 partition,
                 manifest,
-                last=LastCommit(fingerprint),
+                last=LedgerRow.of(["source_fingerprint"], [fingerprint]),
                 compared=dataclasses.replace(known, changed=tuple(changed)),
                 table_exists=True,
                 is_unchanged=fingerprint is not None and stream.fingerprint(manifest) == fingerprint,
@@ -259,7 +259,7 @@ def _refuse_index(stream: OpenStream) -> None:
 def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapshot: int) -> _Plan:
     require_snapshot(session, stream, snapshot)
     state = past_state(session, stream, partition, snapshot)
-    rows = commits(session, stream.table, partition.path, named_since(session, stream.table))
+    rows = commits(session, stream.table, named_since(session, stream.table), [partition.path])
     commit = commit_of(rows, snapshot)
     if not state.rows and not state.was_there and commit is None:
         raise PartitionError(
@@ -269,14 +269,10 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
         )
     require_columns(stream, partition, state, snapshot)
     files = _files(stream, state.past, snapshot)
-    last = last_commits(session, stream.table, [partition.path]).get(partition.path)
+    last = recorded_commits(session, stream.table, [partition]).get(partition.path)
     is_held = last is not None and last.is_held  # a restore without a hold ends that
     is_unchanged = not is_held and state.past.has_rows_of(state.rows, snapshot)
-    noted = objects_at(session, stream.name, rows, snapshot)
-    root = f"{stream.source.root}/"
-    objects = [LandedObject(o.uri, o.uri.removeprefix(root), o.etag, o.size, o.last_modified) for o in noted]
-    left_out = {o.uri.removeprefix(root): o.reason for o in noted if o.reason is not None}
-    manifest = Manifest(tuple(objects), left_out)
+    manifest = objects_at(session, stream.name, stream.source.root, rows, snapshot)
     named = {named_fingerprint(file.uri) for file in files or ()}
     fingerprint = named.pop() if len(named) == 1 else None
     if fingerprint is None and commit is not None:
@@ -284,8 +280,8 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
     if stream.config.mode == "append" and last is not None:
         # Objects whose rows it takes away stay known, and those that it takes back in another version have changed.
         known = read_noted(session, stream, [partition]).get(partition.path, {})
-        if all(o.uri in known and known[o.uri].is_now(o.etag, o.size) for o in noted):
-            fingerprint = last.fingerprint
+        if all(o.uri in known and known[o.uri].is_now(o.etag, o.size) for o in manifest.objects):
+            fingerprint = last.source_fingerprint
     before = state.past.rows()
     letters: Sequence[LetterFile] = ()
     if stream.letters is not None:
@@ -380,7 +376,7 @@ def release(
         create_ledger(session)
 
         def make() -> Change:
-            last = last_commits(session, stream.table, [partition.path]).get(partition.path)
+            last = recorded_commits(session, stream.table, [partition]).get(partition.path)
             if last is None or not last.is_held:
                 raise PartitionError(f"partition {partition} of {stream.table} is not held:", "nothing was changed.")
             rows = count_partition(session, stream.table, partition)
@@ -388,7 +384,7 @@ def release(
                 blank_row(stream, partition, run_id, started),
                 mode=RELEASE,
                 status="committed",
-                source_fingerprint=last.fingerprint,
+                source_fingerprint=last.source_fingerprint,
                 row_count=rows,
                 rows_before=rows,
                 started_at=started,

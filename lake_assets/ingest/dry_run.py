@@ -21,11 +21,10 @@ from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.commit.exporter import refuse_earlier_exports
 from lake_assets.lake.commit.statements import Statement, add_files_statement, delete_statement, insert_statement
 from lake_assets.lake.commit.strategy import StrategyName, foreseen_strategies
-from lake_assets.lake.ledger.last_runs import LastCommit
 from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.pace import Pace, pace
-from lake_assets.lake.ledger.partition_states import last_states
-from lake_assets.lake.ledger.tables import DELTAS
+from lake_assets.lake.ledger.read import last_commits
+from lake_assets.lake.ledger.tables import DELTAS, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -188,7 +187,7 @@ class _InLake:
     """What a lake has of the partitions that are planned: their last commits by path, rows and dead letters."""
 
     has_table: bool
-    last: Mapping[str, LastCommit]
+    last: Mapping[str, LedgerRow]
     rows: Mapping[Partition, int]
     letters: Mapping[str, Sequence[LetterFile]]
 
@@ -207,7 +206,7 @@ class _InLake:
             return cls(has_table=False, last={}, rows={}, letters=letters)
         last = {plan.partition.path: plan.last for plan in plans if plan.last is not None}
         if stream.config.mode == "index":  # the decision on registered objects needs none
-            last = last_states(lake, stream.table, partitions)
+            last = last_commits(lake, stream.table, partitions)
         past = past_table(lake, stream.table, stream.config.columns, partitions, LIVE)
         return cls(has_table=True, last=last, rows=past.live_rows(partitions), letters=letters)
 
@@ -221,8 +220,8 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
         changed = changed_objects(partition, compared, plan.live) if is_index else ()
         error = changed[0].error(stream.name) if changed else compared.refusal(partition)
         decision = replace(decision, note=str(error))
-    if decision.action == "skip" and last is not None and last.rows not in (None, rows_before):
-        decision = replace(decision, note=edited_text(stream, partition, last.rows, rows_before))
+    if decision.action == "skip" and last is not None and last.rows_after not in (None, rows_before):
+        decision = replace(decision, note=edited_text(stream, partition, last.rows_after, rows_before))
     adds_to = compared if decision.action == "append" else None
     reads = manifest if adds_to is None else adds_to.new
     if mode == "append" and decision.action in ("replace", "append"):

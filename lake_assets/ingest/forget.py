@@ -7,7 +7,7 @@ from typing import Annotated
 from lake_assets.documented import AsText, Documented
 from lake_assets.errors import NoLakeError, PartitionError
 from lake_assets.lake.commit.statements import count_partition
-from lake_assets.lake.ledger.last_runs import last_commits
+from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS, ledger_table
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
@@ -70,7 +70,7 @@ def _count_rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Part
                 f"partition {partition} has {rows:,} rows in {stream.table}:",
                 "a partition with rows is not forgotten; `on_empty: clear` removes rows whose source is empty.",
             )
-        last = last_commits(lake, stream.table, [partition.path]).get(partition.path)
+        last = recorded_commits(lake, stream.table, [partition]).get(partition.path)
         if last is not None and last.is_held:
             raise PartitionError(
                 f"partition {partition} is held since a restore:",

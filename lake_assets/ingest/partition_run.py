@@ -146,7 +146,7 @@ class PartitionRun:
             self.update(hold=HELD)
         if plan.decision.is_hold:
             self.note = plan.decision.why
-            self.update(source_fingerprint=plan.last.fingerprint if plan.last else None)
+            self.update(source_fingerprint=plan.last.source_fingerprint if plan.last else None)
 
     @property
     def expected(self) -> Expected | None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from lake_assets.errors import CatalogLockedError, LakeAssetsError, ObjectRefusedError, is_interrupt
 from lake_assets.events import about, step
 from lake_assets.ingest.partition_run import PartitionRun, State
-from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.streams.stream import OpenStream

@@ -13,8 +13,8 @@ from lake_assets.errors import EmptySourceError
 from lake_assets.ingest.known import Comparison, compare
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.past import where
-from lake_assets.lake.ledger.last_runs import LastCommit, partitions_in_ledger
-from lake_assets.lake.ledger.partition_states import last_states
+from lake_assets.lake.ledger.read import last_commits, partitions_in_ledger
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -82,7 +82,7 @@ class PartitionPlan:
     partition: Partition
     landed: Manifest = Manifest(())  # noqa: RUF009 - it is frozen
     decision: Decision = Decision("fail")
-    last: LastCommit | None = None
+    last: LedgerRow | None = None
     compared: Comparison = Comparison()  # noqa: RUF009 - it is frozen
     live: AbstractSet[str] = frozenset()
     table_exists: bool = False
@@ -153,9 +153,9 @@ class Planner:
         wanted = [plan.partition for plan in plans if mode != "index" or not plan.is_registered]
         has_table = bool(wanted) and lake is not None and lake.exists(stream.table)
         # If the table was dropped, its earlier commits are no reason to skip a partition.
-        last: Mapping[str, LastCommit] = {}
+        last: Mapping[str, LedgerRow] = {}
         if lake is not None and has_table:
-            last = last_states(lake, stream.table, wanted, newest=mode == "append")
+            last = last_commits(lake, stream.table, wanted, newest=mode == "append")
         plans = [self._with_last(plan, last.get(plan.partition.path), table_exists=has_table) for plan in plans]
         if mode == "append" and compared is None:
             read = [plan for plan in plans if plan.landed.objects and (self._force or not plan.is_unchanged)]
@@ -164,8 +164,8 @@ class Planner:
         self._expected += [partition.path for partition in landed]
         return [replace(plan, decision=self.decide(plan, lake)) for plan in plans]
 
-    def _with_last(self, plan: PartitionPlan, last: LastCommit | None, *, table_exists: bool) -> PartitionPlan:
-        is_unchanged = last is not None and last.fingerprint == self._stream.fingerprint(plan.landed)
+    def _with_last(self, plan: PartitionPlan, last: LedgerRow | None, *, table_exists: bool) -> PartitionPlan:
+        is_unchanged = last is not None and last.source_fingerprint == self._stream.fingerprint(plan.landed)
         return replace(plan, last=last, table_exists=table_exists, is_unchanged=is_unchanged)
 
     def decide(self, plan: PartitionPlan, lake: LakeSession | None) -> Decision:

@@ -33,8 +33,7 @@ from lake_assets.lake.catalog.table import Partitioning, read_folder, read_parti
 from lake_assets.lake.catalog.table_files import columns_changed_at
 from lake_assets.lake.commit.change import Change, Requirements, Rewrite, Written
 from lake_assets.lake.commit.strategy import UNDONE, commit
-from lake_assets.lake.ledger.last_runs import LastCommit
-from lake_assets.lake.ledger.partition_states import last_states
+from lake_assets.lake.ledger.read import last_commits
 from lake_assets.lake.ledger.tables import COMPACT, LedgerRow, create_ledger
 from lake_assets.lake.schema.tables import data_schema, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
@@ -157,7 +156,7 @@ def compact(
             return []
         create_ledger(session)
         # Read after the files: if another writer commits in between, the files differ, and nothing is changed.
-        last = last_states(session, stream.table, [c.partition for c in chosen])
+        last = last_commits(session, stream.table, [c.partition for c in chosen])
         # The names of a held partition's files say that each run must look the hold up in the ledger.
         held = {path for path, commit in last.items() if commit.is_held}
         chosen = [candidate for candidate in chosen if candidate.partition.path not in held]
@@ -181,9 +180,7 @@ def compact(
     return results
 
 
-def _compact(
-    stream: OpenStream, candidate: Candidate, spark: SparkSession | None, last: LastCommit | None
-) -> Compacted:
+def _compact(stream: OpenStream, candidate: Candidate, spark: SparkSession | None, last: LedgerRow | None) -> Compacted:
     row = _row(stream, candidate, last)
     with stream.lake.open() as session:
         schema = data_schema(session, stream.table, stream.config.columns)
@@ -248,7 +245,7 @@ def _replace(
     return committed.row
 
 
-def _row(stream: OpenStream, candidate: Candidate, last: LastCommit | None) -> LedgerRow:
+def _row(stream: OpenStream, candidate: Candidate, last: LedgerRow | None) -> LedgerRow:
     run_id, started = str(uuid.uuid4()), dt.datetime.now(dt.UTC)
     return dataclasses.replace(
         blank_row(stream, candidate.partition, run_id, started),
@@ -258,7 +255,7 @@ def _row(stream: OpenStream, candidate: Candidate, last: LastCommit | None) -> L
         source_files=len(candidate.files),
         source_bytes=candidate.size,
         # That of the landed objects, so that the next ingest finds them unchanged.
-        source_fingerprint=last.fingerprint if last else None,
+        source_fingerprint=last.source_fingerprint if last else None,
         started_at=started,
     )
 

@@ -13,8 +13,7 @@ import dagster as dg
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError, MissingExtraError
-from lake_assets.lake.ledger.last_runs import LedgerFigures, ledger_figures
-from lake_assets.lake.ledger.reading import read_ledger
+from lake_assets.lake.ledger.read import LedgerFigures, ledger_figures, read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.texts import first_lines
 from lake_assets.orchestration.dagster_private import step_of

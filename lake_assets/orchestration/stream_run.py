@@ -29,7 +29,7 @@ from lake_assets.ingest.outcome import Outcome, pending
 from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.ingest.reported import reported_run
 from lake_assets.ingest.view import Viewer
-from lake_assets.lake.ledger.reading import commits_of_run
+from lake_assets.lake.ledger.read import rows_of_run
 from lake_assets.launch.launcher import driver_of, launch
 from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition
@@ -187,12 +187,13 @@ class StreamRun:
         try:
             with stream.lake.open_if_exists() as session:
                 since = options.run_at - CLOCKS
-                rows = [] if session is None else commits_of_run(session, stream.name, options.run_id, since)
+                rows = [] if session is None else rows_of_run(session, stream.name, options.run_id, since)
         except LakeAssetsError as error:
             self._context.log.warning(f"Commits that the driver did not report appear by the sync: {error}")
             return
-        for row in rows:
-            if (outcome := received.pending.get(row.load_partition)) is not None:
+        committed = sorted((row for row in rows if row.status == "committed"), key=lambda row: row.snapshot_id or 0)
+        for path, row in {row.load_partition: row for row in committed}.items():
+            if (outcome := received.pending.get(path)) is not None:
                 seconds = (row.finished_at - row.started_at).total_seconds() if row.finished_at is not None else 0.0
                 destination = stream.destination_uri(outcome.partition)
                 received.take(

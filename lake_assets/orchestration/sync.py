@@ -20,7 +20,7 @@ from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.detection.packing import time_of
 from lake_assets.documented import Documented
 from lake_assets.errors import LakeAssetsError, SyncUnderWayError
-from lake_assets.lake.ledger.reading import newest_commits
+from lake_assets.lake.ledger.read import newest_commits
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count

@@ -12,7 +12,7 @@ from lake_assets.errors import LakeAssetsError, MissingExtraError
 from lake_assets.escapes import visible
 from lake_assets.ingest.view import view_partition
 from lake_assets.lake.catalog.preview import PartitionView
-from lake_assets.lake.ledger.reading import read_ledger
+from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.texts import age

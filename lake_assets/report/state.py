@@ -21,9 +21,11 @@ from lake_assets.errors import OutsidePartitionError
 from lake_assets.ingest.plan import edited_text
 from lake_assets.lake.catalog.past import LIVE
 from lake_assets.lake.catalog.past_files import past_table
-from lake_assets.lake.ledger.last_runs import Holder, LastRuns, last_runs
 from lake_assets.lake.ledger.letters import dead_letters
+from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.object_history import quarantined_objects
+from lake_assets.lake.ledger.read import last_runs
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet.job import LetterFile
@@ -55,7 +57,7 @@ class PartitionState:
     is_waiting: bool = False  # the landed objects are not those in the lake, also if all of them have vanished
     outside: OutsidePartitionError | None = None  # the reason why the config does not have it
     quarantined: Mapping[str, str] = field(default_factory=dict)  # why its newest commit left objects out, by URI
-    holder: Holder | None = None  # the run that keeps refreshes off it
+    holder: str | None = None  # the run that keeps refreshes off it, and who requested it
     edited: str | None = None  # how another client changed the number of its rows since the newest commit
     is_left_out: bool = False  # outside, and the landed objects are not those in the lake
     dead_letters: Sequence[LetterFile] = ()  # files of landed rows that are not in the lake
@@ -123,7 +125,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
     """
     now = now or dt.datetime.now(dt.UTC)
     with stream.lake.open_if_exists() as lake:
-        ledger = stream.config.by_partition({} if lake is None else last_runs(lake, stream.table, holds=True))
+        ledger = stream.config.by_partition({} if lake is None else last_runs(lake, stream.table))
         quarantines = lake is not None and stream.config.on_bad_object == "quarantine"
         appends = stream.config.mode == "append"
         left_out = (
@@ -133,34 +135,31 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         )
         has_letters = lake is not None and stream.letters is not None
         letters = dead_letters(lake, stream.name, stream.table) if lake is not None and has_letters else {}
-        ledger = ledger if lake is None else _with_rows(stream, lake, ledger)
+        rows = {} if lake is None else _live_rows(stream, lake, ledger)
     landed, others_landed = list_landed(stream, ledger, now)
     state = state_by(stream, ledger, landed, others_landed, now)
-    if not left_out and not letters:
-        return state
 
-    def quarantined(partition: Partition) -> Mapping[str, str]:
+    def with_lake(before: PartitionState) -> PartitionState:
+        partition, now = before.partition, rows.get(before.partition, before.rows)
         reasons = left_out.get(partition.path, {})
-        return those_landed(reasons, landed.get(partition)) if appends else reasons
+        is_edited = before.rows is not None and before.rows != now
+        return replace(
+            before,
+            rows=now,
+            edited=edited_text(stream, partition, before.rows or 0, now or 0) if is_edited else None,
+            quarantined=those_landed(reasons, landed.get(partition)) if appends else reasons,
+            dead_letters=letters.get(partition.path, ()),
+        )
 
-    partitions = (
-        replace(p, quarantined=quarantined(p.partition), dead_letters=letters.get(p.partition.path, ()))
-        for p in state.partitions
-    )
-    return replace(state, partitions=tuple(partitions))
+    return replace(state, partitions=tuple(map(with_lake, state.partitions)))
 
 
-def _with_rows(stream: OpenStream, lake: LakeSession, ledger: dict[Partition, LastRuns]) -> dict[Partition, LastRuns]:
-    """The last runs with the rows that each partition has now, which other clients may have changed."""
+def _live_rows(stream: OpenStream, lake: LakeSession, ledger: Mapping[Partition, LastRuns]) -> Mapping[Partition, int]:
+    """Return the rows that each partition has now, which other clients may have changed; empty if only DuckLake can."""
     past = past_table(lake, stream.table, stream.config.columns, since=LIVE)
     if not past.is_read:
-        return ledger
-    rows = past.live_rows([partition for partition, last in ledger.items() if last.snapshot is not None])
-    return ledger | {
-        partition: replace(last, rows=now, edited_from=None if last.rows == now else last.rows)
-        for partition, now in rows.items()
-        if (last := ledger[partition])
-    }
+        return {}
+    return past.live_rows([partition for partition, last in ledger.items() if last.snapshot is not None])
 
 
 def only(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bool]) -> StreamState:
@@ -256,17 +255,23 @@ def partition_state(
         result = replace(result, state="outside", is_waiting=False, outside=outside, is_left_out=pending)
     if last is None:
         return result
-    before = last.edited_from
     return replace(
         result,
         rows=last.rows,
         committed_at=last.committed_at,
         snapshot=last.snapshot,
-        finished_at=last.finished_at,
-        error=last.error,
-        holder=last.holder,
-        edited=None if before is None else edited_text(stream, partition, before, last.rows or 0),
+        finished_at=last.newest.finished_at,
+        error=last.newest.error if last.status == "failed" else None,
+        holder=None if last.holder is None else holder_text(last.holder),
     )
+
+
+def holder_text(row: LedgerRow) -> str:
+    """Return who holds a partition since this commit, such as `ann (run 01234567) since 2026-02-11 06:00 UTC`."""
+    run = f"run {row.run_id[:8]}"
+    who = f"{row.requested_by} ({run})" if row.requested_by else run
+    ended = row.finished_at
+    return who if ended is None else f"{who} since {ended.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def held_text(stream: str, state: PartitionState) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from lake_assets.config.streams import Stream
 from lake_assets.errors import PartitionError
-from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.lake.ledger.read import last_runs
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.selection.grammar import Selector, described, parse
@@ -207,7 +207,7 @@ def _read(stream: OpenStream, wanted: Wanted, scope: Sequence[Partition] | None)
     if wanted.waiting or not wanted.failed:  # a run that failed has a row in the ledger
         listed, left_out = list_scope(stream, scope)
     with stream.lake.open_if_exists() as lake:
-        runs = {} if lake is None else last_runs(lake, stream.table, scope, holds=wanted.waiting)
+        runs = {} if lake is None else last_runs(lake, stream.table, scope)
     ledger = stream.config.by_partition(runs)
     landed = {partition for partition, manifest in listed.items() if manifest.objects}
     in_state = set(pending_in(stream, listed, runs)) if wanted.waiting else set()

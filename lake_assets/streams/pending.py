@@ -4,7 +4,8 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.lake.ledger.lookup import LastRuns
+from lake_assets.lake.ledger.read import last_runs
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
@@ -55,7 +56,7 @@ def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = No
     with stream.lake.open_if_exists() as lake:
         # Of the whole landing zone the ledger is read at once.
         wanted = None if partitions is None else list(landed)
-        runs = {} if lake is None else last_runs(lake, stream.table, wanted, holds=True)
+        runs = {} if lake is None else last_runs(lake, stream.table, wanted)
     return LandingScan(landed, pending_in(stream, landed, runs), left_out)
 
 
@@ -94,7 +95,7 @@ def lag_of(stream: OpenStream, partitions: Iterable[Partition] | None = None, no
     landed, _ = list_scope(stream, partitions)
     wanted = None if partitions is None else list(landed)
     with stream.lake.open_if_exists() as lake:
-        runs = {} if lake is None else last_runs(lake, stream.table, wanted, holds=True)
+        runs = {} if lake is None else last_runs(lake, stream.table, wanted)
     return lag_by(stream, landed, runs, now)
 
 

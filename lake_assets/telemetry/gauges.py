@@ -9,7 +9,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.documented import Documented
 from lake_assets.lake.catalog.figures import catalog_size, snapshots, table_files
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.lake.ledger.read import last_runs
 from lake_assets.progress import counted
 from lake_assets.report.state import State, state_by
 from lake_assets.streams.landing_zone import list_landed
@@ -67,7 +67,7 @@ def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[Value
 def _of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[Value]:
     value = partial(Value, stream=stream.name)
     with stream.lake.open_if_exists() as lake:
-        runs = {} if lake is None else last_runs(lake, stream.table, holds=True)
+        runs = {} if lake is None else last_runs(lake, stream.table)
         if lake is not None and not stream.lake_config.is_managed:
             found = table_files(lake, stream.table, len(stream.config.columns))
             yield value(metric="lake_assets.files", value=found.files)

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from dev.servers.postgres import PostgresServer
 from lake_assets.cli import main
 from lake_assets.errors import SyncUnderWayError
-from lake_assets.lake.ledger.reading import newest_commits
+from lake_assets.lake.ledger.read import newest_commits
 from lake_assets.lake.ledger.tables import COMPACT, RELEASE, LedgerRow, ledger_table
 from lake_assets.orchestration import sync
 from lake_assets.orchestration.build import build_definitions

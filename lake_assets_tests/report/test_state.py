@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from lake_assets.errors import SourceError
-from lake_assets.lake.ledger.last_runs import LastRuns, last_runs, ledger_figures
+from lake_assets.lake.ledger.lookup import LastRuns
+from lake_assets.lake.ledger.read import last_runs, ledger_figures
+from lake_assets.lake.ledger.tables import Hold, LedgerRow, Status
 from lake_assets.report.state import PartitionState, only, partition_state, read_state
 from lake_assets.selection.select import Wanted, select
 from lake_assets.storage.manifest import LandedObject, Manifest
@@ -20,15 +22,23 @@ THEN = dt.datetime(2026, 2, 11, tzinfo=dt.UTC)
 NOW = dt.datetime(2026, 2, 12, 12, tzinfo=dt.UTC)
 
 SAME = "of the landed objects"
-COMMITTED = LastRuns("committed", THEN, None, SAME, THEN, 5, 3)
-SKIPPED = LastRuns("skipped", THEN, None, SAME, THEN, 5, 3)
-FAILED = LastRuns("failed", THEN, "why", SAME, THEN, 5, 3)
-KEPT_EMPTY = LastRuns("skipped", THEN, None, SAME, None, None, None)
-HELD = LastRuns("committed", THEN, None, "other", THEN, 5, 3, is_held=True)
 
 
-def other(last: LastRuns) -> LastRuns:
-    return replace(last, fingerprint="other")
+def row(status: Status, fingerprint: str | None = SAME, hold: Hold | None = None) -> LedgerRow:
+    columns = ("status", "finished_at", "source_fingerprint", "hold")
+    return LedgerRow.of(columns, (status, THEN, fingerprint, hold))
+
+
+COMMIT = row("committed")
+COMMITTED = LastRuns(COMMIT, COMMIT, COMMIT)
+SKIPPED = LastRuns(row("skipped"), COMMIT, COMMIT)
+FAILED = LastRuns(row("failed"), COMMIT, COMMIT)
+KEPT_EMPTY = LastRuns(row("skipped"), row("skipped"))
+HELD = LastRuns(row("committed"), row("committed", "other"), row("committed", hold="held"))
+
+
+def made_of(last: LastRuns, fingerprint: str) -> LastRuns:
+    return replace(last, source=row("committed", fingerprint))
 
 
 @pytest.mark.parametrize(
@@ -38,14 +48,14 @@ def other(last: LastRuns) -> LastRuns:
         (None, True, "missing", True),
         (COMMITTED, True, "committed", False),
         (SKIPPED, True, "committed", False),
-        (other(COMMITTED), True, "stale", True),
-        (other(COMMITTED), False, "stale", False),
+        (made_of(COMMITTED, "other"), True, "stale", True),
+        (made_of(COMMITTED, "other"), False, "stale", False),
         (COMMITTED, False, "committed", False),  # it was cleared
         (FAILED, True, "failed", False),
-        (other(FAILED), True, "failed", True),
+        (made_of(FAILED, "other"), True, "failed", True),
         (KEPT_EMPTY, False, "absent", False),
         (KEPT_EMPTY, True, "committed", False),  # objects without rows
-        (other(KEPT_EMPTY), True, "missing", True),
+        (made_of(KEPT_EMPTY, "other"), True, "missing", True),
         (HELD, True, "held", False),
     ],
 )
@@ -56,7 +66,7 @@ def test_a_state_follows_from_the_newest_run_and_what_has_landed(
     stream, partition = local_world.stream, local_world.partition(NW)
     landed = Manifest((LandedObject("a.parquet", "/a.parquet", "1", 8, THEN),) if has_landed else ())
     if last is not None and last.fingerprint == SAME:
-        last = replace(last, fingerprint=stream.fingerprint(landed))
+        last = made_of(last, stream.fingerprint(landed))
 
     found = partition_state(stream, partition, landed, last, Calendar(stream.config, NOW))
 

@@ -22,7 +22,7 @@ from dev.benchmarks.table_size import INDEX
 from dev.plain_client import plain_client
 from dev.servers.postgres import PostgresServer
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.ledger.partition_states import partition_states
+from lake_assets.lake.ledger.lookup import commits_by_files
 from lake_assets.streams.stream import OpenStream
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -66,8 +66,8 @@ def _times(stream: OpenStream, size: int, repeat: int) -> Mapping[str, float]:
     partitions = [stream.config.partition(text) for text in texts]
     found = {}
     with stream.lake.open() as lake:
-        found["look at 1"] = timed(lambda: partition_states(lake, stream.table, partitions[:1]), repeat)
-        found[f"look at {MANY}"] = timed(lambda: partition_states(lake, stream.table, partitions), repeat)
+        found["look at 1"] = timed(lambda: commits_by_files(lake, stream.table, partitions[:1]), repeat)
+        found[f"look at {MANY}"] = timed(lambda: commits_by_files(lake, stream.table, partitions), repeat)
         found["commit 1"] = timed(lambda: commit_all(lake, files.replacements(texts[:1])), repeat)
         found[f"commit {MANY} together"] = timed(lambda: commit_all(lake, files.replacements(texts)), repeat)
     region, date = partitions[0].values

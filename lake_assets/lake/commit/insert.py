@@ -19,7 +19,7 @@ from lake_assets.lake.commit.extension import only, replace_in_transaction
 from lake_assets.lake.commit.requirements import moved
 from lake_assets.lake.commit.statements import insert_statement
 from lake_assets.lake.failures import translated
-from lake_assets.lake.ledger.last_runs import committed_fingerprints
+from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.encrypted import stage_files
@@ -114,9 +114,9 @@ def _staged(session: LakeSession, change: Change, folder: Path) -> Change:
         parameters = [new.snapshot, *parameters]
         row = dataclasses.replace(row, files_written=None, bytes_written=None, files_copied=None)
     elif isinstance(new, Rewrite):
-        path = change.partition.path
+        last = recorded_commits(session, change.table, [change.partition]).get(change.partition.path)
         # After another commit the rows would get the fingerprint of the rows before it.
-        if committed_fingerprints(session, change.table, [path]).get(path) != row.source_fingerprint:
+        if (last and last.source_fingerprint) != row.source_fingerprint:
             raise moved(change)
         names, target = list(new.columns), new.target
         query = f"SELECT {', '.join(map(identifier, names))} FROM {change.table.sql} WHERE {condition}"  # noqa: S608

@@ -6,8 +6,8 @@ from lake_assets.errors import PartitionHeldError, PartitionMovedError, SchemaCh
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.partition_files import PartitionFile
 from lake_assets.lake.commit.change import Change, Expected
-from lake_assets.lake.ledger.last_runs import last_commits
 from lake_assets.lake.ledger.object_history import partition_objects
+from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.file_names import may_be_marked
@@ -96,8 +96,8 @@ def refuse_held(session: LakeSession, changes: Sequence[Change]) -> None:
     Raises:
         PartitionHeldError: the partition is held.
     """
-    paths = [change.partition.path for change in changes if not change.requires.may_be_held]
-    last = last_commits(session, changes[0].table, paths) if paths else {}
+    refusing = [change.partition for change in changes if not change.requires.may_be_held]
+    last = recorded_commits(session, changes[0].table, refusing) if refusing else {}
     for change in changes:
         commit = last.get(change.partition.path)
         if commit is not None and commit.is_held:

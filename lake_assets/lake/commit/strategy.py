@@ -43,8 +43,8 @@ from lake_assets.lake.commit.exporter import Exports
 from lake_assets.lake.commit.extension import refuse_files, register_by_extension, replace_by_extension
 from lake_assets.lake.commit.insert import replace_by_insert, rewrite_by_insert
 from lake_assets.lake.commit.requirements import MarkedFilesError, refuse_held, refuse_other_types
-from lake_assets.lake.ledger.relation import Wanted, query, relation
-from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, ledger_table
+from lake_assets.lake.ledger.read import rows_as_written
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
@@ -165,7 +165,7 @@ def commit(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
         return rows
 
     def find() -> list[LedgerRow] | None:
-        rows = _earlier_try(session, [change.row for change in changes])
+        rows = rows_as_written(session, [change.row for change in changes])
         if rows is not None:
             exports.announce()
         return rows
@@ -219,48 +219,6 @@ def commit_release(session: LakeSession, release: Callable[[], Change]) -> Ledge
 
     (row,) = under_lock(session, work, "the end of a hold")
     return row
-
-
-def _earlier_try(session: LakeSession, rows: Sequence[LedgerRow]) -> list[LedgerRow] | None:
-    """The ledger rows as written by an earlier try, whose answer was lost; None if it committed nothing.
-
-    Raises:
-        CatalogError: the ledger cannot be read.
-    """
-    first, *others = rows
-    if (committed := _committed_row(session, first)) is None:
-        return None
-    return [committed, *(_committed_row(session, row) or row for row in others)]
-
-
-def _committed_row(session: LakeSession, row: LedgerRow) -> LedgerRow | None:
-    """The row as written; None if it was not committed.
-
-    Raises:
-        CatalogError: the ledger cannot be read.
-    """
-    of_commit = ("snapshot_id", "row_count", "rows_before", "finished_at")
-    among = {
-        "run_id": [row.run_id],
-        "stream": [row.stream],
-        "load_partition": [row.load_partition],
-        "status": ["committed"],
-    }
-    of_run = relation(
-        session,
-        ledger_table(session.config),
-        {name: LEDGER_COLUMNS[name] for name in ("started_at", *of_commit)},
-        Wanted(among),
-    )
-    rows = query(
-        session,
-        f"SELECT {', '.join(of_commit)} FROM {of_run} WHERE started_at = ?",  # noqa: S608
-        [*of_run.parameters, row.started_at],
-        [of_run],
-    )
-    if not rows:
-        return None
-    return dataclasses.replace(row, **dict(zip(of_commit, rows[0], strict=True)))
 
 
 def _replace(session: LakeSession, changes: Sequence[Change], strategies: Sequence[Strategy]) -> list[LedgerRow]:

@@ -1,118 +1,169 @@
-"""The newest ledger rows of partitions, found without reading the whole ledger.
+"""The newest runs and the last commit of partitions, found without reading the whole ledger.
 
-New rows are inlined in the catalog, and its database finds the newest ones of each partition itself. Maintenance
-flushes inlined rows into Parquet files, sorted by table and partition, so that a reader skips other row groups. Flushed
-rows are older than inlined ones, and those of one file are older than those of the next. So the files are read from the
-newest on, and each only for partitions whose last commit may be in it.
+The last commit is in the names of a partition's live data files: a name has the fingerprint of the objects that the
+file was made of, and a commit replaces all files of its partition. That costs the same for any length of the ledger,
+and also holds after old ledger rows were deleted. The ledger is read for a partition whose files do not all have one
+fingerprint: it has no files, DuckLake wrote them (in a lake that takes rows by INSERT only), another client added some,
+a hold begins with them, or an earlier version of this package wrote them.
+
+Of the ledger, new rows are inlined in the catalog, and its database finds the newest ones of each partition itself.
+Maintenance flushes inlined rows into Parquet files, sorted by table and partition, so that a reader skips other row
+groups. Flushed rows are older than inlined ones, and those of one file are older than those of the next. So the files
+are read from the newest on, and each only for partitions whose last commit may be in it.
 """
 
 import datetime as dt
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from lake_assets.duckdb_engine import glob_literal, identifier
+from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
 from lake_assets.lake.catalog.inlined import FlushedFile, flushed_files, inlined_tables, table_named_since
-from lake_assets.lake.catalog.table import read_folder
-from lake_assets.lake.ledger.relation import is_among, read_inlined
-from lake_assets.lake.ledger.tables import ADDING, ADDS, COMPACT, LEDGER_COLUMNS, Hold, Status, ledger_table
+from lake_assets.lake.catalog.partition_files import (
+    PartitionFile,
+    all_partition_files,
+    files_of_partitions,
+    partition_files,
+)
+from lake_assets.lake.catalog.table import Partitioning, key_values, read_folder, read_partitioning
+from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.ledger.relation import (
+    Relation,
+    Wanted,
+    query,
+    read_inlined,
+    relation_of_files,
+    relation_of_lake,
+)
+from lake_assets.lake.ledger.tables import ADDING, ADDS, COMPACT, LEDGER_COLUMNS, LedgerRow, Status, ledger_table
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.layout.partition import Partition
+from lake_assets.parquet.file_names import is_marked, named_fingerprint
 
 FILES = 4  # that the first query reads, as the next one costs more than their row groups; later ones read twice as many
 _A_STATEMENT = 1_000  # partitions, because a database limits the parameters of a statement
+_SINGLY = 20  # partitions; the data files of more are found by one query
+_SOME = 500  # partitions; for more, that query returns the data files of the whole table
 
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A row of the ledger, as far as the newest runs need it."""
-
-    status: Status
-    started_at: dt.datetime
-    finished_at: dt.datetime | None
-    error: str | None
-    source_fingerprint: str | None
-    row_count: int | None
-    snapshot_id: int | None
-    hold: Hold | None
-    mode: str
-    rows_before: int | None
-
-    @property
-    def rows(self) -> int | None:
-        """The rows of the partition after it, if it committed."""
-        if self.row_count is None or self.mode not in ADDING:
-            return self.row_count
-        return self.row_count + (self.rows_before or 0)
-
-    @property
-    def moment(self) -> dt.datetime:
-        """When it ended; when it began, if that is unknown."""
-        return self.finished_at or self.started_at
-
-
-@dataclass(frozen=True, slots=True)
-class NewestRuns:
-    """The newest runs of a partition, without compactions and cancelled runs."""
-
-    newest: Run | None = None
-    source: Run | None = None  # the newest that committed, or found nothing to commit
-    commit: Run | None = None  # the newest commit
-
-    def or_older(self, older: "NewestRuns") -> "NewestRuns":
-        """These runs; where there is none, that of older rows."""
-        return NewestRuns(self.newest or older.newest, self.source or older.source, self.commit or older.commit)
-
-    def or_later(self, other: "NewestRuns") -> "NewestRuns":
-        """The later one of each kind: of commits by their snapshots, as the clocks of two writers differ."""
-        commits = [run for run in (self.commit, other.commit) if run is not None]
-        return NewestRuns(
-            _latest(self.newest, other.newest),
-            _latest(self.source, other.source),
-            max(commits, key=lambda run: run.snapshot_id or 0, default=None),
-        )
-
-
-def _latest(*runs: Run | None) -> Run | None:
-    return max((run for run in runs if run is not None), key=lambda run: run.moment, default=None)
-
-
-_COLUMNS = tuple(field.name for field in fields(Run))
-_HOLD = "hold"  # a table that an older version of this package created lacks it
+# The columns of the newest runs.
+_COLUMNS = (
+    "load_partition",
+    "status",
+    "started_at",
+    "finished_at",
+    "error",
+    "source_fingerprint",
+    "row_count",
+    "rows_before",
+    "snapshot_id",
+    "hold",
+    "mode",
+)
 _TYPES = [LEDGER_COLUMNS[name] for name in _COLUMNS]
 
 
-def newest_runs(
-    session: LakeSession, table: TableName, load_partitions: Sequence[str], *, holds: bool = False
-) -> dict[str, NewestRuns] | None:
-    """The newest runs of partitions of a table, by their path; None if the ledger can only be read as a whole.
+@dataclass(frozen=True, slots=True)
+class LastRuns:
+    """The newest runs of one partition, without compactions and cancelled runs."""
 
-    With `holds` inlined runs have their hold, which takes one more statement.
+    newest: LedgerRow
+    source: LedgerRow | None = None  # the newest that committed, or found nothing to commit
+    commit: LedgerRow | None = None  # the newest that committed
+    holder: LedgerRow | None = None  # the commit that began the hold, if the partition is held
+
+    @property
+    def status(self) -> Status:
+        """The status of the newest run."""
+        return self.newest.status
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The fingerprint of the landed objects that the lake has."""
+        return None if self.source is None else self.source.source_fingerprint
+
+    @property
+    def committed_at(self) -> dt.datetime | None:
+        """When the newest commit ended."""
+        return None if self.commit is None else self.commit.finished_at
+
+    @property
+    def rows(self) -> int | None:
+        """The rows of the partition after the newest commit."""
+        return None if self.commit is None else self.commit.rows_after
+
+    @property
+    def snapshot(self) -> int | None:
+        """The snapshot of the newest commit."""
+        return None if self.commit is None else self.commit.snapshot_id
+
+    @property
+    def is_held(self) -> bool:
+        """Whether refreshes leave the partition alone."""
+        return self.commit is not None and self.commit.is_held
+
+    def or_older(self, older: "LastRuns") -> "LastRuns":
+        """Return these runs; where there is none, that of older rows."""
+        return replace(self, source=self.source or older.source, commit=self.commit or older.commit)
+
+    def or_later(self, other: "LastRuns") -> "LastRuns":
+        """Return the later run of each kind: of commits by their snapshots, as the clocks of two writers differ."""
+        sources = [row for row in (self.source, other.source) if row is not None]
+        commits = [row for row in (self.commit, other.commit) if row is not None]
+        return LastRuns(
+            max(self.newest, other.newest, key=lambda row: row.moment),
+            max(sources, key=lambda row: row.moment, default=None),
+            max(commits, key=lambda row: row.snapshot_id or 0, default=None),
+        )
+
+
+def newest_runs(session: LakeSession, table: TableName, load_partitions: Sequence[str] | None) -> dict[str, LastRuns]:
+    """Return the newest runs of partitions of a table, by their path; of all its partitions if None are given.
 
     Raises:
         CatalogError: the ledger cannot be read.
     """
+    ledger = ledger_table(session.config)
+    found: dict[str, LastRuns] = {}
     try:
         with catalog_reading(session) as database:
-            ledger = ledger_table(session.config)
             ledger_id, *_ = read_folder(database, ledger)
             since = table_named_since(database, table)
-            names = inlined_tables(database, ledger_id)
-            held_in = {name for name in names if holds and _HOLD in database.columns(name)}
-            runs = _inlined(database, names, str(table), load_partitions, since, held_in)
-            older = [path for path in load_partitions if runs[path].commit is None]
-            files = flushed_files(session, database, ledger) if older else []
+            for name in inlined_tables(database, ledger_id):
+                for paths in _statements(_lacking(load_partitions, found)):
+                    for path, runs in _inlined(database, name, str(table), paths, since).items():
+                        found[path] = found[path].or_older(runs) if path in found else runs
+            older = _lacking(load_partitions, found)
+            files = flushed_files(session, database, ledger) if older is None or older else []
     except NotDirectError:
-        return None
-    flushed = dict.fromkeys(older, NewestRuns())
+        if not session.exists(ledger):
+            return {}
+        return _aggregated(session, table, load_partitions, None, named_since(session, table))
+    flushed: dict[str, LastRuns] = {}
     for batch in _batches(files):
         # A commit after the last snapshot of these files is newer than all of their rows.
-        newest = max(file.until for file in batch)
-        wanted = [path for path, found in flushed.items() if not _is_after(found, newest)]
-        if wanted:
-            for path, found in _flushed(session, batch, str(table), wanted, since).items():
-                flushed[path] = flushed[path].or_later(found)
-    found_runs = {path: found.or_older(flushed.get(path, NewestRuns())) for path, found in runs.items()}
-    return {path: found for path, found in found_runs.items() if found != NewestRuns()}
+        wanted = _lacking(older, flushed, max(file.until for file in batch))
+        if wanted is None or wanted:
+            for path, runs in _aggregated(session, table, wanted, batch, since).items():
+                flushed[path] = flushed[path].or_later(runs) if path in flushed else runs
+    return found | {path: found[path].or_older(runs) if path in found else runs for path, runs in flushed.items()}
+
+
+def _lacking(
+    load_partitions: Sequence[str] | None, found: Mapping[str, LastRuns], snapshot: int = -1
+) -> Sequence[str] | None:
+    """Return those of the partitions without a commit after a snapshot; None for all partitions of the table."""
+    if load_partitions is None:
+        return None
+    commits = {path: runs.commit.snapshot_id or 0 for path, runs in found.items() if runs.commit is not None}
+    return [path for path in load_partitions if commits.get(path, -1) <= snapshot]
+
+
+def _statements(load_partitions: Sequence[str] | None) -> Iterator[Sequence[str] | None]:
+    if load_partitions is None:
+        yield None
+        return
+    for start in range(0, len(load_partitions), _A_STATEMENT):
+        yield load_partitions[start : start + _A_STATEMENT]
 
 
 def _batches(files: Sequence[FlushedFile]) -> Iterator[Sequence[FlushedFile]]:
@@ -122,32 +173,9 @@ def _batches(files: Sequence[FlushedFile]) -> Iterator[Sequence[FlushedFile]]:
         start, size = start + size, 2 * size
 
 
-def _is_after(runs: NewestRuns, snapshot: int) -> bool:
-    return runs.commit is not None and (runs.commit.snapshot_id or 0) > snapshot
-
-
 def _inlined(
-    database: CatalogDatabase,
-    tables: Sequence[str],
-    table: str,
-    load_partitions: Sequence[str],
-    since: int,
-    held_in: Collection[str],
-) -> dict[str, NewestRuns]:
-    """The newest inlined rows of each partition; `tables` has the newest rows first, those in `held_in` have holds."""
-    runs = dict.fromkeys(load_partitions, NewestRuns())
-    for name in tables:
-        wanted = [path for path, found in runs.items() if found.commit is None]
-        for start in range(0, len(wanted), _A_STATEMENT):
-            paths = wanted[start : start + _A_STATEMENT]
-            for path, found in _inlined_in(database, name, table, paths, since, has_hold=name in held_in).items():
-                runs[path] = runs[path].or_older(found)
-    return runs
-
-
-def _inlined_in(
-    database: CatalogDatabase, name: str, table: str, paths: Sequence[str], since: int, *, has_hold: bool
-) -> dict[str, NewestRuns]:
+    database: CatalogDatabase, name: str, table: str, paths: Sequence[str] | None, since: int
+) -> dict[str, LastRuns]:
     """The newest rows in one table, by their row numbers, because the clocks of two writers differ."""
     version = database.version
     is_commit = "status = ? AND snapshot_id >= ?"
@@ -156,55 +184,109 @@ def _inlined_in(
     is_source = (
         f"{is_commit} OR status = ? AND (on_empty IS NOT NULL OR mode IN (?, ?) OR {version.begin_snapshot} >= ?)"
     )
+    among = "" if paths is None else f"load_partition IN ({', '.join('?' for _ in paths)}) AND "
     numbers = (
         f"SELECT max({version.row_id}) AS newest, max(CASE WHEN {is_source} THEN {version.row_id} END) AS source, "  # noqa: S608
         f"max(CASE WHEN {is_commit} THEN {version.row_id} END) AS last_commit FROM {identifier(name)} "
-        f"WHERE load_partition IN ({', '.join('?' for _ in paths)}) AND destination_table = ? AND mode <> ? "
+        f"WHERE {among}destination_table = ? AND mode <> ? "
         f"AND status <> ? AND {version.end_snapshot} IS NULL GROUP BY load_partition"
     )
-    columns = ", ".join("NULL" if column == _HOLD and not has_hold else identifier(column) for column in _COLUMNS)
+    present = set(database.columns(name))  # a table that an older version of this package created has fewer
+    columns = ", ".join(identifier(column) if column in present else "NULL" for column in _COLUMNS)
     of_commit: list[object] = ["committed", since]
     of_source = [*of_commit, "skipped", *ADDING, since]
     # Not by a join, for which SQLite would read the table once for each number.
     rows = database.rows(
         f"WITH numbers AS ({numbers}) SELECT CASE WHEN {is_source} THEN 1 ELSE 0 END, "  # noqa: S608
-        f"CASE WHEN {is_commit} THEN 1 ELSE 0 END, load_partition, {columns} FROM {identifier(name)} "
+        f"CASE WHEN {is_commit} THEN 1 ELSE 0 END, {columns} FROM {identifier(name)} "
         f"WHERE {version.end_snapshot} IS NULL AND {version.row_id} IN (SELECT newest FROM numbers "
         "UNION ALL SELECT source FROM numbers UNION ALL SELECT last_commit FROM numbers) "
         f"ORDER BY {version.row_id} DESC",
         [
             database.inlined(value)
-            for value in (*of_source, *of_commit, *paths, table, COMPACT, "cancelled", *of_source, *of_commit)
+            for value in (*of_source, *of_commit, *(paths or ()), table, COMPACT, "cancelled", *of_source, *of_commit)
         ],
     )
-    runs: dict[str, NewestRuns] = {}
-    for has_source, has_commit, *row in rows:
-        path, *values = read_inlined(row, ["VARCHAR", *_TYPES])
-        run = Run(*values)
-        found = NewestRuns(run, run if has_source else None, run if has_commit else None)
-        runs[path] = runs.get(path, NewestRuns()).or_older(found)
-    return runs
+    found: dict[str, LastRuns] = {}
+    for has_source, has_commit, *values in rows:
+        row = LedgerRow.of(_COLUMNS, read_inlined(values, _TYPES))
+        runs = LastRuns(row, row if has_source else None, row if has_commit else None)
+        path = row.load_partition
+        found[path] = found[path].or_older(runs) if path in found else runs
+    return found
 
 
-def _flushed(
-    session: LakeSession, files: Sequence[FlushedFile], table: str, load_partitions: Sequence[str], since: int
-) -> dict[str, NewestRuns]:
-    """The newest rows of partitions in Parquet files of the ledger, whose row groups DuckDB skips by their bounds."""
+def _aggregated(
+    session: LakeSession,
+    table: TableName,
+    load_partitions: Sequence[str] | None,
+    files: Sequence[FlushedFile] | None,
+    since: int,
+) -> dict[str, LastRuns]:
+    """The newest rows of partitions in Parquet files of the ledger; in the whole ledger, by DuckLake, if None."""
+    among: dict[str, Sequence[str]] = {"destination_table": [str(table)]}
+    if load_partitions is not None:
+        among["load_partition"] = load_partitions
+    types = {name: LEDGER_COLUMNS[name] for name in (*_COLUMNS, "on_empty")}
+    rows: Relation
+    if files is None:
+        rows = relation_of_lake(session, ledger_table(session.config), types, Wanted(among))
+    else:
+        rows = relation_of_files([file.uri for file in files], types, Wanted(among))
     run = f"struct_pack({', '.join(f'{name} := {name}' for name in map(identifier, _COLUMNS))})"
     commit = "status = 'committed' AND snapshot_id >= ?"
-    condition, wanted = is_among("load_partition", load_partitions)
-    # Files of an older version of this package have fewer columns; those that all of them lack are added.
-    names = (*_COLUMNS, "load_partition", "on_empty")
-    typed = ", ".join(f"NULL::{LEDGER_COLUMNS[name]} AS {identifier(name)}" for name in names)
-    listed = ", ".join(f"'{name}'" for name in names)
-    rows = session.engine_rows(
-        f"SELECT load_partition, arg_max({run}, moment), arg_max({run}, moment) FILTER ({commit} "  # noqa: S608
-        f"OR status = 'skipped' AND (on_empty IS NOT NULL OR {ADDS})), arg_max({run}, snapshot_id) "
-        f"FILTER ({commit}) FROM (SELECT *, coalesce(finished_at, started_at) AS moment FROM "
-        f"(SELECT {typed} WHERE FALSE UNION ALL BY NAME SELECT COLUMNS(c -> list_contains([{listed}], c)) FROM "
-        "read_parquet(?, hive_partitioning = false, union_by_name = true) "
-        f"WHERE {condition} AND destination_table = ? AND mode <> ? AND status <> 'cancelled')) "
-        "GROUP BY load_partition",
-        [since, since, [glob_literal(file.uri) for file in files], *wanted, table, COMPACT],
+    found = query(
+        session,
+        f"SELECT arg_max({run}, moment), arg_max({run}, moment) FILTER ({commit} "  # noqa: S608 - quoted names
+        f"OR status = 'skipped' AND (on_empty IS NOT NULL OR {ADDS})), arg_max({run}, snapshot_id) FILTER ({commit}) "
+        f"FROM (SELECT *, coalesce(finished_at, started_at) AS moment FROM {rows} "
+        "WHERE mode <> ? AND status <> 'cancelled') GROUP BY load_partition",
+        [since, since, *rows.parameters, COMPACT],
+        [rows],
     )
-    return {path: NewestRuns(*(Run(**found) if found else None for found in runs)) for path, *runs in rows}
+    last = (LastRuns(*(row and LedgerRow.of(row, row.values()) for row in runs)) for runs in found)
+    return {runs.newest.load_partition: runs for runs in last}
+
+
+def commits_by_files(
+    session: LakeSession, table: TableName, partitions: Sequence[Partition], *, newest: bool = False
+) -> dict[str, LedgerRow]:
+    """Return the last commit of those partitions whose live files all have the same fingerprint in their names.
+
+    With `newest`, only the files of the newest snapshot need to have the same.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    if not partitions or session.config.inserts_only:
+        return {}  # DuckLake names the files that it writes
+    try:
+        with catalog_reading(session) as database:
+            table_id, *_ = read_folder(database, table)
+            partitioning = read_partitioning(database, table_id)
+            values = {partition.path: tuple(key_values(partitioning, partition)) for partition in partitions}
+            files = _files(database, table_id, partitioning, list(values.values()))
+    except NotDirectError:
+        return {}
+    commits = {path: _commit_by(path, files.get(texts, ()), newest=newest) for path, texts in values.items()}
+    return {path: commit for path, commit in commits.items() if commit is not None}
+
+
+def _files(
+    database: CatalogDatabase, table_id: int, partitioning: Partitioning, wanted: Sequence[tuple[str | None, ...]]
+) -> Mapping[tuple[str | None, ...], Sequence[PartitionFile]]:
+    if len(wanted) > _SOME:
+        return all_partition_files(database, table_id, partitioning.partition_id, len(partitioning.columns))
+    if len(wanted) > _SINGLY:
+        return files_of_partitions(database, table_id, partitioning.partition_id, wanted)
+    return {texts: partition_files(database, table_id, partitioning.partition_id, texts) for texts in wanted}
+
+
+def _commit_by(path: str, files: Sequence[PartitionFile], *, newest: bool) -> LedgerRow | None:
+    last = max((file.begin_snapshot for file in files), default=0)
+    of_last = [file for file in files if not newest or file.begin_snapshot == last or is_marked(file.path)]
+    fingerprints = {named_fingerprint(file.path) for file in of_last}
+    if len(fingerprints) != 1 or (fingerprint := fingerprints.pop()) is None:
+        return None
+    columns = ("load_partition", "status", "source_fingerprint", "row_count", "snapshot_id")
+    return LedgerRow.of(columns, (path, "committed", fingerprint, sum(file.rows for file in files), last))

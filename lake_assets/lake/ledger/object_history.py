@@ -10,8 +10,16 @@ from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.inlined import table_named_since
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.relation import ADDED, Relation, Wanted, query, relation
-from lake_assets.lake.ledger.tables import COMPACT, LEDGER_COLUMNS, MANIFEST_COLUMNS, ledger_table, manifest_table
+from lake_assets.lake.ledger.tables import (
+    COMPACT,
+    LEDGER_COLUMNS,
+    MANIFEST_COLUMNS,
+    LedgerRow,
+    ledger_table,
+    manifest_table,
+)
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.storage.manifest import LandedObject, Manifest
 
 URIS = 1_000  # of a query by URI; for more, a partition's whole manifest is read
 
@@ -190,6 +198,45 @@ def quarantined_objects(
     for load_partition, uri, reason in rows:
         result.setdefault(load_partition, {})[uri] = reason
     return result
+
+
+def objects_at(session: LakeSession, stream: str, root: str, rows: Sequence[LedgerRow], snapshot: int) -> Manifest:
+    """Return the landed objects of which a partition's rows in a snapshot were made, and those left out, by URI.
+
+    Args:
+        session: an open lake.
+        stream: of the partition.
+        root: URI of the landing zone.
+        rows: the partition's commits.
+        snapshot: the snapshot.
+    """
+    before = [row for row in rows if row.snapshot_id is not None and row.snapshot_id <= snapshot]
+    if not before or not session.exists(manifest_table(session.config)):
+        return Manifest(())
+    # A replacement and a restore note all objects of their rows; other commits note those that they add.
+    first = max((row.snapshot_id or 0 for row in before if row.mode in ("replace", "restore")), default=0)
+    runs = {row.run_id for row in before if (row.snapshot_id or 0) >= first}
+    among = {"stream": [stream], "load_partition": [before[0].load_partition], "run_id": sorted(runs)}
+    columns = {**MANIFEST_COLUMNS, ADDED: "BIGINT"}
+    found = relation(session, manifest_table(session.config), columns, Wanted(among))
+    noted = query(
+        session,
+        # A run can be repeated under its id: each object has a row of each time.
+        "SELECT uri, arg_max(struct_pack(etag, size, last_modified, reason), number) FROM (SELECT *, row_number() OVER "  # noqa: S608
+        f"(ORDER BY {ADDED} NULLS FIRST, last_modified NULLS LAST) AS number FROM {found} "
+        f"WHERE coalesce({ADDED} BETWEEN ? AND ?, TRUE)) GROUP BY uri ORDER BY uri",
+        [*found.parameters, first, snapshot],
+        [found],
+    )
+    objects, left_out = list[LandedObject](), dict[str, str]()
+    for uri, of_object in noted:
+        reason = of_object.pop("reason")
+        landed = LandedObject(uri, uri.removeprefix(f"{root}/"), **of_object)
+        if landed.etag or landed.size:  # else a repair removed it from the table
+            objects.append(landed)
+            if reason is not None:
+                left_out[landed.key] = reason
+    return Manifest(tuple(objects), left_out)
 
 
 # The order in which objects were noted: by the snapshots of their rows, or else of the runs; then by the objects' own

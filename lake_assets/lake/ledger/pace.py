@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lake_assets.lake.ledger.reading import read_ledger
+from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
 from lake_assets.lake.session import LakeSession
 

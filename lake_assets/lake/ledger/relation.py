@@ -96,7 +96,7 @@ def relation(
     except NotDirectError:
         if database is not None:
             raise
-        return _of_lake(session, table, columns, wanted)
+        return relation_of_lake(session, table, columns, wanted)
     values = list(zip(*inlined, strict=True)) or [() for _ in columns]
     sql = _typed(columns)
     parameters: list[object] = [list(column) for column in values]
@@ -107,7 +107,15 @@ def relation(
     return Relation(sql, parameters, needs_lake=False)
 
 
-def _of_lake(session: LakeSession, table: TableName, columns: Mapping[str, str], wanted: Wanted) -> Relation:
+def relation_of_files(uris: Sequence[str], columns: Mapping[str, str], wanted: Wanted) -> Relation:
+    """Return the wanted rows of these files of a table; see `relation`."""
+    part, parameters = _part(_FILES, columns, *_conditions(wanted, None), wanted)
+    files = [glob_literal(uri) for uri in uris]
+    return Relation(_beside_none(columns, part), [*([] for _ in columns), files, *parameters], needs_lake=False)
+
+
+def relation_of_lake(session: LakeSession, table: TableName, columns: Mapping[str, str], wanted: Wanted) -> Relation:
+    """Return the wanted rows of a table, which DuckLake reads; see `relation`."""
     condition, parameters = _conditions(wanted, None)
     source = table.sql
     if ADDED in columns:
@@ -117,9 +125,11 @@ def _of_lake(session: LakeSession, table: TableName, columns: Mapping[str, str],
         source = f"(SELECT *, {condition} AS wanted FROM {source})"  # noqa: S608 - quoted names
         condition = "wanted IS TRUE"
     part, parameters = _part(source, columns, condition, parameters, wanted)
-    return Relation(
-        f"{_typed(columns)} UNION ALL BY NAME ({part})", [*([] for _ in columns), *parameters], needs_lake=True
-    )
+    return Relation(_beside_none(columns, part), [*([] for _ in columns), *parameters], needs_lake=True)
+
+
+def _beside_none(columns: Mapping[str, str], part: str) -> str:
+    return f"{_typed(columns)} UNION ALL BY NAME ({part})"
 
 
 def _typed(columns: Mapping[str, str]) -> str:

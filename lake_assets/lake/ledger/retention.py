@@ -1,7 +1,7 @@
 """The retention of the ledger: old rows are deleted, with the manifest rows of their runs.
 
 No run needs a deleted row. For each partition the newest row of each kind stays, of any age, because the ledger decides
-where the names of data files do not (`partition_states.py`). The rows of additions and of registrations in place stay,
+where the names of data files do not (`lookup.py`). The rows of additions and of registrations in place stay,
 too: they and their manifest rows say which objects the lake has.
 """
 

@@ -4,7 +4,7 @@ import dataclasses
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from lake_assets.config.lake import Lake
 from lake_assets.documented import Documented
@@ -97,6 +97,22 @@ class LedgerRow(Documented):
     """Landed objects that were left out; null if the stream never does that."""
     rows_dead_lettered: int | None = None
     """Rows that were left out; null if the stream never does that."""
+
+    @classmethod
+    def of(cls, columns: Iterable[str], values: Iterable[object]) -> "LedgerRow":
+        """Return a row of which only these columns were read; the others are None."""
+        fields: dict[str, Any] = dict.fromkeys(LEDGER_COLUMNS)
+        return cls(**fields | dict(zip(columns, values, strict=True)))
+
+    @property
+    def moment(self) -> dt.datetime:
+        """When the run ended; when it began, if that is unknown."""
+        return self.finished_at or self.started_at
+
+    @property
+    def is_held(self) -> bool:
+        """Whether refreshes leave the partition alone after this commit."""
+        return self.hold == HELD
 
     @property
     def rows_after(self) -> int | None:

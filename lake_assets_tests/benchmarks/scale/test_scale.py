@@ -17,7 +17,7 @@ from dev.benchmarks.scale.results import Grown, Rate, Results
 from dev.benchmarks.scale.table import fill
 from dev.plain_client import plain_client
 from dev.servers.postgres import PostgresServer
-from lake_assets.lake.ledger.partition_states import partition_states
+from lake_assets.lake.ledger.lookup import commits_by_files
 
 SVG = "{http://www.w3.org/2000/svg}"
 SECTIONS = ("machine", "writers", "table", "ledger", "objects")
@@ -113,7 +113,7 @@ def test_the_large_table_is_one_that_the_package_and_ducklake_read_and_write(
 
     partitions = [stream.config.partition(numbered(number)) for number in (0, 999, 1_000, 1_499)]
     with stream.lake.open() as lake:
-        assert len(partition_states(lake, stream.table, partitions)) == len(partitions)
+        assert len(commits_by_files(lake, stream.table, partitions)) == len(partitions)
         commit_all(lake, files.replacements([numbered(700)]))
         commit_all(lake, files.replacements([numbered(701), numbered(1_200)]))
     with plain_client(stream.lake_config) as client:

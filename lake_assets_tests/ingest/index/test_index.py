@@ -15,7 +15,7 @@ from lake_assets.ingest.index.diff import IndexPlan, plan_index
 from lake_assets.ingest.index.run import IndexRun, index_all
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.commit.direct import register_directly
-from lake_assets.lake.ledger.last_runs import partitions_in_ledger
+from lake_assets.lake.ledger.read import partitions_in_ledger
 from lake_assets.storage.store import Store
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.world import NW, SW, World, sales

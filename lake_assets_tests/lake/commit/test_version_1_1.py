@@ -17,7 +17,7 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.commit.direct import register_directly, replace_directly
 from lake_assets.lake.driver import Driver
 from lake_assets.lake.ducklake import usual_version
-from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.lake.ledger.read import last_runs
 from lake_assets.layout.partition import Partition
 from lake_assets_tests.lake.commit.twins import COLUMNS, TABLE, Twin, Twins, empty_twins, row
 from lake_assets_tests.world_fixtures import database_on

@@ -15,9 +15,8 @@ import pytest
 from lake_assets.lake.catalog.database import CatalogDatabase, catalog_transaction
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import flush
-from lake_assets.lake.ledger.last_runs import committed_fingerprints, last_runs, partitions_in_ledger
 from lake_assets.lake.ledger.object_history import known_objects, partition_objects, registered_objects
-from lake_assets.lake.ledger.reading import partitions_of_run, read_ledger
+from lake_assets.lake.ledger.read import last_runs, partitions_in_ledger, read_ledger, recorded_commits, rows_of_run
 from lake_assets.lake.ledger.tables import (
     LEDGER,
     LEDGER_COLUMNS,
@@ -147,7 +146,7 @@ def looks(world: World, size: int) -> Mapping[str, Callable[[LakeSession], objec
         assert found.rows == last
 
     def fingerprint(lake: LakeSession) -> None:
-        assert committed_fingerprints(lake, TABLE, [path(0)]).keys() == {path(0)}
+        assert recorded_commits(lake, TABLE, [partition]).keys() == {path(0)}
 
     def is_known(lake: LakeSession) -> None:
         assert partitions_in_ledger(lake, TABLE, [path(0), f"{path(0)}/x"]) == {path(0)}
@@ -165,7 +164,7 @@ def looks(world: World, size: int) -> Mapping[str, Callable[[LakeSession], objec
         assert read_ledger(lake, until=START) == []
 
     def of_run(lake: LakeSession) -> None:
-        assert len(partitions_of_run(lake, "sales", f"run-{(size - 1) // 10}", newest - dt.timedelta(minutes=10))) == 10
+        assert len(rows_of_run(lake, "sales", f"run-{(size - 1) // 10}", newest - dt.timedelta(minutes=10))) == 10
 
     def objects(lake: LakeSession) -> None:
         assert len(known_objects(lake, "sales", TABLE, [path(0)])) == EACH

@@ -6,7 +6,7 @@ from lake_assets.lake.catalog.table_files import inlined_rows
 from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.ledger import flush, tables
-from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST, ledger_table, manifest_table
 from lake_assets.lake.session import TableName
 from lake_assets_tests.maintenance.test_run import newest_snapshot, tidy

@@ -1,11 +1,15 @@
 """The newest runs of a few partitions are those that the whole ledger has, also after its rows were flushed."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
-from lake_assets.lake.ledger import flush, last_runs, lookup
-from lake_assets.lake.ledger.last_runs import LastRuns
+from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.ledger import flush, lookup, relation
+from lake_assets.lake.ledger.lookup import LastRuns
+from lake_assets.lake.ledger.read import last_runs, recorded_commits
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets_tests.maintenance.test_run import tidy
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -16,17 +20,28 @@ TEXTS = (NW, SW, EMPTY, LOST, NEVER)
 
 
 def both(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Mapping[str, LastRuns], Mapping[str, LastRuns]]:
-    """The newest runs of some partitions, and the same from the whole ledger."""
+    """The newest runs of some partitions; and those of all, which are the same if DuckLake reads the ledger."""
     partitions = [world.partition(text) for text in TEXTS]
     with world.stream.lake.open(read_only=True) as lake:
-        whole = last_runs.last_runs(lake, world.stream.table)
+        few = compared(last_runs(lake, world.stream.table, partitions))
+        whole = compared(last_runs(lake, world.stream.table))
+        commits = recorded_commits(lake, world.stream.table, partitions)
         with monkeypatch.context() as patch:
-            patch.delattr(last_runs, "_all_last_runs")
-            few = last_runs.last_runs(lake, world.stream.table, partitions)
-        fingerprints = last_runs.committed_fingerprints(lake, world.stream.table, [p.path for p in partitions])
-    committed = {path: runs for path, runs in few.items() if runs.snapshot is not None}
-    assert fingerprints.keys() == committed.keys()
+            patch.setattr(lookup, "inlined_tables", refuse)
+            assert compared(last_runs(lake, world.stream.table)) == whole
+            assert compared(last_runs(lake, world.stream.table, partitions)) == few
+    assert commits == {path: runs.commit for path, runs in few.items() if runs.commit is not None}
     return few, {path: whole[path] for path in few} if few.keys() == whole.keys() else whole
+
+
+def compared(found: Mapping[str, LastRuns]) -> Mapping[str, LastRuns]:
+    """Of `source` the fingerprint only: an unchanged partition's inlined row has the same one as its commit."""
+    columns = ("source_fingerprint",)
+    return {path: replace(runs, source=LedgerRow.of(columns, [runs.fingerprint])) for path, runs in found.items()}
+
+
+def refuse(*_: object) -> list[str]:
+    raise NotDirectError("only DuckLake reads the ledger")
 
 
 def history(world: World) -> None:
@@ -78,8 +93,8 @@ def test_rows_of_a_dropped_table_do_not_count(local_world: World) -> None:
     local_world.land("region=NEW,date=2026-02-11", sales(1))
     local_world.ingest("region=NEW,date=2026-02-11")
     with local_world.stream.lake.open(read_only=True) as lake:
-        whole = last_runs.last_runs(lake, local_world.stream.table)
-        few = last_runs.last_runs(lake, local_world.stream.table, [local_world.partition(text) for text in TEXTS])
+        whole = last_runs(lake, local_world.stream.table)
+        few = last_runs(lake, local_world.stream.table, [local_world.partition(text) for text in TEXTS])
     assert few == {path: runs for path, runs in whole.items() if path in few}
     assert len(few) == 3
     assert all(runs.snapshot is None for runs in few.values())
@@ -93,7 +108,7 @@ def test_rows_that_were_deleted_do_not_count(local_world: World, monkeypatch: py
     with local_world.stream.lake.open() as lake:
         lake.rows("DELETE FROM lake.ingest_runs WHERE status = 'failed'")
         partition = local_world.partition(NW)
-        (runs,) = last_runs.last_runs(lake, local_world.stream.table, [partition]).values()
+        (runs,) = last_runs(lake, local_world.stream.table, [partition]).values()
         assert runs.status == "skipped"
 
 
@@ -136,21 +151,21 @@ def test_files_older_than_the_last_commit_are_not_read(local_world: World, monke
         local_world.ingest(NW)
         tidy(local_world)
     read: list[int] = []
-    flushed = lookup._flushed
+    of_files = relation.relation_of_files
 
-    def noting(session, files, *others):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN002, ANN202
-        read.append(len(files))
-        return flushed(session, files, *others)
+    def noting(uris, *others):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN002, ANN202
+        read.append(len(uris))
+        return of_files(uris, *others)
 
-    monkeypatch.setattr(lookup, "_flushed", noting)
+    monkeypatch.setattr("lake_assets.lake.ledger.lookup.relation_of_files", noting)
     with local_world.stream.lake.open(read_only=True) as lake:
-        last_runs.last_runs(lake, local_world.stream.table, [local_world.partition(NW)])
+        last_runs(lake, local_world.stream.table, [local_world.partition(NW)])
         assert read == [1]
         read.clear()
-        last_runs.last_runs(lake, local_world.stream.table, [local_world.partition(NEVER)])
+        last_runs(lake, local_world.stream.table, [local_world.partition(NEVER)])
         assert read == [1, 2]
 
 
 def test_a_lake_without_a_ledger_has_no_runs(local_world: World) -> None:
     with local_world.stream.lake.open(create=True) as lake:
-        assert last_runs.last_runs(lake, local_world.stream.table, [local_world.partition(NW)]) == {}
+        assert last_runs(lake, local_world.stream.table, [local_world.partition(NW)]) == {}

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.ledger import flush, lookup
-from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.lake.ledger import flush
+from lake_assets.lake.ledger.read import last_runs
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.maintenance.test_run import tidy
 from lake_assets_tests.world import NW, SW, World, sales
@@ -69,10 +69,9 @@ def test_later_runs_decide_as_before_and_find_the_rows_without_a_full_read(
     tidy(world)
     assert tidy(world, days=DAYS).forgotten == 3
 
-    monkeypatch.setattr("lake_assets.lake.ledger.last_runs._all_last_runs", refuse)
+    monkeypatch.setattr("lake_assets.lake.ledger.lookup.relation_of_lake", refuse)
     with world.stream.lake.open(read_only=True) as session:
         partitions = [world.partition(NW), world.partition(SW)]
-        assert lookup.newest_runs(session, world.stream.table, [p.path for p in partitions]) is not None
         found = last_runs(session, world.stream.table, partitions)
     assert [found[p.path].rows for p in partitions] == [1, 1]
     assert world.ingest(NW).row.status == "skipped"

@@ -6,8 +6,7 @@ from itertools import pairwise
 import pytest
 
 from lake_assets.lake.ledger import flush, relation
-from lake_assets.lake.ledger.last_runs import partitions_in_ledger
-from lake_assets.lake.ledger.reading import partitions_of_run, read_ledger
+from lake_assets.lake.ledger.read import partitions_in_ledger, read_ledger, rows_of_run
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow
 from lake_assets_tests.lake.ledger.test_last_runs import EMPTY, LOST, NEVER, history
 from lake_assets_tests.maintenance.test_run import tidy
@@ -96,12 +95,7 @@ def test_partitions_are_looked_up(world: World, where: str, monkeypatch: pytest.
         assert partitions_in_ledger(lake, table, [nw, empty, never]) == known & {nw, empty}
         assert {sw, lost} <= known
         run = rows[0]
-        (of_run,) = partitions_of_run(lake, "sales", run.run_id, run.started_at)
-        assert (of_run.load_partition, of_run.is_done, of_run.first_commit) == (
-            run.load_partition,
-            run.status in ("committed", "skipped"),
-            run.snapshot_id,
-        )
+        assert rows_of_run(lake, "sales", run.run_id, run.started_at) == [run]
         assert run.finished_at is not None
-        assert partitions_of_run(lake, "sales", run.run_id, run.finished_at + dt.timedelta(hours=1)) == []
-        assert partitions_of_run(lake, "other", run.run_id) == []
+        assert rows_of_run(lake, "sales", run.run_id, run.finished_at + dt.timedelta(hours=1)) == []
+        assert rows_of_run(lake, "other", run.run_id) == []

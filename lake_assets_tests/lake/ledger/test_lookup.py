@@ -6,10 +6,10 @@ import pytest
 
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.replace.write_step import Writer
-from lake_assets.lake.ledger import partition_states as states
-from lake_assets.lake.ledger.last_runs import last_commits
-from lake_assets.lake.ledger.partition_states import PartitionState, partition_states
-from lake_assets.layout.partition import Partition
+from lake_assets.lake.ledger import lookup, read
+from lake_assets.lake.ledger.lookup import commits_by_files
+from lake_assets.lake.ledger.read import recorded_commits
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -19,16 +19,16 @@ Reads = Callable[[], list[str]]
 @pytest.fixture
 def from_ledger(monkeypatch: pytest.MonkeyPatch) -> Reads:
     """The partitions whose fingerprint was read from the ledger since the last call."""
-    read: list[str] = []
+    looked_up: list[str] = []
 
-    def noting(session, table, paths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        read.extend(paths)
-        return last_commits(session, table, paths)
+    def noting(session, table, partitions):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        looked_up.extend(partition.path for partition in partitions)
+        return recorded_commits(session, table, partitions)
 
-    monkeypatch.setattr(states, "last_commits", noting)
+    monkeypatch.setattr(read, "recorded_commits", noting)
 
     def since() -> list[str]:
-        taken, read[:] = list(read), []
+        taken, looked_up[:] = list(looked_up), []
         return taken
 
     return since
@@ -39,9 +39,9 @@ def execute(world: World, sql: str, *parameters: object) -> None:
         lake.rows(sql, parameters)
 
 
-def state(world: World, text: str) -> PartitionState | None:
+def named_commit(world: World, text: str) -> LedgerRow | None:
     with world.stream.lake.open(read_only=True) as lake:
-        return partition_states(lake, world.stream.table, [world.partition(text)]).get(world.partition(text))
+        return commits_by_files(lake, world.stream.table, [world.partition(text)]).get(world.partition(text).path)
 
 
 def test_an_ingested_partition_is_found_without_the_ledger(world: World, from_ledger: Reads) -> None:
@@ -53,7 +53,10 @@ def test_an_ingested_partition_is_found_without_the_ledger(world: World, from_le
     again = world.ingest(NW)
 
     assert (again.row.status, from_ledger()) == ("skipped", [])
-    assert state(world, NW) == PartitionState(str(first.row.source_fingerprint), 2, first.row.snapshot_id or 0)
+    found = named_commit(world, NW)
+    assert found is not None
+    assert (found.source_fingerprint, found.snapshot_id) == (first.row.source_fingerprint, first.row.snapshot_id)
+    assert (found.rows_after, found.is_held) == (2, False)
     world.land(NW, sales(3))
     assert world.ingest(NW).row.status == "committed"
     assert (world.totals(), from_ledger()) == ([3], [])
@@ -67,15 +70,15 @@ def test_several_and_many_partitions_are_found_by_one_query(world: World, monkey
     assert all(outcome.result for outcome in ingest_all(world.stream, partitions, world.sessions))
     absent = world.partition("region=XX,date=2026-02-11")
 
-    def found() -> dict[Partition, PartitionState]:
+    def found() -> dict[str, LedgerRow]:
         with world.stream.lake.open(read_only=True) as lake:
-            return partition_states(lake, world.stream.table, [*partitions, absent])
+            return commits_by_files(lake, world.stream.table, [*partitions, absent])
 
     singly = found()
     for limit in ("_SINGLY", "_SOME"):
-        monkeypatch.setattr(states, limit, 1)
+        monkeypatch.setattr(lookup, limit, 1)
         assert found() == singly
-    assert list(singly) == partitions
+    assert list(singly) == [partition.path for partition in partitions]
 
 
 def test_a_table_that_was_dropped_has_no_last_commit(local_world: World) -> None:
@@ -85,7 +88,7 @@ def test_a_table_that_was_dropped_has_no_last_commit(local_world: World) -> None
     execute(local_world, "DROP TABLE lake.sales")
     local_world.ingest(SW)
 
-    assert state(local_world, NW) is None
+    assert named_commit(local_world, NW) is None
     assert local_world.ingest(NW).row.status == "committed"
     assert local_world.totals() == [1, 2]
 
@@ -95,7 +98,7 @@ def test_files_of_other_clients_are_no_change_of_the_source(local_world: World, 
     local_world.ingest(NW)
     execute(local_world, "INSERT INTO lake.sales VALUES (9, 9, 'NW', DATE '2026-02-11')")
 
-    assert state(local_world, NW) is None
+    assert named_commit(local_world, NW) is None
     assert local_world.ingest(NW).row.status == "skipped"
     assert from_ledger() == [local_world.partition(NW).path]
 
@@ -105,9 +108,9 @@ def test_rows_that_other_clients_deleted_are_no_change_of_the_source(local_world
     local_world.ingest(NW)
     execute(local_world, "DELETE FROM lake.sales WHERE total = 1")
 
-    found = state(local_world, NW)
+    found = named_commit(local_world, NW)
     assert found is not None
-    assert found.rows == 2
+    assert found.rows_after == 2
     assert local_world.ingest(NW).row.status == "skipped"
     execute(local_world, "DELETE FROM lake.sales")
     assert local_world.ingest(NW).row.status == "skipped"
@@ -121,7 +124,7 @@ def test_a_partition_that_an_earlier_version_wrote_is_found_in_the_ledger(
     with monkeypatch.context() as patch:
         patch.setattr(Writer, "_fingerprints", lambda *_: {})
         world.ingest(NW)
-    assert state(world, NW) is None
+    assert named_commit(world, NW) is None
 
     assert world.ingest(NW).row.status == "skipped"
     assert from_ledger() == [world.partition(NW).path]
@@ -152,7 +155,7 @@ def test_compaction_keeps_the_fingerprint(local_world: World, from_ledger: Reads
     compact(local_world.stream, 3, local_world.sessions)
     from_ledger()
 
-    found = state(local_world, NW)
+    found = named_commit(local_world, NW)
     assert found is not None
-    assert (found.fingerprint, found.rows) == (fingerprint, 4)
+    assert (found.source_fingerprint, found.rows_after) == (fingerprint, 4)
     assert (local_world.ingest(NW).row.status, from_ledger()) == ("skipped", [])

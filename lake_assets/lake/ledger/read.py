@@ -1,0 +1,281 @@
+"""The rows of the ledger: the newest runs and commits of partitions, and rows by stream, partition, run and time.
+
+Every function raises CatalogError if the ledger cannot be read, and finds nothing if there is no ledger yet, unless it
+says otherwise. See `lookup.py` for what the newest runs of partitions cost, and `relation.py` for the other rows.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lake_assets.errors import CatalogError
+from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.ledger.lookup import LastRuns, commits_by_files, newest_runs
+from lake_assets.lake.ledger.relation import Wanted, query, relation
+from lake_assets.lake.ledger.tables import (
+    COMPACT,
+    LEDGER_COLUMNS,
+    RELEASE,
+    RESTORE,
+    STATUSES,
+    LedgerRow,
+    Status,
+    ledger_table,
+)
+from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.layout.partition import Partition
+
+_NEWEST_COMMIT = "QUALIFY row_number() OVER (PARTITION BY load_partition ORDER BY snapshot_id DESC) = 1"
+
+
+def last_runs(
+    session: LakeSession, table: TableName, partitions: Sequence[Partition] | None = None
+) -> dict[str, LastRuns]:
+    """Return the newest runs of each partition of a table, by the partition's path.
+
+    Compactions are ignored, because they change no row, and cancelled runs, because they say nothing about the
+    partition. If a table was dropped and recreated, its earlier commits are ignored.
+
+    Args:
+        session: an open lake.
+        table: the destination.
+        partitions: those to find, if not all are wanted.
+    """
+    paths = None if partitions is None else [partition.path for partition in partitions]
+    found = newest_runs(session, table, paths)
+    if held := [path for path, runs in found.items() if runs.is_held]:
+        found |= {path: replace(found[path], holder=row) for path, row in _holders(session, table, held).items()}
+    return found
+
+
+def _holders(session: LakeSession, table: TableName, load_partitions: Sequence[str]) -> dict[str, LedgerRow]:
+    """Return the commit that began the hold of each held partition; a forced refresh of one does not begin it."""
+    found: dict[str, LedgerRow] = {}
+    ended = set()
+    for row in commits(session, table, named_since(session, table), load_partitions):
+        if row.mode != COMPACT and row.load_partition not in ended:
+            if row.is_held:
+                found[row.load_partition] = row
+            else:
+                ended.add(row.load_partition)
+    return found
+
+
+def last_commits(
+    session: LakeSession, table: TableName, partitions: Sequence[Partition], *, newest: bool = False
+) -> dict[str, LedgerRow]:
+    """Return each partition's newest commit, by its path; a partition without a commit is left out.
+
+    The names of a partition's live files say it, and then the row has `source_fingerprint`, `row_count` (with rows that
+    other clients have deleted since) and `snapshot_id` only. The ledger is read for a partition whose files do not all
+    have one fingerprint, such as a held one. If a table was dropped and recreated, its earlier commits are ignored.
+
+    Args:
+        session: an open lake with a ledger.
+        table: it exists.
+        partitions: of the table.
+        newest: several commits make up a partition, as in mode append. The fingerprint is then of the last one that
+            added rows.
+    """
+    found = commits_by_files(session, table, partitions, newest=newest)
+    others = [partition for partition in partitions if partition.path not in found]
+    return found | (recorded_commits(session, table, others) if others else {})
+
+
+def recorded_commits(session: LakeSession, table: TableName, partitions: Sequence[Partition]) -> dict[str, LedgerRow]:
+    """Return each partition's newest commit, by its path, as the ledger has it; see `last_commits`."""
+    newest = newest_runs(session, table, [partition.path for partition in partitions])
+    return {path: runs.commit for path, runs in newest.items() if runs.commit is not None}
+
+
+def read_ledger(
+    session: LakeSession,
+    stream: str | None = None,
+    load_partition: str | None = None,
+    limit: int = 100,
+    statuses: Sequence[Status] = STATUSES,
+    *,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+) -> list[LedgerRow]:
+    """Return the newest rows of the ledger; newest first.
+
+    Args:
+        session: an open lake.
+        stream: its rows only.
+        load_partition: its rows only, in the path's form.
+        limit: this many rows at most.
+        statuses: rows with one of these only.
+        since: runs that ended then or later only, with a time zone.
+        until: runs that ended before then only, with a time zone.
+
+    Raises:
+        CatalogError: there is no ledger, or it cannot be read.
+    """
+    among: dict[str, Sequence[str]] = {}
+    if stream is not None:
+        among["stream"] = [stream]
+    if load_partition is not None:
+        among["load_partition"] = [load_partition]
+    if set(statuses) != set(STATUSES):
+        among["status"] = statuses
+    wanted = Wanted(among, since=since, until=until, newest=limit)
+    rows = _rows(session, wanted, "ORDER BY finished_at DESC NULLS LAST, started_at DESC NULLS LAST LIMIT ?", [limit])
+    if not rows and not session.exists(table := ledger_table(session.config)):
+        raise CatalogError(f"the lake has no ledger {table} yet:", "ingest a partition first.")
+    return rows
+
+
+def rows_of_run(session: LakeSession, stream: str, run_id: str, since: dt.datetime | None = None) -> list[LedgerRow]:
+    """Return the rows of a run, the oldest first.
+
+    Args:
+        session: an open lake.
+        stream: of the partitions.
+        run_id: of the run.
+        since: when the run began, if that is known, with a time zone; then files of earlier rows are not read.
+    """
+    wanted = Wanted({"run_id": [run_id], "stream": [stream]}, since=since)
+    return _rows(session, wanted, "ORDER BY coalesce(finished_at, started_at), snapshot_id")
+
+
+def commits(
+    session: LakeSession,
+    table: TableName,
+    since: int,
+    load_partitions: Sequence[str] | None = None,
+    newest: int | None = None,
+) -> list[LedgerRow]:
+    """Return the committed rows of a table, the newest first.
+
+    Args:
+        session: an open lake.
+        table: the destination.
+        since: only commits of this snapshot or later, by `named_since`.
+        load_partitions: their rows only, in the path's form.
+        newest: this many rows at most.
+    """
+    among: dict[str, Sequence[str]] = {"destination_table": [str(table)], "status": ["committed"]}
+    if load_partitions is not None:
+        among["load_partition"] = load_partitions
+    limit = "" if newest is None else f" LIMIT {newest:d}"
+    tail = f"WHERE snapshot_id >= ? ORDER BY snapshot_id DESC{limit}"
+    return _rows(session, Wanted(among, newest=newest), tail, [since])
+
+
+def newest_commits(
+    session: LakeSession, stream: str, table: TableName, since: dt.datetime | None = None
+) -> list[LedgerRow]:
+    """Return the newest commit of each partition that changed its rows; the oldest first.
+
+    If the table was dropped and recreated, its earlier commits are ignored.
+
+    Args:
+        session: an open lake.
+        stream: of the partitions.
+        table: its destination.
+        since: commits that ended then or later only, with a time zone; all when None.
+    """
+    among = {"stream": [stream], "destination_table": [str(table)], "status": ["committed"]}
+    tail = f"WHERE mode NOT IN ('{COMPACT}', '{RELEASE}') AND snapshot_id >= ? {_NEWEST_COMMIT} ORDER BY snapshot_id"
+    return _rows(session, Wanted(among, since=since), tail, [named_since(session, table)])
+
+
+def commit_of(rows: Sequence[LedgerRow], snapshot: int) -> LedgerRow | None:
+    """Return the one of a partition's commits, the newest first, that made its rows in a snapshot; None if unknown."""
+    known = (row for row in rows if row.mode not in (COMPACT, RELEASE))
+    return next((row for row in known if row.snapshot_id is not None and row.snapshot_id <= snapshot), None)
+
+
+def restored_partitions(session: LakeSession, table: TableName, load_partitions: Sequence[str]) -> set[str]:
+    """Return those of the partitions that were restored and not replaced since, by their paths."""
+    among = {
+        "destination_table": [str(table)],
+        "status": ["committed"],
+        "mode": ["replace", RESTORE],
+        "load_partition": list(load_partitions),
+    }
+    tail = f"WHERE snapshot_id >= ? {_NEWEST_COMMIT}"
+    rows = _rows(session, Wanted(among), tail, [named_since(session, table)], ("load_partition", "mode", "snapshot_id"))
+    return {row.load_partition for row in rows if row.mode == RESTORE}
+
+
+def rows_as_written(session: LakeSession, rows: Iterable[LedgerRow]) -> list[LedgerRow] | None:
+    """Return the rows of one commit as written, by a try that failed because its answer was lost.
+
+    Args:
+        session: an open lake.
+        rows: of the commit, before it: of one run and stream, one for each partition.
+
+    Returns:
+        The rows in their order; None if the commit was not made.
+    """
+    first, *others = rows
+    among = {
+        "run_id": [first.run_id],
+        "stream": [first.stream],
+        "load_partition": [first.load_partition, *(row.load_partition for row in others)],
+        "status": ["committed"],
+    }
+    written = {(row.load_partition, row.started_at): row for row in _rows(session, Wanted(among))}
+    if (first.load_partition, first.started_at) not in written:
+        return None
+    return [written.get((row.load_partition, row.started_at), row) for row in (first, *others)]
+
+
+def partitions_in_ledger(
+    session: LakeSession, table: TableName, load_partitions: Sequence[str] | None = None
+) -> set[str]:
+    """Return those of the partitions that have a row in the ledger, with any status; of a table, by their paths.
+
+    Without `load_partitions` it is every partition of the table, for which the ledger is read.
+    """
+    among: dict[str, Sequence[str]] = {"destination_table": [str(table)]}
+    if load_partitions is not None:
+        among["load_partition"] = load_partitions
+    rows = _rows(session, Wanted(among, distinct=True), "", (), ["load_partition"])
+    return {row.load_partition for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFigures:
+    """Figures of the ledger."""
+
+    rows: int
+    committed: int
+    skipped: int
+    failed: int
+    cancelled: int
+    snapshot: int | None  # the newest that the ledger names
+    finished_at: dt.datetime | None  # of the newest run
+
+
+def ledger_figures(session: LakeSession) -> LedgerFigures | None:
+    """Return figures of the ledger; None if there is none yet."""
+    ledger = ledger_table(session.config)
+    if not session.exists(ledger):
+        return None
+    (figures,) = session.rows(
+        "SELECT count(*), count(*) FILTER (status = 'committed'), count(*) FILTER (status = 'skipped'), "  # noqa: S608
+        "count(*) FILTER (status = 'failed'), count(*) FILTER (status = 'cancelled'), "
+        f"max(snapshot_id), max(finished_at) FROM {ledger.sql}"
+    )
+    return LedgerFigures(*figures)
+
+
+def _rows(
+    session: LakeSession,
+    wanted: Wanted,
+    tail: str = "",
+    parameters: Sequence[object] = (),
+    columns: Iterable[str] = LEDGER_COLUMNS,
+) -> list[LedgerRow]:
+    """Return the wanted rows after SQL's other clauses (`tail`, with its parameters), with these columns."""
+    ledger = ledger_table(session.config)
+    if not session.exists(ledger):
+        return []
+    types: Mapping[str, str] = {name: LEDGER_COLUMNS[name] for name in columns}
+    found = relation(session, ledger, types, wanted)
+    names = ", ".join(f'"{name}"' for name in types)
+    sql = f"SELECT {names} FROM {found} {tail}"  # noqa: S608 - quoted names
+    return [LedgerRow.of(types, row) for row in query(session, sql, [*found.parameters, *parameters], [found])]
