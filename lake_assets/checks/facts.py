@@ -10,9 +10,8 @@ from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading, catalog_view
 from lake_assets.lake.catalog.past import LIVE, PastTable
 from lake_assets.lake.catalog.past_files import past_table
-from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.lookup import LastRuns
-from lake_assets.lake.ledger.object_history import quarantined_objects
+from lake_assets.lake.ledger.object_history import dead_letters, quarantined_objects
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition

@@ -28,8 +28,7 @@ from lake_assets.lake.commit.change import Change, Copy, EarlierRows, Requiremen
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.commit.statements import count_partition
 from lake_assets.lake.commit.strategy import commit, commit_release
-from lake_assets.lake.ledger.letters import dead_letters
-from lake_assets.lake.ledger.object_history import objects_at
+from lake_assets.lake.ledger.object_history import dead_letters, objects_at
 from lake_assets.lake.ledger.read import commit_of, commits, recorded_commits
 from lake_assets.lake.ledger.tables import (
     HELD,

@@ -21,9 +21,8 @@ from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.commit.exporter import refuse_earlier_exports
 from lake_assets.lake.commit.statements import Statement, add_files_statement, delete_statement, insert_statement
 from lake_assets.lake.commit.strategy import StrategyName, foreseen_strategies
-from lake_assets.lake.ledger.letters import dead_letters
-from lake_assets.lake.ledger.pace import Pace, pace
-from lake_assets.lake.ledger.read import last_commits
+from lake_assets.lake.ledger.object_history import dead_letters
+from lake_assets.lake.ledger.read import Pace, last_commits, pace
 from lake_assets.lake.ledger.tables import DELTAS, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition

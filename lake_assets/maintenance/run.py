@@ -13,8 +13,7 @@ from lake_assets.events import about, step
 from lake_assets.ingest.replace.staging import leftovers
 from lake_assets.lake.catalog.corrected_bounds import repair_bounds, wrong_bounds
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.ledger.flush import flush_ledger
-from lake_assets.lake.ledger.retention import expire_ledger
+from lake_assets.lake.ledger.flush import expire_ledger, flush_ledger
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.maintenance.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots

@@ -21,9 +21,8 @@ from lake_assets.errors import OutsidePartitionError
 from lake_assets.ingest.plan import edited_text
 from lake_assets.lake.catalog.past import LIVE
 from lake_assets.lake.catalog.past_files import past_table
-from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.lookup import LastRuns
-from lake_assets.lake.ledger.object_history import quarantined_objects
+from lake_assets.lake.ledger.object_history import dead_letters, quarantined_objects
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession

@@ -17,7 +17,7 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.dry_run import Plan, plan, plan_stream
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.database import CatalogDatabase, Row
-from lake_assets.lake.ledger.pace import Pace
+from lake_assets.lake.ledger.read import Pace
 from lake_assets.parquet.read import read_footer
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets_tests.faults.without_spark import jobs_here, no_session

@@ -1,12 +1,17 @@
-"""The flush of inlined rows of ledger and manifest from the catalog into files of the lake.
+"""The flush of inlined rows of ledger and manifest from the catalog into files of the lake, and their retention.
 
 A commit adds a few rows, too few for a file. But a year of commits adds some hundred thousand rows, and the catalog
 reads them one by one, which takes at least three times as long as from a file.
 
 A file holds the rows of a range of time, sorted by partition. A reader of a few partitions skips most of each file; a
 reader of a range of time skips most files.
+
+Old rows are deleted with the manifest rows of their runs. No run needs a deleted row. For each partition the newest row
+of each kind stays, of any age, because the ledger decides where the names of data files do not (`lookup.py`). The rows
+of additions and of registrations in place stay, too: they and their manifest rows say which objects the lake has.
 """
 
+import datetime as dt
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -15,9 +20,10 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog.database import catalog_view
 from lake_assets.lake.catalog.inlined import has_deletes
 from lake_assets.lake.catalog.table_files import inlined_rows, is_sorted, live_table_id, table_options
-from lake_assets.lake.ledger.tables import OWN_TABLES, set_option
+from lake_assets.lake.ledger.tables import OF_RUNS, OWN_TABLES, ledger_table, set_option
 from lake_assets.lake.retry import under_lock
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.session import AUTHOR, LakeSession, TableName
+from lake_assets.layout.texts import count
 
 MANY = 10_000  # rows of a table
 FILES = 10  # of a table smaller than `LARGE`, which are then merged
@@ -27,6 +33,8 @@ FILES = 10  # of a table smaller than `LARGE`, which are then merged
 ROW_GROUP = 20_480
 LARGE = 64_000_000  # bytes
 _OPTIONS = {"parquet_row_group_size": ROW_GROUP, "target_file_size": f"{LARGE} bytes"}
+
+_KEY = "run_id, stream, load_partition"
 
 
 def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
@@ -127,3 +135,52 @@ def _merge(session: LakeSession, table: TableName) -> None:
             ),
             f"the merged files of {table}",
         )
+
+
+def expire_ledger(session: LakeSession, before: dt.datetime, *, dry_run: bool = False) -> int:
+    """Delete ledger rows of runs that ended before a time, with the manifest rows that only they had.
+
+    Snapshots that have not expired keep the rows. `flush_ledger` rewrites the files that had them.
+
+    Returns:
+        The number of deleted rows of the ledger.
+
+    Raises:
+        CatalogError: the catalog refuses.
+    """
+    ledger = ledger_table(session.config)
+    if not session.exists(ledger):
+        return 0
+    if dry_run:
+        return len(_expired(session, before))
+    return under_lock(session, lambda: _delete(session, before), f"old rows of {ledger}")
+
+
+def _expired(session: LakeSession, before: dt.datetime) -> list[int]:
+    """The row ids of the ledger's rows to delete."""
+    rows = session.rows(
+        "SELECT number FROM (SELECT rowid AS number, coalesce(finished_at, started_at) AS moment, "  # noqa: S608
+        "status = 'committed' AND mode IN ('append', 'index', 'repair') AS adds, "
+        "row_number() OVER (PARTITION BY stream, destination_table, load_partition, mode, status, on_empty IS NULL "
+        "ORDER BY snapshot_id DESC NULLS LAST, coalesce(finished_at, started_at) DESC) AS age "
+        f"FROM {ledger_table(session.config).sql}) WHERE moment < ? AND age > 1 AND NOT adds",
+        [before],
+    )
+    return [number for (number,) in rows]
+
+
+def _delete(session: LakeSession, before: dt.datetime) -> int:
+    ledger = ledger_table(session.config).sql
+    with session.transaction():
+        numbers = _expired(session, before)
+        if numbers:
+            for own in OF_RUNS:
+                session.rows(
+                    f"DELETE FROM {own.name(session.config).sql} WHERE ({_KEY}) IN "  # noqa: S608 - quoted names
+                    f"(SELECT ({_KEY}) FROM {ledger} WHERE rowid IN (SELECT unnest(?::BIGINT[]))) AND ({_KEY}) NOT IN "
+                    f"(SELECT ({_KEY}) FROM {ledger} WHERE rowid NOT IN (SELECT unnest(?::BIGINT[])))",
+                    [numbers, numbers],
+                )
+            session.rows(f"DELETE FROM {ledger} WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [numbers])  # noqa: S608
+            session.sign(AUTHOR, f"deletes {count(len(numbers), 'row')} of the ledger from before {before:%Y-%m-%d}")
+    return len(numbers)

@@ -1,10 +1,11 @@
-"""Queries of the manifest table: the landed objects that runs have noted.
+"""Queries of the manifests: the landed objects that runs have noted, and the files of rows that they left out.
 
 Every function raises CatalogError if the manifest or the ledger cannot be read.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.inlined import table_named_since
@@ -13,12 +14,14 @@ from lake_assets.lake.ledger.relation import ADDED, Relation, Wanted, query, rel
 from lake_assets.lake.ledger.tables import (
     COMPACT,
     LEDGER_COLUMNS,
+    LETTERS,
     MANIFEST_COLUMNS,
     LedgerRow,
     ledger_table,
     manifest_table,
 )
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.parquet.job import LetterFile
 from lake_assets.storage.manifest import LandedObject, Manifest
 
 URIS = 1_000  # of a query by URI; for more, a partition's whole manifest is read
@@ -55,20 +58,16 @@ def known_objects(
 
     `load_partitions` are partitions in the path's form, if not all are to be read.
     """
-    commits, objects = _of_stream(session, stream, load_partitions)
-    rows = query(
+    among = _of_stream(stream, load_partitions)
+    rows = _noted(
         session,
-        "WITH runs AS (SELECT run_id, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608 - quoted names
-        f"max(snapshot_id) FILTER (mode IN ('replace', 'restore')) AS replaced FROM {commits} GROUP BY ALL), "
-        "latest AS (SELECT load_partition, max(replaced) AS replaced FROM runs GROUP BY ALL), "
-        f"noted AS (SELECT *, {_NUMBER} AS number FROM {objects} LEFT JOIN runs USING (run_id, load_partition) "
-        "WHERE reason IS NULL) "
+        among,
+        among,
         "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
-        "FROM noted LEFT JOIN latest USING (load_partition) "
+        "FROM noted WHERE reason IS NULL "
         # If the ledger was emptied, an object counts as known.
-        "WHERE coalesce(snapshot_id >= greatest(latest.replaced, ?), TRUE) GROUP BY uri",
-        [*commits.parameters, *objects.parameters, named_since(session, table)],
-        [commits, objects],
+        "AND coalesce(snapshot_id >= greatest(replaced, ?), TRUE) GROUP BY uri",
+        [named_since(session, table)],
     )
     return {row[0]: KnownObject(*row) for row in rows}
 
@@ -100,28 +99,20 @@ def partition_objects(
     Raises:
         NotDirectError: only DuckLake can read the rows, and that is outside of the given transaction.
     """
-    of_ledger: dict[str, Sequence[str]] = {"stream": [stream]}
-    if load_partitions is not None:
-        of_ledger["load_partition"] = load_partitions
+    of_ledger = _of_stream(stream, load_partitions)
     of_manifest = of_ledger if uris is None or len(uris) > URIS else {**of_ledger, "uri": uris}
-    commits, objects = _relations(session, of_ledger, of_manifest, database)
-    rows = query(
+    since = named_since(session, table) if database is None else table_named_since(database, table)
+    rows = _noted(
         session,
-        "WITH runs AS (SELECT run_id, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608 - quoted names
-        f"max(snapshot_id) FILTER (mode = 'replace') AS replaced FROM {commits} GROUP BY ALL), "
-        "latest AS (SELECT load_partition, max(replaced) AS replaced FROM runs GROUP BY ALL), "
-        f"noted AS (SELECT *, coalesce({ADDED}, snapshot_id) AS noted_at, {_NUMBER} AS number "
-        f"FROM {objects} LEFT JOIN runs USING (run_id, load_partition)) "
+        of_ledger,
+        of_manifest,
         "SELECT uri, load_partition, arg_max(struct_pack(etag, size, reason), number) FILTER (reason IS NULL), "
-        "arg_max(struct_pack(etag, size, reason), number) FROM noted LEFT JOIN latest USING (load_partition) "
+        "arg_max(struct_pack(etag, size, reason), number) FROM noted "
         # If the ledger was emptied, an object counts as known.
-        "WHERE coalesce(noted_at >= greatest(latest.replaced, ?), TRUE) GROUP BY uri, load_partition",
-        [
-            *commits.parameters,
-            *objects.parameters,
-            named_since(session, table) if database is None else table_named_since(database, table),
-        ],
-        [commits, objects],
+        "WHERE coalesce(noted_at >= greatest(replaced, ?), TRUE) GROUP BY uri, load_partition",
+        [since],
+        replacing=["replace"],
+        database=database,
     )
     wanted = None if uris is None else set(uris)
     known: dict[str, dict[str, KnownObject]] = {}
@@ -144,19 +135,13 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
     of_uris = {"uri": list(uris)}
     named = relation(session, manifest, {"load_partition": "VARCHAR"}, Wanted(of_uris, distinct=True))
     partitions = [path for (path,) in query(session, f"FROM {named}", named.parameters, [named])]
-    commits, objects = _relations(session, {"load_partition": partitions}, of_uris)
-    rows = query(
+    rows = _noted(
         session,
-        "WITH commits AS (SELECT run_id, stream, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608
-        "bool_or(mode IN ('index', 'repair')) AS registers, "
-        f"max(snapshot_id) FILTER (mode IN ('replace', 'restore')) AS replaced FROM {commits} GROUP BY ALL), "
-        "latest AS (SELECT stream, load_partition, max(replaced) AS last_replaced FROM commits GROUP BY ALL), "
-        f"noted AS (SELECT *, {_NUMBER} AS number FROM {objects} JOIN commits USING (run_id, stream, load_partition)) "
+        {"load_partition": partitions},
+        of_uris,
         "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
-        "FROM noted JOIN latest USING (stream, load_partition) WHERE registers GROUP BY uri "
-        "HAVING coalesce(max(snapshot_id) > max(last_replaced), TRUE)",
-        [*commits.parameters, *objects.parameters],
-        [commits, objects],
+        "FROM noted WHERE registers GROUP BY uri "
+        "HAVING coalesce(max(snapshot_id) > max(replaced), TRUE)",
     )
     return {row[0]: KnownObject(*row) for row in rows}
 
@@ -181,18 +166,16 @@ def quarantined_objects(
         known = partition_objects(session, stream, table, load_partitions)
         reasons = {path: {o.uri: o.reason for o in of_one.values() if o.reason} for path, of_one in known.items()}
         return {path: dict(sorted(of_one.items())) for path, of_one in sorted(reasons.items()) if of_one}
-    commits, objects = _of_stream(session, stream, load_partitions)
-    rows = query(
+    among = _of_stream(stream, load_partitions)
+    rows = _noted(
         session,
-        "WITH commits AS (SELECT run_id, load_partition, max(snapshot_id) AS snapshot_id "  # noqa: S608 - quoted names
-        f"FROM {commits} WHERE mode <> ? AND snapshot_id >= ? GROUP BY ALL), "
-        "newest AS (SELECT load_partition, arg_max(run_id, snapshot_id) AS run_id, max(snapshot_id) AS snapshot_id "
-        "FROM commits GROUP BY ALL), "
-        f"noted AS (SELECT *, {_NUMBER} AS number FROM {objects} JOIN newest USING (run_id, load_partition)) "
-        "SELECT load_partition, uri, arg_max_null(reason, number) AS reason FROM noted GROUP BY ALL "
-        "HAVING reason IS NOT NULL ORDER BY ALL",
-        [*commits.parameters, COMPACT, named_since(session, table), *objects.parameters],
-        [commits, objects],
+        among,
+        among,
+        ", newest AS (SELECT load_partition, arg_max(run_id, snapshot_id) AS run_id FROM commits "
+        "WHERE mode <> ? AND snapshot_id >= ? GROUP BY ALL) "
+        "SELECT load_partition, uri, arg_max_null(reason, number) AS reason FROM noted "
+        "JOIN newest USING (run_id, load_partition) GROUP BY ALL HAVING reason IS NOT NULL ORDER BY ALL",
+        [COMPACT, named_since(session, table)],
     )
     result: dict[str, dict[str, str]] = {}
     for load_partition, uri, reason in rows:
@@ -239,31 +222,94 @@ def objects_at(session: LakeSession, stream: str, root: str, rows: Sequence[Ledg
     return Manifest(tuple(objects), left_out)
 
 
-# The order in which objects were noted: by the snapshots of their rows, or else of the runs; then by the objects' own
-# times, because a run can be repeated under its id. An object that has ended has no time, and is the last.
-_NUMBER = f"row_number() OVER (ORDER BY coalesce({ADDED}, snapshot_id) NULLS FIRST, last_modified NULLS LAST)"
+def dead_letters(
+    session: LakeSession,
+    stream: str,
+    table: TableName,
+    load_partitions: Sequence[str] | None = None,
+    *,
+    at: int | None = None,
+) -> dict[str, list[LetterFile]]:
+    """Return the files of rows that the lake does not have now, by partition, sorted by their URIs.
+
+    They are those of each partition's newest replacement, and of all additions since. A partition without any is not in
+    the result.
+
+    Args:
+        session: an open lake.
+        stream: the stream's name.
+        table: its table; commits of a dropped one of the same name are ignored.
+        load_partitions: in the path's form; all when None.
+        at: the state of this snapshot; the present when None.
+    """
+    letters = LETTERS.name(session.config)
+    if not (session.exists(ledger_table(session.config)) and session.exists(letters)):
+        return {}
+    among = _of_stream(stream, load_partitions)
+    commits, noted = _commits(session, among), relation(session, letters, LETTERS.columns, Wanted(among))
+    at = _NEWEST if at is None else at
+    rows = query(
+        session,
+        "WITH latest AS (SELECT load_partition, max(snapshot_id) AS replaced "  # noqa: S608 - quoted names
+        f"FROM {commits} WHERE mode IN ('replace', 'restore') AND snapshot_id <= ? GROUP BY ALL) "
+        f"SELECT load_partition, object, uri, rows, size, reason FROM {noted} LEFT JOIN latest USING (load_partition) "
+        "WHERE snapshot_id <= ? AND snapshot_id >= greatest(replaced, ?) ORDER BY load_partition, uri",
+        [*commits.parameters, at, *noted.parameters, at, named_since(session, table)],
+        [commits, noted],
+    )
+    result: dict[str, list[LetterFile]] = {}
+    for path, *letter in rows:
+        result.setdefault(path, []).append(LetterFile(*letter))
+    return result
 
 
-def _of_stream(session: LakeSession, stream: str, load_partitions: Sequence[str] | None) -> tuple[Relation, Relation]:
-    """The commits and the objects of a stream, or of some partitions of it."""
-    among: dict[str, Sequence[str]] = {"stream": [stream]}
-    if load_partitions is not None:
-        among["load_partition"] = load_partitions
-    return _relations(session, among, among)
+_NEWEST = 2**62  # a snapshot after all others
 
 
-def _relations(
+def _of_stream(stream: str, load_partitions: Sequence[str] | None) -> dict[str, Sequence[str]]:
+    """Return the condition on rows of a stream, or of some partitions of it."""
+    return {"stream": [stream]} if load_partitions is None else {"stream": [stream], "load_partition": load_partitions}
+
+
+def _commits(
+    session: LakeSession, among: Mapping[str, Sequence[str]], database: CatalogDatabase | None = None
+) -> Relation:
+    names = ("run_id", "stream", "load_partition", "mode", "snapshot_id")
+    columns = {name: LEDGER_COLUMNS[name] for name in names}
+    return relation(
+        session, ledger_table(session.config), columns, Wanted({"status": ["committed"], **among}), database
+    )
+
+
+def _noted(
     session: LakeSession,
     of_ledger: Mapping[str, Sequence[str]],
     of_manifest: Mapping[str, Sequence[str]],
+    tail: str,
+    parameters: Sequence[object] = (),
+    *,
+    replacing: Sequence[str] = ("replace", "restore"),
     database: CatalogDatabase | None = None,
-) -> tuple[Relation, Relation]:
-    """The commits of the ledger, and the objects of the manifest."""
-    names = ("run_id", "stream", "load_partition", "mode", "snapshot_id")
-    ledger = {name: LEDGER_COLUMNS[name] for name in names}
-    commits = Wanted({"status": ["committed"], **of_ledger})
-    manifest = {**MANIFEST_COLUMNS, ADDED: "BIGINT"}
-    return (
-        relation(session, ledger_table(session.config), ledger, commits, database),
-        relation(session, manifest_table(session.config), manifest, Wanted(of_manifest), database),
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a query (`tail`) of `noted`: the objects of the manifest, each with its run's commit.
+
+    Its `replaced` is the snapshot of the partition's newest commit of a mode in `replacing`. Its `number` is the order
+    in which objects were noted: by the snapshots of their rows, or else of the runs; then by the objects' own times,
+    because a run can be repeated under its id. An object that has ended has no time, and is the last.
+    """
+    commits = _commits(session, of_ledger, database)
+    columns = {**MANIFEST_COLUMNS, ADDED: "BIGINT"}
+    objects = relation(session, manifest_table(session.config), columns, Wanted(of_manifest), database)
+    key = "run_id, stream, load_partition"
+    return query(
+        session,
+        f"WITH commits AS (FROM {commits}), runs AS (SELECT {key}, max(snapshot_id) AS snapshot_id, "  # noqa: S608
+        "bool_or(mode IN ('index', 'repair')) AS registers, "
+        "max(snapshot_id) FILTER (list_contains(?, mode)) AS replaces FROM commits GROUP BY ALL), "
+        "latest AS (SELECT stream, load_partition, max(replaces) AS replaced FROM runs GROUP BY ALL), "
+        f"noted AS (SELECT *, coalesce({ADDED}, snapshot_id) AS noted_at, "
+        f"row_number() OVER (ORDER BY coalesce({ADDED}, snapshot_id) NULLS FIRST, last_modified NULLS LAST) AS number "
+        f"FROM {objects} LEFT JOIN runs USING ({key}) LEFT JOIN latest USING (stream, load_partition)) {tail}",
+        [*commits.parameters, list(replacing), *objects.parameters, *parameters],
+        [commits, objects],
     )

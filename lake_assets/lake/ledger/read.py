@@ -5,6 +5,7 @@ says otherwise. See `lookup.py` for what the newest runs of partitions cost, and
 """
 
 import datetime as dt
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,9 @@ from lake_assets.lake.ledger.tables import (
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
+PACE_ROWS = 500  # of the ledger by which the pace is known
+
+_NEWEST_FIRST = "ORDER BY finished_at DESC NULLS LAST, started_at DESC NULLS LAST LIMIT ?"
 _NEWEST_COMMIT = "QUALIFY row_number() OVER (PARTITION BY load_partition ORDER BY snapshot_id DESC) = 1"
 
 
@@ -120,7 +124,7 @@ def read_ledger(
     if set(statuses) != set(STATUSES):
         among["status"] = statuses
     wanted = Wanted(among, since=since, until=until, newest=limit)
-    rows = _rows(session, wanted, "ORDER BY finished_at DESC NULLS LAST, started_at DESC NULLS LAST LIMIT ?", [limit])
+    rows = _rows(session, wanted, _NEWEST_FIRST, [limit])
     if not rows and not session.exists(table := ledger_table(session.config)):
         raise CatalogError(f"the lake has no ledger {table} yet:", "ingest a partition first.")
     return rows
@@ -261,6 +265,64 @@ def ledger_figures(session: LakeSession) -> LedgerFigures | None:
         f"max(snapshot_id), max(finished_at) FROM {ledger.sql}"
     )
     return LedgerFigures(*figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The duration of a stream's last runs that committed something.
+
+    Attributes:
+        runs: how many.
+        fixed: seconds of a run that do not depend on its partitions, such as Spark's start.
+        each: seconds of a partition.
+        size: landed bytes of a partition, on average.
+    """
+
+    runs: int
+    fixed: float
+    each: float
+    size: float
+
+    def seconds(self, partitions: int, size: int) -> float:
+        """Return how long a run would take; partitions that are larger than those of the last runs take longer.
+
+        Args:
+            partitions: how many it reads.
+            size: landed bytes of all of them.
+        """
+        larger = max(1.0, size / partitions / self.size) if partitions and self.size else 1.0
+        return self.fixed + partitions * self.each * larger
+
+
+def pace(session: LakeSession, stream: str, mode: str) -> Pace | None:
+    """Return the pace of a stream's last runs of a mode; None if none has committed."""
+    wanted = Wanted({"stream": [stream], "status": ["committed"]}, newest=PACE_ROWS)
+    rows = _rows(session, wanted, _NEWEST_FIRST, [PACE_ROWS])
+    by_run: dict[str, list[LedgerRow]] = {}
+    for row in rows:
+        if row.mode == mode and row.finished_at is not None:
+            by_run.setdefault(row.run_id, []).append(row)
+    if len(rows) == PACE_ROWS and len(by_run) > 1:
+        by_run.popitem()  # the oldest, which may have more rows
+    return _pace(list(by_run.values()))
+
+
+def _pace(runs: Sequence[Sequence[LedgerRow]]) -> Pace | None:
+    if not runs:
+        return None
+    numbers, seconds = [float(len(run)) for run in runs], [_seconds(run) for run in runs]
+    sizes = [row.source_bytes or 0 for run in runs for row in run]
+    fixed, each = 0.0, sum(seconds) / sum(numbers)
+    if len(set(numbers)) > 1:
+        slope, intercept = statistics.linear_regression(numbers, seconds)
+        if slope > 0 and intercept >= 0:
+            fixed, each = intercept, slope
+    return Pace(len(runs), fixed, each, statistics.fmean(sizes))
+
+
+def _seconds(run: Sequence[LedgerRow]) -> float:
+    ended = max(row.finished_at for row in run if row.finished_at is not None)
+    return max(dt.timedelta(), ended - min(row.started_at for row in run)).total_seconds()
 
 
 def _rows(
