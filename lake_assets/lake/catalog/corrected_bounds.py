@@ -57,10 +57,13 @@ def correct_bounds(
         table_id = read_folder(catalog, name)[0]
         as_texts = catalog.rows(
             f"SELECT column_id FROM {spec.COLUMN} WHERE table_id = ? AND end_snapshot IS NULL "
-            "AND (column_type LIKE 'timestamp%' OR column_type IN ('date', 'blob'))",
-            [table_id],
+            "AND (column_type LIKE 'timestamp%' OR column_type IN ('date', 'blob')) "
+            f"AND column_id NOT IN (SELECT column_id FROM {spec.PARTITION_COLUMN} WHERE table_id = ?)",
+            [table_id, table_id],
         )
-        condition = f"f.begin_snapshot = ? AND ({_UNKNOWN} OR column_id IN (SELECT unnest(?)))"
+        # DuckLake itself has written encrypted files; a partition column has one value.
+        is_merged = "encryption_key IS NULL AND column_id IN (SELECT unnest(?))"
+        condition = f"f.begin_snapshot = ? AND ({_UNKNOWN} OR {is_merged})"
         examined = _examined(session, catalog, name, condition, [snapshot_id, [column_id for (column_id,) in as_texts]])
         now, with_bounds = _table_bounds(catalog, table_id), _with_bounds(catalog, table_id, snapshot_id)
         # NULL is for "no value yet"; other clients leave it for unknown bounds too, and the extension for those of a
