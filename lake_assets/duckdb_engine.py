@@ -125,12 +125,18 @@ def _http_retries(retry_seconds: float) -> int:
     return pauses + 1 if pauses else 0
 
 
-def open_engine(extensions: Sequence[str], http: HttpLimits = HttpLimits()) -> duckdb.DuckDBPyConnection:
-    """A new in-memory engine with these extensions, which reads no Python variables.
+def open_engine(
+    extensions: Sequence[str], http: HttpLimits = HttpLimits(), shared: str = ""
+) -> duckdb.DuckDBPyConnection:
+    """Open an in-memory engine with these extensions, which reads no Python variables.
+
+    The open connections of a process with the same name in `shared` are of one engine, which ends with the last of
+    them. Without a name, the engine is new.
 
     It has one thread. Nearly all statements are small queries of a catalog, for each of which DuckLake runs a dozen
     others. With two threads each takes 1.4 times as long, and twice the processor time on a busy machine, because the
-    threads wait for each other. Statements of many rows are executed in `all_threads`.
+    threads wait for each other. Statements of many rows are executed in `all_threads`. A shared engine has all threads:
+    DuckDB 1.5.5 may hang if their number changes while another connection executes a statement.
 
     DuckDB verifies the signature of an extension at each `LOAD`, which takes 0.1 s of processor time a file. Here each
     file is verified once a process, and again if it has changed.
@@ -139,14 +145,16 @@ def open_engine(extensions: Sequence[str], http: HttpLimits = HttpLimits()) -> d
         CatalogError: an extension is not found or does not load.
     """
     files = {name: find_extension(name).file for name in extensions}
-    known = all(_identity(file) in _verified for file in files.values())
+    # DuckDB refuses a connection to an engine that was opened with other settings.
+    known = not shared and all(_identity(file) in _verified for file in files.values())
     connection = duckdb.connect(
+        f":memory:{shared}",
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "python_enable_replacements": "false",
             "allow_unsigned_extensions": str(known).lower(),
-        }
+        },
     )
     for name, file in files.items():
         try:
@@ -167,13 +175,17 @@ def open_engine(extensions: Sequence[str], http: HttpLimits = HttpLimits()) -> d
         for name, value in settings.items():
             connection.execute(f"SET GLOBAL {name} = {value}")  # without GLOBAL, cursors would not have it
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET threads = 1")
+    if not shared:
+        connection.execute("SET threads = 1")
     return connection
 
 
 @contextmanager
 def all_threads(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Run statements that read or write many rows or files on all cores."""
+    if engine.execute("SELECT current_setting('threads')").fetchall() != [(1,)]:
+        yield  # a shared engine
+        return
     engine.execute("RESET threads")
     try:
         yield

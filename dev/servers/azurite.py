@@ -19,7 +19,7 @@ import pytest
 from dev.servers.absent import absent, started
 from dev.servers.process import free_ports, running, start_with_retry
 from lake_assets.config.storages import AzureStorage
-from lake_assets.storage.arrow import filesystem
+from lake_assets.storage.clients import as_arrow
 
 ACCOUNT = "devstoreaccount1"
 # The one key that every Azurite has; Azure's manual prints it.
@@ -60,7 +60,7 @@ class AzureServer:
         """
         name = f"t-{uuid.uuid4().hex}"
         storage = AzureStorage.model_validate({"container": name, "connection_string": self.connection_string})
-        filesystem(storage).create_dir(name)
+        as_arrow(storage).create_dir(name)
         return name
 
 

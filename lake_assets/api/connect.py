@@ -13,7 +13,8 @@ def connect(
     """Connect to a lake: DuckDB in memory, with the lake attached as the current database and its secrets made.
 
     The connection sees each commit that is there when a statement begins. It has all cores, and the time zone UTC.
-    Close it, or use it in a `with` block: an open connection to a catalog in a DuckDB file keeps all writers from it.
+    Close it, or use it in a `with` block: until the last connection to a catalog in a DuckDB file is closed, nobody can
+    write there, also not in this process.
 
     Args:
         config: a loaded config, or the path of its file; when None, the config in use (see `load_config`).
@@ -28,6 +29,7 @@ def connect(
         ConfigError: the config cannot be read or is not valid, it has no such lake or several, or the lake cannot be
             attached read-only.
         NoLakeError: there is no lake yet.
+        CatalogLockedError: another process, or a connection of this one, keeps the catalog's file for too long.
         CatalogUnreachableError: the catalog's server does not answer.
         CatalogError: the lake cannot be attached.
     """

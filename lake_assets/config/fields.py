@@ -1,10 +1,11 @@
 """Field types that several models share: identifiers, paths, dates, sizes, short forms."""
 
 import datetime as dt
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
@@ -14,7 +15,7 @@ from lake_assets.errors import ConfigError
 from lake_assets.layout.texts import is_unicode, shown
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_FOLDER = "folder"
+_FOLDER, _ENVIRONMENT = "folder", "environment"
 
 TEMPLATE = "{{"
 """The begin of a template of Dagster in a component's attribute, whose value comes later."""
@@ -45,8 +46,12 @@ def short_for(key: str) -> Callable[[object], object]:
     return lambda value: {key: value} if isinstance(value, str) else value
 
 
-def below(folder: Path | None) -> Mapping[str, Path | None]:
-    """The validation context that makes relative paths absolute, starting at this folder; None refuses them.
+def below(folder: Path | None, environment: Mapping[str, str] = os.environ) -> Mapping[str, Any]:
+    """Return the validation context of a config.
+
+    Args:
+        folder: the base of relative paths; None refuses them.
+        environment: the variables that complete a bucket.
 
     Raises:
         ConfigError: the folder's name is not UTF-8.
@@ -55,13 +60,19 @@ def below(folder: Path | None) -> Mapping[str, Path | None]:
         raise ConfigError(
             f"the folder {shown(str(folder))} of the config is not UTF-8:", "rename it, or move the file."
         )
-    return {_FOLDER: folder}
+    return {_FOLDER: folder, _ENVIRONMENT: environment}
 
 
 def folder_of(info: ValidationInfo) -> Path | None:
     """The folder of the validation context `below`; None without one."""
     folder: Path | None = info.context[_FOLDER] if info.context else None
     return folder
+
+
+def environment_of(info: ValidationInfo) -> Mapping[str, str]:
+    """Return the variables of the validation context `below`; those of this process without one."""
+    environment: Mapping[str, str] = info.context[_ENVIRONMENT] if info.context else os.environ
+    return environment
 
 
 def _absolute(path: str, info: ValidationInfo) -> str:

@@ -61,8 +61,6 @@ _OF_KEYS: Mapping[str, str] = MappingProxyType(
         "schedule": "SCHEDULE",
         "storage": "DESTINATION_STORAGE",
         "catalog": "DESTINATION_DATABASE",
-        "region": "AWS_REGION",
-        "endpoint": "AWS_ENDPOINT_URL",
         "key_id": "AWS_ACCESS_KEY_ID",
         "secret": "AWS_SECRET_ACCESS_KEY",
         "session_token": "AWS_SESSION_TOKEN",
@@ -97,12 +95,12 @@ def has_flight(environment: Mapping[str, str]) -> bool:
     return any(environment.get(name, "").strip() for name in _FLIGHT)
 
 
-def flight_config(environment: Mapping[str, str], folder: Path | None = None) -> LakeConfig:
+def flight_config(environment: Mapping[str, str], folder: Path = Path()) -> LakeConfig:
     """The config of one lake and one stream, from the environment.
 
     Args:
         environment: the variables; blanks around a value are ignored, and an empty value is none.
-        folder: the base of relative paths; they stay relative when None.
+        folder: the base of relative paths.
 
     Raises:
         ConfigError: a variable is not valid; the error names it.
@@ -136,7 +134,7 @@ def flight_config(environment: Mapping[str, str], folder: Path | None = None) ->
         },
     }
     try:
-        return LakeConfig.model_validate(data, context=below(folder) if folder else None)
+        return LakeConfig.model_validate(data, context=below(folder, environment))
     except ValidationError as error:
         problems = (f"{_variable(e['loc'])}: {in_variables(sentence(e))}" for e in error.errors(include_url=False))
         raise ConfigError(f"{'; '.join(problems)}.") from error
@@ -261,20 +259,18 @@ def _source(glob: str, columns: Sequence[str]) -> tuple[str, str]:
 
 
 def _storage(uri: str, environment: Mapping[str, str]) -> str | dict[str, Any]:
-    """The storage's config; an S3 bucket gets the options and keys of the AWS variables."""
+    """The storage's config; an S3 bucket gets the keys of the AWS variables."""
     if not uri.startswith("s3://"):
         return uri
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    storage: dict[str, Any] = {"type": "s3", "bucket": bucket, "prefix": prefix}
     if bucket == _SAMPLE_BUCKET:  # public, and on no server of the user's
-        return {"type": "s3", "bucket": bucket, "prefix": prefix, "anonymous": True}
-    options = {
-        "region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
-        "endpoint": environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
-    }
+        return storage | {"anonymous": True, "region": "us-east-1", "endpoint": None}
     if is_true(environment, "AWS_SKIP_SIGNATURE", default=False):
-        options["anonymous"] = "true"
-    elif environment.get("AWS_ACCESS_KEY_ID"):
-        options["key_id"] = environment["AWS_ACCESS_KEY_ID"]
-        options["secret"] = environment.get("AWS_SECRET_ACCESS_KEY")
-        options["session_token"] = environment.get("AWS_SESSION_TOKEN")
-    return {"type": "s3", "bucket": bucket, "prefix": prefix} | {k: v for k, v in options.items() if v}
+        return storage | {"anonymous": True}
+    keys = {
+        "key_id": environment.get("AWS_ACCESS_KEY_ID"),
+        "secret": environment.get("AWS_SECRET_ACCESS_KEY"),
+        "session_token": environment.get("AWS_SESSION_TOKEN"),
+    }
+    return storage | {name: key for name, key in keys.items() if key and keys["key_id"]}

@@ -40,7 +40,7 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
             of the environment and has no relative paths. When None, `$LAKE_CONFIG`, then `lake.yaml` of the current
             folder. If there is neither, and the environment has variables of a Flight, these define one stream
             (docs/flight.md).
-        environment: the variables of `${NAME}` and `${NAME:-default}`.
+        environment: the variables of `${NAME}` and `${NAME:-default}`, and those that complete a bucket.
 
     Raises:
         ConfigError: the file does not exist, is not YAML, or is not valid; each error is a line with file, line and
@@ -146,7 +146,7 @@ def parse_config(text: str, path: Path | str, environment: Mapping[str, str]) ->
         raise _error([Problem(1, 1, "the file is empty: write lakes and streams, or run `lake-assets init`")], path)
     origin = Origin(uri=path) if isinstance(path, str) else Origin(path.resolve())
     try:
-        context = below(None if origin.file is None else origin.file.parent)
+        context = below(None if origin.file is None else origin.file.parent, environment)
         config = LakeConfig.model_validate(document.data, context=context)
     except ValidationError as error:
         raise _error(_problems(error, document), path) from error

@@ -10,27 +10,20 @@ from lake_assets.config.model import is_true
 from lake_assets.config.storages import LakeStorage, S3Storage, Storage
 
 
-def storage_at(place: str, environment: Mapping[str, str], folder: Path | None = None) -> LakeStorage:
-    """The storage of a path or URI; a bucket of S3 has the region and server of AWS's own variables.
+def storage_at(place: str, environment: Mapping[str, str], folder: Path = Path()) -> LakeStorage:
+    """Return the storage of a path or URI.
 
     Args:
         place: a path, or a URI such as `s3://bucket/prefix`.
-        environment: its `AWS_REGION`, `AWS_ENDPOINT_URL` and `AWS_SKIP_SIGNATURE`, and their other forms.
-        folder: the base of a relative path; it stays relative when None.
+        environment: the variables that complete a bucket, and `AWS_SKIP_SIGNATURE`.
+        folder: the base of a relative path.
 
     Raises:
         ValidationError: it names no storage.
-        ConfigError: `AWS_SKIP_SIGNATURE` says neither yes nor no.
+        ConfigError: `AWS_SKIP_SIGNATURE` says neither yes nor no, or a variable's endpoint is malformed.
     """
-    storage: LakeStorage = TypeAdapter[LakeStorage](Storage).validate_python(
-        place, context=below(folder) if folder else None
-    )
-    if not isinstance(storage, S3Storage):
-        return storage
-    named = {
-        "region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
-        "endpoint": environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
-        "anonymous": is_true(environment, "AWS_SKIP_SIGNATURE", default=False),
-    }
-    written = storage.model_dump(include={"type", "bucket", "prefix"}) | {k: v for k, v in named.items() if v}
-    return S3Storage.model_validate(written)
+    adapter = TypeAdapter[LakeStorage](Storage)
+    storage: LakeStorage = adapter.validate_python(place, context=below(folder, environment))
+    if isinstance(storage, S3Storage) and is_true(environment, "AWS_SKIP_SIGNATURE", default=False):
+        return storage.model_copy(update={"anonymous": True})
+    return storage

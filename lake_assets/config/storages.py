@@ -4,17 +4,27 @@ Each storage has one form of URI, in DuckLake's catalog and in all clients: an a
 servers with its protocol (also R2), `gs://`, and `az://`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from lake_assets.config.azure import AzureAccess, check_key, check_sas, parse_connection_string
 from lake_assets.config.bucket_requests import RequestedStorage
-from lake_assets.config.fields import FolderPath
+from lake_assets.config.fields import FolderPath, environment_of
 from lake_assets.config.model import Model
+from lake_assets.errors import ConfigError
 
 Provider = Literal["credential_chain"]
 
@@ -103,12 +113,15 @@ class KeyedStorage(RequestedStorage, Keys):
 
 
 @dataclass(frozen=True, slots=True)
-class S3Service:
-    """A server of S3's protocol."""
+class S3Access:
+    """A server of S3's protocol and the keys for it; without keys, the credential chain or unsigned requests."""
 
     endpoint: str | None  # URL of a server with the bucket in the path; None for AWS
     region: str
-    anonymous: bool = False
+    is_anonymous: bool
+    key_id: str | None
+    secret: str | None = field(repr=False)
+    token: str | None = field(repr=False)
 
 
 class S3ProtocolStorage(KeyedStorage, TemporaryKeys):
@@ -121,14 +134,51 @@ class S3ProtocolStorage(KeyedStorage, TemporaryKeys):
         """`s3://bucket/prefix`."""
         return _uri("s3", self.bucket, self.prefix)
 
+    def _access(self, endpoint: str | None, region: str, *, is_anonymous: bool = False) -> S3Access:
+        secret = self.secret.get_secret_value() if self.secret else None
+        token = self.session_token.get_secret_value() if self.session_token else None
+        return S3Access(endpoint, region, is_anonymous, self.key_id, secret, token)
+
+
+def _aws_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return region and endpoint of AWS's own variables, in the order of boto3.
+
+    Raises:
+        ConfigError: the endpoint is malformed.
+    """
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    settings = {"region": region} if region else {}
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        if endpoint := environment.get(name):
+            try:
+                _http_endpoint(endpoint)
+            except ValueError as error:
+                raise ConfigError(f"{name}: {error}.") from error
+            return settings | {"endpoint": endpoint}
+    return settings
+
 
 class S3Storage(S3ProtocolStorage):
-    """A bucket of S3 or of any server with its protocol."""
+    """A bucket of S3 or of any server with its protocol.
+
+    Region and endpoint are completed from the environment here, once, and no client looks there again.
+    """
 
     type: Literal["s3"] = "s3"
-    region: str = Field("us-east-1", description="The bucket's region.")
-    endpoint: Endpoint = Field(None, description="URL of an S3-compatible server; AWS when absent or empty.")
+    region: str = Field("us-east-1", description="The bucket's region; that of `AWS_REGION` when absent.")
+    endpoint: Endpoint = Field(
+        None,
+        description="URL of an S3-compatible server; that of `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL` when absent, "
+        "and AWS when empty.",
+    )
     anonymous: bool = Field(default=False, description="A public bucket: requests are not signed. For landing zones.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, data: object, info: ValidationInfo) -> object:
+        if not isinstance(data, dict) or data.keys() >= {"region", "endpoint"}:
+            return data
+        return _aws_settings(environment_of(info)) | data
 
     @model_validator(mode="after")
     def _anonymous_without_keys(self) -> Self:
@@ -137,9 +187,9 @@ class S3Storage(S3ProtocolStorage):
         return self
 
     @property
-    def service(self) -> S3Service:
-        """The server."""
-        return S3Service(self.endpoint, self.region, self.anonymous)
+    def access(self) -> S3Access:
+        """Server and keys; it has secrets."""
+        return self._access(self.endpoint, self.region, is_anonymous=self.anonymous)
 
 
 class R2Storage(S3ProtocolStorage):
@@ -153,9 +203,9 @@ class R2Storage(S3ProtocolStorage):
     endpoint: Endpoint = Field(None, description="URL in place of the account's own, such as that of a jurisdiction.")
 
     @property
-    def service(self) -> S3Service:
-        """The server: the account's endpoint, unless the config has another one."""
-        return S3Service(self.endpoint or f"https://{self.account_id}.r2.cloudflarestorage.com", "auto")
+    def access(self) -> S3Access:
+        """Server and keys, with secrets; the server is the account's endpoint, unless the config has another one."""
+        return self._access(self.endpoint or f"https://{self.account_id}.r2.cloudflarestorage.com", "auto")
 
 
 class GcsStorage(KeyedStorage):

@@ -50,8 +50,7 @@ from lake_assets.parquet.file_names import MARK, named_fingerprint, new_name
 from lake_assets.parquet.job import LetterFile
 from lake_assets.progress import counted
 from lake_assets.storage.copying import copy_object
-from lake_assets.storage.manifest import Manifest
-from lake_assets.storage.server_copy import Original
+from lake_assets.storage.manifest import Manifest, Original
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 

@@ -6,7 +6,6 @@ secrets, the `aws` extension's credential chain); MotherDuck's manual (DuckLake,
 
 import os
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import duckdb
 from packaging.version import Version
@@ -28,6 +27,7 @@ from lake_assets.duckdb_engine import HttpLimits, identifier, literal
 from lake_assets.errors import ConfigError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.postgres import limits
+from lake_assets.storage.clients import as_duckdb_secret
 
 ALIAS = "lake"
 
@@ -85,7 +85,7 @@ def secret_statements(lake: Lake) -> tuple[str, ...]:
     if isinstance(lake.catalog, MotherDuckCatalog):
         statements.append(f"SET motherduck_token = {literal(motherduck_token())}")
     if lake.storage is not None and not isinstance(lake.storage, LocalStorage):
-        statements.append(_create_secret("lake_storage", storage_secret(lake.storage)))
+        statements.append(_create_secret("lake_storage", as_duckdb_secret(lake.storage)))
     sources = ((f"source_{number}", source) for number, source in enumerate(lake.indexed))
     for name, storage in (("lake_staging", lake.staging), *sources):
         if storage is None or isinstance(storage, LocalStorage):
@@ -95,7 +95,7 @@ def secret_statements(lake: Lake) -> tuple[str, ...]:
             continue
         # DuckDB uses the secret with the longest scope, so this one is used for the storage only.
         scope = {"SCOPE": literal(f"{storage.root}/")}
-        statements.append(_create_secret(name, storage_secret(storage) | scope))
+        statements.append(_create_secret(name, as_duckdb_secret(storage) | scope))
     return tuple(statements)
 
 
@@ -109,7 +109,7 @@ def create_statements(lake: Lake) -> tuple[str, ...]:
     path = literal(data_path(lake))
     statements = ["ATTACH IF NOT EXISTS 'md:'"]
     if lake.catalog.store_secret:
-        options = storage_secret(lake.own_storage)
+        options = as_duckdb_secret(lake.own_storage)
         statements.append(_create_secret(f"{lake.catalog.database}_storage", options, where=" IN MOTHERDUCK"))
     statements.append(f"CREATE DATABASE IF NOT EXISTS {database} (TYPE DUCKLAKE, DATA_PATH {path})")
     return tuple(statements)
@@ -178,22 +178,6 @@ def motherduck_token() -> str:
     return token
 
 
-def storage_secret(storage: AnyStorage) -> dict[str, str]:
-    """The options of `CREATE SECRET` for a storage that is not local; each value is SQL."""
-    if isinstance(storage, S3Storage | R2Storage):
-        # Type s3 for R2 too, because its URIs are S3's: DuckDB prefers any secret of type s3 to one of type r2, also a
-        # secret that the user has stored for other buckets.
-        options = {"TYPE": "s3", "SCOPE": literal(f"s3://{storage.bucket}"), **_keys(storage), **_service(storage)}
-        if storage.session_token is not None:
-            options["SESSION_TOKEN"] = literal(storage.session_token.get_secret_value())
-        return options
-    if isinstance(storage, GcsStorage):
-        return {"TYPE": "gcs", "SCOPE": literal(f"gs://{storage.bucket}"), **_keys(storage)}
-    if isinstance(storage, AzureStorage):
-        return {"TYPE": "azure", "SCOPE": literal(f"az://{storage.container}"), **_azure(storage)}
-    raise AssertionError(f"{storage.type} storage has no secret")
-
-
 def _metadata(catalog: Catalog) -> str:
     """The catalog's database after `ducklake:` in ATTACH."""
     if isinstance(catalog, PostgresCatalog):
@@ -219,39 +203,8 @@ def _postgres(catalog: PostgresCatalog) -> dict[str, str]:
 
 def _uses_chain(storage: AnyStorage) -> bool:
     """Whether DuckDB uses AWS's credential chain for the storage's keys."""
-    return isinstance(storage, KeyedStorage) and storage.key_id is None and not _is_anonymous(storage)
-
-
-def _is_anonymous(storage: object) -> bool:
-    return isinstance(storage, S3Storage) and storage.anonymous
-
-
-def _keys(storage: KeyedStorage) -> dict[str, str]:
-    if _is_anonymous(storage):
-        return {}
-    if storage.key_id is None or storage.secret is None:
-        # Refreshed when they have expired: an engine may live longer than a role's keys.
-        return {"PROVIDER": "credential_chain", "REFRESH": "auto"}
-    return {"KEY_ID": literal(storage.key_id), "SECRET": literal(storage.secret.get_secret_value())}
-
-
-def _service(storage: S3Storage | R2Storage) -> dict[str, str]:
-    options = {"REGION": literal(storage.service.region)}
-    if storage.service.endpoint is not None:
-        endpoint = urlsplit(storage.service.endpoint)
-        options |= {
-            "ENDPOINT": literal(endpoint.netloc),
-            "USE_SSL": str(endpoint.scheme == "https").lower(),
-            "URL_STYLE": literal("path"),
-        }
-    return options
-
-
-def _azure(storage: AzureStorage) -> dict[str, str]:
-    access = storage.access
-    if access.key is None and access.sas is None:
-        return {"PROVIDER": "credential_chain", "ACCOUNT_NAME": literal(access.account)}
-    return {"CONNECTION_STRING": literal(access.connection_string)}
+    is_anonymous = isinstance(storage, S3Storage) and storage.anonymous
+    return isinstance(storage, KeyedStorage) and storage.key_id is None and not is_anonymous
 
 
 def _create_secret(name: str, options: dict[str, str], where: str = "") -> str:

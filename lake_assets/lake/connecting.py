@@ -5,6 +5,8 @@ maintenance delete, merge or write files before the catalog refuses. On a read-o
 hide them, also from `CHECKPOINT`, which calls them by name.
 """
 
+import threading
+
 import duckdb
 
 from lake_assets.config.lake import Lake
@@ -15,6 +17,8 @@ from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import translated
 
 _REFUSAL = "this connection to the lake is read-only, so {name} is refused: lake-assets maintain does what it is for."
+
+_TURN = threading.Lock()  # connections that share an engine have one `memory`
 
 # Functions of DuckLake's extension that write, and the names of all their parameters.
 _WRITERS = tuple(
@@ -32,7 +36,7 @@ _PARAMETERS = (
 
 
 def connected(lake: Lake, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-    """A connection of its own, with the lake attached as the current database, on all cores.
+    """Connect to an engine with the lake attached, as the current database, on all cores.
 
     Raises:
         ConfigError: MotherDuck manages the lake, and it would be attached read-only.
@@ -45,7 +49,6 @@ def connected(lake: Lake, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         )
     connection = DuckLake(lake).connect(read_only=read_only)
     with translated(lake):
-        connection.execute("RESET threads")
         if read_only:
             _hide_writers(connection)
         # `memory` comes second for the macros: a name is searched for there before among DuckDB's own.
@@ -59,5 +62,6 @@ def _hide_writers(connection: duckdb.DuckDBPyConnection) -> None:
     parameters = ", ".join(f"{identifier(name)} := NULL" for name in _PARAMETERS)
     for name in _WRITERS:
         body = f"AS TABLE SELECT error({literal(_REFUSAL.format(name=name))})"
-        for macro in ("TEMP MACRO ", "MACRO memory.main."):
-            connection.execute(f"CREATE {macro}{name}({parameters}) {body}")
+        connection.execute(f"CREATE TEMP MACRO {name}({parameters}) {body}")
+        with _TURN:
+            connection.execute(f"CREATE MACRO IF NOT EXISTS memory.main.{name}({parameters}) {body}")

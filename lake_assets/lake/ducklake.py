@@ -1,4 +1,9 @@
-"""Opens a DuckLake. A process has one engine for each lake, and attaches the lake only while it is used."""
+"""Opens a DuckLake. A process has one engine for each lake, and attaches the lake only while it is used.
+
+A user's connections to a DuckDB-file catalog share another engine, which has the lake attached until the last one is
+closed. Engines of their own would not do: the first one that closes the file ends the process's lock on it, and a
+writer of another process gets in beside the others. Beside such connections this package only reads, by their engine.
+"""
 
 import os
 import threading
@@ -14,7 +19,7 @@ from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog, PostgresCata
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import open_engine
-from lake_assets.errors import CatalogError, CatalogUnreachableError, NoLakeError
+from lake_assets.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, NoLakeError
 from lake_assets.lake.attach import (
     ALIAS,
     attach_statement,
@@ -34,7 +39,11 @@ from lake_assets.lake.vendor_errors import Meaning, matches
 from lake_assets.retrying import Limit, pause_between, retry
 from lake_assets.storage.retry_window import using
 
-ATTACH_PATIENCE = 60.0  # seconds that another process may hold a DuckDB-file catalog
+ATTACH_PATIENCE = 60.0  # seconds that another process or a user's connection may hold a DuckDB-file catalog
+_PAUSE = pause_between(0.02, 0.2)
+
+_ATTACHED: dict[str, str] = {}  # the ATTACH of the engine that a user's connections share, by its name
+_UNLOCKED = threading.RLock()  # of threads that read catalogs beside which no lock file can be created
 
 
 class DuckLake:
@@ -72,23 +81,70 @@ class DuckLake:
             self._close(session, read_only=read_only)
 
     def connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-        """An engine of its own to which the lake is attached until it is closed. The lock is held only to attach.
+        """Connect to an engine to which the lake is attached until the connection is closed.
+
+        Connections to a DuckDB-file catalog share the engine. The lake's lock is held only to attach.
 
         Raises:
             LakeAssetsError: as `open`.
         """
-        own = DuckLake(self.config)
-        with self._turn, own._held(create=False, read_only=read_only):
-            engine = own._renewed()
+        statement = attach_statement(self.config, read_only=read_only)
+        with self._turn, self._held(create=False, read_only=read_only):
+            if (shared := self._shared(statement)) is not None:
+                return shared
+            name = self._shared_name
+            engine = self._engine = self._new_engine(name)
             try:
-                own._attach(create=False, read_only=read_only)
+                self._attach(create=False, read_only=read_only)
             except BaseException:
                 engine.close()
                 raise
-        return engine
+            finally:
+                self._engine = None  # it is the user's
+            if name:
+                _ATTACHED[name] = statement
+            else:
+                engine.execute("RESET threads")
+            return engine
+
+    @property
+    def _shared_name(self) -> str:
+        """The name of the engine that connections share; empty if each has its own."""
+        catalog = self.config.catalog
+        return str(Path(catalog.path).resolve()) if isinstance(catalog, DuckdbCatalog) else ""
+
+    def _shared(self, statement: str | None) -> duckdb.DuckDBPyConnection | None:
+        """Connect to the engine of the user's open connections to the catalog; None if there are none.
+
+        Args:
+            statement: the ATTACH of the only connections to share with; None to wait until all are closed.
+
+        Raises:
+            CatalogLockedError: others are open for too long.
+        """
+        name = self._shared_name
+
+        def joined() -> duckdb.DuckDBPyConnection | None:
+            if name not in _ATTACHED:
+                return None
+            engine = self._new_engine(name)
+            if not engine.execute("FROM duckdb_databases() WHERE database_name = ?", [ALIAS]).fetchall():
+                del _ATTACHED[name]  # the last one was closed, and this engine is new
+                engine.close()
+                return None
+            if _ATTACHED[name] == statement:
+                return engine
+            engine.close()
+            raise CatalogLockedError(
+                f"a connection of this process keeps the catalog {self.location} open:", "close it, and run it again."
+            )
+
+        return retry(joined, passes=CatalogLockedError, limit=Limit(seconds=ATTACH_PATIENCE), pause=_PAUSE)
 
     def _session(self, *, create: bool, read_only: bool) -> LakeSession:
         """A session that attaches the lake when it is needed, if the catalog is as it should be; else attached now."""
+        if (shared := self._shared(attach_statement(self.config, read_only=True) if read_only else None)) is not None:
+            return LakeSession(self.config, shared)
         attach = partial(self._attach, create=create, read_only=read_only)
         session = LakeSession(self.config, self._engine or self._new_engine(), attach, self._renewed)
         self._engine = session.engine
@@ -102,7 +158,9 @@ class DuckLake:
 
     def _close(self, session: LakeSession, *, read_only: bool) -> None:
         session.driver.close()
-        if session.is_attached and not self.config.is_managed:
+        if session.engine is not self._engine:  # that of a user's connections
+            session.engine.close()
+        elif session.is_attached and not self.config.is_managed:
             self._detach(session.engine, read_only=read_only)
 
     @contextmanager
@@ -118,7 +176,7 @@ class DuckLake:
                 session = stack.enter_context(self.open(read_only=True))
             yield session
 
-    def _held(self, *, create: bool, read_only: bool) -> AbstractContextManager[None]:
+    def _held(self, *, create: bool, read_only: bool) -> AbstractContextManager[object]:
         """The lock of a DuckDB-file catalog, which one process at a time can open."""
         catalog = self.config.catalog
         if not isinstance(catalog, DuckdbCatalog):
@@ -129,9 +187,7 @@ class DuckLake:
         else:
             self._refuse_absent_file()
         if read_only and not os.access(folder, os.W_OK):
-            return (
-                nullcontext()
-            )  # no lock file can be created there; `_execute_attach` retries while the catalog's file is locked
+            return _UNLOCKED  # `_execute_attach` retries while the catalog's file is locked
         return self._recovered(catalog)
 
     @contextmanager
@@ -183,11 +239,11 @@ class DuckLake:
         self._engine = self._new_engine()
         return self._engine
 
-    def _new_engine(self) -> duckdb.DuckDBPyConnection:
+    def _new_engine(self, name: str = "") -> duckdb.DuckDBPyConnection:
         statements = secret_statements(
             self.config
         )  # first: the extension of MotherDuck does not load without a network
-        engine = open_engine(extensions(self.config), http_limits(self.config))
+        engine = open_engine(extensions(self.config), http_limits(self.config), name)
         with translated(self.config):
             for statement in statements:
                 engine.execute(statement)
@@ -245,7 +301,7 @@ class DuckLake:
         assert self._engine is not None  # noqa: S101 - _attach has set it
         execute = partial(self._engine.execute, statement)
         with alone(self.config):
-            retry(execute, passes=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=pause_between(0.02, 0.2))
+            retry(execute, passes=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=_PAUSE)
 
     @property
     def location(self) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import StorageError, StorageUnreachableError
+from lake_assets.storage.s3 import abort_uploads
 from lake_assets.storage.store import Store
-from lake_assets.storage.uploads import abort_uploads
 
 
 def discard(storage: AnyStorage, uris: Iterable[str]) -> bool:

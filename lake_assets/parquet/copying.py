@@ -19,7 +19,7 @@ from lake_assets.parquet.read import readable
 from lake_assets.parquet.task import Bin, Refusal, Report, encode, reported
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.copying import copy_object
-from lake_assets.storage.server_copy import Original
+from lake_assets.storage.manifest import Original
 from lake_assets.storage.store import Store
 
 _SMALL = 2**20  # bytes that are kept for another read

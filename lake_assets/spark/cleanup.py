@@ -18,8 +18,8 @@ from lake_assets.errors import StorageError
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.job import Job, JobResult
 from lake_assets.retrying import Limit, pause_between, poll
+from lake_assets.storage.s3 import abort_uploads
 from lake_assets.storage.store import Store
-from lake_assets.storage.uploads import abort_uploads
 
 _LISTINGS = 16  # in parallel: most of the time is network latency
 _RETRY_SECONDS = Limit(seconds=10.0)  # for the tasks of a failed job; Spark kills their processes after two

@@ -15,7 +15,7 @@ from lake_assets.errors import AbsentStorageError, LakeAssetsError, SourceError,
 from lake_assets.escapes import visible_name
 from lake_assets.retrying import Result, retry
 from lake_assets.storage import failures, local
-from lake_assets.storage.clients import Client, client
+from lake_assets.storage.clients import Client, as_obstore
 from lake_assets.storage.failures import Operation, access_fix, location, reason
 from lake_assets.storage.manifest import LandedObject, landed_object
 from lake_assets.storage.retry_window import once, pauses, retries, using
@@ -122,7 +122,7 @@ def _made(storage: AnyStorage) -> Client:
         StorageError: there are no credentials, or the client refuses the config, such as an absent key file.
     """
     try:
-        return client(storage)
+        return as_obstore(storage)
     except ObstoreError as error:
         mask_error(error, storage)
         raise StorageError(f"{location(storage)} cannot be used: {reason(error)}:", access_fix(storage)) from error

@@ -1,38 +1,22 @@
 """A Spark task's access to one object store: pyarrow's own readers and writers, no Hadoop connector."""
 
-import datetime as dt
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from obstore.store import HTTPStore
-from pyarrow import fs
 
 from lake_assets.config.secrets import masking
-from lake_assets.config.storages import (
-    AnyStorage,
-    AzureStorage,
-    GcsStorage,
-    LakeStorage,
-    LocalStorage,
-    R2Storage,
-    S3Storage,
-    WebStorage,
-)
-from lake_assets.errors import StorageError
-from lake_assets.retrying import doublings
+from lake_assets.config.storages import AnyStorage, LocalStorage, WebStorage
 from lake_assets.storage import web
-from lake_assets.storage.clients import web_client
+from lake_assets.storage.clients import as_arrow, web_client
 from lake_assets.storage.retry_window import using
 from lake_assets.storage.store import Store
 
 _PART = 10 * 2**20  # bytes, up to which Arrow's client keeps an object of S3 in memory
-_FIRST_PAUSE = 0.05  # seconds, of Arrow's client of S3; each pause is twice as long as the last one
-_GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 
 
 class ArrowStore:
@@ -46,7 +30,7 @@ class ArrowStore:
         # pyarrow's paths begin with the bucket, where there is one.
         self._folder = storage.root.split("://", 1)[-1]
         with masking(self.storage):
-            self._client = web_client(storage) if isinstance(storage, WebStorage) else filesystem(storage)
+            self._client = web_client(storage) if isinstance(storage, WebStorage) else as_arrow(storage)
 
     def uri(self, key: str) -> str:
         """The key as a URI, as `Store.uri`."""
@@ -157,88 +141,3 @@ class BufferedUpload(io.RawIOBase):
             self._stream.close()
         elif buffer is not None:
             Store(self._store.storage).put_own(self._key, buffer.getvalue(), multipart_above=self._threshold)
-
-
-def filesystem(storage: LakeStorage) -> fs.FileSystem:
-    """Arrow's client of a storage; nothing is connected yet, except to fetch the token of a service account.
-
-    Raises:
-        StorageError: the service account's key file cannot be used.
-    """
-    if isinstance(storage, LocalStorage):
-        return fs.LocalFileSystem()
-    if isinstance(storage, GcsStorage):
-        return _gcs(storage)
-    if isinstance(storage, AzureStorage):
-        return _azure(storage)
-    return _s3(storage)
-
-
-def _s3(storage: S3Storage | R2Storage) -> fs.S3FileSystem:
-    service = storage.service
-    endpoint = urlsplit(service.endpoint) if service.endpoint else None
-    return fs.S3FileSystem(
-        access_key=storage.key_id,
-        secret_key=storage.secret and storage.secret.get_secret_value(),
-        session_token=storage.session_token and storage.session_token.get_secret_value(),
-        anonymous=service.anonymous,
-        region=service.region,
-        endpoint_override=endpoint.netloc if endpoint else None,
-        scheme=endpoint.scheme if endpoint else "https",
-        force_virtual_addressing=endpoint is None,
-        # A small file is one request, and not a multipart upload of three.
-        allow_delayed_open=True,
-        connect_timeout=storage.requests.connect_timeout,
-        request_timeout=storage.requests.timeout,
-        # By default the pauses are 0.05, 0.1, 0.2 … 3.2 seconds, 6.4 in all. The standard strategy has random pauses,
-        # which may all be short: the driver, which Spark does not retry, then gave up too early.
-        retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=_retries(storage.requests.retry_seconds)),
-    )
-
-
-def _retries(retry_seconds: float) -> int:
-    """The retries that Arrow calls attempts. The client makes no pause before the first of them."""
-    pauses = doublings(_FIRST_PAUSE, retry_seconds)
-    return pauses + 1 if pauses else 0
-
-
-def _gcs(storage: GcsStorage) -> fs.GcsFileSystem:
-    # It bounds all attempts of a request together, the first one too.
-    retry_seconds = dt.timedelta(seconds=max(storage.requests.retry_seconds, storage.requests.timeout))
-    if storage.service_account is None:
-        return fs.GcsFileSystem(retry_time_limit=retry_seconds)
-    # pyarrow takes a token instead of a key file; it is valid for an hour, and a task takes minutes.
-    from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - an extra
-    from google.auth.transport.requests import Request  # noqa: PLC0415
-    from google.oauth2.service_account import Credentials  # noqa: PLC0415
-
-    try:
-        credentials = Credentials.from_service_account_file(  # type: ignore[no-untyped-call]
-            storage.service_account, scopes=[_GOOGLE_SCOPE]
-        )
-        credentials.refresh(Request())
-    except (OSError, ValueError, GoogleAuthError) as error:
-        raise StorageError(
-            f"the service account of {storage.root} cannot be used: {type(error).__name__}:",
-            f"check the key file {storage.service_account}.",
-        ) from error
-    return fs.GcsFileSystem(
-        access_token=credentials.token,
-        credential_token_expiration=credentials.expiry.replace(tzinfo=dt.UTC),
-        retry_time_limit=retry_seconds,
-    )
-
-
-def _azure(storage: AzureStorage) -> fs.AzureFileSystem:
-    access = storage.access
-    blob, scheme = access.authority, urlsplit(access.url).scheme
-    return fs.AzureFileSystem(
-        access.account,
-        account_key=access.key,
-        # pyarrow appends it to the URL unchanged.
-        sas_token=f"?{access.sas}" if access.sas else None,
-        blob_storage_authority=blob,
-        dfs_storage_authority=blob.replace(".blob.", ".dfs.", 1),
-        blob_storage_scheme=scheme,
-        dfs_storage_scheme=scheme,
-    )

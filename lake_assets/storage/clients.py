@@ -1,30 +1,94 @@
-"""obstore's client of each storage: the driver lists and deletes with it, and tasks fetch small objects."""
+"""The clients of a storage: obstore, Arrow, boto3, and DuckDB by a secret.
+
+Each gets server, region and keys from the config, so that all reach the same bucket. From the environment they take
+credentials alone, where the config has none.
+"""
 
 import datetime as dt
-import os
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore, S3Store
+from pyarrow import fs
 
 from lake_assets.config.bucket_requests import Requests
 from lake_assets.config.storages import (
     AnyStorage,
     AzureStorage,
     GcsStorage,
+    LakeStorage,
     LocalStorage,
     R2Storage,
     S3Storage,
     WebStorage,
 )
+from lake_assets.duckdb_engine import literal
 from lake_assets.errors import StorageError
+from lake_assets.retrying import doublings
 from lake_assets.storage.failures import no_credentials
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, RetryConfig
+    from obstore.store import RetryConfig
 
 Client = LocalStore | S3Store | GCSStore | AzureStore | HTTPStore
 
-_LEAST_TIME = 30.0  # seconds in which a request is retried
+_LEAST_TIME = 30.0  # seconds in which obstore retries a request
+_FIRST_PAUSE = 0.05  # seconds, of Arrow's client of S3; each pause is twice as long as the last one
+_CONNECTIONS = 16  # of boto3, as many as there are threads that delete
+_GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
+
+
+def as_obstore(storage: AnyStorage) -> Client:
+    """Make obstore's client, whose keys are relative to the storage's root; nothing is connected yet.
+
+    Raises:
+        StorageError: the credential chain has no credentials.
+        ObstoreError: the client refuses the config, such as a key file that does not exist.
+    """
+    if isinstance(storage, LocalStorage):
+        return LocalStore(storage.path)
+    if isinstance(storage, WebStorage):
+        return web_client(storage)
+    options: dict[str, Any] = {"prefix": storage.prefix or None, **_limits(storage.requests)}
+    if isinstance(storage, GcsStorage):
+        if storage.service_account is not None:
+            options["service_account"] = storage.service_account
+        return GCSStore(storage.bucket, **options)
+    if isinstance(storage, AzureStorage):
+        azure = storage.access
+        keys = {"account_key": azure.key, "sas_key": azure.sas}
+        options |= {name: key for name, key in keys.items() if key is not None}
+        return AzureStore(storage.container, account_name=azure.account, endpoint=azure.url, **options)
+    access = storage.access
+    if access.is_anonymous:
+        options["skip_signature"] = True
+    elif access.key_id is None:
+        options["credential_provider"] = _aws_chain(storage)
+    else:
+        options |= {"access_key_id": access.key_id, "secret_access_key": access.secret}
+        options |= {} if access.token is None else {"session_token": access.token}
+    return S3Store(
+        storage.bucket,
+        region=access.region,
+        # Without an endpoint, obstore takes that of the environment. This is its own of AWS.
+        endpoint=access.endpoint or f"https://{storage.bucket}.s3.{access.region}.amazonaws.com",
+        virtual_hosted_style_request=access.endpoint is None,
+        **options,
+    )
+
+
+def web_client(storage: WebStorage) -> HTTPStore:
+    """Make obstore's client of a web server."""
+    return HTTPStore.from_url(storage.url, **_limits(storage.requests))
+
+
+def _limits(requests: Requests) -> dict[str, Any]:
+    options = {
+        "allow_http": True,
+        "connect_timeout": dt.timedelta(seconds=requests.connect_timeout),
+        "timeout": dt.timedelta(seconds=requests.timeout),
+    }
+    return {"client_options": options, "retry_config": _retry_config(requests)}
 
 
 def _retry_config(requests: Requests) -> "RetryConfig":
@@ -40,70 +104,6 @@ def _retry_config(requests: Requests) -> "RetryConfig":
     }
 
 
-def _client_config(requests: Requests) -> "ClientConfig":
-    return {
-        "allow_http": True,
-        "connect_timeout": dt.timedelta(seconds=requests.connect_timeout),
-        "timeout": dt.timedelta(seconds=requests.timeout),
-    }
-
-
-def client(storage: AnyStorage) -> Client:
-    """A client whose keys are relative to the storage's root; nothing is connected yet.
-
-    Raises:
-        StorageError: the credential chain has no credentials.
-        ObstoreError: the client refuses the config, such as a key file that does not exist.
-    """
-    if isinstance(storage, LocalStorage):
-        return LocalStore(storage.path)
-    if isinstance(storage, GcsStorage):
-        return _gcs(storage)
-    if isinstance(storage, AzureStorage):
-        return _azure(storage)
-    if isinstance(storage, WebStorage):
-        return web_client(storage)
-    return _s3(storage)
-
-
-def _s3(storage: S3Storage | R2Storage) -> S3Store:
-    service = storage.service
-    if service.endpoint is None:
-        _refuse_other_endpoint(storage)
-    options: dict[str, Any] = {"skip_signature": True} if service.anonymous else {}
-    if storage.key_id is not None and storage.secret is not None:
-        options |= {"access_key_id": storage.key_id, "secret_access_key": storage.secret.get_secret_value()}
-        if storage.session_token is not None:
-            options["session_token"] = storage.session_token.get_secret_value()
-    elif not service.anonymous:
-        options["credential_provider"] = _aws_chain(storage)
-    if service.endpoint is not None:
-        options["endpoint"] = service.endpoint
-    return S3Store(
-        storage.bucket,
-        prefix=storage.prefix or None,
-        region=service.region,
-        virtual_hosted_style_request=service.endpoint is None,
-        client_options=_client_config(storage.requests),
-        retry_config=_retry_config(storage.requests),
-        **options,
-    )
-
-
-def _refuse_other_endpoint(storage: S3Storage | R2Storage) -> None:
-    """Refuse an endpoint that obstore alone would take from the environment: it would ask there for an empty list.
-
-    Raises:
-        StorageError: the environment has one.
-    """
-    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
-        if os.environ.get(name):
-            raise StorageError(
-                f"{name} is set, and {storage.root} has no endpoint in the config:",
-                f"write `endpoint: ${{{name}}}` to the storage, or unset the variable if the bucket is on AWS.",
-            )
-
-
 def _aws_chain(storage: S3Storage | R2Storage) -> object:
     """AWS's own chain, as in DuckDB and pyarrow: environment, profiles, container and instance roles."""
     from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 - boto3 takes its time
@@ -116,35 +116,141 @@ def _aws_chain(storage: S3Storage | R2Storage) -> object:
     return provider
 
 
-def web_client(storage: WebStorage) -> HTTPStore:
-    """A client of a web server."""
-    return HTTPStore.from_url(
-        storage.url, client_options=_client_config(storage.requests), retry_config=_retry_config(storage.requests)
-    )
+def as_arrow(storage: LakeStorage) -> fs.FileSystem:
+    """Make Arrow's client; nothing is connected yet, except to fetch the token of a service account.
 
-
-def _gcs(storage: GcsStorage) -> GCSStore:
-    options: dict[str, Any] = {}
-    if storage.service_account is not None:
-        options["service_account"] = storage.service_account
-    return GCSStore(
-        storage.bucket,
-        prefix=storage.prefix or None,
-        client_options=_client_config(storage.requests),
-        retry_config=_retry_config(storage.requests),
-        **options,
-    )
-
-
-def _azure(storage: AzureStorage) -> AzureStore:
+    Raises:
+        StorageError: the service account's key file cannot be used.
+    """
+    if isinstance(storage, LocalStorage):
+        return fs.LocalFileSystem()
+    if isinstance(storage, GcsStorage):
+        return _arrows_gcs(storage)
+    if isinstance(storage, AzureStorage):
+        azure = storage.access
+        blob, scheme = azure.authority, urlsplit(azure.url).scheme
+        return fs.AzureFileSystem(
+            azure.account,
+            account_key=azure.key,
+            # pyarrow appends it to the URL unchanged.
+            sas_token=f"?{azure.sas}" if azure.sas else None,
+            blob_storage_authority=blob,
+            dfs_storage_authority=blob.replace(".blob.", ".dfs.", 1),
+            blob_storage_scheme=scheme,
+            dfs_storage_scheme=scheme,
+        )
     access = storage.access
-    options: dict[str, Any] = {"account_key": access.key, "sas_key": access.sas}
-    return AzureStore(
-        storage.container,
-        prefix=storage.prefix or None,
-        account_name=access.account,
-        endpoint=access.url,
-        client_options=_client_config(storage.requests),
-        retry_config=_retry_config(storage.requests),
-        **{name: value for name, value in options.items() if value is not None},
+    endpoint = urlsplit(access.endpoint) if access.endpoint else None
+    # Arrow calls the retries attempts, and makes no pause before the first of them.
+    pauses = doublings(_FIRST_PAUSE, storage.requests.retry_seconds)
+    return fs.S3FileSystem(
+        access_key=access.key_id,
+        secret_key=access.secret,
+        session_token=access.token,
+        anonymous=access.is_anonymous,
+        region=access.region,
+        endpoint_override=endpoint.netloc if endpoint else None,
+        scheme=endpoint.scheme if endpoint else "https",
+        force_virtual_addressing=endpoint is None,
+        # A small file is one request, and not a multipart upload of three.
+        allow_delayed_open=True,
+        connect_timeout=storage.requests.connect_timeout,
+        request_timeout=storage.requests.timeout,
+        # By default the pauses are 0.05, 0.1, 0.2 … 3.2 seconds, 6.4 in all. The standard strategy has random pauses,
+        # which may all be short: the driver, which Spark does not retry, then gave up too early.
+        retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=pauses + 1 if pauses else 0),
     )
+
+
+def _arrows_gcs(storage: GcsStorage) -> fs.GcsFileSystem:
+    # It bounds all attempts of a request together, the first one too.
+    retry_seconds = dt.timedelta(seconds=max(storage.requests.retry_seconds, storage.requests.timeout))
+    if storage.service_account is None:
+        return fs.GcsFileSystem(retry_time_limit=retry_seconds)
+    # pyarrow takes a token instead of a key file; it is valid for an hour, and a task takes minutes.
+    from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - an extra
+    from google.auth.transport.requests import Request  # noqa: PLC0415
+    from google.oauth2.service_account import Credentials  # noqa: PLC0415
+
+    try:
+        credentials = Credentials.from_service_account_file(  # type: ignore[no-untyped-call]
+            storage.service_account, scopes=[_GOOGLE_SCOPE]
+        )
+        credentials.refresh(Request())
+    except (OSError, ValueError, GoogleAuthError) as error:
+        raise StorageError(
+            f"the service account of {storage.root} cannot be used: {type(error).__name__}:",
+            f"check the key file {storage.service_account}.",
+        ) from error
+    return fs.GcsFileSystem(
+        access_token=credentials.token,
+        credential_token_expiration=credentials.expiry.replace(tzinfo=dt.UTC),
+        retry_time_limit=retry_seconds,
+    )
+
+
+def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
+    """Make boto3's client, which sends each request once; nothing is connected yet.
+
+    Args:
+        storage: its server, region, keys and time-outs.
+        seconds: that an answer may take, if that is longer than the storage's `timeout`.
+    """
+    import boto3  # noqa: PLC0415 - boto3 takes its time
+    from botocore import UNSIGNED  # noqa: PLC0415
+    from botocore.config import Config  # noqa: PLC0415
+
+    access = storage.access
+    config = Config(
+        s3={"addressing_style": "path" if access.endpoint else "auto"},
+        connect_timeout=storage.requests.connect_timeout,
+        read_timeout=max(seconds, storage.requests.timeout),
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        max_pool_connections=_CONNECTIONS,
+        ignore_configured_endpoint_urls=True,  # those of the environment
+        **({"signature_version": UNSIGNED} if access.is_anonymous else {}),
+    )
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=access.endpoint,
+        region_name=access.region,
+        aws_access_key_id=access.key_id,
+        aws_secret_access_key=access.secret,
+        aws_session_token=access.token,
+        config=config,
+    )
+
+
+def as_duckdb_secret(storage: AnyStorage) -> dict[str, str]:
+    """Return the options of `CREATE SECRET` for the bucket of a lake or an indexed source, as SQL with secrets."""
+    if isinstance(storage, AzureStorage):
+        azure = storage.access
+        options = {"TYPE": "azure", "SCOPE": literal(f"az://{storage.container}")}
+        if azure.key is None and azure.sas is None:
+            return options | {"PROVIDER": "credential_chain", "ACCOUNT_NAME": literal(azure.account)}
+        return options | {"CONNECTION_STRING": literal(azure.connection_string)}
+    if isinstance(storage, GcsStorage):
+        secret = storage.secret.get_secret_value() if storage.secret else None
+        return {"TYPE": "gcs", "SCOPE": literal(f"gs://{storage.bucket}"), **_duckdb_keys(storage.key_id, secret)}
+    assert isinstance(storage, S3Storage | R2Storage), f"{storage.type} storage has no secret"  # noqa: S101 - the callers' duty
+    access = storage.access
+    # Type s3 for R2 too, because its URIs are S3's: DuckDB prefers any secret of type s3 to one of type r2, also a
+    # secret that the user has stored for other buckets.
+    options = {"TYPE": "s3", "SCOPE": literal(f"s3://{storage.bucket}")}
+    options |= {} if access.is_anonymous else _duckdb_keys(access.key_id, access.secret)
+    options["REGION"] = literal(access.region)
+    if access.endpoint is not None:
+        endpoint = urlsplit(access.endpoint)
+        options |= {
+            "ENDPOINT": literal(endpoint.netloc),
+            "USE_SSL": str(endpoint.scheme == "https").lower(),
+            "URL_STYLE": literal("path"),
+        }
+    return options | ({} if access.token is None else {"SESSION_TOKEN": literal(access.token)})
+
+
+def _duckdb_keys(key_id: str | None, secret: str | None) -> dict[str, str]:
+    if key_id is None or secret is None:
+        # Refreshed when they have expired: an engine may live longer than a role's keys.
+        return {"PROVIDER": "credential_chain", "REFRESH": "auto"}
+    return {"KEY_ID": literal(key_id), "SECRET": literal(secret)}

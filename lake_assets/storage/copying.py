@@ -12,11 +12,12 @@ from pathlib import Path
 from obstore import Bytes
 
 from lake_assets.config.secrets import masking
-from lake_assets.config.storages import AnyStorage, AzureStorage, GcsStorage, LocalStorage, R2Storage, S3Storage
+from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import StorageError
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.failures import storage_errors
-from lake_assets.storage.server_copy import Original, copy_in_azure, copy_in_gcs, copy_in_s3
+from lake_assets.storage.manifest import Original
+from lake_assets.storage.s3 import copy_in_s3
 from lake_assets.storage.store import Store
 
 CHUNK = 16 * 2**20  # bytes at a time
@@ -30,9 +31,9 @@ def copy_object(
 ) -> None:
     """Copy an object under a new key, with the content that the listing saw and no other.
 
-    In one store, the store copies it under the ETag as a condition: S3 and R2 with one endpoint, Azure, Google. In
-    folders, the copy shares the blocks of the original, or is a hard link to it, where the file system can. Otherwise
-    the bytes pass through this process. Metadata, tags and storage class of the original are not copied.
+    Between buckets of one server, S3 and R2 copy it under the ETag as a condition. In folders, the copy shares the
+    blocks of the original, or is a hard link to it, where the file system can. Otherwise the bytes pass through this
+    process. Metadata, tags and storage class of the original are not copied.
 
     Args:
         source: of the original; not a web server.
@@ -62,17 +63,9 @@ def copy_object(
 
 def _copied_by_store(source: AnyStorage, original: Original, target: AnyStorage, key: str) -> bool:
     """Whether the store made the copy; False if it cannot, or refuses the credentials of the target the original."""
-    s3 = (S3Storage, R2Storage)
-    changed = Store(source).changed(original.key)
-    if isinstance(source, s3) and isinstance(target, s3):
-        same = source.service.endpoint == target.service.endpoint
-        return same and copy_in_s3(source, original, target, key, changed)
-    if isinstance(source, AzureStorage) and isinstance(target, AzureStorage):
-        same = source.access.url == target.access.url
-        return same and copy_in_azure(source, original, target, key, changed)
-    if isinstance(source, GcsStorage) and isinstance(target, GcsStorage):
-        return copy_in_gcs(source, original, target, key, changed)
-    return False
+    if not isinstance(source, S3Storage | R2Storage) or not isinstance(target, S3Storage | R2Storage):
+        return False
+    return source.access.endpoint == target.access.endpoint and copy_in_s3(source, original, target, key)
 
 
 def _size(target: AnyStorage, key: str) -> int | None:

@@ -16,7 +16,13 @@ from lake_assets.config.storages import (
     S3Storage,
     WebStorage,
 )
-from lake_assets.errors import ObjectRefusedError, StorageError, StorageUnreachableError, WholeStorageError
+from lake_assets.errors import (
+    ObjectRefusedError,
+    SourceChangedError,
+    StorageError,
+    StorageUnreachableError,
+    WholeStorageError,
+)
 from lake_assets.escapes import visible_name
 from lake_assets.storage.vendor_errors import Meaning, find, meaning_of
 
@@ -130,6 +136,13 @@ def refused_object(storage: AnyStorage, uri: str, operation: Operation = "read")
     )
 
 
+def changed_object(uri: str) -> SourceChangedError:
+    """Make the error for an object that is gone, or has another ETag than in its listing."""
+    return SourceChangedError(
+        f"the object {visible_name(uri)} changed while its partition was being read:", "run it again."
+    )
+
+
 def no_credentials(*roots: str) -> StorageError:
     """The error for storages of S3's protocol whose credential chain has no credentials."""
     return StorageError(
@@ -162,7 +175,7 @@ def location(storage: AnyStorage) -> str:
 def server_of(storage: AnyStorage) -> str | None:
     """The server of a storage's bucket; None for a folder and for a web server, whose root names it."""
     if isinstance(storage, S3Storage | R2Storage):
-        return storage.service.endpoint or "AWS"
+        return storage.access.endpoint or "AWS"
     if isinstance(storage, AzureStorage):
         return storage.access.url
     return "Google" if isinstance(storage, GcsStorage) else None

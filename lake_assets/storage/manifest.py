@@ -35,6 +35,15 @@ def landed_object(root: str, meta: "ObjectMeta") -> LandedObject:
     return LandedObject(f"{root}/{key}", key, (meta["e_tag"] or "").strip('"'), meta["size"], meta["last_modified"])
 
 
+@dataclass(frozen=True, slots=True)
+class Original:
+    """An object to be copied, as in a listing."""
+
+    key: str
+    etag: str
+    size: int  # bytes
+
+
 FINGERPRINT_VERSION = "1"
 
 

@@ -1,31 +1,23 @@
 """The driver's access to one object store: listing with ETags, reading, writing, deleting; for folders and buckets."""
 
-import datetime as dt
-import http
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
-from obstore.exceptions import BaseError as ObstoreError
-from obstore.store import HTTPStore, S3Store
+from obstore.store import HTTPStore
 
-from lake_assets.config.bucket_requests import Requests
-from lake_assets.config.storages import LocalStorage, WebStorage
+from lake_assets.config.storages import LocalStorage, R2Storage, S3Storage, WebStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
-from lake_assets.escapes import visible_name
 from lake_assets.layout.names import is_data
-from lake_assets.retrying import retry
-from lake_assets.storage import local, walk, web
+from lake_assets.storage import local, s3, walk, web
 from lake_assets.storage.access import Access
 from lake_assets.storage.clients import Client
+from lake_assets.storage.failures import changed_object
 from lake_assets.storage.manifest import LandedObject, landed_object
-from lake_assets.storage.retry_window import pauses, retries
-from lake_assets.storage.vendor_errors import DELETION
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
@@ -177,9 +169,7 @@ class Store(Access):
 
     def changed(self, key: str) -> SourceChangedError:
         """The error for an object that is gone, or has another ETag than in its listing."""
-        return SourceChangedError(
-            f"the object {visible_name(self.uri(key))} changed while its partition was being read:", "run it again."
-        )
+        return changed_object(self.uri(key))
 
     def put_new(self, key: str, body: bytes, *, multipart_above: int | None = None) -> bool:
         """Write an object, unless the key is taken; no reader sees a part of it.
@@ -327,67 +317,13 @@ class Store(Access):
             return True
         if (landed.etag, landed.size) != (etag, size):
             return False
+        if not isinstance(self.storage, S3Storage | R2Storage):
+            self.delete((key,))
+            return True
         with self._errors("delete", key):
-            client = self._open()
-            is_gone = self._delete_if_match(client, key, etag)
+            is_gone = s3.delete_if_match(self.storage, key, etag)
         if is_gone is None:
             self.delete((key,))
             return True
         # Some servers refuse the condition if the object is gone, as it is after a first answer that was lost.
         return is_gone or self.find(key) is None
-
-    def _delete_if_match(self, client: Client, key: str, etag: str) -> bool | None:
-        if not isinstance(client, S3Store) or isinstance(self.storage, LocalStorage):
-            return None
-        return delete_if_match(client, key, etag, self.storage.requests)
-
-
-_VALID = dt.timedelta(minutes=5)  # of a signature
-_REFUSALS = {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}
-
-
-class _FailedError(Exception):
-    """The request may succeed later; the text has the server's status, or says that there was no answer."""
-
-
-def delete_if_match(client: S3Store, key: str, etag: str, requests: Requests) -> bool | None:
-    """Delete an object of S3 if it has this ETag, by one request.
-
-    Args:
-        client: of the bucket.
-        key: as in the client.
-        etag: without quotes.
-        requests: retries, pauses and time-outs.
-
-    Returns:
-        Whether it is gone; False if the key has another object. None if the server does not know the condition, or the
-        client has no keys to sign with; nothing was deleted then.
-
-    Raises:
-        PermissionError: the store refuses.
-        OSError: the store is unreachable or fails.
-    """
-    try:
-        send = partial(_send, client, key, etag, (requests.connect_timeout, requests.timeout))
-        status = retry(send, passes=_FailedError, limit=retries(requests), pause=pauses(requests))
-    except ObstoreError:  # a client without keys cannot sign
-        return None
-    except _FailedError as error:
-        raise OSError(f"the deletion of {key} failed: {error}") from error
-    if status in DELETION:
-        return DELETION[status]
-    refused = PermissionError if status in _REFUSALS else OSError
-    raise refused(f"the deletion of {key} was refused, status code: {status}")
-
-
-def _send(client: S3Store, key: str, etag: str, timeouts: tuple[float, float]) -> int:
-    import requests  # noqa: PLC0415 - takes a tenth of the time in which a task's code is imported
-
-    url = obstore.sign(client, "DELETE", key, _VALID)
-    try:
-        answer = requests.delete(url, headers={"If-Match": f'"{etag}"'}, timeout=timeouts, allow_redirects=False)
-    except requests.RequestException as error:
-        raise _FailedError(f"no answer ({type(error).__name__})") from None  # its text has the signature
-    if answer.status_code >= http.HTTPStatus.INTERNAL_SERVER_ERROR and answer.status_code not in DELETION:
-        raise _FailedError(f"status code: {answer.status_code}")
-    return answer.status_code

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.config.azure import parse_connection_string
+from lake_assets.config.fields import below
 from lake_assets.config.model import Model
 from lake_assets.config.storages import (
     AnyStorage,
@@ -16,6 +17,7 @@ from lake_assets.config.storages import (
     S3Storage,
     Storage,
 )
+from lake_assets.errors import ConfigError
 
 
 class Holder(Model):
@@ -125,13 +127,44 @@ def test_an_empty_endpoint_is_that_of_aws() -> None:
     assert S3Storage.model_validate({"bucket": "lake", "endpoint": ""}) == S3Storage(bucket="lake")
 
 
+SERVERS = {"AWS_ENDPOINT_URL": "http://s3:1", "AWS_ENDPOINT_URL_S3": "http://s3:2/"}
+REGIONS = {"AWS_REGION": "eu-central-1", "AWS_DEFAULT_REGION": "eu-west-1"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "given", "endpoint", "region"),
+    [
+        ({}, {}, None, "us-east-1"),
+        (SERVERS | REGIONS, {}, "http://s3:2", "eu-central-1"),
+        ({"AWS_ENDPOINT_URL": "http://s3:1", "AWS_DEFAULT_REGION": "eu-west-1"}, {}, "http://s3:1", "eu-west-1"),
+        ({"AWS_ENDPOINT_URL_S3": "", "AWS_REGION": ""}, {}, None, "us-east-1"),
+        (SERVERS | REGIONS, {"region": "us-west-1"}, "http://s3:2", "us-west-1"),
+        (SERVERS | REGIONS, {"endpoint": "http://config"}, "http://config", "eu-central-1"),
+        (SERVERS, {"endpoint": ""}, None, "us-east-1"),
+    ],
+)
+def test_a_bucket_is_completed_from_the_environment(
+    environment: dict[str, str], given: dict[str, str], endpoint: str | None, region: str
+) -> None:
+    for value in ({"type": "s3", "bucket": "lake", **given}, *([] if given else ["s3://lake"])):
+        found = Holder.model_validate({"storage": value}, context=below(None, environment)).storage
+        assert found == S3Storage(bucket="lake", endpoint=endpoint, region=region)
+
+
+def test_a_malformed_endpoint_of_the_environment_is_named() -> None:
+    context = below(None, {"AWS_ENDPOINT_URL": "localhost:8333"})
+    with pytest.raises(ConfigError, match=r"^AWS_ENDPOINT_URL: 'localhost:8333' is not of the form http"):
+        Holder.model_validate({"storage": "s3://lake"}, context=context)
+    Holder.model_validate({"storage": "r2://abc/lake"}, context=context)
+
+
 def test_r2_has_the_endpoint_of_its_account() -> None:
     storage = R2Storage(account_id="abc123", bucket="lake")
 
-    assert storage.service.endpoint == "https://abc123.r2.cloudflarestorage.com"
-    assert storage.service.region == "auto"
+    assert storage.access.endpoint == "https://abc123.r2.cloudflarestorage.com"
+    assert storage.access.region == "auto"
     eu = storage.model_copy(update={"endpoint": "https://abc123.eu.r2.cloudflarestorage.com"})
-    assert eu.service.endpoint == "https://abc123.eu.r2.cloudflarestorage.com"
+    assert eu.access.endpoint == "https://abc123.eu.r2.cloudflarestorage.com"
 
 
 @pytest.mark.parametrize(

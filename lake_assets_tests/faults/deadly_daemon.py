@@ -15,7 +15,7 @@ import psutil
 from pyspark import daemon
 
 from lake_assets.parquet import letters
-from lake_assets.storage import copying, server_copy
+from lake_assets.storage import copying, s3
 
 VARIABLE = "LAKE_ASSETS_DEATH"
 PART = 5 * 2**20  # bytes; the least of S3
@@ -52,13 +52,13 @@ def half(file: int, target: int, size: int) -> None:
     os.sendfile(target, file, 0, size // 2)
 
 
-def unfinished(s3: Any, *arguments: Any) -> None:
+def unfinished(client: Any, *arguments: Any) -> None:
     """Copy all parts of an object without completing the upload."""
-    s3.complete_multipart_upload = lambda **_: kill_run()
-    copy_parts(s3, *arguments)
+    client.complete_multipart_upload = lambda **_: kill_run()
+    copy_parts(client, *arguments)
 
 
-copy_parts = server_copy._copy_parts
+copy_parts = s3._copy_parts
 
 if __name__ == "__main__":
     module: Any = copying
@@ -73,6 +73,6 @@ if __name__ == "__main__":
             letter: Any = letters._Letter
             letter.close = second(letter.close, letter.close)
         case "parts":
-            server_copy.WHOLE = server_copy.PART = PART
-            server_copy._copy_parts = second(copy_parts, unfinished)
+            s3.WHOLE = s3.PART = PART
+            s3._copy_parts = second(copy_parts, unfinished)
     daemon.manager()

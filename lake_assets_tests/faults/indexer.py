@@ -40,7 +40,7 @@ def watch(point: str) -> None:
     connect, new_engine = sqlite3.connect, DuckLake._new_engine
 
     sqlite3.connect = lambda *a, **k: deadly(connect(*a, **k), point)
-    DuckLake._new_engine = lambda self: deadly(new_engine(self), point)  # type: ignore[method-assign]
+    DuckLake._new_engine = lambda self, name="": deadly(new_engine(self, name), point)  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from lake_assets.lake.attach import (
     data_path,
     extensions,
     secret_statements,
-    storage_secret,
 )
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.clients import as_duckdb_secret
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.writer import make_table
 from lake_assets_tests.world import World
@@ -305,4 +305,4 @@ def test_a_credential_chain_without_keys_is_an_error(monkeypatch: pytest.MonkeyP
 def test_a_folder_has_no_secret(tmp_path: Path) -> None:
     assert secret_statements(lake(str(tmp_path))) == ()
     with pytest.raises(AssertionError, match="local"):
-        storage_secret(lake(str(tmp_path)).own_storage)
+        as_duckdb_secret(lake(str(tmp_path)).own_storage)

@@ -1,5 +1,8 @@
 """A connection to a lake: every catalog and storage is attached, and read-only refuses every change of it."""
 
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -8,7 +11,7 @@ import pytest
 from dev.servers.postgres import PASSWORD, StoppablePostgres
 from lake_assets import connect
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import CatalogUnreachableError, ConfigError, NoLakeError
+from lake_assets.errors import CatalogLockedError, CatalogUnreachableError, ConfigError, NoLakeError
 from lake_assets.lake import connecting
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
@@ -157,6 +160,72 @@ def test_a_statement_sees_the_commits_before_it(table: World) -> None:
         after = connection.execute("SELECT sum(total) FROM sales").fetchall()
 
     assert (before, after) == ([(4,)], [(8,)])
+
+
+@pytest.fixture
+def in_a_file(local_world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    """A table of a lake with its catalog in a DuckDB file, which others wait for only briefly."""
+    monkeypatch.setattr("lake_assets.lake.ducklake.ATTACH_PATIENCE", 0.3)
+    local_world.catalog = {"type": "duckdb", "path": str(tmp_path / "catalog.duckdb")}
+    local_world.land(NW, sales(1.5, 2))
+    local_world.ingest(NW)
+    return local_world
+
+
+def is_free(world: World) -> bool:
+    """Whether another process may write the catalog's file."""
+    writer = [sys.executable, "-c", "import duckdb, sys; duckdb.connect(sys.argv[1])", world.catalog["path"]]
+    ended = subprocess.run(writer, check=False, capture_output=True, text=True)
+    assert ended.returncode == 0 or "Could not set lock on file" in ended.stderr, ended.stderr
+    return ended.returncode == 0
+
+
+def test_the_last_connection_to_a_file_lets_a_writer_in(in_a_file: World) -> None:
+    query = "SELECT sum(total) FROM lake.main.sales"
+    first, second = connect(in_a_file.config), connect(in_a_file.config)
+    cursor = second.cursor()
+
+    first.close()
+    assert not is_free(in_a_file)
+    with pytest.raises(CatalogLockedError, match=r"a connection of this process keeps the catalog .* open: close it"):
+        in_a_file.ingest(NW)
+    with pytest.raises(CatalogLockedError):
+        connect(in_a_file.config, read_only=False)
+    with in_a_file.stream.lake.open(read_only=True) as session:
+        assert session.rows(query) == [(3.5,)]
+    assert not is_free(in_a_file)
+    assert second.execute(query).fetchall() == cursor.execute(query).fetchall() == [(3.5,)]
+
+    del first, second  # the cursor is open
+    assert not is_free(in_a_file)
+    cursor.close()
+    assert is_free(in_a_file)
+    in_a_file.land(NW, sales(7))
+    in_a_file.ingest(NW)
+    with connect(in_a_file.config) as connection:
+        assert connection.execute(query).fetchall() == [(7,)]
+
+
+def test_threads_connect_to_a_file_and_close_in_any_order(in_a_file: World) -> None:
+    def read(_: int) -> tuple[object, ...] | None:
+        with connect(in_a_file.config) as connection:
+            connection.execute("CREATE TEMP TABLE own AS FROM sales")
+            return connection.execute("SELECT sum(total), current_setting('threads') > 0 FROM own").fetchone()
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            assert set(pool.map(read, range(8))) == {(3.5, True)}
+            assert is_free(in_a_file)
+
+
+def test_writable_connections_to_a_file_share_it(in_a_file: World) -> None:
+    with connect(in_a_file.config, read_only=False) as first, connect(in_a_file.config, read_only=False) as second:
+        first.execute("CREATE TABLE stores AS SELECT 1 AS store_id")
+        assert second.execute("FROM stores").fetchall() == [(1,)]
+        with pytest.raises(CatalogLockedError), in_a_file.stream.lake.open(read_only=True):
+            pass
+
+    assert in_a_file.query("SELECT store_id FROM lake.stores") == [(1,)]
 
 
 def test_a_lake_is_named_where_there_are_several(local_world: World) -> None:

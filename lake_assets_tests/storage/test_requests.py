@@ -15,10 +15,10 @@ from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.lake.attach import extensions, http_limits
 from lake_assets.parquet.attempt import discard_unfinished
-from lake_assets.storage import clients, server_copy
+from lake_assets.storage import clients
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.copying import copy_object
-from lake_assets.storage.server_copy import Original
+from lake_assets.storage.manifest import Original
 from lake_assets.storage.store import Store
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -140,7 +140,7 @@ def test_a_request_without_an_answer_counts_as_failed_after_the_timeout(
 def test_parts_of_a_copy_are_retried(
     s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.storage.server_copy.WHOLE", 2)
+    monkeypatch.setattr("lake_assets.storage.s3.WHOLE", 2)
     rules = [
         s3_proxy.inject(Rule("status", lambda r: r.method == "POST" and "uploads" in r.query, times=2)),
         s3_proxy.inject(Rule("status", lambda r: "partNumber" in r.query, times=2)),
@@ -254,7 +254,7 @@ def test_every_bucket_has_them(monkeypatch: pytest.MonkeyPatch, storage: Any) ->
 
     monkeypatch.setattr(clients, "_retry_config", noting)
 
-    clients.client(storage)
+    clients.as_obstore(storage)
 
     assert seen == [3]
 
@@ -267,27 +267,6 @@ def test_no_wait_of_the_drivers_client_is_shorter_than_the_first() -> None:
         "init_backoff": dt.timedelta(seconds=2), "max_backoff": dt.timedelta(seconds=6), "base": 2,
     }  # fmt: skip
     assert config["retry_timeout"] == dt.timedelta(seconds=20 * 6 + 60)
-
-
-@pytest.mark.parametrize("retries", [0, 3])
-def test_azures_copy_is_retried(monkeypatch: pytest.MonkeyPatch, retries: int) -> None:
-    text = "AccountName=retail;BlobEndpoint=http://127.0.0.1:9/retail;AccountKey=a2V5"
-    storage = AzureStorage.model_validate(
-        {"container": "lake", "connection_string": text, "requests": {"retries": retries, **QUICK}}
-    )
-    sent: list[str] = []
-    real = server_copy._send_once
-
-    def noting(method: str, *rest: Any) -> Any:
-        sent.append(method)
-        return real(method, *rest)
-
-    monkeypatch.setattr(server_copy, "_send_once", noting)
-
-    with pytest.raises(StorageUnreachableError):
-        copy_object(storage, Original("a", "e", 1), storage, "b")
-
-    assert sent == ["PUT"] * (retries + 1)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.errors import StorageError
 from lake_assets.storage.manifest import LandedObject
+from lake_assets.storage.s3 import abort_uploads
 from lake_assets.storage.store import Store
-from lake_assets.storage.uploads import abort_uploads
 
 FOLDER = "_staging/"  # below the staging storage's root; readers of data ignore this name
 

@@ -1,0 +1,177 @@
+"""What boto3's client does in S3 and R2, and obstore's cannot: copies and deletions under a condition, aborted uploads.
+
+S3 keeps the parts of abandoned multipart uploads, and no listing of objects shows them.
+
+Azure and Google copy objects too. No client that is installed here asks them to under the original's ETag and between
+two buckets (obstore's copy has no condition, and works within one bucket), so there the bytes pass through the task.
+"""
+
+import http
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import lru_cache, partial
+from typing import Any, TypeVar
+
+from lake_assets.config.storages import AnyStorage, R2Storage, S3Storage
+from lake_assets.retrying import retry
+from lake_assets.storage.clients import as_boto
+from lake_assets.storage.failures import changed_object, no_answer
+from lake_assets.storage.manifest import Original
+from lake_assets.storage.retry_window import pauses, retries
+from lake_assets.storage.vendor_errors import DELETION
+
+Result = TypeVar("Result")
+
+WHOLE = 5 * 2**30  # bytes that S3 copies by one request
+PART = 512 * 2**20  # bytes of each part of a larger object
+_PARTS = 8  # at a time
+_ANSWER = 600.0  # seconds that the copy of a large object may take
+_GONE = {http.HTTPStatus.NOT_FOUND, http.HTTPStatus.PRECONDITION_FAILED}
+_REFUSALS = {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}
+_LATER = {http.HTTPStatus.REQUEST_TIMEOUT, http.HTTPStatus.TOO_MANY_REQUESTS}
+_CONTENT = "application/vnd.apache.parquet"
+
+
+def abort_uploads(storage: AnyStorage, prefix: str) -> None:
+    """Abort the uploads to keys with this prefix, if the store permits it; only S3 and R2 have such uploads.
+
+    Google Cloud Storage and Azure delete theirs after a week.
+
+    Args:
+        storage: of the uploads.
+        prefix: of keys below the storage's root; no other attempt has it.
+    """
+    if not isinstance(storage, S3Storage | R2Storage):
+        return
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
+
+    # If this fails, a rule of the bucket's lifecycle removes the parts.
+    with suppress(BotoCoreError, ClientError):
+        retried(storage, partial(_abort, storage, _whole_key(storage, prefix)))
+
+
+def _abort(storage: S3Storage | R2Storage, beginning: str) -> None:
+    client = _client(storage)
+    for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=storage.bucket, Prefix=beginning):
+        for upload in page.get("Uploads", ()):
+            if upload["Key"].startswith(beginning):
+                client.abort_multipart_upload(Bucket=storage.bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+
+def retried(storage: S3Storage | R2Storage, work: Callable[[], Result]) -> Result:
+    """Call `work`, which sends requests of boto3's client, with the storage's retries and pauses.
+
+    boto3 retries too, but its pauses are random from zero on, so that it may give up at once.
+
+    Raises:
+        ClientError, BotoCoreError: the last error.
+    """
+    return retry(work, passes=_may_pass, limit=retries(storage.requests), pause=pauses(storage.requests))
+
+
+def _may_pass(error: BaseException) -> bool:
+    from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - boto3 takes its time
+
+    status = _status(error)
+    is_of_server = status >= http.HTTPStatus.INTERNAL_SERVER_ERROR and status != http.HTTPStatus.NOT_IMPLEMENTED
+    return isinstance(error, BotoCoreError) or is_of_server or status in _LATER
+
+
+def _status(error: BaseException) -> int:
+    """Return the HTTP status of a `ClientError`; 0 for another error."""
+    return int((getattr(error, "response", None) or {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+@lru_cache(maxsize=8)
+def _client(storage: S3Storage | R2Storage, seconds: float = 0) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
+    """Make the client of a storage; that takes longer than most of its requests."""
+    return as_boto(storage, seconds=seconds)
+
+
+def delete_if_match(storage: S3Storage | R2Storage, key: str, etag: str) -> bool | None:
+    """Delete an object if it has this ETag, by one request.
+
+    Returns:
+        Whether it is gone; False if the key has another object. None if the server does not know the condition;
+        nothing was deleted then.
+
+    Raises:
+        PermissionError: the store refuses.
+        OSError: the store is unreachable or fails.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
+
+    where = {"Bucket": storage.bucket, "Key": _whole_key(storage, key), "IfMatch": f'"{etag}"'}
+    try:
+        retried(storage, partial(_client(storage).delete_object, **where))
+    except (ClientError, BotoCoreError) as error:
+        status = _status(error)
+        if status in DELETION:
+            return DELETION[status]
+        kind = PermissionError if status in _REFUSALS else OSError
+        reason = f"status code: {status}" if status else f"no answer ({type(error).__name__})"
+        raise kind(f"the deletion of {key} failed: {reason}") from error
+    return True
+
+
+def copy_in_s3(source: S3Storage | R2Storage, original: Original, target: S3Storage | R2Storage, key: str) -> bool:
+    """Let S3 or R2 copy an object, with the credentials of the target.
+
+    Returns:
+        Whether it did; False if it refuses these credentials the original, or does not know such requests.
+
+    Raises:
+        SourceChangedError: the original is gone or has another ETag.
+        StorageUnreachableError: the store failed, also after retries.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
+
+    request = {
+        "Bucket": target.bucket,
+        "Key": _whole_key(target, key),
+        "CopySource": {"Bucket": source.bucket, "Key": _whole_key(source, original.key)},
+        "CopySourceIfMatch": f'"{original.etag}"',
+    }
+    try:
+        s3 = _client(target, _ANSWER)
+        if original.size > WHOLE:
+            _copy_parts(s3, request, original.size, target, key)
+        else:
+            # R2 has no tags, and refuses a request that names them.
+            tags = {} if isinstance(target, R2Storage) else {"TaggingDirective": "REPLACE"}
+            copy = partial(s3.copy_object, **request, MetadataDirective="REPLACE", ContentType=_CONTENT, **tags)
+            retried(target, copy)
+    except (ClientError, BotoCoreError) as error:
+        if _status(error) in _GONE:
+            raise changed_object(f"{source.root}/{original.key}") from error
+        if _may_pass(error):
+            raise no_answer(error, target, f"{target.root}/{key} was not written") from error
+        return False
+    return True
+
+
+def _copy_parts(s3: Any, request: Mapping[str, Any], size: int, target: S3Storage | R2Storage, key: str) -> None:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
+    """Copy an object in parts, each under the condition."""
+    place = {name: request[name] for name in ("Bucket", "Key")}
+    upload = retried(target, partial(s3.create_multipart_upload, **place, ContentType=_CONTENT))["UploadId"]
+
+    def copy_part(number: int) -> dict[str, object]:
+        start = (number - 1) * PART
+        span = f"bytes={start}-{min(start + PART, size) - 1}"
+        where = {"UploadId": upload, "PartNumber": number, "CopySourceRange": span}
+        part = retried(target, partial(s3.upload_part_copy, **request, **where))
+        return {"PartNumber": number, "ETag": part["CopyPartResult"]["ETag"]}
+
+    try:
+        with ThreadPoolExecutor(_PARTS) as pool:
+            parts = list(pool.map(copy_part, range(1, -(-size // PART) + 1)))
+        complete = partial(s3.complete_multipart_upload, **place, UploadId=upload, MultipartUpload={"Parts": parts})
+        retried(target, complete)
+    except BaseException:
+        abort_uploads(target, key)
+        raise
+
+
+def _whole_key(storage: S3Storage | R2Storage, key: str) -> str:
+    return f"{storage.prefix}/{key}" if storage.prefix else key
