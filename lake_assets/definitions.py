@@ -13,7 +13,7 @@ from lake_assets.orchestration.build import build_definitions
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """The definitions of the config.
+    """Return the definitions of the config.
 
     Raises:
         LakeAssetsError: the config cannot be read or is not valid; the UI shows its text as the location's error.

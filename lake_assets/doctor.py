@@ -108,7 +108,7 @@ def examine(config_file: str | os.PathLike[str] | None = None) -> Iterator[Findi
 def _checked(
     subject: str, check: Callable[Arguments, str], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Finding:
-    """The finding of a check, from the text that it returns or the error that it raises."""
+    """Return the finding of a check, from the text that it returns or the error that it raises."""
     try:
         return Finding(subject, "ok", check(*args, **kwargs))
     except _WarningError as warning:
@@ -160,7 +160,7 @@ def _java() -> str:
 
 
 def _packages() -> Iterator[Finding]:
-    """Whether the packages that the distribution requires are installed in the required versions."""
+    """Yield whether the packages that the distribution requires are installed in the required versions."""
     requirements = [Requirement(text) for text in metadata.requires(DISTRIBUTION) or ()]
     unmet = list(_unmet(requirements, extra=""))
     for requirement, installed in unmet:
@@ -177,7 +177,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _unmet(requirements: list[Requirement], *, extra: str) -> Iterator[tuple[Requirement, str | None]]:
-    """The unmet requirements of the extra, or of the base without one, with the installed version."""
+    """Yield the unmet requirements of the extra, or of the base without one, with the installed version."""
     for requirement in requirements:
         marker = requirement.marker
         wanted = marker is None or marker.evaluate({"extra": ""})
@@ -195,7 +195,7 @@ def _unmet(requirements: list[Requirement], *, extra: str) -> Iterator[tuple[Req
 
 
 def _extensions() -> Iterator[Finding]:
-    """Whether each extension loads."""
+    """Yield whether each extension loads."""
     for name in EXTENSIONS:
         if name == "postgres_scanner" and importlib.util.find_spec(f"duckdb_extension_{name}") is None:
             continue  # part of an extra, which `_packages` reports
@@ -230,7 +230,7 @@ def _disk(folder: Path) -> str:
 
 
 def _config(file: str | os.PathLike[str] | None) -> Iterator[Finding]:
-    """The config, and everything that it names."""
+    """Yield the config, and everything that it names."""
     named = "the config of the variables" if is_of_variables(file) else file or os.environ.get(CONFIG_VARIABLE)
     if named is None and not Path(DEFAULT_FILE).exists():
         text = f"no {DEFAULT_FILE} in this folder, so no lakes and streams were checked:"
@@ -285,7 +285,7 @@ def _catalog(lake: Lake) -> str:
 
 
 def _cluster(settings: Mapping[str, str]) -> str:
-    """Whether the cluster executes a small job, whose tasks report their workers."""
+    """Return whether the cluster executes a small job, whose tasks report their workers."""
     place = without_parameters(remote_url(settings) or settings.get("spark.master", ""))
     with own_session(settings, transforms=False) as session, spark_errors():
         prepare(session(), CLUSTER_SECONDS)
@@ -323,5 +323,5 @@ def _refuse_unwritable(folder: Path) -> None:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the nearest above it that exists."""
+    """Return the folder, or the nearest above it that exists."""
     return next((path for path in (folder, *folder.parents) if path.exists()), folder)

@@ -34,12 +34,12 @@ def identifier(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """The text as a string literal, for statements without bound parameters (ATTACH, CREATE SECRET)."""
+    """Return the text as a string literal, for statements without bound parameters (ATTACH, CREATE SECRET)."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def glob_literal(path: str) -> str:
-    """The path as a glob that matches only this path, because DuckDB reads every file name as a pattern."""
+    """Return the path as a glob that matches only this path, because DuckDB reads every file name as a pattern."""
     return re.sub(r"[\[*?]", lambda m: f"[{m[0]}]", path)
 
 
@@ -52,7 +52,7 @@ class Extension:
 
 
 def find_extension(name: str) -> Extension:
-    """The extension for the running version of DuckDB.
+    """Return the extension for the running version of DuckDB.
 
     It is the file of the wheel `duckdb-extension-…`, if that is of this version; else the file in DuckDB's own folder;
     else DuckDB downloads it there.
@@ -75,7 +75,7 @@ def find_extension(name: str) -> Extension:
 
 
 def _wheel_file(name: str) -> Path | None:
-    """The file in the extension's wheel, if one of the running DuckDB's version is installed."""
+    """Return the file in the extension's wheel, if one of the running DuckDB's version is installed."""
     spec = importlib.util.find_spec(f"duckdb_extension_{name}")
     if spec is None or spec.origin is None:
         return None
@@ -84,7 +84,7 @@ def _wheel_file(name: str) -> Path | None:
 
 
 def _installed_file(connection: duckdb.DuckDBPyConnection, name: str) -> Path | None:
-    """The file in DuckDB's own folder for its version and platform, if it is there."""
+    """Return the file in DuckDB's own folder for its version and platform, if it is there."""
     paths = connection.execute(
         "SELECT install_path FROM duckdb_extensions() WHERE extension_name = ? AND installed", [name]
     ).fetchall()

@@ -157,7 +157,7 @@ class SchemaDriftError(SchemaError):
         self.schemas = list(schemas)
 
     def with_more(self, schemas: "Sequence[tuple[str, pa.Schema]]") -> Self:
-        """The same error, with those of these schemas that it does not have yet."""
+        """Return the same error, with those of these schemas that it does not have yet."""
         for origin, schema in schemas:
             if not any(schema.equals(known) for _, known in self.schemas):
                 self.schemas.append((origin, schema))
@@ -249,7 +249,7 @@ class MissingExtraError(LakeAssetsError):
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether an error means that the run is cancelled, by Ctrl-C or Dagster's *Terminate*.
+    """Return whether an error means that the run is cancelled, by Ctrl-C or Dagster's *Terminate*.
 
     These are not subclasses of `Exception`. DuckDB wraps one that reaches it in its own error, with it as the cause.
     """

@@ -13,7 +13,7 @@ _BREAKS = re.compile("[\t\n]")
 
 
 def visible(text: str) -> str:
-    r"""The text with escapes for its control characters; line breaks and tabs stay.
+    r"""Return the text with escapes for its control characters; line breaks and tabs stay.
 
     >>> print(visible("\x1b[2Jdone\u202e"))
     \x1b[2Jdone\u202e
@@ -22,7 +22,7 @@ def visible(text: str) -> str:
 
 
 def visible_name(text: str) -> str:
-    r"""The name in one line: with escapes for its control characters, line breaks and tabs.
+    r"""Return the name in one line: with escapes for its control characters, line breaks and tabs.
 
     >>> print(visible_name("a\nb\r\n"))
     a\nb\r\n

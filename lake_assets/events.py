@@ -151,5 +151,5 @@ def step(name: str, **fields: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 
 
 
 def failure(error: BaseException) -> dict[str, Any]:
-    """The fields of a step that failed. Its error's text is reported with the partition, when it is final."""
+    """Return the fields of a step that failed. Its error's text is reported with the partition, when it is final."""
     return {"level": logging.WARNING, "status": "failed", "kind": type(error).__name__}

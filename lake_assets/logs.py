@@ -24,7 +24,7 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The lines, without a line break at the end."""
+        """Return the lines, without a line break at the end."""
         if (event := getattr(record, EVENT, None)) is not None:
             return line(event)
         events = getattr(record, EVENTS, ())
@@ -32,7 +32,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def line(event: Event) -> str:
-    """The event as one line of JSON."""
+    """Return the event as one line of JSON."""
     return _dumped(event.fields)
 
 

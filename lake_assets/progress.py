@@ -58,12 +58,12 @@ watching = _COUNTS.watching
 
 
 def is_watched() -> bool:
-    """Whether counts are shown."""
+    """Return whether counts are shown."""
     return _COUNTS.watcher is not None
 
 
 def counting(title: str, unit: str, total: int | None = None) -> AbstractContextManager[Count]:
-    """A count for the duration of a block, which tells it what is done.
+    """Return a count for the duration of a block, which tells it what is done.
 
     Args:
         title: what is being done, such as `plan sales`.
@@ -75,7 +75,7 @@ def counting(title: str, unit: str, total: int | None = None) -> AbstractContext
 
 
 def counted(items: Iterable[Item], title: str, unit: str, total: int | None = None) -> Iterator[Item]:
-    """The items; each is done when the next one is asked for. The arguments are those of `counting`."""
+    """Yield the items; each is done when the next one is asked for. The arguments are those of `counting`."""
     with counting(title, unit, total) as count:
         for item in items:
             yield item

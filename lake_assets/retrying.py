@@ -24,29 +24,29 @@ class Limit:
     seconds: float | None = None  # since the first call began
 
     def is_reached(self, state: RetryCallState) -> bool:
-        """Whether another call would exceed the limit."""
+        """Return whether another call would exceed the limit."""
         if self.retries is not None and state.attempt_number > self.retries:
             return True
         return self.seconds is not None and (state.seconds_since_start or 0) >= self.seconds
 
 
 def pause_between(least: float, most: float) -> Pause:
-    """A random pause that does not grow. Seconds."""
+    """Return a random pause that does not grow. Seconds."""
     return wait_random(least, most)
 
 
 def pause_up_to(first: float, longest: float) -> Pause:
-    """A random pause from zero to a bound that doubles with each call, for competing writers. Seconds."""
+    """Return a random pause from zero to a bound that doubles with each call, for competing writers. Seconds."""
     return wait_random_exponential(multiplier=first, max=longest)
 
 
 def pause_from(first: float, longest: float) -> Pause:
-    """A pause that doubles with each call, plus a random pause of up to `first`. Seconds."""
+    """Return a pause that doubles with each call, plus a random pause of up to `first`. Seconds."""
     return wait_exponential(multiplier=first, max=longest) + wait_random(0, first)
 
 
 def pause_around(first: float, longest: float) -> Pause:
-    """A random pause between half and all of a bound that doubles with each call. Seconds."""
+    """Return a random pause between half and all of a bound that doubles with each call. Seconds."""
     return wait_exponential(multiplier=first / 2, max=longest / 2) + wait_random_exponential(
         multiplier=first / 2, max=longest / 2
     )

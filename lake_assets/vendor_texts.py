@@ -43,11 +43,11 @@ class Texts(Generic[Meaning]):
         self._pattern = cache(self._compiled)
 
     def of(self, means: Meaning) -> tuple[Text[Meaning], ...]:
-        """The texts of all vendors that say this."""
+        """Return the texts of all vendors that say this."""
         return tuple(text for vendor in self.vendors.values() for text in vendor if text.means is means)
 
     def find(self, error: object, means: Meaning) -> re.Match[str] | None:
-        """Where the text of an error says this."""
+        """Return where the text of an error says this."""
         return self._pattern(means).search(str(error))
 
     def _compiled(self, means: Meaning) -> re.Pattern[str]:

@@ -76,7 +76,7 @@ def rows_of(
 
 
 def _any_of(columns: Sequence[str], wanted: Collection[tuple[PartitionValue, ...]]) -> duckdb.Expression:
-    """The condition that the columns have one of these combinations of values.
+    """Return the condition that the columns have one of these combinations of values.
 
     All days of two regions are `region IN (…) AND date IN (…)`: combinations that differ in the first column alone
     share a term. DuckLake prunes files by such terms.

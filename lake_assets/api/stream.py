@@ -199,7 +199,7 @@ class Stream(OpenStream):
         return _changes(self, None, since, until)
 
     def _named(self, text: str) -> Partition:
-        """The one partition that a text of the selection grammar names."""
+        """Return the one partition that a text of the selection grammar names."""
         named = parse(self.config, text, Calendar(self.config)).named or ()
         if len(named) != 1:
             form = ",".join(f"{column.name}=…" for column in self.config.columns)
@@ -210,7 +210,7 @@ class Stream(OpenStream):
         return named[0]
 
     def _selected(self, selection: "Selection", *, outside: bool) -> Sequence[Partition]:
-        """The selected partitions, each once."""
+        """Return the selected partitions, each once."""
         if isinstance(selection, str | Mapping | Partition | StreamPartition):
             selection = [selection]
         # A partition as a text names the same one. `select` without texts would select all.

@@ -70,7 +70,7 @@ def ledger(facts: Facts) -> PreparedCheck:
 
 
 def _commits(facts: Facts) -> list[_Commit]:
-    """The committed ledger rows of the scope, of the present table."""
+    """Return the committed ledger rows of the scope, of the present table."""
     if facts.scope.results:
         return [_commit_of(result.row) for result in facts.scope.results.values() if result.row.snapshot_id is not None]
     lake, stream, scope = facts.lake, facts.stream, facts.scope
@@ -107,7 +107,7 @@ def _snapshots(facts: Facts, commits: Sequence[_Commit]) -> tuple[set[int], int]
 
 
 def _held(facts: Facts, commits: Sequence[_Commit]) -> list[int]:
-    """The rows that each commit's partition has in the commit's snapshot."""
+    """Return the rows that each commit's partition has in the commit's snapshot."""
     if not commits:
         return []
     past = facts.past(min(commit.snapshot for commit in commits))
@@ -172,7 +172,7 @@ def _of_uris(
 
 
 def _listed(stream: OpenStream, uris: Iterable[str]) -> set[str]:
-    """The existing files of the table's folders."""
+    """Return the existing files of the table's folders."""
     existing: set[str] = set()
     storage = Store(stream.lake_config.own_storage)
     keys = [uri.removeprefix(f"{storage.root}/") for uri in uris if uri.startswith(f"{storage.root}/")]

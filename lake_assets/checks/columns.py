@@ -27,7 +27,7 @@ def _is_of_run(facts: Facts) -> bool:
 
 
 def _of_run(facts: Facts) -> CheckResult:
-    """The check after a run, by the catalog's own tables; the ledger of all runs is not read."""
+    """Return the check after a run, by the catalog's own tables; the ledger of all runs is not read."""
     with facts.catalog() as database:
         table_id, *_ = read_folder(database, facts.stream.table)
         previous = last_addition(database, table_id, facts.scope.first_commit)
@@ -36,7 +36,7 @@ def _of_run(facts: Facts) -> CheckResult:
 
 
 def _previous_by_ledger(facts: Facts) -> int | None:
-    """The snapshot of the newest commit of another run; None if there is none."""
+    """Return the snapshot of the newest commit of another run; None if there is none."""
     lake, stream = facts.lake, facts.stream
     ((snapshot,),) = lake.rows(
         "SELECT max(snapshot_id) FILTER (run_id <> coalesce(?, last_run)) FROM "  # noqa: S608 - a quoted name
@@ -79,7 +79,7 @@ def _columns_now(facts: Facts) -> Columns:
 
 
 def _columns_at(facts: Facts, snapshot: int) -> Columns | None:
-    """The columns in a snapshot; None if it has expired."""
+    """Return the columns in a snapshot; None if it has expired."""
     lake = facts.lake
     if not lake.rows("SELECT 1 FROM ducklake_snapshots(?) WHERE snapshot_id = ?", [lake.alias, snapshot]):
         return None

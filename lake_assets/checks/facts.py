@@ -46,7 +46,7 @@ class Landed:
         self._all: tuple[dict[Partition, Manifest], LeftOut] | None = None
 
     def of(self, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
-        """The objects of some partitions.
+        """Return the objects of some partitions.
 
         Raises:
             StorageError: the landing zone cannot be listed.
@@ -71,7 +71,7 @@ class Landed:
         return bool(outdated)
 
     def all(self, known: Iterable[Partition]) -> tuple[dict[Partition, Manifest], LeftOut]:
-        """The whole landing zone, as `list_landed` returns it; the first call lists it.
+        """Return the whole landing zone, as `list_landed` returns it; the first call lists it.
 
         Raises:
             StorageError: the landing zone cannot be listed.
@@ -140,7 +140,7 @@ class Facts:
         return self.stream.config.by_partition(found)
 
     def still_landed(self) -> dict[Partition, dict[str, str]]:
-        """What `left_out` returns, without objects that have vanished since, which mode append does not note.
+        """Return what `left_out` returns, without objects that have vanished since, which mode append does not note.
 
         It may list the landing zone, but does not ask the lake.
 
@@ -182,7 +182,7 @@ class Facts:
             yield database
 
     def past(self, since: int = LIVE) -> PastTable:
-        """The files of the scope's partitions, live and ended; `since` is as of `past_table`.
+        """Return the files of the scope's partitions, live and ended; `since` is as of `past_table`.
 
         Raises:
             CatalogError: the catalog cannot be read.
@@ -194,7 +194,7 @@ class Facts:
 
 
 def state_of_all(facts: Facts) -> StreamState:
-    """The state of every partition of the stream, by the facts of the whole table.
+    """Return the state of every partition of the stream, by the facts of the whole table.
 
     Raises:
         StorageError: the landing zone cannot be listed.

@@ -109,7 +109,7 @@ def _of_partition(stream: str, state: PartitionState, *, is_failed: bool) -> Che
 
 
 def _states(facts: Facts) -> tuple[Sequence[PartitionState], LeftOut | None]:
-    """The partitions of the scope, and for the whole landing zone what no refresh reads."""
+    """Return the partitions of the scope, and for the whole landing zone what no refresh reads."""
     tried = facts.scope.tried
     if tried is None:
         state = state_of_all(facts)

@@ -34,7 +34,7 @@ class Scope:
 
     @classmethod
     def of_results(cls, run_id: str, results: Mapping[Partition, Outcome], failed: tuple[Partition, ...] = ()) -> Self:
-        """The scope of a run that ended in this process."""
+        """Return the scope of a run that ended in this process."""
         snapshots = [result.row.snapshot_id for result in results.values() if result.row.snapshot_id is not None]
         return cls(run_id, tuple(results), failed, min(snapshots, default=None), results)
 
@@ -77,6 +77,6 @@ class CheckResult:
         numbers: Mapping[str, int],
         failing: frozenset[Key] | None = None,
     ) -> Self:
-        """The result of a check that passes if there are no findings."""
+        """Return the result of a check that passes if there are no findings."""
         text = failure if findings else success
         return cls(name, not findings, text, "error", numbers, findings[:NAMED], failing)

@@ -101,7 +101,7 @@ def _source_of(stream: OpenStream) -> str:
 
 
 def _committed(facts: Facts) -> dict[Partition, LastRuns]:
-    """The partitions to check that are in the lake, the newest commit first."""
+    """Return the partitions to check that are in the lake, the newest commit first."""
     of_run = facts.scope.partitions
     partitions: Iterable[Partition] = facts.runs if of_run is None else of_run
     committed = {p: facts.runs[p] for p in partitions if p in facts.runs and facts.runs[p].snapshot is not None}
@@ -110,7 +110,7 @@ def _committed(facts: Facts) -> dict[Partition, LastRuns]:
 
 
 def _count(facts: Facts, partitions: Sequence[Partition]) -> dict[Partition, int]:
-    """The number of rows of each partition in the lake."""
+    """Return the number of rows of each partition in the lake."""
     lake, table = facts.lake, facts.stream.table
     if partitions and facts.scope.tried is not None:
         return facts.past().live_rows(partitions)
@@ -124,7 +124,7 @@ def _count(facts: Facts, partitions: Sequence[Partition]) -> dict[Partition, int
 
 
 def _appended(facts: Facts, partitions: Sequence[Partition]) -> Mapping[str, Collection[str]]:
-    """The URIs of the objects that each partition was made of, by its path, in mode append."""
+    """Return the URIs of the objects that each partition was made of, by its path, in mode append."""
     if facts.stream.config.mode != "append" or _is_by_ledger(facts.stream) or not partitions:
         return {}
     noted = read_noted(facts.lake, facts.stream, partitions)
@@ -132,7 +132,7 @@ def _appended(facts: Facts, partitions: Sequence[Partition]) -> Mapping[str, Col
 
 
 def _restored(facts: Facts, partitions: Sequence[Partition]) -> Collection[str]:
-    """The paths of those partitions of mode append that were restored, and not replaced since."""
+    """Return the paths of those partitions of mode append that were restored, and not replaced since."""
     if facts.stream.config.mode != "append" or not partitions:
         return ()
     return restored_partitions(facts.lake, facts.stream.table, [partition.path for partition in partitions])

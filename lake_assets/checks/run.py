@@ -48,7 +48,7 @@ _OF_MODES: Mapping[BuiltIn, Mode] = {"indexed_objects": "index", "appended_objec
 
 
 def checks_of(stream: OpenStream) -> dict[str, Check]:
-    """The checks of a stream: the built-in checks that its config does not skip, then its own."""
+    """Return the checks of a stream: the built-in checks that its config does not skip, then its own."""
     config = stream.config.checks
     left_out = set(config.skip)
     if stream.lake_config.is_managed:
@@ -78,7 +78,7 @@ _SCOPES: Mapping[str, tuple[str, str]] = {
 
 
 def describe(name: str, stream: OpenStream) -> str:
-    """What a check checks, and what of it after a run and as an audit, in Markdown."""
+    """Return what a check checks, and what of it after a run and as an audit, in Markdown."""
     if (built_in := _BUILT_IN.get(name)) is not None:
         title, scopes = (built_in.__doc__ or "").partition("\n")[0], _SCOPES[name]
     else:
@@ -110,7 +110,7 @@ class CheckRun:
         self._examined: dict[str, PreparedCheck | Exception] = {}
 
     def result(self, name: str) -> CheckResult:
-        """The result of one check.
+        """Return the result of one check.
 
         Raises:
             LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
@@ -118,7 +118,7 @@ class CheckRun:
         return self._of(name).whole()
 
     def by_partition(self, name: str) -> Mapping[Partition, CheckResult]:
-        """The results of one check by partition: of each partition of a run, or of those of the whole table.
+        """Return the results of one check by partition: of each partition of a run, or of those of the whole table.
 
         Of the whole table, `indexed_objects` and a query have results only of partitions that fail.
 
@@ -175,7 +175,7 @@ def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
 
 
 def severity_of(name: str) -> Severity:
-    """The severity of a check that does not pass."""
+    """Return the severity of a check that does not pass."""
     return "warn" if name in _WARNINGS else "error"
 
 
@@ -191,7 +191,7 @@ def keeps_failures(name: str) -> bool:
 
 
 def scope_of_run(stream: OpenStream, run_id: str, since: dt.datetime | None = None) -> Scope:
-    """The partitions that a run committed or found unchanged, and those that failed; empty for an unknown run.
+    """Return the partitions that a run committed or found unchanged, and those that failed; empty for an unknown run.
 
     Args:
         stream: of the partitions.

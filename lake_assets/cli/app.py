@@ -46,7 +46,7 @@ class Application(click.Group):
     """Runs one command. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted, 143 terminated."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The commands in the order in which a new user needs them."""
+        """Return the commands in the order in which a new user needs them."""
         return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature

@@ -42,7 +42,7 @@ class Options:
     debug: bool
 
     def load(self) -> "LakeConfig":
-        """The config.
+        """Return the config.
 
         Raises:
             ConfigError: the file does not exist or is not valid.
@@ -53,7 +53,7 @@ class Options:
 
 
 def user() -> str | None:
-    """The name of the user of this process, for the ledger; None if the system does not know it."""
+    """Return the name of the user of this process, for the ledger; None if the system does not know it."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # no name for the process's number, as in some containers
@@ -61,7 +61,7 @@ def user() -> str | None:
 
 
 def partition_option(help: str, *, required: bool = False) -> Callable[[Command], Command]:  # noqa: A002 - click's word
-    """The repeatable option `--partition`, passed to the command as `texts`; see `partitions_of`."""
+    """Return the repeatable option `--partition`, passed to the command as `texts`; see `partitions_of`."""
     return click.option(
         "--partition",
         "texts",
@@ -74,7 +74,7 @@ def partition_option(help: str, *, required: bool = False) -> Callable[[Command]
 
 
 def stream_named(config: "LakeConfig", name: str | None) -> "OpenStream":
-    """The stream with that name, or the only one.
+    """Return the stream with that name, or the only one.
 
     Raises:
         click.UsageError: there is no such stream, or there are several and none is named.
@@ -89,7 +89,7 @@ def stream_named(config: "LakeConfig", name: str | None) -> "OpenStream":
 
 
 def lakes_named(config: "LakeConfig", name: str | None) -> list[str]:
-    """The lake with that name, or all lakes.
+    """Return the lake with that name, or all lakes.
 
     Raises:
         click.UsageError: there is no such lake.
@@ -101,7 +101,7 @@ def lakes_named(config: "LakeConfig", name: str | None) -> list[str]:
 
 
 def lake_named(config: "LakeConfig", name: str | None, stream: str | None = None) -> "DuckLake":
-    """The lake with that name, the stream's lake, or the only one.
+    """Return the lake with that name, the stream's lake, or the only one.
 
     Raises:
         click.UsageError: there is no such lake, or there are several and none is named.
@@ -118,7 +118,7 @@ def lake_named(config: "LakeConfig", name: str | None, stream: str | None = None
 
 
 def partition_of(stream: "Stream", text: str) -> "Partition":
-    """The partition that `region=NW,date=2026-02-11` names.
+    """Return the partition that `region=NW,date=2026-02-11` names.
 
     Raises:
         click.UsageError: the text does not fit the stream's partition columns.
@@ -132,7 +132,7 @@ def partition_of(stream: "Stream", text: str) -> "Partition":
 
 
 def partitions_of(stream: "Stream", texts: Iterable[str]) -> "list[Partition]":
-    """The partitions that the texts name, each once; also those outside the config.
+    """Return the partitions that the texts name, each once; also those outside the config.
 
     Args:
         stream: the stream.
@@ -150,7 +150,7 @@ def partitions_or_only(stream: "Stream", texts: Sequence[str]) -> "list[Partitio
 
 
 def the_only_partition(stream: "Stream", otherwise: str = "") -> "Partition":
-    """The stream's only partition.
+    """Return the stream's only partition.
 
     Args:
         stream: the stream.
@@ -193,5 +193,5 @@ def _require_known(known: Iterable[str], kind: str, name: str) -> None:
 
 
 def usage_error(text: str) -> click.UsageError:
-    """The error of a command that was called in a wrong way; click prints the command's usage above it."""
+    """Return the error of a command that was called in a wrong way; click prints the command's usage above it."""
     return click.UsageError(text, click.get_current_context())

@@ -22,14 +22,14 @@ MOST = 200  # values that are offered
 
 
 def streams(ctx: "click.Context", parameter: "click.Parameter", incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-    """The streams of the config."""
+    """Return the streams of the config."""
     if (config := _config(ctx)) is None:
         return []
     return _items(name for name in config.streams if name.startswith(incomplete))
 
 
 def lakes(ctx: "click.Context", parameter: "click.Parameter", incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-    """The lakes of the config."""
+    """Return the lakes of the config."""
     if (config := _config(ctx)) is None:
         return []
     return _items(name for name in config.lakes if name.startswith(incomplete))
@@ -74,7 +74,7 @@ def _config(ctx: "click.Context") -> "LakeConfig | None":
 
 
 def _values(opened: "OpenStream", column: "PartitionColumn") -> Iterable[str]:
-    """The values of a column as the selection grammar writes them; of a time the newest first."""
+    """Return the values of a column as the selection grammar writes them; of a time the newest first."""
     from lake_assets.layout.times import TIME_TYPES
     from lake_assets.selection.grammar import written
     from lake_assets.streams.calendar import Calendar

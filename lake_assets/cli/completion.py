@@ -55,7 +55,7 @@ def install(shell: str | None) -> None:
 
 
 def script(shell: str) -> str:
-    """The completion script of a shell."""
+    """Return the completion script of a shell."""
     return SHELLS[shell](click.Command(PROGRAM), {}, PROGRAM, VARIABLE).source()
 
 

@@ -93,7 +93,7 @@ class ValidateDocument(Documented):
 
     @classmethod
     def of(cls, config: LakeConfig) -> "ValidateDocument":
-        """The document of a config."""
+        """Return the document of a config."""
         streams = [
             ConfigStream(
                 name,
@@ -137,7 +137,7 @@ class CheckFinding(Documented):
 
     @classmethod
     def of_error(cls, name: str, error: Exception) -> "CheckFinding":
-        """A check that could not be run."""
+        """Return a check that could not be run."""
         return cls(name, "failed", "", [], {}, Failure.of(error))
 
 
@@ -162,7 +162,7 @@ class CheckDocument(Documented):
     def of(
         cls, stream: OpenStream, partitions: Sequence[Partition] | None, findings: list[CheckFinding]
     ) -> "CheckDocument":
-        """The document of the findings; `partitions` is None for an audit."""
+        """Return the document of the findings; `partitions` is None for an audit."""
         statuses = [finding.status for finding in findings]
         paths = None if partitions is None else list(map(str, partitions))
         return cls(stream.name, str(stream.table), paths, statuses.count("failed"), statuses.count("warning"), findings)
@@ -201,7 +201,7 @@ class RestoredPartition(Documented):
 
     @classmethod
     def of(cls, restored: Restored, *, dry_run: bool) -> "RestoredPartition":
-        """A restored partition."""
+        """Return a restored partition."""
         return cls(
             partition=restored.partition.path,
             snapshot=restored.snapshot,
@@ -218,14 +218,14 @@ class RestoredPartition(Documented):
 
     @classmethod
     def of_release(cls, row: LedgerRow) -> "RestoredPartition":
-        """A partition whose hold has ended, by the ledger's row of that."""
+        """Return a partition whose hold has ended, by the ledger's row of that."""
         return cls(partition=row.load_partition, snapshot=None, dry_run=False, released=True, commit=row.snapshot_id)
 
     @classmethod
     def of_error(
         cls, partition: Partition, snapshot: int | None, error: Exception, *, dry_run: bool
     ) -> "RestoredPartition":
-        """A partition that stays as it is."""
+        """Return a partition that stays as it is."""
         return cls(partition=partition.path, snapshot=snapshot, dry_run=dry_run, error=Failure.of(error))
 
 
@@ -250,7 +250,7 @@ class CompactedPartition(Documented):
 
     @classmethod
     def of(cls, item: "Compacted") -> "CompactedPartition":
-        """The partition as the document has it."""
+        """Return the partition as the document has it."""
         return cls(
             stream=item.stream,
             partition=str(item.partition),
@@ -297,7 +297,7 @@ class MaintainedLake(Documented):
 
     @classmethod
     def of(cls, result: "Maintained", *, dry_run: bool) -> "MaintainedLake":
-        """The lake as the document has it."""
+        """Return the lake as the document has it."""
         cleaned = result.cleaned
         return cls(
             lake=result.lake,
@@ -352,7 +352,7 @@ class ReportPartition(Documented):
 
     @classmethod
     def of(cls, stream: str, state: PartitionState) -> "ReportPartition":
-        """The partition as the document has it."""
+        """Return the partition as the document has it."""
         return cls(
             stream=stream,
             partition=str(state.partition),
@@ -388,7 +388,7 @@ class ReportUnmatched(Documented):
 
     @classmethod
     def of(cls, state: StreamState) -> "ReportUnmatched":
-        """The objects as the document has them."""
+        """Return the objects as the document has them."""
         return cls(
             state.stream,
             None,
@@ -472,7 +472,7 @@ def output_schema(command: str) -> dict[str, Any]:
 
 
 def _output(command: str) -> Any:  # noqa: ANN401 - any type
-    """The type of a command's document; only what needs more than the others is imported here."""
+    """Return the type of a command's document; only what needs more than the others is imported here."""
     if command == "doctor":
         from lake_assets.doctor import Findings  # noqa: PLC0415
 

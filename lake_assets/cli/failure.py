@@ -72,7 +72,7 @@ def report_error(error: Exception, *, debug: bool, name: str | None = None) -> N
 
 
 def text_of(error: Exception) -> str:
-    """The printed text of an error, with its notes."""
+    """Return the printed text of an error, with its notes."""
     notes = " ".join(getattr(error, "__notes__", ()))
     text = str(error) if isinstance(error, LakeAssetsError) else _bug(error)
     return f"{text} {notes}".rstrip()

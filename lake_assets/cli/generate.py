@@ -21,7 +21,7 @@ _TICKS = 10  # writes in a second, at most, if a rate is given
 
 
 def _rate(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """The records per second of `500` or `500/s`."""
+    """Return the records per second of `500` or `500/s`."""
     if text is None:
         return None
     try:
@@ -98,7 +98,7 @@ def _counted(blocks: "Iterator[pa.Table]", total: int) -> "Iterator[pa.Table]":
 
 
 def _paced(blocks: "Iterator[pa.Table]", rate: float) -> "Iterator[pa.Table]":
-    """The rows in smaller blocks, at `rate` rows per second."""
+    """Return the rows in smaller blocks, at `rate` rows per second."""
     size = max(1, int(rate / _TICKS))
     start, rows = time.monotonic(), 0
     for block in blocks:

@@ -231,7 +231,7 @@ def _difference_lines(found: "Difference") -> list[str]:
 
 
 def _sample_table(found: "Difference") -> "Table":
-    """The sampled rows; of an update, `before → after` in the columns that differ."""
+    """Return the sampled rows; of an update, `before → after` in the columns that differ."""
     names = list(dict.fromkeys(name for row in found.sample for name in row.values))
     rows = []
     for row in found.sample:

@@ -90,7 +90,7 @@ def _read_sql() -> str:
 
 
 def _query_error(error: "duckdb.Error") -> CatalogError:
-    """The error with DuckDB's text, which points at the position in the query."""
+    """Return the error with DuckDB's text, which points at the position in the query."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     if "disabled by configuration" in lines[0]:
         return CatalogError(
@@ -117,7 +117,7 @@ def write_relation(relation: "duckdb.DuckDBPyRelation", form: Format, follow: Fo
 
 
 def _valid_json(text: str) -> str:
-    """The text with null for NaN and infinities, which JSON lacks and DuckDB writes."""
+    """Return the text with null for NaN and infinities, which JSON lacks and DuckDB writes."""
     if "NaN" not in text and "Infinity" not in text:
         return text
     return _TEXT_OR_NO_NUMBER.sub(lambda match: match[1] or "null", text)
@@ -153,7 +153,7 @@ def _is_number(kind: "duckdb.sqltypes.DuckDBPyType") -> bool:
 
 
 def _moment(context: click.Context, parameter: click.Parameter, text: str | None) -> dt.datetime | None:
-    """A day or a time in ISO 8601; without a zone it is UTC, as in the output."""
+    """Return a day or a time in ISO 8601; without a zone it is UTC, as in the output."""
     if text is None:
         return None
     try:

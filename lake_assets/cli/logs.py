@@ -27,7 +27,7 @@ def set_log_format(form: LogFormat) -> None:
 
 
 def is_json() -> bool:
-    """Whether the log of this process is JSON lines."""
+    """Return whether the log of this process is JSON lines."""
     return bool(_handlers)
 
 
@@ -38,5 +38,5 @@ def set_quiet(*, quiet: bool) -> None:
 
 
 def is_quiet() -> bool:
-    """Whether this process prints only errors and results."""
+    """Return whether this process prints only errors and results."""
     return _is_quiet

@@ -91,7 +91,7 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
 
 
 def _left_lines(result: "Maintained") -> list[str]:
-    """The partitions that could not be compacted, with the reasons."""
+    """Return the partitions that could not be compacted, with the reasons."""
     left: dict[str, list[str]] = {}  # by the reason
     for partition in result.left:
         left.setdefault(partition.why or "", []).append(f"{partition.stream} {partition.partition}")

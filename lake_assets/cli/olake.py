@@ -97,7 +97,7 @@ def _lines(
 
 
 def _free(stream: "OlakeStream", taken: set[str]) -> str:
-    """The stream's name in the config: its own, or, if that is taken, with its namespace before it."""
+    """Return the stream's name in the config: its own, or, if that is taken, with its namespace before it."""
     from lake_assets.config.olake import identifier
 
     name = identifier(stream.name)

@@ -72,7 +72,7 @@ def _result_line(result: "Outcome") -> str:
 
 
 def _left_out(result: "Outcome") -> str:
-    """The first of the objects that were left out, and why; empty if there is none."""
+    """Return the first of the objects that were left out, and why; empty if there is none."""
     if not result.manifest.left_out:
         return ""
     key = min(result.manifest.left_out)
@@ -80,7 +80,7 @@ def _left_out(result: "Outcome") -> str:
 
 
 def _dead_letters(result: "Outcome") -> str:
-    """The number of rows that were left out, where the first are, and why; empty if there is none."""
+    """Return the number of rows that were left out, where the first are, and why; empty if there is none."""
     if not result.letters:
         return ""
     first = result.letters[0]
@@ -89,12 +89,12 @@ def _dead_letters(result: "Outcome") -> str:
 
 
 def seconds_of(result: "Outcome") -> float:
-    """The seconds of the result's steps, without Spark's start."""
+    """Return the seconds of the result's steps, without Spark's start."""
     return round(sum(seconds for step, seconds in result.seconds.items() if step != "start"), 3)
 
 
 def why_skipped(result: "Outcome") -> str:
-    """Why a partition was skipped."""
+    """Return why a partition was skipped."""
     row = result.row
     unchanged = "nothing new" if row.mode == "append" else "unchanged"
     why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "" if row.hold else unchanged

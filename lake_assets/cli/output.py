@@ -70,7 +70,7 @@ COMMANDS = (  # with documents
 
 
 def output_format(form: Format | None) -> Format:
-    """The format of the option `--format`, or the default: a table on a terminal, CSV otherwise."""
+    """Return the format of the option `--format`, or the default: a table on a terminal, CSV otherwise."""
     return form or ("table" if sys.stdout.isatty() else "csv")
 
 

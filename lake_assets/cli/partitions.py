@@ -126,7 +126,7 @@ def options_of(
     is_named: bool = False,
     planned: "Mapping[Partition, str] | None" = None,
 ) -> "IngestOptions":
-    """The options of a run of the command line.
+    """Return the options of a run of the command line.
 
     Args:
         opened: the stream.
@@ -226,7 +226,7 @@ def _ingest_by_driver(
 
 
 def _runs(config: "LakeConfig", launcher: str | None) -> "RemoteRuns":
-    """The launcher with its options: those of the config, if it has this launcher."""
+    """Return the launcher with its options: those of the config, if it has this launcher."""
     from lake_assets.config.runs import InProcess, SparkSubmit
     from lake_assets.errors import LauncherError
 

@@ -123,7 +123,7 @@ def _selected(opened: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Sele
 
 
 def _agrees(made: "StreamPlan") -> bool:
-    """Whether a person wants the plan to be applied; one without a terminal has said so by `--apply`."""
+    """Return whether a person wants the plan to be applied; one without a terminal has said so by `--apply`."""
     return not sys.stdin.isatty() or click.confirm(f"Apply this to {count(len(made.work), 'partition')}?", err=True)
 
 
@@ -186,7 +186,7 @@ def _refuse_other_settings(opened: "OpenStream", file: str, document: dict[str, 
 
 
 def _planned(opened: "OpenStream", file: str, path: str) -> "Partition":
-    """A partition of the plan.
+    """Return a partition of the plan.
 
     Raises:
         ConfigError: the stream has other partition columns now.
@@ -200,7 +200,7 @@ def _planned(opened: "OpenStream", file: str, path: str) -> "Partition":
 
 
 def _read_plan(file: str) -> dict[str, Any]:
-    """The plan of a file.
+    """Return the plan of a file.
 
     Raises:
         ConfigError: it is no plan.
@@ -253,7 +253,7 @@ def _print_table(made: "StreamPlan") -> None:
 
 
 def _summary_lines(made: "StreamPlan") -> list[str]:
-    """The columns that would change, the sum, and the time."""
+    """Return the columns that would change, the sum, and the time."""
     lines = _counted("columns", (text for planned in made.partitions for text in planned.columns))
     reads = [planned for planned in made.work if planned.job is not None]
     if not made.work:
@@ -267,7 +267,7 @@ def _summary_lines(made: "StreamPlan") -> list[str]:
 
 
 def _counted(name: str, texts: Iterable[str]) -> list[str]:
-    """A line for each of the texts, with the number of partitions that have it."""
+    """Return a line for each of the texts, with the number of partitions that have it."""
     return [f"{name}: {visible_name(text)} ({count(n, 'partition')})" for text, n in Counter(texts).items()]
 
 
@@ -286,7 +286,7 @@ def _print_all_left_out(stream: str, left_out: "LeftOut", form: Form) -> None:
 
 
 def _plan_lines(plan: "Plan") -> list[str]:
-    """What would be done with one partition, at length."""
+    """Return what would be done with one partition, at length."""
     objects = plan.reads.objects
     lines = [
         style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
@@ -330,12 +330,12 @@ def _plan_lines(plan: "Plan") -> list[str]:
 
 
 def _of_objects(plan: "Plan") -> str:
-    """What becomes of the objects."""
+    """Return what becomes of the objects."""
     return "read" if plan.decision.action in ("replace", "append", "register") else "landed"
 
 
 def _rows(plan: "Plan") -> str:
-    """The rows of the partition after the ingest, if the footers of its objects tell them."""
+    """Return the rows of the partition after the ingest, if the footers of its objects tell them."""
     if isinstance(plan.rows_after, int):
         most = "up to " if plan.letters is not None else ""
         return f"{plan.rows_before:,} → {most}{plan.rows_after:,} ({plan.rows_after - plan.rows_before:+,})"

@@ -10,7 +10,7 @@ class Done(ProgressColumn):
     """Such as `3/25 partitions`, `1.2 MB/3.4 MB` or `40 %`; without a total `12,000 objects`, and nothing for none."""
 
     def render(self, task: Task) -> Text:
-        """The text."""
+        """Return the text."""
         unit = task.fields["unit"]
         if unit == "%":
             return Text(f"{task.completed:.0f} %")
@@ -30,7 +30,7 @@ class Pace(ProgressColumn):
     """
 
     def render(self, task: Task) -> Text:
-        """The text."""
+        """Return the text."""
         if not task.completed or not task.elapsed:
             return Text()
         rate = task.completed / task.elapsed

@@ -123,7 +123,7 @@ def report_(
 
 
 def _read(stream: "OpenStream", wanted: "Wanted") -> "StreamState":
-    """The state of the selected partitions."""
+    """Return the state of the selected partitions."""
     from lake_assets.report.state import only, read_state
     from lake_assets.selection.select import matching
 

@@ -31,7 +31,7 @@ class Failure(Documented):
 
     @classmethod
     def of(cls, error: BaseException) -> "Failure":
-        """The error as a document has it."""
+        """Return the error as a document has it."""
         if not isinstance(error, Exception):
             return cls(type(error).__name__, "The command was interrupted.")
         return cls(type(error).__name__, text_of(error))
@@ -52,7 +52,7 @@ class PlannedObject(Documented):
 
     @classmethod
     def list_of(cls, objects: Iterable[LandedObject]) -> "list[PlannedObject]":
-        """The objects as a document has them."""
+        """Return the objects as a document has them."""
         return [cls(obj.uri, obj.size, obj.etag, obj.last_modified) for obj in objects]
 
 
@@ -104,7 +104,7 @@ class PlanPartition(Documented):
 
     @classmethod
     def of(cls, plan: Plan) -> "PlanPartition":
-        """The partition as the document has it."""
+        """Return the partition as the document has it."""
         after = plan.rows_after
         return cls(
             partition=str(plan.partition),
@@ -149,7 +149,7 @@ class LeftOutCounts(Documented):
 
     @classmethod
     def of(cls, left_out: LeftOut) -> "LeftOutCounts":
-        """The counts as the document has them."""
+        """Return the counts as the document has them."""
         return cls(left_out.listed, **left_out.counts)
 
 
@@ -178,7 +178,7 @@ class LeftOutDocument(Documented):
 
     @classmethod
     def of(cls, stream: str, left_out: LeftOut) -> "LeftOutDocument":
-        """The document of a listing."""
+        """Return the document of a listing."""
         entries = [LeftOutEntry(item.key, item.kind, str(item.why)) for item in left_out.objects]
         return cls(stream, LeftOutCounts.of(left_out), entries)
 
@@ -214,7 +214,7 @@ class PlanDocument(Documented):
 
     @classmethod
     def of(cls, stream: OpenStream, made: StreamPlan, *, left_out: LeftOut, outside: bool) -> "PlanDocument":
-        """The document of a plan.
+        """Return the document of a plan.
 
         Args:
             stream: of the plan.
@@ -295,7 +295,7 @@ class IngestedPartition(Documented):
 
     @classmethod
     def of(cls, outcome: Outcome) -> "IngestedPartition":
-        """The outcome as a document has it.
+        """Return the outcome as a document has it.
 
         Args:
             outcome: with a result, an error or both.
@@ -357,7 +357,7 @@ class IngestDocument(Documented):
     def of(
         cls, stream: OpenStream, run: str, selected: int, outcomes: Sequence[Outcome], error: BaseException | None
     ) -> "IngestDocument":
-        """The document of a run.
+        """Return the document of a run.
 
         Args:
             stream: its stream.
@@ -408,7 +408,7 @@ class IndexIgnored(Documented):
 
     @classmethod
     def of(cls, plan: IndexPlan | None) -> "IndexIgnored":
-        """What a plan leaves out; nothing without a plan."""
+        """Return what a plan leaves out; nothing without a plan."""
         plan = plan or IndexPlan(())
         outside = [IndexOutside(str(o.partition), o.new, str(o.why)) for o in plan.outside]
         return cls(
@@ -452,7 +452,7 @@ class IndexRunDocument(Documented):
         plan: IndexPlan | None,
         error: BaseException | None,
     ) -> "IndexRunDocument":
-        """The document of a run.
+        """Return the document of a run.
 
         Args:
             stream: its stream.
@@ -508,7 +508,7 @@ class IndexPlanDocument(Documented):
 
     @classmethod
     def of(cls, stream: OpenStream, plan: IndexPlan) -> "IndexPlanDocument":
-        """The document of a plan."""
+        """Return the document of a plan."""
         partitions = [
             IndexPlanPartition(
                 str(part.partition),
@@ -564,7 +564,7 @@ class IndexCheckDocument(Documented):
 
     @classmethod
     def of(cls, stream: OpenStream, state: IndexedState) -> "IndexCheckDocument":
-        """The document of a comparison."""
+        """Return the document of a comparison."""
         vanished = [VanishedObject(obj.load_partition, obj.uri) for obj in state.vanished]
         changed = [
             ChangedObject(str(obj.partition), obj.now.uri, obj.is_live, Failure.of(obj.error(stream.name)))
@@ -608,7 +608,7 @@ class IndexRepairDocument(Documented):
 
     @classmethod
     def of(cls, stream: OpenStream, repaired: Repaired) -> "IndexRepairDocument":
-        """The document of a repair."""
+        """Return the document of a repair."""
         partitions = [
             RepairedPartition(
                 row.load_partition, row.rows_before or 0, repaired.updated[row.load_partition], row.snapshot_id

@@ -27,7 +27,7 @@ yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask before a
 
 
 def selection_options(default: str) -> Callable[[Command], Command]:
-    """The options that select partitions; the command gets them as `wanted`, of type `Wanted`.
+    """Return the options that select partitions; the command gets them as `wanted`, of type `Wanted`.
 
     Args:
         default: what is selected without them, for the help.
@@ -76,7 +76,7 @@ def selection_options(default: str) -> Callable[[Command], Command]:
 
 
 def selected(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":
-    """The partitions that the options select.
+    """Return the partitions that the options select.
 
     Raises:
         click.UsageError: an option does not fit the stream's partition columns, a named partition is outside the

@@ -32,7 +32,7 @@ class Session:
         """Duration of the start."""
 
     def __call__(self) -> SparkSession:
-        """The session.
+        """Return the session.
 
         Raises:
             SparkUnavailableError: there is no usable Java, or the JVM ended while it started.

@@ -101,7 +101,7 @@ class LineComplete(BashComplete):
     source_template = _BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the cursor's, and the cursor's as far as it is written."""
+        """Return the words before the cursor's, and the cursor's as far as it is written."""
         from click.shell_completion import split_arg_string  # noqa: PLC0415 - of the same module
 
         line = os.environ["COMP_LINE"]
@@ -111,13 +111,13 @@ class LineComplete(BashComplete):
         return words[1:], incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
-        """What replaces the cursor's word: without what bash takes for the words before it."""
+        """Return what replaces the cursor's word: without what bash takes for the words before it."""
         start = max(self._given.rfind(sign) for sign in _BREAKS) + 1
         return f"{item.type},{str(item.value)[start:]}"
 
 
 def _is_quoted(line: str) -> bool:
-    """Whether a quote is open at the end of a line."""
+    """Return whether a quote is open at the end of a line."""
     quote = ""
     for sign in line:
         if sign == quote:

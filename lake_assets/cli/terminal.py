@@ -25,7 +25,7 @@ _CODES = re.compile("\ufdd0([012]|3[1-7])\ufdd1")  # noncharacters of Unicode
 
 
 def style(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = False) -> str:
-    """The text in a colour or weight, for `echo`."""
+    """Return the text in a colour or weight, for `echo`."""
     before, after = click.style("\0", fg=fg, bold=bold or None, dim=dim or None).split("\0")
     return _SGR.sub("\ufdd0\\1\ufdd1", before) + text + _SGR.sub("\ufdd0\\1\ufdd1", after)
 
@@ -55,25 +55,25 @@ def info(text: object = "", *, err: bool = False) -> None:
 
 
 def is_plain() -> bool:
-    """Whether escape codes are off: `NO_COLOR` is set to any text (https://no-color.org)."""
+    """Return whether escape codes are off: `NO_COLOR` is set to any text (https://no-color.org)."""
     return bool(os.environ.get("NO_COLOR"))
 
 
 def table_width() -> int | None:
-    """The width of tables in characters, from `COLUMNS`; None if it is not set to a number."""
+    """Return the width of tables in characters, from `COLUMNS`; None if it is not set to a number."""
     text = os.environ.get("COLUMNS", "")
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
 def console(*, stderr: bool = False, width: int | None = None) -> "Console":
-    """A rich console, without colours and bold text if `NO_COLOR` is set."""
+    """Return a rich console, without colours and bold text if `NO_COLOR` is set."""
     from rich.console import Console
 
     return Console(stderr=stderr, width=width, color_system=None if is_plain() else "auto")
 
 
 def exported_text(deltas: "Sequence[DeltaFile]") -> str:
-    """How many changes a commit exported, and in how many files."""
+    """Return how many changes a commit exported, and in how many files."""
     if not deltas:
         return "no row changed, so none was exported"
     inserted, deleted = sum(file.rows_inserted for file in deltas), sum(file.rows_deleted for file in deltas)

@@ -74,7 +74,7 @@ _REFUSED_PARAMETERS: Mapping[str, str] = {
 
 
 def check_attach_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
-    """The options by their names in lower case.
+    """Return the options by their names in lower case.
 
     Raises:
         ValueError: DuckLake does not have an option, a value has another type, or an option is not for users.

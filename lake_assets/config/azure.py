@@ -68,7 +68,7 @@ def check_sas(sas: str, name: str) -> None:
 
 
 def parse_connection_string(text: str) -> AzureAccess:
-    """The account and credential in a connection string.
+    """Return the account and credential in a connection string.
 
     Raises:
         ValueError: the text is not of the form `Name=value;…`, or has no account or credential; the error does not

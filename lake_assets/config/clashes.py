@@ -18,7 +18,7 @@ _TIME = dt.datetime(2026, 2, 11, 13, 45, tzinfo=dt.UTC)
 
 
 def clash(template: Template, partitions: Mapping[str, PartitionField], schema: pa.Schema) -> tuple[str, str] | None:
-    """The problem of records with these columns and how to fix it; None if their types show no problem.
+    """Return the problem of records with these columns and how to fix it; None if their types show no problem.
 
     Args:
         template: the layout of the stream.
@@ -81,7 +81,7 @@ def misfit(template: Template, columns: Iterable[PartitionColumn], schema: pa.Sc
 
 
 def _example(kind: pa.DataType) -> object:
-    """A value of a column's type; None for texts, of which each may fit, and for types without values."""
+    """Return a value of a column's type; None for texts, of which each may fit, and for types without values."""
     if types.is_timestamp(kind):
         return _TIME if kind.tz else _TIME.replace(tzinfo=None)
     if types.is_decimal(kind):
@@ -97,7 +97,7 @@ def _example(kind: pa.DataType) -> object:
 
 
 def renamed(partitions: Mapping[str, PartitionField], name: str, new: str) -> str:
-    """The config's line of a partition column with another name."""
+    """Return the config's line of a partition column with another name."""
     field = partitions[name]
     parts = {"type": field.type, "from": field.source or name, "start": field.start, "end": field.end}
     written = ", ".join(f"{key}: {value}" for key, value in parts.items() if value is not None and value != "string")
@@ -109,7 +109,7 @@ def _in_parts(template: Template, name: str) -> bool:
 
 
 def _may_be_equal(column: pa.DataType, kind: PartitionType) -> bool:
-    """Whether values of a column may be equal to the partition's."""
+    """Return whether values of a column may be equal to the partition's."""
     return kind in {"date", "string"} if types.is_date(column) else not types.is_timestamp(column)
 
 

@@ -24,7 +24,7 @@ Defaults = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
 
 
 def with_defaults(data: object) -> object:
-    """The values of a config whose streams have the keys of `defaults`; without `defaults`, as it is.
+    """Return the values of a config whose streams have the keys of `defaults`; without `defaults`, as it is.
 
     A key of the stream replaces that of the defaults. Two mappings are merged, key by key and at any depth, unless
     their `type` differs. A key that is null removes the one of the defaults.
@@ -51,7 +51,7 @@ def with_defaults(data: object) -> object:
 
 
 def _filled(name: str, stream: object, defaults: Mapping[str, Any]) -> object:
-    """The stream with the defaults; as it is if it is no mapping, which is reported at its own key."""
+    """Return the stream with the defaults; as it is if it is no mapping, which is reported at its own key."""
     own = {} if stream is None else stream
     if not isinstance(own, dict):
         return stream
@@ -75,7 +75,7 @@ def _merged(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, An
 
 
 def _differ(default: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
-    """Whether the mappings are of different types, so that their keys have nothing to do with each other."""
+    """Return whether the mappings are of different types, so that their keys have nothing to do with each other."""
     return "type" in default and "type" in own and default["type"] != own["type"]
 
 
@@ -93,7 +93,7 @@ def _values(value: object) -> int:
 
 
 def schema_with_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of a config whose streams need not have what `defaults` may have.
+    """Return the JSON Schema of a config whose streams need not have what `defaults` may have.
 
     Without `defaults`, or with null there, it is as strict as the given one. With it, a stream has no required key at
     any depth, and any may be null.
@@ -117,7 +117,7 @@ def schema_with_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _below(name: str, definitions: Mapping[str, Any]) -> list[str]:
-    """The names of a definition and of all that it refers to."""
+    """Return the names of a definition and of all that it refers to."""
     found = [name]
     for one in found:
         found += [other for other in dict.fromkeys(_references(definitions[one])) if other not in found]
@@ -136,7 +136,7 @@ def _references(schema: object) -> Iterator[str]:
 
 
 def _relaxed(schema: Any) -> Any:  # noqa: ANN401 - a part of a JSON Schema
-    """The schema without required keys, with null for any key, and with the stream's name in texts."""
+    """Return the schema without required keys, with null for any key, and with the stream's name in texts."""
     if isinstance(schema, list):
         return [_relaxed(item) for item in schema]
     if not isinstance(schema, dict):

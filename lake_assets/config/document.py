@@ -73,7 +73,7 @@ class Document:
 
 
 def read_document(text: str, environment: Mapping[str, str]) -> Document:
-    """The values of a text, with `${NAME}` and `${NAME:-default}` replaced from the environment.
+    """Return the values of a text, with `${NAME}` and `${NAME:-default}` replaced from the environment.
 
     Raises:
         ConfigSyntaxError: the text is not YAML, or has more than `MAX_VALUES` values.
@@ -121,7 +121,7 @@ class _Reader:
         return result
 
     def _entries(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """The nodes of the mapping's entries by key; its own entries override merged ones."""
+        """Return the nodes of the mapping's entries by key; its own entries override merged ones."""
         merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         own: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         for key_node, value_node in node.value:
@@ -203,7 +203,7 @@ class _Reader:
         return text if is_unicode(text) else self._add_problem(node, HALF_A_PAIR)
 
     def _substituted(self, node: yaml.ScalarNode) -> Any:  # noqa: ANN401 - a text, or None
-        """The text with its variables replaced; always a text, so that a password of digits is not a number.
+        """Return the text with its variables replaced; always a text, so that a password of digits is not a number.
 
         As in a shell, the default also replaces an empty variable.
         """
@@ -229,10 +229,10 @@ class _Reader:
 
 
 def dotted(location: Location) -> str:
-    """The location as text: `streams.sales.source`."""
+    """Return the location as text: `streams.sales.source`."""
     return ".".join(part if re.fullmatch(r"[\w.\- ]{1,80}", part) else shown(part) for part in map(str, location))
 
 
 def shown(text: str) -> str:
-    """The text in quotes, shortened in the middle if it is long."""
+    """Return the text in quotes, shortened in the middle if it is long."""
     return repr(text if len(text) <= 80 else f"{text[:60]}…{text[-10:]}")

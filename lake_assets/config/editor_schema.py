@@ -46,19 +46,19 @@ class EditorSchema(GenerateJsonSchema):
     """Pydantic's schema, extended by every form in which a value may be written."""
 
     def int_schema(self, schema: core.IntSchema) -> JsonSchemaValue:
-        """A whole number, also in quotes."""
+        """Return a whole number, also in quotes."""
         return {"anyOf": [super().int_schema(schema), _NUMBER_IN_QUOTES]}
 
     def float_schema(self, schema: core.FloatSchema) -> JsonSchemaValue:
-        """A number, also in quotes."""
+        """Return a number, also in quotes."""
         return {"anyOf": [super().float_schema(schema), _NUMBER_IN_QUOTES]}
 
     def bool_schema(self, schema: core.BoolSchema) -> JsonSchemaValue:
-        """A boolean, also as 0 or 1 and in quotes."""
+        """Return a boolean, also as 0 or 1 and in quotes."""
         return {"anyOf": [super().bool_schema(schema), {"enum": [0, 1]}, _BOOLEAN_IN_QUOTES]}
 
     def date_schema(self, schema: core.DateSchema) -> JsonSchemaValue:
-        """A date, as a text."""
+        """Return a date, as a text."""
         return {**super().date_schema(schema), "pattern": _DATE_IN_QUOTES}
 
     def literal_schema(self, schema: core.LiteralSchema) -> JsonSchemaValue:
@@ -66,7 +66,7 @@ class EditorSchema(GenerateJsonSchema):
         return {"anyOf": [super().literal_schema(schema), _WITH_VARIABLE]}
 
     def str_schema(self, schema: core.StringSchema) -> JsonSchemaValue:
-        """A text that matches its pattern, or a variable."""
+        """Return a text that matches its pattern, or a variable."""
         result = super().str_schema(schema)
         return result | {"pattern": f"{VARIABLE}|{result['pattern']}"} if "pattern" in result else result
 

@@ -22,7 +22,7 @@ TEMPLATE = "{{"
 
 
 def check_identifier(value: str) -> str:
-    """The value, if it is an identifier.
+    """Return the value, if it is an identifier.
 
     Raises:
         ValueError: it is not of the form `^[A-Za-z_][A-Za-z0-9_]*$`.
@@ -42,7 +42,7 @@ Identifier = Annotated[
 
 
 def short_for(key: str) -> Callable[[object], object]:
-    """A validator that reads a text as the mapping with this one key."""
+    """Return a validator that reads a text as the mapping with this one key."""
     return lambda value: {key: value} if isinstance(value, str) else value
 
 
@@ -64,7 +64,7 @@ def below(folder: Path | None, environment: Mapping[str, str] = os.environ) -> M
 
 
 def folder_of(info: ValidationInfo) -> Path | None:
-    """The folder of the validation context `below`; None without one."""
+    """Return the folder of the validation context `below`; None without one."""
     folder: Path | None = info.context[_FOLDER] if info.context else None
     return folder
 
@@ -76,7 +76,7 @@ def environment_of(info: ValidationInfo) -> Mapping[str, str]:
 
 
 def _absolute(path: str, info: ValidationInfo) -> str:
-    """The absolute path, relative to the folder in the validation context; unchanged without a context."""
+    """Return the absolute path, relative to the folder in the validation context; unchanged without a context."""
     try:
         expanded = Path(path).expanduser()
     except RuntimeError as error:
@@ -106,7 +106,7 @@ def _split(value: object) -> object:
 
 
 def check_key_prefix(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """The parts, if Dagster accepts them in an asset key.
+    """Return the parts, if Dagster accepts them in an asset key.
 
     Raises:
         ValueError: a part is empty, or has a character that asset keys do not have.
@@ -140,7 +140,7 @@ Date = Annotated[dt.date, BeforeValidator(_check_date)]
 
 
 def size_between(least: int, most: int, limits: str) -> Callable[[ByteSize], ByteSize]:
-    """A validator that refuses other sizes; `limits` are the end of its error."""
+    """Return a validator that refuses other sizes; `limits` are the end of its error."""
 
     def check(size: ByteSize) -> ByteSize:
         if not least <= size <= most:
@@ -158,7 +158,7 @@ FileSize = Annotated[
 
 
 def as_text(value: object) -> object:
-    """A number or boolean as a text: Spark and Dagster accept only texts, and YAML reads `true`."""
+    """Return a number or boolean as a text: Spark and Dagster accept only texts, and YAML reads `true`."""
     return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
 
 

@@ -91,12 +91,12 @@ _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def has_flight(environment: Mapping[str, str]) -> bool:
-    """Whether the environment defines a stream: it has a variable of the Flight other than its token."""
+    """Return whether the environment defines a stream: it has a variable of the Flight other than its token."""
     return any(environment.get(name, "").strip() for name in _FLIGHT)
 
 
 def flight_config(environment: Mapping[str, str], folder: Path = Path()) -> LakeConfig:
-    """The config of one lake and one stream, from the environment.
+    """Return the config of one lake and one stream, from the environment.
 
     Args:
         environment: the variables; blanks around a value are ignored, and an empty value is none.
@@ -141,20 +141,20 @@ def flight_config(environment: Mapping[str, str], folder: Path = Path()) -> Lake
 
 
 def _variable(location: Sequence[str | int]) -> str:
-    """The variable that a key of the config comes from."""
+    """Return the variable that a key of the config comes from."""
     names = (_OF_KEYS.get(str(part)) for part in reversed(location))
     return next(filter(None, names), ".".join(map(str, location)))
 
 
 def in_variables(text: str) -> str:
-    """The text of an error with variables in place of the keys of a config, which there is none of."""
+    """Return the text of an error with variables in place of the keys of a config, which there is none of."""
     for keys, variable in _IN_HINTS:
         text = keys.sub(variable, text)
     return f"{text} {_WITHOUT_VARIABLE}" if _NO_VARIABLE.search(text) and _WITHOUT_VARIABLE not in text else text
 
 
 def _partition(written: str) -> tuple[str, dict[str, Any]]:
-    """The value to load, and its partition column in the config."""
+    """Return the value to load, and its partition column in the config."""
     if not written:
         year = pendulum.now("UTC").year  # a code server that runs into the next year has that one too
         return str(year), {"type": "year", "start": dt.date(year, 1, 1)}
@@ -173,7 +173,7 @@ def _partition(written: str) -> tuple[str, dict[str, Any]]:
 
 
 def _schedule(cron: str, partition: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schedule of a cron text: each tick refreshes the partition that is loaded, however old its date is."""
+    """Return the schedule of a cron text: each tick refreshes the partition that is loaded, however old its date is."""
     if not cron:
         return None
     return {"cron": cron, "lookback": _ANY_AGE if "end" in partition else 0} if "start" in partition else {"cron": cron}
@@ -220,7 +220,7 @@ def _checked(name: str, value: str) -> str:
 
 
 def _with_wildcard(glob: str, column: str, value: str) -> str:
-    """The glob with a wildcard in the column's folder, which may name the one value that is loaded."""
+    """Return the glob with a wildcard in the column's folder, which may name the one value that is loaded."""
     *folders, files = glob.split("/")
     for index, folder in enumerate(folders):
         name, equals, folder_value = folder.partition("=")
@@ -236,13 +236,13 @@ def _with_wildcard(glob: str, column: str, value: str) -> str:
 
 
 def _column_names(glob: str, column: str) -> list[str]:
-    """The columns of the glob's folders `name=*`."""
+    """Return the columns of the glob's folders `name=*`."""
     names = [match[1] for folder in glob.split("/")[:-1] if (match := _FOLDER.fullmatch(folder))]
     return [_checked(SOURCE, name) for name in names] if column in names else [column]
 
 
 def _source(glob: str, columns: Sequence[str]) -> tuple[str, str]:
-    """The folder above the columns' folders, and the pattern of the file names."""
+    """Return the folder above the columns' folders, and the pattern of the file names."""
     folders = [f"{column}=*" for column in columns]
     source = split_glob(glob, folders)
     if source is None and not columns:
@@ -259,7 +259,7 @@ def _source(glob: str, columns: Sequence[str]) -> tuple[str, str]:
 
 
 def _storage(uri: str, environment: Mapping[str, str]) -> str | dict[str, Any]:
-    """The storage's config; an S3 bucket gets the keys of the AWS variables."""
+    """Return the storage's config; an S3 bucket gets the keys of the AWS variables."""
     if not uri.startswith("s3://"):
         return uri
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")

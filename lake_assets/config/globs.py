@@ -10,19 +10,19 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 
 def is_glob(text: str) -> bool:
-    """Whether it has a wildcard."""
+    """Return whether it has a wildcard."""
     return _WILDCARD.search(text) is not None
 
 
 def folder_globs(template: Template) -> list[str]:
-    """The layout's folders as globs, such as `region=*` and `date=*`."""
+    """Return the layout's folders as globs, such as `region=*` and `date=*`."""
     if not template.parts:
         return []
     return "".join(part.text if isinstance(part, Static) else "*" for part in template.parts).strip("/").split("/")
 
 
 def split_glob(glob: str, folders: Sequence[str]) -> tuple[str, str] | None:
-    """The source's folder and the pattern of file names; None if the glob has other folders.
+    """Return the source's folder and the pattern of file names; None if the glob has other folders.
 
     Args:
         glob: a URI or path. It has each folder as in `folders` or as `*`, or one `**` for all of them.
@@ -45,7 +45,7 @@ def split_glob(glob: str, folders: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _split_anywhere(glob: str) -> tuple[str, str] | None:
-    """The folder above the first wildcard, and the rest of the path from its slash on."""
+    """Return the folder above the first wildcard, and the rest of the path from its slash on."""
     scheme, separator, path = glob.rpartition("://")
     *above, name = path.split("/")
     depth = next((depth for depth, folder in enumerate(above) if is_glob(folder)), len(above))

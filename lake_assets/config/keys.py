@@ -127,7 +127,7 @@ _ELSEWHERE: Mapping[str, str] = MappingProxyType(
 
 
 def advice(root: type[Model], location: Sequence[str | int]) -> str:
-    """How to fix an unknown key; begins with a colon.
+    """Return how to fix an unknown key; begins with a colon.
 
     Args:
         root: the model of the whole file.
@@ -148,7 +148,7 @@ def advice(root: type[Model], location: Sequence[str | int]) -> str:
 
 
 def _model(annotation: Any, location: Sequence[str | int]) -> type[Model] | None:  # noqa: ANN401 - any type
-    """The model at pydantic's location below a type; None if there is no model, or there are several."""
+    """Return the model at pydantic's location below a type; None if there is no model, or there are several."""
     members = list(_members(annotation))
     models = [member for member in members if isinstance(member, type) and issubclass(member, Model)]
     if not location:

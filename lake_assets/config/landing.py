@@ -37,7 +37,7 @@ _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
 
 
 def arrow_type(text: str) -> pa.DataType:
-    """The Arrow type of a column type: a key of `COLUMN_TYPES`, `decimal(p,s)`, or a list `T[]`.
+    """Return the Arrow type of a column type: a key of `COLUMN_TYPES`, `decimal(p,s)`, or a list `T[]`.
 
     Raises:
         ValueError: there is no such column type.
@@ -72,7 +72,7 @@ Bytes = Annotated[ByteSize, AfterValidator(_positive)]
 
 
 def ending_of(files: str) -> str | None:
-    """How landed files end, so that a stream with this pattern reads them: `.parquet` if possible.
+    """Return how landed files end, so that a stream with this pattern reads them: `.parquet` if possible.
 
     None if the pattern matches no name of a batch, such as `part-*.parquet`.
     """
@@ -81,7 +81,7 @@ def ending_of(files: str) -> str | None:
 
 
 def unread(files: str) -> str:
-    """The problem of a stream whose pattern no landed file matches."""
+    """Return the problem of a stream whose pattern no landed file matches."""
     return (
         f"files {files!r} matches no file that land writes (batch_….parquet), so the stream would not read its records"
     )

@@ -69,13 +69,13 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
 
 
 def is_of_variables(path: str | os.PathLike[str] | None = None, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the config is that of a Flight's variables, so that there is no file."""
+    """Return whether the config is that of a Flight's variables, so that there is no file."""
     without_file = path is None and not environment.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists()
     return without_file and has_flight(environment)
 
 
 def loaded(config: ConfigSource) -> LakeConfig:
-    """The config, read from its file if it is not loaded yet.
+    """Return the config, read from its file if it is not loaded yet.
 
     Raises:
         ConfigError: as `load_config`.
@@ -84,7 +84,7 @@ def loaded(config: ConfigSource) -> LakeConfig:
 
 
 def _object(uri: str, environment: Mapping[str, str]) -> bytes:
-    """The bytes of a config in a bucket.
+    """Return the bytes of a config in a bucket.
 
     Raises:
         ConfigError: the URI names no object of a bucket, or there is none.
@@ -108,7 +108,7 @@ def _object(uri: str, environment: Mapping[str, str]) -> bytes:
 
 
 def _bucket(folder: str, uri: str, environment: Mapping[str, str]) -> AnyStorage:
-    """The storage of a folder of a bucket."""
+    """Return the storage of a folder of a bucket."""
     try:
         storage = storage_at(folder, environment)
     except ValidationError as error:
@@ -155,7 +155,7 @@ def parse_config(text: str, path: Path | str, environment: Mapping[str, str]) ->
 
 
 def _error(problems: Sequence[Problem], path: Path | str) -> ConfigError:
-    """The error with the first problems, each as `file:line:column: field: what is wrong: how to fix it`."""
+    """Return the error with the first problems, each as `file:line:column: field: what is wrong: how to fix it`."""
     texts = [f"{path}:{p.line}:{p.column}: {_sentence_of(p.text)}" for p in problems[:_MAX_ERRORS]]
     if more := problems[_MAX_ERRORS:]:
         texts.append(f"{path}: {len(more):,} more errors after these.")
@@ -163,7 +163,7 @@ def _error(problems: Sequence[Problem], path: Path | str) -> ConfigError:
 
 
 def _sentence_of(text: str) -> str:
-    """The text with a full stop, shortened in the middle if it is long."""
+    """Return the text with a full stop, shortened in the middle if it is long."""
     if len(text) > _MAX_LENGTH:
         text = f"{text[: _MAX_LENGTH // 2]}…{text[-_MAX_LENGTH // 2 :]}"
     return text if text.endswith(("?", ".")) else f"{text}."
@@ -190,13 +190,13 @@ def _message(location: Location, error: ErrorDetails) -> str:
 
 
 def _written_location(error: ErrorDetails, written: Container[Location]) -> Location:
-    """Where the value of an error is written: in its stream, or in the defaults."""
+    """Return where the value of an error is written: in its stream, or in the defaults."""
     location = _real_location(error["loc"], written)
     return location if error["type"] == "missing" else _in_defaults(error["loc"], written, location)
 
 
 def _in_defaults(loc: Location, written: Container[Location], location: Location | None = None) -> Location:
-    """The location below `defaults` if more of it is written there than below its stream."""
+    """Return the location below `defaults` if more of it is written there than below its stream."""
     location = location or loc
     if len(loc) < 3 or loc[0] != "streams":
         return location

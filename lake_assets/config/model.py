@@ -25,7 +25,7 @@ class Model(BaseModel):
 
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - pydantic's signature
-        """The JSON Schema, for editors and for Dagster."""
+        """Return the JSON Schema, for editors and for Dagster."""
         return super().model_json_schema(*args, **{"schema_generator": EditorSchema} | kwargs)
 
     @model_validator(mode="before")
@@ -55,7 +55,7 @@ _TRUE, _FALSE = frozenset({"1", "true", "t", "yes", "y", "on"}), frozenset({"0",
 
 
 def is_true(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Whether a variable says yes, in any case and with blanks around it; the default if it is absent or empty.
+    """Return whether a variable says yes, in any case and with blanks around it; the default if it is absent or empty.
 
     Raises:
         ConfigError: it says neither yes nor no.

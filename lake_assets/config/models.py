@@ -68,7 +68,7 @@ class LakeConfig(Model):
 
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - pydantic's signature
-        """The JSON Schema of a config file, for editors."""
+        """Return the JSON Schema of a config file, for editors."""
         return schema_with_defaults(super().model_json_schema(*args, **kwargs))
 
     @model_validator(mode="before")
@@ -155,7 +155,7 @@ class LakeConfig(Model):
         return self
 
     def _roots(self) -> dict[str, str]:
-        """What each storage of lakes and landing zones is, for errors, by its root."""
+        """Return what each storage of lakes and landing zones is, for errors, by its root."""
         roots: dict[str, str] = {}
         for name, lake in self.lakes.items():
             for storage in (lake.storage, lake.staging):
@@ -219,7 +219,7 @@ class LakeConfig(Model):
         return self
 
     def lake_name(self, stream: str) -> str:
-        """The name of the stream's lake.
+        """Return the name of the stream's lake.
 
         Raises:
             ValueError: the stream names no lake and there are several, or its lake does not exist.
@@ -235,7 +235,7 @@ class LakeConfig(Model):
 
 
 def _overlapping(root: str, roots: Iterable[str]) -> str | None:
-    """The first of these roots that lies within a root, or has it within."""
+    """Return the first of these roots that lies within a root, or has it within."""
     return next((r for r in roots if f"{root}/".startswith(f"{r}/") or f"{r}/".startswith(f"{root}/")), None)
 
 
@@ -257,5 +257,5 @@ def check_readable(stream: str, source: AnyStorage, catalog: Catalog) -> None:
 
 
 def schema_of(model: type[Model] = LakeConfig) -> Mapping[str, Any]:
-    """The JSON Schema of a config file, for editors."""
+    """Return the JSON Schema of a config file, for editors."""
     return model.model_json_schema()

@@ -48,14 +48,14 @@ class _Column:
         return field | ({"from": self.source} if self.name != self.source else {})
 
     def partition(self, start: dt.date) -> dict[str, object]:
-        """The field of `partitions`."""
+        """Return the field of `partitions`."""
         may_be_empty = self.type == "string" and self.is_whole and not self.is_now
         more = {"start": start} if self.type in TIME_TYPES else {"empty": "value"} if may_be_empty else {}
         return self.field | more
 
 
 def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str, object]:
-    """The stream's mapping in `streams:` of a `lake.yaml`, with a partition for every path that OLake writes.
+    """Return the stream's mapping in `streams:` of a `lake.yaml`, with a partition for every path that OLake writes.
 
     A folder of a column's values becomes a partition column beside the rows' own column, because a folder may have
     NULL and the value that is equal to the default. A folder of the parts of a timestamp becomes a date (year, month,
@@ -108,13 +108,13 @@ def null_times(stream: OlakeStream, config: Mapping[str, Any]) -> Iterator[tuple
 
 
 def identifier(text: str) -> str:
-    """The text as an identifier: other characters become underscores."""
+    """Return the text as an identifier: other characters become underscores."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII) or "main"
     return f"_{name}" if name[0].isdigit() else name
 
 
 def _columns(stream: OlakeStream, template: Template) -> list[_Column]:
-    """The columns of the layout in the order of the path."""
+    """Return the columns of the layout in the order of the path."""
     _refuse_mistakes(stream, template)
     sources = list(dict.fromkeys(_source(placeholder) for placeholder in template.placeholders))
     template = template.named({NOW: NOW}) if NOW in sources else template
@@ -159,7 +159,7 @@ def _column(stream: OlakeStream, template: Template, source: str, taken: Collect
 
 
 def _name_of_parts(template: Template, placeholders: Sequence[Placeholder], time: str | None) -> str:
-    """The folder's name, as `dt` in `dt={ts,,YY}`; otherwise the column's name and its finest part."""
+    """Return the folder's name, as `dt` in `dt={ts,,YY}`; otherwise the column's name and its finest part."""
     first = placeholders[0]
     folder = re.search(r"(?:^|/)([A-Za-z_]\w*)=$", template.text[: first.start], re.ASCII)
     if folder:
@@ -174,7 +174,7 @@ def _source(placeholder: Placeholder) -> str:
 
 
 def _free_name(stream: OlakeStream, taken: Collection[str], name: str) -> str:
-    """The name, extended until no column of the rows and no other column of the path has it."""
+    """Return the name, extended until no column of the rows and no other column of the path has it."""
     used = {column.lower() for column in (*stream.types, *taken)}
     while name.lower() in used:
         name = f"{name}_of_path"
@@ -182,7 +182,7 @@ def _free_name(stream: OlakeStream, taken: Collection[str], name: str) -> str:
 
 
 def _partition_columns(columns: Sequence[_Column]) -> list[_Column]:
-    """The first column that is a time, and the first others, up to two; in the order of the path."""
+    """Return the first column that is a time, and the first others, up to two; in the order of the path."""
     times = [column for column in columns if column.type in TIME_TYPES]
     selected = list(dict.fromkeys([*times[:1], *columns]))[:MOST_COLUMNS]
     return [column for column in columns if column in selected]

@@ -36,7 +36,7 @@ def stream_template(
     path_columns: Mapping[str, PathColumn],
     time_zone: str,
 ) -> Template:
-    """The template of the layout, with the table's column names.
+    """Return the template of the layout, with the table's column names.
 
     Args:
         layout: the config's; Hive's folders when None.
@@ -93,7 +93,7 @@ def _hive(in_path: Mapping[str, PartitionField], time_zone: str) -> Template:
 
 
 def derived_columns(template: Template, partitions: Mapping[str, PartitionField], time_zone: str) -> Iterator[Derived]:
-    """The partition columns that are derived from another column of the rows.
+    """Yield the partition columns that are derived from another column of the rows.
 
     A whole value in OLake's paths is not: it may be equal to the text of NULL, and end where another value begins.
 
@@ -114,7 +114,7 @@ def derived_columns(template: Template, partitions: Mapping[str, PartitionField]
 
 
 def missing_column(template: Template, name: str) -> str:
-    """The error for a partition column that the layout does not have."""
+    """Return the error for a partition column that the layout does not have."""
     problem = f"the layout {template.text!r} has no {{{name}}}, which is a partition column"
     for before, part in pairwise(template.parts):
         if isinstance(before, Static) and isinstance(part, Placeholder) and before.text.endswith(f"{name}="):

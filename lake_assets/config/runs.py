@@ -49,7 +49,7 @@ class SparkSubmit(Model):
 
 
 def refusal_of_submission(runs: SparkSubmit, settings: Mapping[str, str]) -> tuple[str, str] | None:
-    """Why the launcher does not fit these Spark settings, and how to fix it; None if it fits."""
+    """Return why the launcher does not fit these Spark settings, and how to fix it; None if it fits."""
     if "spark.remote" in settings:
         return (
             "launcher spark_submit starts a driver of its own, and spark: remote names a Spark Connect server",
@@ -205,7 +205,7 @@ Runs = Annotated[_ByLauncher, BeforeValidator(short_for("launcher"), json_schema
 
 
 def is_elsewhere(runs: AnyRuns) -> TypeGuard[RemoteRuns]:
-    """Whether the driver has no file of the launcher's machine."""
+    """Return whether the driver has no file of the launcher's machine."""
     return isinstance(runs, EmrServerless | Kubernetes) or (isinstance(runs, SparkSubmit) and runs.is_in_cluster)
 
 
@@ -217,7 +217,7 @@ CONFIG_MISSING = (
 
 
 def refusal(runs: AnyRuns, settings: Mapping[str, str]) -> tuple[str, str] | None:
-    """Why a launcher does not fit these Spark settings, and how to fix it; None if it fits."""
+    """Return why a launcher does not fit these Spark settings, and how to fix it; None if it fits."""
     if isinstance(runs, EmrServerless):
         return _of_emr_serverless(settings)
     return refusal_of_submission(runs, settings) if isinstance(runs, SparkSubmit) else None

@@ -28,7 +28,7 @@ def _check_cron(text: str) -> str:
 
 
 def check_time_zone(name: str) -> str:
-    """The name, if it is a time zone's.
+    """Return the name, if it is a time zone's.
 
     Raises:
         ValueError: there is no such time zone.

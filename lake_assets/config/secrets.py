@@ -17,7 +17,7 @@ _PARTS = re.compile(r"(?:AccountKey|SharedAccessSignature|sig|password)=([^;&]+)
 
 
 def masked(text: str, *models: BaseModel) -> str:
-    """The text with all secrets of these models, and MotherDuck's token, replaced by asterisks.
+    """Return the text with all secrets of these models, and MotherDuck's token, replaced by asterisks.
 
     A secret is found unchanged, quoted for SQL, and percent-encoded or decoded. Its parts are found too: the key of a
     connection string, the signature of a signed URL.
@@ -56,7 +56,7 @@ def mask_error(error: BaseException, *models: BaseModel) -> None:
 
 
 def secret_in(text: str, model: BaseModel) -> bool:
-    """Whether the text has a secret of the model, or of a model within it; words of a few letters are none."""
+    """Return whether the text has a secret of the model, or of a model within it; words of a few letters are none."""
     secrets = (secret for secret in _all_secrets(model.model_dump()) if len(secret) >= _LEAST_LENGTH)
     return any(form in text for secret in secrets for form in _forms(secret))
 

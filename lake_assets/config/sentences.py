@@ -78,7 +78,7 @@ FORMS: Mapping[str, str] = MappingProxyType(
 
 
 def sentence(error: ErrorDetails) -> str:
-    """The message without field and full stop. It never has the value, which may be a secret."""
+    """Return the message without field and full stop. It never has the value, which may be a secret."""
     kind = error["type"]
     if kind == "string_pattern_mismatch":
         return f"has the wrong form: write {FORMS[str(error['loc'][-1])]}"

@@ -71,7 +71,7 @@ class Spark(Model):
     @model_validator(mode="before")
     @classmethod
     def _by_its_short_name(cls, data: object) -> object:
-        """The data with `master` and `remote` in place of Spark's own names for them."""
+        """Return the data with `master` and `remote` in place of Spark's own names for them."""
         if not isinstance(data, Mapping):
             return data
         short: dict[Any, object] = dict(data)

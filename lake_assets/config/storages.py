@@ -334,7 +334,7 @@ _FORMS = "a path, s3://bucket/prefix, gs://bucket/prefix, r2://account_id/bucket
 
 
 def _storage_from_text(value: object) -> object:
-    """The mapping for a URI or a path, which has no credentials."""
+    """Return the mapping for a URI or a path, which has no credentials."""
     if not isinstance(value, str):
         return value
     if "*" in value:

@@ -196,7 +196,7 @@ class Stream(Model):
     @model_validator(mode="before")
     @classmethod
     def _clock_of_the_layout(cls, data: object) -> object:
-        """The layout's time zone is the default of the stream's."""
+        """Return the layout's time zone is the default of the stream's."""
         if not isinstance(data, dict) or "time_zone" in data:
             return data
         layout = data.get("layout")
@@ -367,7 +367,7 @@ class Stream(Model):
         return any(column.in_rows for column in self.columns)
 
     def partition(self, text: str) -> Partition:
-        """The partition that `region=NW,date=2026-02-11` names.
+        """Return the partition that `region=NW,date=2026-02-11` names.
 
         Raises:
             PartitionError: the text does not fit the stream's partition columns.
@@ -375,7 +375,7 @@ class Stream(Model):
         return Partition.parse(self.columns, text)
 
     def partition_at(self, path: str) -> Partition | None:
-        """The partition that the ledger writes as `region=NW/date=2026-02-11`.
+        """Return the partition that the ledger writes as `region=NW/date=2026-02-11`.
 
         None for a path with other columns, which the stream may have had earlier.
         """
@@ -385,6 +385,6 @@ class Stream(Model):
             return None
 
     def by_partition(self, by_path: Mapping[str, Value]) -> dict[Partition, Value]:
-        """The values by partition instead of by path, without those of earlier partition columns."""
+        """Return the values by partition instead of by path, without those of earlier partition columns."""
         partitions = ((self.partition_at(path), value) for path, value in by_path.items())
         return {partition: value for partition, value in partitions if partition is not None}

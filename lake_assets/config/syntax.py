@@ -55,7 +55,7 @@ class Problem:
 
     @classmethod
     def at(cls, mark: Any, text: str) -> "Problem":  # noqa: ANN401 - the two parsers' marks have no common class
-        """The problem at a parser's mark."""
+        """Return the problem at a parser's mark."""
         return cls(mark.line + 1, mark.column + 1, text)
 
 
@@ -98,7 +98,7 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 @lru_cache(4096)  # keys and words are repeated in every stream of a config
 def implicit_tag(value: str, implicit: tuple[bool, bool] = (True, False)) -> str:
-    """The tag that YAML gives a text without a tag.
+    """Return the tag that YAML gives a text without a tag.
 
     Args:
         value: the text.
@@ -181,13 +181,13 @@ def _error(event: Any, text: str) -> ConfigSyntaxError:  # noqa: ANN401 - as abo
 
 
 def too_many_values(event: Any) -> ConfigSyntaxError:  # noqa: ANN401 - as above
-    """The error for a text with more than `MAX_VALUES` keys and values, at an event or node."""
+    """Return the error for a text with more than `MAX_VALUES` keys and values, at an event or node."""
     limit = f"more than {MAX_VALUES:,} keys and values, each alias counted with all that it repeats"
     return _error(event, f"{limit}: write a smaller config")
 
 
 def shown_tag(tag: str) -> str:
-    """A tag as it is written: `!!set`."""
+    """Return a tag as it is written: `!!set`."""
     return f"!!{tag.removeprefix(TAG)}" if tag.startswith(TAG) else tag
 
 

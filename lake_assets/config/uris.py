@@ -13,12 +13,12 @@ _S3 = re.compile(r"s3://([a-z0-9][a-z0-9.\-]{1,61}[a-z0-9])(?:/(.*))?", re.DOTAL
 
 
 def is_uri(text: str) -> bool:
-    """Whether a text is a URI with an authority, such as `s3://bucket/lake.yaml`, and no path."""
+    """Return whether a text is a URI with an authority, such as `s3://bucket/lake.yaml`, and no path."""
     return _SCHEME.match(text) is not None
 
 
 def bucket_and_key(uri: str) -> tuple[str, str]:
-    """The bucket and the key of an S3 URI; the key has no slash at its ends.
+    """Return the bucket and the key of an S3 URI; the key has no slash at its ends.
 
     Raises:
         ValueError: it is no S3 URI.

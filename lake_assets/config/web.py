@@ -13,7 +13,7 @@ _HINT = "or name the bucket behind it as source (s3://bucket/prefix), which can 
 
 
 def has_query(url: str) -> bool:
-    """Whether it is a URL of a web server with a query, which may have a signature."""
+    """Return whether it is a URL of a web server with a query, which may have a signature."""
     return url.startswith(("http://", "https://")) and "?" in url
 
 

@@ -68,13 +68,13 @@ class Cursor:
         )
 
     def in_tree_order(self) -> "Cursor":
-        """The cursor for a store that lists folder by folder, where the positions of passes have no meaning."""
+        """Return the cursor for a store that lists folder by folder, where the positions of passes have no meaning."""
         first = [ScanPosition("")] if self.first else []
         ranges = DigestRanges(self.ranges, tree=True)
         return replace(self, tree=True, ranges=ranges, first=first, sweep=ScanPosition(""), paused={})
 
     def dump(self) -> str:
-        """The cursor as JSON, most of it compressed: about ten bytes a folder."""
+        """Return the cursor as JSON, most of it compressed: about ten bytes a folder."""
         state = {
             "layout": self.layout,
             "tree": self.tree,
@@ -107,7 +107,7 @@ def _scan_position(texts: list[Any]) -> ScanPosition:
 
 
 def identity(stream: Stream) -> str:
-    """A text that changes if the paths have another meaning: source, layout, file pattern, partition columns."""
+    """Return a text that changes if the paths have another meaning: source, layout, file pattern, partition columns."""
     template = stream.template
     types = ",".join(f"{column.name}:{column.type}" for column in stream.columns)
     options = f"{template.time_zone},{template.nested},{template.compat}"

@@ -63,7 +63,7 @@ class QueueCursor:
         return cls(name, list(state["receipts"]), list(state["seen"]), waiting, future, list(state["told"]))
 
     def dump(self) -> str:
-        """The cursor as a text, for `load`."""
+        """Return the cursor as a text, for `load`."""
         return packed(
             {
                 "stream": self.stream,
@@ -142,7 +142,7 @@ class _Sorting:
         return ScanResult(targets, unmatched, cursor.dump(), summary)
 
     def _events(self, message: Message) -> tuple[Event, ...] | None:
-        """The message's events; None if it must stay in the queue."""
+        """Return the message's events; None if it must stay in the queue."""
         try:
             events = parse(message.body)
         except NotificationError as error:

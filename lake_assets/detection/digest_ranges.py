@@ -21,7 +21,7 @@ class DigestRange:
     folders: int = 1
 
     def joined(self, other: "DigestRange") -> "DigestRange":
-        """The range of both; `other` follows this one."""
+        """Return the range of both; `other` follows this one."""
         return DigestRange(self.first, other.last, self.digest.plus(other.digest), self.folders + other.folders)
 
 
@@ -46,7 +46,7 @@ class DigestRanges:
         return len(self._ranges)
 
     def of(self, folder: str) -> DigestRange | None:
-        """The range that holds the folder; None if there is none."""
+        """Return the range that holds the folder; None if there is none."""
         key_position = position(folder, tree=self._tree)
         at = bisect_right(self._ranges, key_position, key=self._at) - 1
         is_held = at >= 0 and key_position <= position(self._ranges[at].last, tree=self._tree)

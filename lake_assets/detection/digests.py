@@ -22,7 +22,7 @@ class FolderDigest:
     objects: int = 0
 
     def plus(self, other: "FolderDigest") -> "FolderDigest":
-        """The digest of both sets together."""
+        """Return the digest of both sets together."""
         return FolderDigest((self.hash_sum + other.hash_sum) % 2**_BITS, self.objects + other.objects)
 
 
@@ -30,18 +30,18 @@ NOTHING = FolderDigest()
 
 
 def total(digests: Iterable[FolderDigest]) -> FolderDigest:
-    """The digest of all sets together."""
+    """Return the digest of all sets together."""
     return reduce(FolderDigest.plus, digests, NOTHING)
 
 
 def hash_of(*parts: object, bits: int = _BITS) -> int:
-    """A hash of the texts of the parts; `bits` is a multiple of 8."""
+    """Return a hash of the texts of the parts; `bits` is a multiple of 8."""
     text = "\0".join(map(str, parts)).encode(errors="surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=bits // 8).digest(), "big")
 
 
 def digest_of(objects: Iterable[LandedObject]) -> FolderDigest:
-    """The digest of these objects, from keys, ETags and sizes, so that a rewritten object changes it.
+    """Return the digest of these objects, from keys, ETags and sizes, so that a rewritten object changes it.
 
     Times are not used: clocks differ, a multipart upload has the time of its beginning, and a moved file keeps its
     old time. A time replaces the ETag if a store has none.

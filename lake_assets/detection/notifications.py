@@ -26,7 +26,7 @@ class Event:
 
 
 def parse(body: str) -> tuple[Event, ...]:
-    """The events of a message; none for S3's test message, and for events that change no object, such as tags.
+    """Return the events of a message; none for S3's test message, and for events that change no object, such as tags.
 
     Args:
         body: the message of S3, directly or inside one of SNS, or of EventBridge.

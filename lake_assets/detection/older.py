@@ -68,12 +68,12 @@ def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since
 
 
 def changed_folder(folder: Folder) -> ChangedFolder:
-    """A changed folder, with its objects now."""
+    """Return a changed folder, with its objects now."""
     return ChangedFolder(folder.path, folder.digest, tuple(folder.partitions), folder.size)
 
 
 def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[DigestRange | None, list[Folder]]]:
-    """The folders grouped by the range that holds them; None for a new folder."""
+    """Return the folders grouped by the range that holds them; None for a new folder."""
     groups: list[tuple[DigestRange | None, list[Folder]]] = []
     for folder in folders:
         range_ = ranges.of(folder.path)
@@ -85,6 +85,6 @@ def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[Dig
 
 
 def _range_of(folders: Sequence[Folder]) -> DigestRange:
-    """The range of neighbouring folders."""
+    """Return the range of neighbouring folders."""
     digest = total(folder.digest for folder in folders)
     return DigestRange(folders[0].path, folders[-1].path, digest, len(folders))

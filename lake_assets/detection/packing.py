@@ -13,7 +13,7 @@ VERSION = 2
 
 
 def packed(state: Mapping[str, Any]) -> str:
-    """The state as JSON, most of it compressed."""
+    """Return the state as JSON, most of it compressed."""
     text = json.dumps(state, separators=(",", ":")).encode()
     return json.dumps({"version": VERSION, "state": base64.b85encode(zlib.compress(text, 9)).decode()})
 

@@ -42,7 +42,7 @@ class TimePrefix:
 
     @classmethod
     def of(cls, stream: Stream, now: dt.datetime) -> "TimePrefix":
-        """The time prefix of a stream's layout; its `lookback` and `end` say which partitions are active now."""
+        """Return the time prefix of a stream's layout; its `lookback` and `end` say which partitions are active now."""
         template = stream.template
         segments = _segments(template.parts)
         # OLake's paths may leave folders out, so each first folder has one digest.
@@ -60,7 +60,7 @@ class TimePrefix:
         return cls(template, depth)
 
     def prefixes(self, listing: Listing) -> list[str]:
-        """The folders above those of times, each with a slash at its end; the root is the empty text.
+        """Return the folders above those of times, each with a slash at its end; the root is the empty text.
 
         Raises:
             StorageError: the store cannot be listed, or there are too many folders.
@@ -85,16 +85,16 @@ class TimePrefix:
         return prefixes
 
     def prefix_of(self, folder: str) -> str:
-        """The prefix of a folder of `depth` parts."""
+        """Return the prefix of a folder of `depth` parts."""
         return "".join(f"{name}/" for name in folder.split("/")[: len(self.leads)])
 
     def is_active(self, folder: str) -> bool:
-        """Whether a folder of `depth` parts, with a slash at its end, is active."""
+        """Return whether a folder of `depth` parts, with a slash at its end, is active."""
         return self.active_from is not None and folder[len(self.prefix_of(folder)) :] > self.active_from
 
 
 def _segments(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-    """The template's parts by folder."""
+    """Return the template's parts by folder."""
     segments: list[list[Part]] = [[]]
     for part in parts:
         if isinstance(part, Placeholder):
@@ -114,7 +114,7 @@ def _joined(segments: Sequence[Sequence[Part]]) -> Iterator[Part]:
 
 
 def _sorted_times(parts: Sequence[Part], columns: set[str]) -> tuple[Part, ...]:
-    """The parts up to the last placeholder by which names sort as times do."""
+    """Return the parts up to the last placeholder by which names sort as times do."""
     taken = 0
     before: Granularity | None = None
     for number, part in enumerate(parts):
@@ -128,7 +128,7 @@ def _sorted_times(parts: Sequence[Part], columns: set[str]) -> tuple[Part, ...]:
 
 
 def _active_from(stream: Stream, times: Sequence[Part], now: dt.datetime) -> str:
-    """The least text of the active partitions' folders."""
+    """Return the least text of the active partitions' folders."""
     text = ""
     for part in times:
         if isinstance(part, Static):
@@ -140,7 +140,7 @@ def _active_from(stream: Stream, times: Sequence[Part], now: dt.datetime) -> str
 
 
 def _first_active(stream: Stream, column: str, now: dt.datetime) -> str:
-    """The time column's text for the earliest active partition."""
+    """Return the time column's text for the earliest active partition."""
     field = stream.partitions[column]
     assert stream.sensor is not None  # noqa: S101 - only sensors scan
     today = now.astimezone(ZoneInfo(zone_of(field.type, stream.time_zone)))

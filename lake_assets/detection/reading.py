@@ -25,7 +25,7 @@ class Listing(Protocol):
         """The objects below a folder whose keys sort after a text, a page for each request; see `Store.pages`."""
 
     def folders(self, prefix: str = "") -> Sequence[str]:
-        """The paths of the folders directly below a folder, without a slash at their ends."""
+        """Return the paths of the folders directly below a folder, without a slash at their ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Folder:
         self.partitions.setdefault(partition)
 
     def end(self, *, tree: bool) -> str:
-        """A text that sorts after all keys of the folder and before those of the next."""
+        """Return a text that sorts after all keys of the folder and before those of the next."""
         return f"{self.path[:-1]}\x01" if tree else f"{self.path[:-1]}0"  # the character that follows the slash
 
 
@@ -91,7 +91,7 @@ class Reading:
     rest: ScanPosition | None = None  # the position to continue from; None at the end of the prefix
 
     def covers(self, folder: str) -> bool:
-        """Whether the reading has all objects of a folder, if it has any."""
+        """Return whether the reading has all objects of a folder, if it has any."""
         at = position(folder, tree=self.tree)
         start = position(self.start.after, tree=self.tree)
         if not folder.startswith(self.start.prefix) or (at < start and folder != self.start.folder):
@@ -113,7 +113,7 @@ class Reader:
     clock: Callable[[], float] = time.monotonic  # seconds
 
     def is_late(self) -> bool:
-        """Whether the time budget is used up."""
+        """Return whether the time budget is used up."""
         return self.clock() > self.deadline
 
     def read(
@@ -175,7 +175,7 @@ class Reader:
             folder.count(of_partition, partition, since)
 
     def _is_whole(self, folder: Folder) -> bool:
-        """Whether the folder has the layout's depth; above that depth there are only unmatched objects."""
+        """Return whether the folder has the layout's depth; above that depth there are only unmatched objects."""
         return folder.path.count("/") == self.depth
 
     def _interrupted(self, reading: Reading, folder: Folder, last: str) -> ScanPosition:

@@ -74,14 +74,14 @@ def _box(target: RunTarget, columns: Sequence[PartitionColumn], position: Positi
 
 
 def _joined_by(boxes: Sequence[_Box], axes: Iterable[int], most: int) -> Sequence[_Box]:
-    """The boxes, with neighbours joined on one axis after the other."""
+    """Return the boxes, with neighbours joined on one axis after the other."""
     for axis in axes:
         boxes = _joined(boxes, axis, most)
     return boxes
 
 
 def _joined(boxes: Iterable[_Box], axis: int, most: int) -> list[_Box]:
-    """The boxes, with neighbours on one axis joined."""
+    """Return the boxes, with neighbours on one axis joined."""
     joined: list[_Box] = []
     for box in sorted(boxes, key=lambda box: (box.others(axis), box.spans[axis])):
         before = joined[-1] if joined else None

@@ -130,7 +130,7 @@ class RunPlan:
                 self._neighbours.remove(*self._place(partition))
 
     def _are_shared(self) -> bool:
-        """Whether `grouped` makes few enough runs of the partitions: each limit splits a run of neighbours."""
+        """Return whether `grouped` makes few enough runs of the partitions: each limit splits a run of neighbours."""
         if self._sharing is None or self._neighbours is None:
             return False
         runs = self._neighbours.count
@@ -143,7 +143,7 @@ class RunPlan:
         return partition.values[:axis] + partition.values[axis + 1 :], self._sharing.position(partition)
 
     def targets(self, scan: int, is_queued: IsQueued) -> tuple[RunTarget, ...]:
-        """The runs: one for each partition, or, if these are too many, one for each range of times in a group.
+        """Return the runs: one for each partition, or, if these are too many, one for each range of times in a group.
 
         Args:
             scan: the number of the scan, which is part of `RunTarget.state`. Dagster ignores a run key that it has
@@ -190,7 +190,7 @@ class RunPlan:
         return ranges
 
     def _between(self, before: Partition, behind: Partition) -> Iterator[Partition]:
-        """The partitions between two of one group."""
+        """Yield the partitions between two of one group."""
         assert self._time is not None  # noqa: S101 - others are in no range
         column, values = before.columns[self._time], before.values
         kind = TIME_TYPES[column.type]

@@ -207,7 +207,7 @@ class _Comparison:
         return inserted, deleted, None, columns, sampled
 
     def _checked(self, keys: Sequence[str]) -> list[str]:
-        """The keys as the columns are called.
+        """Return the keys as the columns are called.
 
         Raises:
             CatalogError: one is no column of both snapshots, or two rows have the same values in all of them.

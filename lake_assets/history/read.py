@@ -84,7 +84,7 @@ def history(
 def _entries(
     stream: OpenStream, session: LakeSession, partition: Partition | None, since: int, limit: int
 ) -> list[HistoryEntry]:
-    """The entries of one partition, or of the table."""
+    """Return the entries of one partition, or of the table."""
     rows = commits(session, stream.table, since, None if partition is None else [partition.path], limit)
     try:
         reader = _Reader(stream, session, since)
@@ -112,7 +112,7 @@ class _Reader:
         self.since = since  # the table exists
 
     def of(self, partition: Partition, rows: Sequence[LedgerRow], limit: int) -> list[HistoryEntry]:
-        """The entries of one partition."""
+        """Return the entries of one partition."""
         items = [_Item(row.snapshot_id or 0, row.load_partition, row) for row in rows]
         # With `limit` rows of the ledger, older snapshots are not wanted.
         known = {item.number for item in items}
@@ -123,7 +123,7 @@ class _Reader:
         return self._entries(items, limit, {partition.path: past.of(partition)})
 
     def of_table(self, rows: Sequence[LedgerRow], limit: int) -> list[HistoryEntry]:
-        """The entries of all partitions."""
+        """Return the entries of all partitions."""
         items = [_Item(row.snapshot_id or 0, row.load_partition, row) for row in rows]
         known = {item.number for item in items}
         oldest = min(known, default=0) if len(rows) == limit else 0
@@ -145,7 +145,7 @@ class _Reader:
         return self._entries(items, limit, pasts)
 
     def _entries(self, items: Sequence[_Item], limit: int, pasts: Mapping[str, PastPartition]) -> list[HistoryEntry]:
-        """The newest of the items, with the catalog's figures."""
+        """Return the newest of the items, with the catalog's figures."""
         items = _newest(items, limit)
         # Those of the snapshots, and of the ones right before them, that have not expired.
         exist = set(self._snapshots(sorted({item.number - before for item in items for before in (0, 1)})))
@@ -172,14 +172,14 @@ class _Reader:
             return snapshots(database, numbers)
 
     def _path(self, key: Key) -> str:
-        """The partition of the catalog's values, in the path's form."""
+        """Return the partition of the catalog's values, in the path's form."""
         columns = self.stream.config.columns
         if (partition := partition_of(columns, key)) is not None:
             return partition.path
         return "/".join(f"{c.name}={HIVE_NULL if t is None else escape(t)}" for c, t in zip(columns, key, strict=True))
 
     def _kept(self, row: LedgerRow, past: PastPartition | None) -> int | None:
-        """A snapshot that still exists with the rows of a commit whose own has expired."""
+        """Return a snapshot that still exists with the rows of a commit whose own has expired."""
         number = row.snapshot_id or 0
         with catalog_reading(self.session) as database:
             kept = first_kept(database, number)
@@ -206,7 +206,7 @@ def _of_other(snapshot: Snapshot, path: str | None, rows_before: int | None, row
 
 
 def _of_runs(session: LakeSession, rows: Sequence[LedgerRow]) -> list[HistoryEntry]:
-    """The entries of runs, in a lake whose catalog shows its snapshots only."""
+    """Return the entries of runs, in a lake whose catalog shows its snapshots only."""
     numbers = [row.snapshot_id for row in rows]
     exist = session.rows(
         "SELECT snapshot_id FROM ducklake_snapshots(?) WHERE list_contains(?, snapshot_id)", [session.alias, numbers]

@@ -58,7 +58,7 @@ from lake_assets.streams.stream import OpenStream
 def next_refresh(
     stream: OpenStream, partition: Partition, fingerprint: str | None, restored: Manifest, *, is_held: bool
 ) -> str:
-    """What the next refresh does with a restored partition, in a sentence or two.
+    """Return what the next refresh does with a restored partition, in a sentence or two.
 
     Args:
         stream: of the partition.
@@ -289,7 +289,7 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
 
 
 def _files(stream: OpenStream, past: PastPartition, snapshot: int) -> Sequence[CatalogFile] | None:
-    """The files to copy; None if the rows must be copied."""
+    """Return the files to copy; None if the rows must be copied."""
     files = past.at(snapshot)
     if stream.lake_config.inserts_only or not past.is_whole(snapshot) or not all(file.is_plain for file in files):
         return None
@@ -339,7 +339,7 @@ def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_h
 
 
 def _filled(row: LedgerRow, stream: OpenStream, snapshot: int, plan: _Plan, copies: Sequence[Copy]) -> LedgerRow:
-    """The ledger row of a restore, if its files are copied."""
+    """Return the ledger row of a restore, if its files are copied."""
     return dataclasses.replace(
         row,
         source_glob=f"{stream.table} AT (VERSION => {snapshot})",

@@ -56,7 +56,7 @@ def require_snapshot(session: LakeSession, stream: OpenStream, number: int) -> N
 
 
 def _span(session: LakeSession, number: int) -> tuple[int, int, bool]:
-    """The oldest and the newest snapshot, and whether this one exists."""
+    """Return the oldest and the newest snapshot, and whether this one exists."""
     with suppress(NotDirectError), catalog_reading(session) as database:
         return *snapshot_span(database), number in snapshots(database, [number])
     ((oldest, newest, found),) = session.rows(
@@ -67,7 +67,7 @@ def _span(session: LakeSession, number: int) -> tuple[int, int, bool]:
 
 
 def past_state(session: LakeSession, stream: OpenStream, partition: Partition, number: int) -> PastState:
-    """The partition in a snapshot that exists.
+    """Return the partition in a snapshot that exists.
 
     Raises:
         CatalogError: the catalog cannot be read.

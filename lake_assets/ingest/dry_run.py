@@ -128,7 +128,7 @@ class StreamPlan:
 
 
 def plan_stream(stream: OpenStream, partitions: Iterable[Partition], *, force: bool = False) -> StreamPlan:
-    """What an ingest of partitions would do now. Nothing is written, and no Spark session is started.
+    """Return what an ingest of partitions would do now. Nothing is written, and no Spark session is started.
 
     Args:
         stream: of the partitions.
@@ -161,7 +161,7 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], *, force: b
 
 
 def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Plan:
-    """What an ingest of one partition would do now; as `plan_stream`."""
+    """Return what an ingest of one partition would do now; as `plan_stream`."""
     (planned,) = plan_stream(stream, [partition], force=force).partitions
     return planned
 
@@ -169,7 +169,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
 def _plan_landed(
     stream: OpenStream, lake: LakeSession | None, landed: Mapping[Partition, Manifest], options: IngestOptions
 ) -> list[PartitionPlan]:
-    """The plans of partitions in mode replace or append, each with its objects compared with the known ones.
+    """Return the plans of partitions in mode replace or append, each with its objects compared with the known ones.
 
     Raises:
         CatalogError: the catalog, the ledger or the manifest cannot be read.
@@ -211,7 +211,7 @@ class _InLake:
 
 
 def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
-    """What an ingest would do with a partition, as far as it is known without the footers of its objects."""
+    """Return what an ingest would do with a partition, as far as it is known without the footers of its objects."""
     partition, manifest, decision, compared = plan.partition, plan.landed, plan.decision, plan.compared
     mode, is_index = stream.config.mode, stream.config.mode == "index"
     rows_before, last = there.rows.get(partition, 0), there.last.get(partition.path)
@@ -271,7 +271,7 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
 
 
 def _refused(check: Callable[[], None]) -> Decision | None:
-    """The decision on a partition whose objects the ingest refuses by this check; None if it accepts them."""
+    """Return the decision on a partition whose objects the ingest refuses by this check; None if it accepts them."""
     try:
         check()
     except SourceError as error:
@@ -280,7 +280,7 @@ def _refused(check: Callable[[], None]) -> Decision | None:
 
 
 def _with_footers(stream: OpenStream, plan: Plan, footers: Footers, columns: Columns) -> Plan:
-    """The plan with the rows and columns after the ingest; it fails if the ingest would refuse objects."""
+    """Return the plan with the rows and columns after the ingest; it fails if the ingest would refuse objects."""
     if not plan.adds_rows:
         return plan
     is_index = stream.config.mode == "index"
@@ -310,7 +310,7 @@ def _job(stream: OpenStream, plan: Plan) -> Job:
 
 
 def _load_statement(stream: OpenStream, partition: Partition) -> Statement:
-    """The statement that adds the new rows: as files, or from staged files by INSERT."""
+    """Return the statement that adds the new rows: as files, or from staged files by INSERT."""
     lake = stream.lake_config
     if lake.inserts_only:
         staged = f"{lake.staging_storage.root}/{FOLDER}<random>/<run id>-<random>.parquet"

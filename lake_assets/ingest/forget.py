@@ -62,7 +62,7 @@ def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool
 
 
 def _count_rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> list[Forgotten]:
-    """The ledger rows of each partition; refuses one that exists, or that the ledger does not have."""
+    """Return the ledger rows of each partition; refuses one that exists, or that the ledger does not have."""
     forgotten = []
     for partition in partitions:
         if lake.exists(stream.table) and (rows := count_partition(lake, stream.table, partition)):

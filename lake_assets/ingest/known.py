@@ -42,7 +42,7 @@ class Comparison:
         return Expected(self.noted)
 
     def refusal(self, partition: Partition) -> SourceError:
-        """The error for changed objects if `on_changed` is fail."""
+        """Return the error for changed objects if `on_changed` is fail."""
         first, *others = [landed.uri for landed in self.changed]
         names = ", ".join([first, *others[: NAMED - 1]])
         more = f" and {len(others) + 1 - NAMED:,} more" if len(others) >= NAMED else ""
@@ -104,7 +104,7 @@ def read_noted(
 
 
 def compared(noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines: bool) -> Comparison:
-    """The noted objects of a partition compared with those that have landed.
+    """Return the noted objects of a partition compared with those that have landed.
 
     Args:
         noted: as of `read_noted`.
@@ -137,7 +137,7 @@ def compared(noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines:
 def moved_since(
     stream: OpenStream, planned: Mapping[Partition, str] | None, landed: Mapping[Partition, Manifest]
 ) -> dict[Partition, PlanMovedError]:
-    """The error of each partition whose landed objects are not the planned ones.
+    """Return the error of each partition whose landed objects are not the planned ones.
 
     Args:
         stream: of the partitions.

@@ -129,7 +129,7 @@ class Columns:
         return tuple(text for origin, schema in landed if (text := self._misfit(partition, origin, schema)))
 
     def _misfit(self, partition: Partition, origin: str, schema: pa.Schema) -> str:
-        """Why an object does not fit the table; empty if it does, or the table would change."""
+        """Return why an object does not fit the table; empty if it does, or the table would change."""
         config = self.stream.config
         if self.table is None:
             return ""
@@ -151,7 +151,7 @@ class Columns:
         return ""
 
     def changes(self, reads: Manifest) -> tuple[str, ...]:
-        """What the objects that the partition reads would change."""
+        """Return what the objects that the partition reads would change."""
         is_fixed = self.stream.config.schema_policy != "evolve"
         if self.table is None or is_fixed or len(reads.read) > MOST:
             return ()

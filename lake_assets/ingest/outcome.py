@@ -62,7 +62,7 @@ IngestResult = Outcome  # a name that programs import
 def blank_row(
     stream: OpenStream, partition: Partition, run_id: str, run_at: dt.datetime, requested_by: str | None = None
 ) -> LedgerRow:
-    """The ledger row of a partition in a run of which nothing is known yet."""
+    """Return the ledger row of a partition in a run of which nothing is known yet."""
     return LedgerRow(
         run_id=run_id,
         run_at=run_at,

@@ -268,7 +268,7 @@ class PartitionRun:
         return bool(self.seconds)
 
     def failed_row(self) -> LedgerRow:
-        """The ledger row of a failed or cancelled partition."""
+        """Return the ledger row of a failed or cancelled partition."""
         now = dt.datetime.now(dt.UTC)
         if is_interrupt(self.error):
             return dataclasses.replace(self.row, status="cancelled", finished_at=now)

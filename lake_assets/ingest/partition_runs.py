@@ -37,7 +37,7 @@ def passing_on_interrupts(outcomes: Generator[Item, None, None]) -> Iterator[Gen
 
 
 def still_open(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
-    """The partitions that are not finished."""
+    """Return the partitions that are not finished."""
     return [run for run in runs if run.state is State.OPEN]
 
 

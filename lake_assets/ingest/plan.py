@@ -243,7 +243,7 @@ class Planner:
         return ("skip", "the ledger does not know it") if is_typo else ("clear", "on_empty is clear")
 
     def _is_known(self, path: str, lake: LakeSession | None) -> bool:
-        """Whether the ledger has a row of a partition."""
+        """Return whether the ledger has a row of a partition."""
         if lake is None:
             return False
         if path not in self._known:
@@ -268,7 +268,7 @@ class Planner:
 
 
 def edited_text(stream: OpenStream, partition: Partition, before: int, rows: int) -> str:
-    """What another client changed, and how to undo it: one clause.
+    """Return what another client changed, and how to undo it: one clause.
 
     Args:
         stream: of the partition.
@@ -283,7 +283,7 @@ def edited_text(stream: OpenStream, partition: Partition, before: int, rows: int
 
 
 def empty_source(stream: OpenStream, partition: Partition, decision: Decision) -> EmptySourceError:
-    """The error for a partition without rows if `on_empty` is fail."""
+    """Return the error for a partition without rows if `on_empty` is fail."""
     if stream.config.mode == "index":
         missing, policies = "objects", "keep"
     else:

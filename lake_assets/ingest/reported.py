@@ -62,7 +62,7 @@ def report_outcome(outcome: Outcome) -> None:
 
 
 def error_text(error: BaseException) -> str:
-    """The text of an error; of one that is no error of this package, its type too."""
+    """Return the text of an error; of one that is no error of this package, its type too."""
     return str(error) if isinstance(error, LakeAssetsError) else visible(f"{type(error).__name__}: {error}")
 
 

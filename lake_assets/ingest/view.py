@@ -56,7 +56,7 @@ class Viewer:
         return view
 
     def _described(self, manifest: Manifest, view: PartitionView) -> Mapping[str, str]:
-        """The descriptions of the columns; the footer of one landed object is read for it, once in a run."""
+        """Return the descriptions of the columns; the footer of one landed object is read for it, once in a run."""
         if self._descriptions is None and (manifest.read or not self._reads_footers):
             self._descriptions = self._read_descriptions(manifest, view)
         return self._descriptions or {}

@@ -45,14 +45,14 @@ _EXTENSIONS: dict[type, tuple[str, ...]] = {
 
 
 def alias(lake: Lake) -> str:
-    """The name of the attached lake; a managed database of MotherDuck keeps its own name."""
+    """Return the name of the attached lake; a managed database of MotherDuck keeps its own name."""
     if lake.is_managed and isinstance(lake.catalog, MotherDuckCatalog):
         return lake.catalog.database
     return ALIAS
 
 
 def extensions(lake: Lake) -> tuple[str, ...]:
-    """The DuckDB extensions that this lake needs."""
+    """Return the DuckDB extensions that this lake needs."""
     needed = [name for storage in lake.storages for name in _EXTENSIONS[type(storage)]]
     if lake.inserts_only:
         needed.append("httpfs")  # contains DuckDB's cryptography
@@ -61,12 +61,12 @@ def extensions(lake: Lake) -> tuple[str, ...]:
 
 
 def chained(lake: Lake) -> tuple[str, ...]:
-    """The roots of the storages for which DuckDB uses AWS's credential chain."""
+    """Return the roots of the storages for which DuckDB uses AWS's credential chain."""
     return tuple(dict.fromkeys(storage.root for storage in lake.storages if _uses_chain(storage)))
 
 
 def http_limits(lake: Lake) -> HttpLimits:
-    """How patient DuckDB is with this lake's storages; it has one setting for all of them."""
+    """Return how patient DuckDB is with this lake's storages; it has one setting for all of them."""
     asked = [storage.requests for storage in lake.storages if not isinstance(storage, LocalStorage)]
     if not asked:
         return HttpLimits()
@@ -74,7 +74,7 @@ def http_limits(lake: Lake) -> HttpLimits:
 
 
 def secret_statements(lake: Lake) -> tuple[str, ...]:
-    """The statements that create the secrets of catalog and storages; they must never be logged.
+    """Return the statements that create the secrets of catalog and storages; they must never be logged.
 
     Raises:
         ConfigError: the lake is MotherDuck's, and the environment has no token.
@@ -100,7 +100,7 @@ def secret_statements(lake: Lake) -> tuple[str, ...]:
 
 
 def create_statements(lake: Lake) -> tuple[str, ...]:
-    """The statements before the first ATTACH of a lake; they may contain secrets and must never be logged."""
+    """Return the statements before the first ATTACH of a lake; they may contain secrets and must never be logged."""
     if not isinstance(lake.catalog, MotherDuckCatalog):
         return ()  # ATTACH itself creates the lake
     database = identifier(lake.catalog.database)
@@ -116,7 +116,7 @@ def create_statements(lake: Lake) -> tuple[str, ...]:
 
 
 def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
-    """The `ATTACH` statement.
+    """Return the `ATTACH` statement.
 
     The data path is always absolute: with a relative one DuckLake's own orphan clean-up deletes live files that have an
     absolute path. A lake that MotherDuck manages is a database of the server, and has no options.
@@ -146,7 +146,7 @@ def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
 
 
 def _has_versions(version: str) -> bool:
-    """Whether DuckLake's extension has a choice of versions; that of DuckDB 1 has 1.0 only, and no such option.
+    """Return whether DuckLake's extension has a choice of versions; that of DuckDB 1 has 1.0 only, and no such option.
 
     Raises:
         ConfigError: the extension does not have this version.
@@ -162,7 +162,7 @@ def _has_versions(version: str) -> bool:
 
 
 def data_path(lake: Lake) -> str:
-    """The root of the lake's storage, with a trailing slash."""
+    """Return the root of the lake's storage, with a trailing slash."""
     return f"{lake.own_storage.root}/"
 
 
@@ -179,7 +179,7 @@ def motherduck_token() -> str:
 
 
 def _metadata(catalog: Catalog) -> str:
-    """The catalog's database after `ducklake:` in ATTACH."""
+    """Return the catalog's database after `ducklake:` in ATTACH."""
     if isinstance(catalog, PostgresCatalog):
         return "postgres:" + " ".join(f"{name}={value}" for name, value in limits(catalog).items())
     if isinstance(catalog, MotherDuckCatalog):
@@ -202,7 +202,7 @@ def _postgres(catalog: PostgresCatalog) -> dict[str, str]:
 
 
 def _uses_chain(storage: AnyStorage) -> bool:
-    """Whether DuckDB uses AWS's credential chain for the storage's keys."""
+    """Return whether DuckDB uses AWS's credential chain for the storage's keys."""
     is_anonymous = isinstance(storage, S3Storage) and storage.anonymous
     return isinstance(storage, KeyedStorage) and storage.key_id is None and not is_anonymous
 

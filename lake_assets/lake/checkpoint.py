@@ -43,7 +43,7 @@ SETTINGS = (
 
 
 def copy_of(catalog: DuckdbCatalog) -> Path:
-    """The copy that exists while a checkpoint is made."""
+    """Return the copy that exists while a checkpoint is made."""
     return Path(f"{catalog.path}.checkpoint")
 
 

@@ -87,7 +87,7 @@ def _confine(session: LakeSession) -> None:
 
 
 def _folders_outside(session: LakeSession, roots: tuple[str, ...]) -> set[str]:
-    """The folders of the lake's files outside of these roots, where other clients have registered files."""
+    """Return the folders of the lake's files outside of these roots, where other clients have registered files."""
     if session.unknown_specification is not None:
         return set()
     folders = {folder for folder in table_folders(session) if not folder.startswith(roots)}
@@ -129,7 +129,7 @@ def _is_remote(lake: Lake) -> bool:
 
 
 def _functions(sql: str) -> Iterator[str]:
-    """The functions that a statement calls: every name before a parenthesis, without comments."""
+    """Yield the functions that a statement calls: every name before a parenthesis, without comments."""
     text = _SPACES.sub(" ", sql).encode()
     tokens = duckdb.tokenize(text.decode())
     ends = [start for start, _ in tokens[1:]] + [len(text)]

@@ -67,7 +67,7 @@ class Driver:
             self._is_busy = False
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """The rows of one query, which marks its parameters by `?` and contains no other `?` or percent sign.
+        """Return the rows of one query, which marks its parameters by `?` and contains no other `?` or percent sign.
 
         Raises:
             CatalogUnreachableError: the catalog's server is away.
@@ -128,7 +128,7 @@ class Driver:
 
 
 def driver_errors(lake: Lake) -> tuple[type[Exception], ...]:
-    """The errors of the driver of this lake's catalog."""
+    """Return the errors of the driver of this lake's catalog."""
     if not isinstance(lake.catalog, PostgresCatalog):
         return (sqlite3.Error,)
     import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need

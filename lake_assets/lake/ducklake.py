@@ -177,7 +177,7 @@ class DuckLake:
             yield session
 
     def _held(self, *, create: bool, read_only: bool) -> AbstractContextManager[object]:
-        """The lock of a DuckDB-file catalog, which one process at a time can open."""
+        """Return the lock of a DuckDB-file catalog, which one process at a time can open."""
         catalog = self.config.catalog
         if not isinstance(catalog, DuckdbCatalog):
             return nullcontext()

@@ -28,7 +28,7 @@ WHO_LOCKS = "run it again when that one has ended: `fuser` on the catalog's file
 
 
 def catalog_location(config: Lake) -> str:
-    """A catalog's location for messages, without secrets."""
+    """Return a catalog's location for messages, without secrets."""
     catalog = config.catalog
     if isinstance(catalog, PostgresCatalog):
         return postgres.location(catalog)
@@ -38,24 +38,24 @@ def catalog_location(config: Lake) -> str:
 
 
 def storage_location(config: Lake) -> str:
-    """A storage's location for messages: the root of its files, or that MotherDuck manages them."""
+    """Return a storage's location for messages: the root of its files, or that MotherDuck manages them."""
     return "managed by MotherDuck" if config.is_managed else data_path(config)
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether the error, or the driver's error that caused it, is a conflict between writers."""
+    """Return whether the error, or the driver's error that caused it, is a conflict between writers."""
     cause = error.__cause__ if isinstance(error, CatalogError) else error
     known = isinstance(error, (CatalogError, duckdb.Error)) and cause is not None
     return known and (matches(cause, Meaning.CONFLICT) or matches(cause, Meaning.LOCKED))
 
 
 def is_locked(error: BaseException) -> bool:
-    """Whether another process has locked the catalog's file, or a table of the catalog."""
+    """Return whether another process has locked the catalog's file, or a table of the catalog."""
     return matches(error.__cause__ or error, Meaning.LOCKED)
 
 
 def storage_failed(error: duckdb.Error) -> bool:
-    """Whether the storage failed, also after DuckDB's own retries, in a way that may pass."""
+    """Return whether the storage failed, also after DuckDB's own retries, in a way that may pass."""
     status = getattr(error, "status_code", None)  # of an HTTPException
     if status is not None:
         return int(status) == HTTPStatus.TOO_MANY_REQUESTS or int(status) >= HTTPStatus.INTERNAL_SERVER_ERROR
@@ -63,7 +63,7 @@ def storage_failed(error: duckdb.Error) -> bool:
 
 
 def is_refusal(error: duckdb.Error) -> bool:
-    """Whether a storage refused access to its key."""
+    """Return whether a storage refused access to its key."""
     return getattr(error, "status_code", None) in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
 
@@ -103,7 +103,7 @@ def outer_error(error: duckdb.Error, config: Lake) -> LakeAssetsError | None:
 
 
 def catalog_error(error: Exception, config: Lake) -> CatalogError:
-    """The error for what DuckDB or a driver says of a catalog, with the hint that fits it."""
+    """Return the error for what DuckDB or a driver says of a catalog, with the hint that fits it."""
     text, location = str(error), catalog_location(config)
     if isinstance(config.catalog, PostgresCatalog) and (failed := postgres.connection_error(config.catalog, error)):
         return failed
@@ -124,7 +124,7 @@ def catalog_error(error: Exception, config: Lake) -> CatalogError:
 
 
 def _no_space(text: str, config: Lake) -> CatalogError | None:
-    """The error for a full disk, with the folder that is on it; None for another error."""
+    """Return the error for a full disk, with the folder that is on it; None for another error."""
     catalog, retry = config.catalog, "and run it again."
     folder = Path(catalog.path).absolute().parent if isinstance(catalog, FileCatalog) else None
     is_full = matches(text, Meaning.FULL)
@@ -150,10 +150,10 @@ def _no_space(text: str, config: Lake) -> CatalogError | None:
 
 
 def without_statement(error: duckdb.Error) -> str:
-    """The text of an error without the part of the statement that DuckDB quotes, which may contain a secret."""
+    """Return the text of an error without the part of the statement that DuckDB quotes, which may contain a secret."""
     return str(error).split("\n\nLINE ")[0]
 
 
 def one_line(text: str, limit: int = 1000) -> str:
-    """The text in one line of at most `limit` characters, without a full stop."""
+    """Return the text in one line of at most `limit` characters, without a full stop."""
     return " ".join(text.split())[:limit].rstrip(".")

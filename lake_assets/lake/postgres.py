@@ -21,17 +21,17 @@ _LIVENESS = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count
 
 
 def location(catalog: PostgresCatalog) -> str:
-    """A catalog's location for messages, without secrets."""
+    """Return a catalog's location for messages, without secrets."""
     return f"postgres://{catalog.host}:{catalog.port}/{catalog.database}"
 
 
 def limits(catalog: PostgresCatalog) -> dict[str, Any]:
-    """The options of libpq that bound the time for which a connection may hang."""
+    """Return the options of libpq that bound the time for which a connection may hang."""
     return {"connect_timeout": catalog.connect_timeout, **_LIVENESS}
 
 
 def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.Connection[tuple[Any, ...]]":
-    """A new connection; as a context manager it commits or rolls back, and closes.
+    """Return a new connection; as a context manager it commits or rolls back, and closes.
 
     Raises:
         CatalogUnreachableError: the server does not answer, or accepts no connections for now.
@@ -54,7 +54,7 @@ def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.C
 
 
 def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachableError | None:
-    """The error for a server that is unreachable or accepts no connections; None for another error.
+    """Return the error for a server that is unreachable or accepts no connections; None for another error.
 
     Args:
         catalog: the server's catalog.
@@ -75,7 +75,7 @@ def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachabl
 
 
 def connection_error(catalog: PostgresCatalog, error: Exception) -> CatalogError | None:
-    """The error for a server that is unreachable or refuses a connection; None for an error of a statement.
+    """Return the error for a server that is unreachable or refuses a connection; None for an error of a statement.
 
     Args:
         catalog: the server's catalog.
@@ -89,7 +89,7 @@ def connection_error(catalog: PostgresCatalog, error: Exception) -> CatalogError
 
 
 def refused(catalog: PostgresCatalog, error: Exception) -> CatalogError:
-    """The error for a server that refuses the user."""
+    """Return the error for a server that refuses the user."""
     return CatalogError(
         f"the catalog {location(catalog)} cannot be opened: {_reason(str(error))}:",
         "check host, port, database, user and password.",
@@ -97,5 +97,5 @@ def refused(catalog: PostgresCatalog, error: Exception) -> CatalogError:
 
 
 def _reason(text: str) -> str:
-    """The text of the client or the server about the last host, in one line."""
+    """Return the text of the client or the server about the last host, in one line."""
     return _BEFORE_REASON.sub("", text.strip()).split("\n", 1)[0][:_REASON].strip().rstrip(".")

@@ -78,7 +78,7 @@ def _kind(error: BaseException) -> str:
 
 
 def _found_after(session: LakeSession, find: Callable[[], Result | None]) -> Result | None:
-    """The result of a commit whose answer was lost with the connection; None if it is not there, or unknown."""
+    """Return the result of a commit whose answer was lost with the connection; None if it is not there, or unknown."""
     with suppress(CatalogError, duckdb.Error, *driver_errors(session.config)):  # the first error is raised
         session.reattach()
         return find()

@@ -121,7 +121,7 @@ class LakeSession:
         return spec.unknown(versions[0][0] if versions else None)
 
     def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a statement returns.
+        """Return the rows that a statement returns.
 
         Raises:
             CatalogError: the statement fails.
@@ -201,12 +201,12 @@ class LakeSession:
             self.connection.execute(attach_statement(self.config))
 
     def current_snapshot(self) -> int:
-        """The number of the newest snapshot; in a transaction, of the snapshot on which it began."""
+        """Return the number of the newest snapshot; in a transaction, of the snapshot on which it began."""
         ((current,),) = self.rows("SELECT id FROM ducklake_current_snapshot(?)", [self.alias])
         return int(current)
 
     def committed_snapshot(self) -> int | None:
-        """The number of the snapshot that DuckDB's last transaction has become."""
+        """Return the number of the snapshot that DuckDB's last transaction has become."""
         if self._committed is not None:
             return self._committed
         with translated(self.config):
@@ -218,12 +218,12 @@ class LakeSession:
         self.rows(f"CALL {identifier(self.alias)}.set_commit_message(?, ?{more})", [author, message, *values])
 
     def commit_lock(self) -> AbstractContextManager[None]:
-        """The lock that serializes commits; see `locks.py`."""
+        """Return the lock that serializes commits; see `locks.py`."""
         # `DuckLake.open` holds the lock of a DuckDB-file catalog, which one process at a time can open.
         return nullcontext() if isinstance(self.config.catalog, DuckdbCatalog) else commit_lock(self.config)
 
     def exists(self, table: TableName) -> bool:
-        """Whether the lake has this table."""
+        """Return whether the lake has this table."""
         if self.driver.exists and not self.in_transaction and self.unknown_specification is None:
             # DuckDB reads the names of all tables, and of their columns.
             with suppress(*driver_errors(self.config)):  # DuckDB says what is wrong

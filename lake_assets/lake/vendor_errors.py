@@ -139,10 +139,10 @@ VENDORS = _TEXTS.vendors
 
 
 def texts(means: Meaning) -> tuple[Text[Meaning], ...]:
-    """The texts of all vendors with this meaning."""
+    """Return the texts of all vendors with this meaning."""
     return _TEXTS.of(means)
 
 
 def matches(error: object, means: Meaning) -> bool:
-    """Whether the text of an error has this meaning."""
+    """Return whether the text of an error has this meaning."""
     return _TEXTS.find(error, means) is not None

@@ -77,7 +77,7 @@ class OpenBatches:
         self._bytes += rows.nbytes
 
     def complete(self) -> list[Part]:
-        """The batches that are complete, if there may be enough of them to sort the rows."""
+        """Return the batches that are complete, if there may be enough of them to sort the rows."""
         if not self.rows:
             return []
         now = self._clock()
@@ -92,7 +92,7 @@ class OpenBatches:
         return []
 
     def close(self) -> list[Part]:
-        """All batches, complete or not."""
+        """Return all batches, complete or not."""
         return list(self._cut(float("inf"))) if self.rows else []
 
     def _code(self, path: str) -> int:
@@ -124,11 +124,11 @@ class OpenBatches:
         yield from self._keep(over)
 
     def _is_whole(self, rows: pa.Table, *, wide: bool) -> bool:
-        """Whether rows are a whole batch by their number, or by their bytes if they are wide."""
+        """Return whether rows are a whole batch by their number, or by their bytes if they are wide."""
         return len(rows) == self._limits.records or (wide and bool(rows.nbytes >= self._limits.bytes / 2))
 
     def _sorted(self) -> dict[int, pa.Table]:
-        """The fresh rows by the code of their path."""
+        """Return the fresh rows by the code of their path."""
         if not self._codes:
             return {}
         rows, codes = pa.concat_tables(self._tables[-len(self._codes) :]), np.concatenate(self._codes)
@@ -141,12 +141,12 @@ class OpenBatches:
         return {code: rows.slice(ends[code] - counts[code], counts[code]) for code in np.flatnonzero(counts).tolist()}
 
     def _slices(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """The rows in slices of the batch size; the last may be smaller."""
+        """Yield the rows in slices of the batch size; the last may be smaller."""
         for start in range(0, len(rows), self._limits.records):
             yield rows.slice(start, self._limits.records)
 
     def _pieces(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """The rows in pieces within both limits."""
+        """Yield the rows in pieces within both limits."""
         for piece in self._slices(rows):
             yield from self._halves(piece)
 

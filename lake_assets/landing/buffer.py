@@ -44,7 +44,7 @@ class Pending:
 
 
 def output_name(root: str) -> str:
-    """The folder below `pending` for an output: readable, and different for different roots."""
+    """Return the folder below `pending` for an output: readable, and different for different roots."""
     return f"{re.sub(r'[^A-Za-z0-9.]+', '-', root).strip('-.')[-60:]}-{hashlib.sha256(root.encode()).hexdigest()[:8]}"
 
 
@@ -122,7 +122,7 @@ class Buffer:
                 left[status.st_ino].unlink(missing_ok=True)
 
     def pending(self, output: str) -> list[Pending]:
-        """The batches that have not reached an output yet, oldest name first."""
+        """Return the batches that have not reached an output yet, oldest name first."""
         now = self._clock()
         folder = self.root / "pending" / output
         batches = [
@@ -132,7 +132,7 @@ class Buffer:
         return sorted(batches, key=lambda batch: (batch.path.name, batch.key))
 
     def outputs(self) -> list[str]:
-        """The outputs that a batch is or was pending for, also those that the config no longer has."""
+        """Return the outputs that a batch is or was pending for, also those that the config no longer has."""
         folder = self.root / "pending"
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
@@ -146,7 +146,7 @@ class Buffer:
             batch.path.unlink(missing_ok=True)
 
     def is_expired(self, batch: Pending) -> bool:
-        """Whether the retention ended before the batch arrived."""
+        """Return whether the retention ended before the batch arrived."""
         return batch.age > self.retention
 
     def expire(self) -> int:
@@ -172,7 +172,7 @@ class Buffer:
         return deleted
 
     def last_second(self) -> int:
-        """The greatest second in the name of a batch in the buffer; 0 if there is none."""
+        """Return the greatest second in the name of a batch in the buffer; 0 if there is none."""
         return max((second_of(name) for _, _, names in os.walk(self.root / "kept") for name in names), default=0)
 
     @property
@@ -181,7 +181,7 @@ class Buffer:
         return self.root / "schema.arrow"
 
     def schema(self) -> pa.Schema | None:
-        """The schema that was fixed here; None if none was.
+        """Return the schema that was fixed here; None if none was.
 
         Raises:
             LandingError: the folder cannot be read.
@@ -274,7 +274,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """All files below a folder; one that is removed meanwhile is left out."""
+    """Yield all files below a folder; one that is removed meanwhile is left out."""
     for parent, _, names in os.walk(folder):
         for name in names:
             path = Path(parent) / name

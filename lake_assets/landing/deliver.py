@@ -151,7 +151,7 @@ class Delivery:
 
 
 def _without_advice(error: BaseException) -> BaseException:
-    """The error of an upload, which must not advise to land the same records again."""
+    """Return the error of an upload, which must not advise to land the same records again."""
     if not isinstance(error, StorageUnreachableError):
         return error
     hint = "check it. Records that have reached an output would be there twice if they were landed again."

@@ -76,7 +76,7 @@ class Destination:
         self._kept_values = lru_cache(_REMEMBERED)(self._values)
 
     def _kept_columns(self, names: Mapping[str, str]) -> tuple[PartitionColumn, ...]:
-        """The columns of the path that the files get: those of partitions, and others that the records lack."""
+        """Return the columns of the path that the files get: those of partitions, and others that the records lack."""
         return tuple(
             column
             for column in self._stream.path_typed
@@ -84,7 +84,7 @@ class Destination:
         )
 
     def file_rows(self, path: str, rows: pa.Table) -> pa.Table:
-        """The rows as the file of a path has them: with the columns of the path, if these are kept."""
+        """Return the rows as the file of a path has them: with the columns of the path, if these are kept."""
         return self._with(rows, self._kept_values(path)) if self._kept.columns else rows
 
     @property
@@ -107,7 +107,7 @@ class Destination:
         return self._kept.values(f"{path}/file", path, pa.schema([]))
 
     def refused_rows(self, rows: pa.Table, paths: pa.DictionaryArray) -> RefusedRows | None:
-        """The rows whose own partition column has another value than their path; None if there are none.
+        """Return the rows whose own partition column has another value than their path; None if there are none.
 
         Args:
             rows: with the columns of the schema.
@@ -143,7 +143,7 @@ class Destination:
         return None
 
     def paths(self, rows: pa.Table, now: dt.datetime) -> pa.DictionaryArray:
-        """The path of each row.
+        """Return the path of each row.
 
         Raises:
             LayoutError: a row's time lies outside the years 1 to 9999.
@@ -151,7 +151,7 @@ class Destination:
         return self._layout.render(rows, now=now)
 
     def faults(self, paths: pa.DictionaryArray) -> Sequence[LakeAssetsError | None]:
-        """Why the stream has no partition of a path, for each distinct path; None where it has."""
+        """Return why the stream has no partition of a path, for each distinct path; None where it has."""
         return [self.fault(path) for path in paths.dictionary.to_pylist()]
 
     def _fault(self, path: str) -> LakeAssetsError | None:
@@ -161,7 +161,7 @@ class Destination:
         return None if isinstance(error, FuturePartitionError) else error
 
     def reason(self, path: str, row: pa.Table) -> str:
-        """Why the stream has no partition of a record, given its path."""
+        """Return why the stream has no partition of a record, given its path."""
         fault = self.fault(path)
         is_null = isinstance(fault, OutsidePartitionError) and fault.reason == "null_time"
         if is_null or isinstance(fault, LayoutError):  # OLake's paths have such a text as it is

@@ -36,7 +36,7 @@ class Drained:
 
 
 def open_buffer(name: str, options: Landing) -> Buffer:
-    """The stream's buffer.
+    """Return the stream's buffer.
 
     Raises:
         LandingError: the stream has none, or its folder cannot be made.
@@ -80,7 +80,7 @@ def drain(name: str, stream: Stream) -> Drained:
 
 
 def state_of(buffer: Buffer, uploaded: int = 0, deleted: int = 0, errors: tuple[str, ...] = ()) -> Drained:
-    """The pending batches of a buffer now, with the result of a drain."""
+    """Return the pending batches of a buffer now, with the result of a drain."""
     pending = [batch for output in buffer.outputs() for batch in buffer.pending(output)]
     return Drained(
         uploaded,

@@ -53,7 +53,7 @@ class Encoder:
         self._dictionaries = [name for name in sample.schema.names if name in names]
 
     def encode(self, rows: pa.Table) -> pa.Buffer:
-        """The bytes of a Parquet file with these rows."""
+        """Return the bytes of a Parquet file with these rows."""
         sink = pa.BufferOutputStream()
         pq.write_table(
             rows,
@@ -67,7 +67,7 @@ class Encoder:
 
 
 def _few(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
-    """Whether a column of sample rows has few distinct values."""
+    """Return whether a column of sample rows has few distinct values."""
     if types.is_boolean(kind):
         return True
     if types.is_nested(kind) or len(column) < _SAMPLE:

@@ -36,7 +36,7 @@ class BatchNames:
         self._lock = Lock()
 
     def next(self) -> str:
-        """The next name, without an extension."""
+        """Return the next name, without an extension."""
         with self._lock:
             now = int(self._clock())
             if now > self._second:
@@ -50,12 +50,12 @@ class BatchNames:
 
 
 def host_name() -> str:
-    """The host's name with only letters, digits, `.` and `-`."""
+    """Return the host's name with only letters, digits, `.` and `-`."""
     name = "".join(c if c.isascii() and (c.isalnum() or c in ".-") else "-" for c in socket.gethostname())
     return name.strip(".-")[:63] or "node"
 
 
 def second_of(name: str) -> int:
-    """The second in a file's name; 0 if it is not of a batch."""
+    """Return the second in a file's name; 0 if it is not of a batch."""
     parts = name.split("_")
     return int(parts[1]) if len(parts) > 2 and parts[0] == "batch" and parts[1].isdigit() else 0

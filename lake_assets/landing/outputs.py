@@ -70,7 +70,7 @@ class Output:
 
 
 def open_outputs(stream: Stream, options: Landing) -> Sequence[Output]:
-    """The stream's outputs in the order of the config. Nothing is connected yet.
+    """Return the stream's outputs in the order of the config. Nothing is connected yet.
 
     Raises:
         LandingError: a local folder cannot be made, or the source is a web server and the config has no outputs.

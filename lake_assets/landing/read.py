@@ -48,7 +48,7 @@ _COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 
 
 def form_of(path: str) -> Form:
-    """The form of a file by its name; standard input, `-`, is JSON lines.
+    """Return the form of a file by its name; standard input, `-`, is JSON lines.
 
     Raises:
         LandingError: the name does not show the form.
@@ -69,7 +69,7 @@ def read_records(
     gather_seconds: float,
     advance: Advance = lambda _: None,
 ) -> Iterator[Records]:
-    """The records of a file or pipe in its order, not parsed yet.
+    """Yield the records of a file or pipe in its order, not parsed yet.
 
     Args:
         file: an open pipe; None to open `path`, which may be compressed (gzip, zstd, bzip2, lz4) if it is a text.
@@ -106,7 +106,7 @@ def read_records(
 
 
 def size_of(path: str, file: IO[bytes]) -> int | None:
-    """The bytes of a file that are to be read, for progress; None if that is not known, as for a pipe.
+    """Return the bytes of a file that are to be read, for progress; None if that is not known, as for a pipe.
 
     Args:
         path: of the file; `-` for an open one.
@@ -163,7 +163,7 @@ def _arrow(file: IO[bytes] | None, path: str, advance: Advance) -> Iterator[pa.R
 def _measured(
     batches: Iterable[pa.RecordBatch], position: Callable[[], int], advance: Advance
 ) -> Iterator[pa.RecordBatch]:
-    """The batches; how far the source is read is told after each."""
+    """Yield the batches; how far the source is read is told after each."""
     before = position()
     for batch in batches:
         now = position()
@@ -192,7 +192,7 @@ def _filler(file: IO[bytes] | None, path: str, gather_seconds: float, advance: A
 
 
 def _advancing(fill: Fill, position: Callable[[], int], advance: Advance) -> Fill:
-    """The same function, which tells how far it has read."""
+    """Return the same function, which tells how far it has read."""
     before = 0
 
     def read(space: memoryview) -> int:
@@ -256,7 +256,7 @@ class _Pipe:
 
 
 def _whole_lines(fill: Fill, path: str) -> Iterator[memoryview]:
-    """A source in blocks of lines that all end with a line break, also the last one.
+    """Yield a source in blocks of lines that all end with a line break, also the last one.
 
     Each block is read into its own memory: a copy would cost more than parsing saves.
     """
@@ -283,7 +283,7 @@ def _whole_lines(fill: Fill, path: str) -> Iterator[memoryview]:
 
 
 def _after_last_break(text: memoryview) -> int:
-    """The position behind the last line break; 0 if there is none."""
+    """Return the position behind the last line break; 0 if there is none."""
     end = len(text)
     while end:
         start = max(end - _TAIL, 0)

@@ -75,7 +75,7 @@ class Retail:
         return self.stores * self.days * self.per_store
 
     def blocks(self) -> Iterator[pa.Table]:
-        """The transactions in order of time, some thousands at once, in bounded memory."""
+        """Yield the transactions in order of time, some thousands at once, in bounded memory."""
         for day in range(self.days):
             total = self.stores * self.per_store
             for first in range(0, total, BLOCK_ROWS):
@@ -170,7 +170,7 @@ class Retail:
 
 
 def _judged(rows: pa.Table, items: pa.Array) -> pa.Table:
-    """The rows with a flag for each rule, their score and their quality."""
+    """Return the rows with a flag for each rule, their score and their quality."""
     opening, closing = OPEN_HOURS
     difference = pc.abs(pc.subtract(rows["total"], pc.add(rows["subtotal"], rows["tax"])))
     flags = {

@@ -14,7 +14,7 @@ _TEXTS = (pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"))
 
 
 def declared(columns: Mapping[str, str]) -> pa.Schema:
-    """The schema of the columns of the config."""
+    """Return the schema of the columns of the config."""
     return pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
 
 
@@ -29,7 +29,7 @@ _LANDED_AS = {
 
 
 def inferred(sample: pa.Table, *, texts: bool) -> pa.Schema:
-    """The schema of some first records.
+    """Return the schema of some first records.
 
     A column without values becomes a string. Integers have 64 bits.
 
@@ -45,7 +45,7 @@ def inferred(sample: pa.Table, *, texts: bool) -> pa.Schema:
 
 
 def wide_integer(value: object) -> int | None:
-    """A whole number beyond 64 bits in a value of JSON, for which Arrow would infer an inexact double."""
+    """Return a whole number beyond 64 bits in a value of JSON, for which Arrow would infer an inexact double."""
     if isinstance(value, int):
         return None if -(2**63) <= value < 2**63 else value
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -53,7 +53,7 @@ def wide_integer(value: object) -> int | None:
 
 
 def wide_integers(texts: pa.ChunkedArray) -> Iterator[int]:
-    """The whole numbers beyond 64 bits among some texts."""
+    """Yield the whole numbers beyond 64 bits among some texts."""
     long = pc.match_substring_regex(texts, r"^[+-]?[0-9]{19,}$")
     for text in texts.filter(long).to_pylist():
         if (number := wide_integer(int(text))) is not None:
@@ -61,7 +61,7 @@ def wide_integers(texts: pa.ChunkedArray) -> Iterator[int]:
 
 
 def too_wide(name: str, source: str, number: int) -> SchemaError:
-    """The error for a column whose type cannot be inferred without changing this number."""
+    """Return the error for a column whose type cannot be inferred without changing this number."""
     return SchemaError(
         f"the field {name!r} of {source} has the whole number {number}, which is beyond 64 bits:",
         f"declare it in landing.columns, such as {name}: decimal(38,0).",
@@ -69,7 +69,7 @@ def too_wide(name: str, source: str, number: int) -> SchemaError:
 
 
 def _temporal(column: pa.ChunkedArray) -> pa.DataType | None:
-    """The temporal type of a column of strings; None if it has none."""
+    """Return the temporal type of a column of strings; None if it has none."""
     if not types.is_string(column.type):
         return None
     values = column.filter(pc.not_equal(column, ""))
@@ -84,7 +84,7 @@ def _temporal(column: pa.ChunkedArray) -> pa.DataType | None:
 
 
 def as_text(schema: pa.Schema) -> pa.Schema:
-    """The schema to parse texts by: dates and timestamps stay texts, and `fit` reads them strictly.
+    """Return the schema to parse texts by: dates and timestamps stay texts, and `fit` reads them strictly.
 
     Arrow's JSON reader takes a timestamp with or without a zone for either, and a date only as a number of days.
     """
@@ -94,7 +94,7 @@ def as_text(schema: pa.Schema) -> pa.Schema:
 
 
 def _replaced(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """The type with `leaf` applied to each type in it that is not nested."""
+    """Return the type with `leaf` applied to each type in it that is not nested."""
     if types.is_dictionary(kind):
         return _replaced(kind.value_type, leaf)
     if types.is_list(kind):
@@ -105,7 +105,7 @@ def _replaced(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> 
 
 
 def fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in the schema's columns, order and types; a column that is missing is NULL.
+    """Return the rows in the schema's columns, order and types; a column that is missing is NULL.
 
     Raises:
         SchemaError: a column is not in the schema, is there twice, or has a type that never fits.
@@ -155,14 +155,14 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def infinities(column: pa.ChunkedArray) -> int:
-    """How many numbers of a column that is not nested are infinite."""
+    """Return how many numbers of a column that is not nested are infinite."""
     if not types.is_floating(column.type):
         return 0
     return int(pc.sum(pc.is_inf(column)).as_py() or 0)
 
 
 def _differ(source: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether types have different meanings, although Arrow casts between their stored forms."""
+    """Return whether types have different meanings, although Arrow casts between their stored forms."""
     if types.is_dictionary(source):
         return _differ(source.value_type, kind)
     if types.is_struct(source) and types.is_struct(kind):
@@ -180,7 +180,7 @@ def _differ(source: pa.DataType, kind: pa.DataType) -> bool:
 
 
 def _loses(source: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether Arrow's cast rounds or cuts values silently; for floats to narrower floats that is intended."""
+    """Return whether Arrow's cast rounds or cuts values silently; for floats to narrower floats that is intended."""
     return bool(
         (types.is_timestamp(source) and types.is_date(kind))
         or (types.is_floating(source) and types.is_decimal(kind))

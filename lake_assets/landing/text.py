@@ -38,7 +38,7 @@ class Text(ABC):
 
     @abstractmethod
     def records(self, block: memoryview) -> Iterator[Records]:
-        """The records of the source's next lines, each with its line break."""
+        """Return the records of the source's next lines, each with its line break."""
 
     @abstractmethod
     def read(self, text: memoryview, breaks: Positions) -> pa.Table:
@@ -50,10 +50,10 @@ class Text(ABC):
 
     @abstractmethod
     def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
-        """The schema of these lines; raises ArrowInvalid if two of them disagree."""
+        """Return the schema of these lines; raises ArrowInvalid if two of them disagree."""
 
     def _infer_first(self, lines: Sequence[bytes]) -> pa.Schema | None:
-        """The schema of the first of these lines that agree; None if there is no line."""
+        """Return the schema of the first of these lines that agree; None if there is no line."""
         while lines:
             try:
                 return self._infer_all(lines)
@@ -119,7 +119,7 @@ class JsonText(Text):
         return inferred(_parse_json(text, texts).select(list(names)), texts=True)
 
     def _objects(self, text: bytes) -> list[bytes]:
-        """The lines that are JSON objects.
+        """Return the lines that are JSON objects.
 
         Arrow's reader overflows its stack at deeply nested arrays; Python's raises an error.
 
@@ -200,12 +200,12 @@ class CsvText(Text):
 
 
 def _sample(breaks: Positions) -> int:
-    """The size of the first lines, up to the first one that ends beyond the sample; of all if none does."""
+    """Return the size of the first lines, up to the first one that ends beyond the sample; of all if none does."""
     return int(breaks[min(int(np.searchsorted(breaks, _SAMPLE)), len(breaks) - 1)]) + 1
 
 
 def _between_records(text: memoryview, breaks: Positions) -> bool:
-    """Whether each line break but the last is between `}` and `{`, as none within a JSON object is."""
+    """Return whether each line break but the last is between `}` and `{`, as none within a JSON object is."""
     characters, breaks = np.frombuffer(text, np.uint8), breaks[:-1]
     return bool((characters[breaks - 1] == _CLOSE).all() and (characters[breaks + 1] == _OPEN).all())
 

@@ -45,10 +45,10 @@ class Records(Protocol):
     def __len__(self) -> int: ...
 
     def parts(self) -> Sequence["Records"]:
-        """The same records in smaller parts; none if this is one record."""
+        """Return the same records in smaller parts; none if this is one record."""
 
     def at(self, row: int) -> "Records":
-        """The one record of a row of `parse`, from 0."""
+        """Return the one record of a row of `parse`, from 0."""
 
     def parse(self) -> pa.Table:
         """Their rows.
@@ -58,7 +58,7 @@ class Records(Protocol):
         """
 
     def rejected(self, error: Exception) -> Rejected:
-        """The one record with its error."""
+        """Return the one record with its error."""
 
 
 class Parser(Protocol):
@@ -73,10 +73,10 @@ class Parser(Protocol):
     blank: bytes
 
     def read(self, text: memoryview, breaks: Positions) -> pa.Table:
-        """The rows of some lines, each with its line break, given the positions of these."""
+        """Return the rows of some lines, each with its line break, given the positions of these."""
 
     def explain(self, line: bytes) -> str | None:
-        """A better reason than the parser's why a line does not fit, if there is one."""
+        """Return a better reason than the parser's why a line does not fit, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Block:
         return len(self.breaks)
 
     def parts(self) -> Sequence[Records]:
-        """The lines that are not blank."""
+        """Return the lines that are not blank."""
         return [self.lines()]
 
     def at(self, row: int) -> Records:
@@ -114,7 +114,7 @@ class Block:
         return Lines([(self.first + row, line)], self.parser)
 
     def lines(self) -> "Lines":
-        """The lines that are not blank."""
+        """Return the lines that are not blank."""
         lines = ((n, line.strip(self.parser.blank)) for n, line in enumerate(bytes(self.text).split(b"\n"), self.first))
         return Lines([(n, line) for n, line in lines if line], self.parser)
 
@@ -162,14 +162,14 @@ class Lines:
         return parsed(self.parser, text, line_breaks(text))
 
     def rejected(self, error: Exception) -> Rejected:
-        """The line as it came."""
+        """Return the line as it came."""
         number, line = self.lines[0]
         text = line.decode("utf-8", errors="backslashreplace")
         return Rejected(self.parser.explain(line) or _reason(error), text, self.source, number)
 
 
 def line_breaks(text: memoryview) -> Positions:
-    """The positions of the line breaks in a text."""
+    """Return the positions of the line breaks in a text."""
     characters = np.frombuffer(text, np.uint8)
     pieces = range(0, len(text), _AT_ONCE)
     return np.concatenate(
@@ -179,7 +179,7 @@ def line_breaks(text: memoryview) -> Positions:
 
 
 def parsed(parser: Parser, text: memoryview, breaks: Positions) -> pa.Table:
-    """The rows of a text, each line of which must be one record.
+    """Return the rows of a text, each line of which must be one record.
 
     Args:
         parser: of the source.
@@ -224,13 +224,13 @@ class Rows:
         return self.rows
 
     def rejected(self, error: Exception) -> Rejected:
-        """The row as JSON."""
+        """Return the row as JSON."""
         record = json.dumps(self.rows.to_pylist()[0], default=str, ensure_ascii=False)
         return Rejected(_reason(error), record, self.source)
 
 
 def validate(records: Records, admit: Callable[[Records, pa.Table], Admitted]) -> Iterator[Admitted | Rejected]:
-    """The results of `admit` for the records that fit, and the rejected records, in their order.
+    """Yield the results of `admit` for the records that fit, and the rejected records, in their order.
 
     If a record does not fit, its part is halved and both halves are tried again. One bad record among n costs about two
     more parses, and a source of bad records only about log n.

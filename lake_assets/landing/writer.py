@@ -117,7 +117,7 @@ class LandingWriter:
         return 0.0 if self._options.columns else min(self._options.batch.age, _GATHERING)
 
     def schema(self, infer: Callable[[], pa.Schema]) -> pa.Schema:
-        """The records' columns: the config's, else those that the buffer has fixed, else the result of `infer`.
+        """Return the records' columns: the config's, else those that the buffer has fixed, else the result of `infer`.
 
         They never change after the first call. The buffer fixes inferred columns when the first record fits them and
         the stream, so an input of which nothing lands fixes none.
@@ -229,7 +229,7 @@ class LandingWriter:
         return self.landed()
 
     def landed(self) -> Landed:
-        """The counts so far."""
+        """Return the counts so far."""
         state = state_of(self._buffer) if self._buffer else None
         warnings = []
         if self._names.behind > 1:

@@ -111,7 +111,7 @@ class ClusterDriver:
         self._reader.start()
 
     def has_ended(self) -> bool:
-        """Whether it has done its work, or the cluster has ended it.
+        """Return whether it has done its work, or the cluster has ended it.
 
         A driver whose JVM was ended notices that, and records what it had begun: it is given some seconds.
         """
@@ -145,7 +145,7 @@ class ClusterDriver:
                 self._close()
 
     def ended(self) -> Ended:
-        """How it ended, for the errors of partitions without an outcome.
+        """Return how it ended, for the errors of partitions without an outcome.
 
         If `spark-submit` has lost the cluster, the driver may go on there: it is cancelled.
         """
@@ -284,7 +284,7 @@ class ClusterSubmission:
         return (self.program, "--deploy-mode", "cluster", *_conf(self.settings), *self.application)
 
     def kill(self, driver: str) -> tuple[str, ...]:
-        """The command that ends a driver of a standalone cluster.
+        """Return the command that ends a driver of a standalone cluster.
 
         Args:
             driver: its id.
@@ -305,7 +305,7 @@ class ClusterSubmission:
 
 
 def cluster_submission(config: LakeConfig, runs: SparkSubmit, variables: Mapping[str, str]) -> ClusterSubmission:
-    """The submission of a driver.
+    """Return the submission of a driver.
 
     Args:
         config: with the Spark settings. They are validated to have no secrets, so they may be arguments.

@@ -33,7 +33,7 @@ _PASSING = frozenset({"ThrottlingException", "InternalServerException", "Service
 
 
 def start_parameters(config: LakeConfig, runs: EmrServerless, request: Request) -> dict[str, Any]:
-    """The request StartJobRun, without Pipes' variables; it has no secret.
+    """Return the request StartJobRun, without Pipes' variables; it has no secret.
 
     Args:
         config: with the Spark settings, which are validated to have no secrets.
@@ -151,7 +151,7 @@ class JobDriver:
             time.sleep(min(POLL_SECONDS, 1))
 
     def ended(self) -> Ended:
-        """How it ended, for the errors of partitions without an outcome."""
+        """Return how it ended, for the errors of partitions without an outcome."""
         folder = f"{self._runs.logs}/applications/{self._runs.application_id}/jobs/{self.id}/SPARK_DRIVER"
         if self._runs.logs:
             self._print_logs(folder)
@@ -175,7 +175,7 @@ class JobDriver:
                 self._received.log("INFO", f"The driver's {name} is not in {folder}/ yet, or cannot be read: {error}")
 
     def has_ended(self) -> bool:
-        """Whether it has ended, by one request.
+        """Return whether it has ended, by one request.
 
         Raises:
             LauncherError: the API refuses.

@@ -89,7 +89,7 @@ class PodDriver:
             raise
 
     def has_ended(self) -> bool:
-        """Whether it has ended; raises as `Pods.has_ended`."""
+        """Return whether it has ended; raises as `Pods.has_ended`."""
         return self._pods.has_ended(self._request.run_id)
 
     def cancel(self, look: Callable[[], None]) -> None:  # noqa: ARG002 - the launcher's form
@@ -99,7 +99,7 @@ class PodDriver:
             self.messages.is_read = True  # it is gone with the pod
 
     def ended(self) -> Ended:
-        """How it ended. The pod is removed."""
+        """Return how it ended. The pod is removed."""
         ended = self._pods.ended(self._request.run_id, "it has ended")
         self._remove(wait=False)
         return ended
@@ -134,7 +134,7 @@ class _LogMessages:
         yield found
 
     def new(self) -> Iterator[str]:
-        """The messages, as they arrive, until the log ends; the log is read once.
+        """Yield the messages, as they arrive, until the log ends; the log is read once.
 
         Raises:
             LauncherError: the driver cannot start, or the API refuses.
@@ -186,7 +186,7 @@ class Pods:
         self.namespace: str = runs.namespace or own
 
     def named(self, run_id: str) -> Any:  # noqa: ANN401 - kubernetes' V1Pod
-        """The pod of a run; None if there is none.
+        """Return the pod of a run; None if there is none.
 
         Raises:
             LauncherError: the API refuses.
@@ -208,7 +208,7 @@ class Pods:
         self.call("create the pod", lambda: self._core.create_namespaced_pod(self.namespace, body))
 
     def has_started(self, run_id: str) -> bool:
-        """Whether the driver's container has started, or has ended already.
+        """Return whether the driver's container has started, or has ended already.
 
         Raises:
             LauncherError: it cannot start, or the API refuses.
@@ -221,7 +221,7 @@ class Pods:
         return _is_over(pod) or (state is not None and state.waiting is None)
 
     def has_ended(self, run_id: str) -> bool:
-        """Whether the pod of a run has ended, or is gone.
+        """Return whether the pod of a run has ended, or is gone.
 
         Raises:
             LauncherError: it cannot start, or the API refuses.
@@ -233,7 +233,7 @@ class Pods:
         return False
 
     def log(self, run_id: str, container: str) -> Iterator[str]:
-        """The lines of a container's log while it runs.
+        """Yield the lines of a container's log while it runs.
 
         Raises:
             LauncherError: the API refuses.
@@ -255,7 +255,7 @@ class Pods:
             yield line.decode(errors="replace").rstrip("\n")
 
     def ended(self, run_id: str, otherwise: str) -> Ended:
-        """How the pod of a run ended.
+        """Return how the pod of a run ended.
 
         Args:
             run_id: its label.
@@ -295,7 +295,7 @@ class Pods:
                 raise
 
     def call(self, doing: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - kubernetes' objects
-        """The result of a call of the API.
+        """Return the result of a call of the API.
 
         Raises:
             LauncherError: the API refuses.
@@ -311,7 +311,7 @@ class Pods:
             ) from error
 
     def refused(self, doing: str, error: Any) -> LauncherError:  # noqa: ANN401 - kubernetes' error
-        """The error for a refusal of the API."""
+        """Return the error for a refusal of the API."""
         text = f"{error.status} {error.reason}"
         return LauncherError(
             f"Kubernetes, namespace {self.namespace}, refuses to {doing} ({text}: {_message(error)}):",
@@ -320,12 +320,12 @@ class Pods:
 
 
 def in_cluster() -> bool:
-    """Whether this process is in a pod."""
+    """Return whether this process is in a pod."""
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and _NAMESPACE_FILE.exists()
 
 
 def missing_extra() -> MissingExtraError:
-    """The error for the packages of the extra."""
+    """Return the error for the packages of the extra."""
     return MissingExtraError("runs: kubernetes needs dagster-k8s:", "pip install 'lake-assets[kubernetes]'.")
 
 
@@ -348,7 +348,7 @@ def _is_over(pod: Any) -> bool:  # noqa: ANN401 - kubernetes' V1Pod
 
 
 def _state(pod: Any) -> Any:  # noqa: ANN401 - kubernetes' V1ContainerState
-    """The state of the driver's container; None before it has one."""
+    """Return the state of the driver's container; None before it has one."""
     statuses = pod.status.container_statuses or []
     return statuses[0].state if statuses else None
 
@@ -363,7 +363,7 @@ def _check_can_start(pod: Any, namespace: str) -> None:  # noqa: ANN401 - kubern
 
 
 def _reason(pod: Any) -> str:  # noqa: ANN401 - kubernetes' V1Pod
-    """Why a pod has ended or does not start: of its driver's container, or of the whole pod."""
+    """Return why a pod has ended or does not start: of its driver's container, or of the whole pod."""
     state = _state(pod)
     if state is not None and state.terminated is not None:
         return f"{state.terminated.reason or 'ended'}, exit code {state.terminated.exit_code}"
@@ -381,7 +381,7 @@ def pod_metadata(runs: Kubernetes, request: Request) -> dict[str, Any]:
 
 
 def pod_spec(runs: Kubernetes) -> dict[str, Any]:
-    """The spec, without Pipes' variables. Secrets are references in it.
+    """Return the spec, without Pipes' variables. Secrets are references in it.
 
     Raises:
         LauncherError: `runs.pod_spec` has no list of containers.

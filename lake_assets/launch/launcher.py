@@ -30,7 +30,7 @@ class Messages(Protocol):
         """
 
     def new(self) -> Iterable[str]:
-        """The lines since the last call; it may wait for more of them while the driver runs.
+        """Return the lines since the last call; it may wait for more of them while the driver runs.
 
         Raises:
             LauncherError: the place cannot be used.
@@ -60,7 +60,7 @@ class RemoteDriver(Protocol):
         """
 
     def has_ended(self) -> bool:
-        """Whether it has ended.
+        """Return whether it has ended.
 
         Raises:
             LauncherError: it cannot be reached, or cannot start.
@@ -77,13 +77,13 @@ class RemoteDriver(Protocol):
         """
 
     def ended(self) -> Ended:
-        """How it ended; what is left of it is removed."""
+        """Return how it ended; what is left of it is removed."""
 
 
 def driver_of(
     config: LakeConfig, runs: RemoteRuns, request: Request, received: Received, output: Callable[[str], None]
 ) -> RemoteDriver:
-    """The driver of a run.
+    """Return the driver of a run.
 
     Args:
         config: with the Spark settings.

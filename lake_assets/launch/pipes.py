@@ -41,7 +41,7 @@ def context_of(request: Request) -> PipesContextData:
 
 
 def variables(context: Mapping[str, object], messages: Mapping[str, object]) -> dict[str, str]:
-    """The variables of a driver: where its context is, and where its messages go."""
+    """Return the variables of a driver: where its context is, and where its messages go."""
     return {
         DAGSTER_PIPES_CONTEXT_ENV_VAR: encode_param(dict(context)),
         DAGSTER_PIPES_MESSAGES_ENV_VAR: encode_param(dict(messages)),
@@ -82,7 +82,7 @@ class FileMessages:
                 )
 
     def new(self) -> list[str]:
-        """The whole lines since the last call."""
+        """Return the whole lines since the last call."""
         assert self._reader is not None  # noqa: S101 - the launcher has opened it
         *lines, self._begun = (self._begun + self._reader.read()).split("\n")
         return lines
@@ -127,7 +127,7 @@ class BucketMessages:
                 self._call(lambda: self._client.delete_object(**place))
 
     def new(self) -> list[str]:
-        """The lines since the last call.
+        """Return the lines since the last call.
 
         Raises:
             LauncherError: the bucket cannot be reached, or refuses.

@@ -37,7 +37,7 @@ class Submission:
 
 
 def submission(config: LakeConfig, runs: SparkSubmit, *, transforms: bool) -> Submission:
-    """The command that starts a driver for the config's Spark settings.
+    """Return the command that starts a driver for the config's Spark settings.
 
     Args:
         config: with the Spark settings. They are validated to have no secrets, so they may be arguments.
@@ -77,7 +77,7 @@ def check_fit(config: LakeConfig, runs: SparkSubmit) -> None:
 
 
 def spark_submit(runs: SparkSubmit) -> str:
-    """The path of `spark-submit`: that of the config, of `SPARK_HOME`, or of pyspark.
+    """Return the path of `spark-submit`: that of the config, of `SPARK_HOME`, or of pyspark.
 
     Raises:
         LauncherError: it does not exist, or cannot be executed.
@@ -124,7 +124,7 @@ class SubmittedDriver:
         self._process = subprocess.Popen(self._submission.command, env=environment)  # noqa: S603 - our own command
 
     def has_ended(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         return self._process.poll() is not None
 
     def cancel(self, look: Callable[[], None]) -> None:  # noqa: ARG002 - the launcher's form
@@ -134,5 +134,5 @@ class SubmittedDriver:
             self._process.wait(supervise.WAIT_SECONDS)
 
     def ended(self) -> Ended:
-        """How it ended."""
+        """Return how it ended."""
         return Ended(f"exit code {self._process.returncode}")

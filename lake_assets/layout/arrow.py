@@ -30,7 +30,7 @@ def render_rows(
     write: Callable[[Placeholder, object], str],
     clean: Callable[[str], str],
 ) -> pa.DictionaryArray:
-    """The path of every row; see `Template.render`.
+    """Return the path of every row; see `Template.render`.
 
     Args:
         parts: the template's parts.
@@ -94,7 +94,7 @@ def _decode(codes: Codes, texts: Sequence[str]) -> pa.DictionaryArray:
 
 
 def _span(placeholders: Iterable[Placeholder]) -> str | None:
-    """The unit within which times of a column have the same path; None if all times have different paths."""
+    """Return the unit within which times of a column have the same path; None if all times have different paths."""
     granularities = [placeholder.granularity for placeholder in placeholders]
     return None if None in granularities else "hour" if "HH" in granularities else "day"
 
@@ -114,7 +114,7 @@ def _combine(
 def _distinct(
     name: str, column: pa.ChunkedArray | pa.Array, span: str | None, zone: ZoneInfo
 ) -> tuple[Codes, list[object]]:
-    """A code for each row, and the value of each code; every value occurs.
+    """Return a code for each row, and the value of each code; every value occurs.
 
     Args:
         name: the column, for errors.
@@ -149,7 +149,7 @@ def _distinct(
 
 
 def _wall_clock(column: pa.Array, zone: ZoneInfo) -> pa.Array:
-    """The local times in the zone, without a zone; in microseconds at most, as Python has them."""
+    """Return the local times in the zone, without a zone; in microseconds at most, as Python has them."""
     if column.type.unit == "ns":
         column = _microseconds(column)
     if column.type.tz is None:
@@ -158,7 +158,7 @@ def _wall_clock(column: pa.Array, zone: ZoneInfo) -> pa.Array:
 
 
 def _microseconds(column: pa.Array) -> pa.Array:
-    """The microsecond that contains each nanosecond; before 1970, Arrow's cast returns the next one."""
+    """Return the microsecond that contains each nanosecond; before 1970, Arrow's cast returns the next one."""
     nanos = column.view(pa.int64())
     cut = pc.divide(nanos, 1000)
     floor = pc.if_else(pc.greater(pc.multiply(cut, 1000), nanos), pc.subtract(cut, 1), cut)
@@ -166,7 +166,7 @@ def _microseconds(column: pa.Array) -> pa.Array:
 
 
 def _cut(texts: pa.Array, span: str, zone: ZoneInfo) -> pa.Array:
-    """The texts, with timestamps cut to their day or hour, so that fewer texts are parsed.
+    """Return the texts, with timestamps cut to their day or hour, so that fewer texts are parsed.
 
     A cut text has the same day or hour in the zone; a text that is not a timestamp stays so.
     """
@@ -191,7 +191,7 @@ def _codes(encoded: pa.DictionaryArray) -> Codes:
 
 
 def _fits_paths(kind: pa.DataType) -> bool:
-    """Whether paths can hold the type; for floating point numbers, only with `compat: olake`."""
+    """Return whether paths can hold the type; for floating point numbers, only with `compat: olake`."""
     checks = (
         types.is_string,
         types.is_large_string,

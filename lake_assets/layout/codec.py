@@ -54,7 +54,7 @@ def _encoded(placeholder: Placeholder, value: str | None, spelling: str, *, nest
 
 
 def _name(value: str, also: str, spelling: str) -> str:
-    """The value as a whole name of a folder, which is neither of dots nor one that is never read."""
+    """Return the value as a whole name of a folder, which is neither of dots nor one that is never read."""
     if not value.strip("."):
         return value.replace(".", "%2E")
     first = percent(value[0]) if is_reserved(value) else ""
@@ -70,7 +70,7 @@ def write_partition(
     nested: bool,
     spelling: str = SPELLINGS[0],
 ) -> str:
-    """The text of a placeholder for a partition's value.
+    """Return the text of a placeholder for a partition's value.
 
     Args:
         placeholder: the placeholder.
@@ -108,7 +108,7 @@ def pattern(parts: Sequence[Part], *, nested: bool) -> re.Pattern[str]:
 
 
 def segment_patterns(parts: Sequence[Part]) -> tuple[re.Pattern[str], ...]:
-    """The names that each folder of a template without nested values can have."""
+    """Return the names that each folder of a template without nested values can have."""
     texts = [""]
     for piece in parts:
         if isinstance(piece, Static):
@@ -129,7 +129,7 @@ def _group(placeholder: Placeholder, *, nested: bool) -> str:
 
 
 def read(texts: PlaceholderTexts, zone: dt.tzinfo) -> str | None:
-    """The encoded value of a partition column; None if no value has all of these texts.
+    """Return the encoded value of a partition column; None if no value has all of these texts.
 
     Raises:
         LayoutError: the value is percent-encoded, but not in UTF-8.

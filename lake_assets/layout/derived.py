@@ -30,7 +30,7 @@ class Derived:
         return any(p.granularity is None for p in self.template.placeholders if p.name == self.name)
 
     def texts(self, values: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
-        """The partition column's value for each row, as `PartitionColumn.text` writes it.
+        """Return the partition column's value for each row, as `PartitionColumn.text` writes it.
 
         Args:
             values: the values of the rows' column.
@@ -53,6 +53,6 @@ def folder(name: str, kind: PartitionType, column: str) -> str:
 
 
 def placeholders(kind: PartitionType, column: str) -> str:
-    """The placeholders that make a partition column of this type from a column of the rows."""
+    """Return the placeholders that make a partition column of this type from a column of the rows."""
     source, parts = quoted(column), TIME_TYPES[kind].parts if kind in TIME_TYPES else ()
     return "-".join(f"{{{source},,{part}}}" for part in parts) or f"{{{source}}}"

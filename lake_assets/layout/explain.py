@@ -14,7 +14,7 @@ _SHOWN = 20
 
 
 def explain(template: Template, sample: pa.Table | None = None, *, now: dt.datetime | None = None) -> str:
-    """A text that describes each part of the template, and lists the paths of the sample's rows.
+    """Return a text that describes each part of the template, and lists the paths of the sample's rows.
 
     The 20 most frequent paths are listed, each with its number of rows.
 

@@ -73,12 +73,12 @@ Part = Static | Placeholder
 
 
 def _error(text: str, at: int, problem: str, hint: str) -> LayoutError:
-    """The error at a position of the template, with a caret under it."""
+    """Return the error at a position of the template, with a caret under it."""
     return LayoutError(f"the layout template is malformed: {problem}\n{with_caret(text, at)}", hint)
 
 
 def parse(text: str) -> tuple[Part, ...]:
-    """The parts of a template's text; the slashes between segments are static text.
+    """Return the parts of a template's text; the slashes between segments are static text.
 
     Raises:
         LayoutError: the template is malformed.
@@ -99,7 +99,7 @@ def parse(text: str) -> tuple[Part, ...]:
 
 
 def _finish(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts with neighbouring static texts joined, and `iso_year` set."""
+    """Return the parts with neighbouring static texts joined, and `iso_year` set."""
     granularities: dict[str | None, set[Granularity]] = {}
     for part in parts:
         if isinstance(part, Placeholder) and part.granularity:
@@ -113,7 +113,7 @@ def _finish(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def joined(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The parts with neighbouring static texts joined."""
+    """Return the parts with neighbouring static texts joined."""
     result: list[Part] = []
     for part in parts:
         if isinstance(part, Static) and result and isinstance(result[-1], Static):
@@ -124,7 +124,7 @@ def joined(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def _segment(text: str, start: int, end: int) -> tuple[list[Part], int]:
-    """The parts of the segment that begins at `start`, and its end."""
+    """Return the parts of the segment that begins at `start`, and its end."""
     parts: list[Part] = []
     at = static = start
     while at < end and text[at] != "/":
@@ -214,7 +214,7 @@ def _granularity(text: str, word: str, at: int, quoted: bool) -> Granularity | N
 
 
 def with_now_name(parts: list[Part]) -> list[Part]:
-    """The parts of a segment; in `name={now(),…}` the placeholders get the name."""
+    """Return the parts of a segment; in `name={now(),…}` the placeholders get the name."""
     first = parts[0]
     has_name = isinstance(first, Static) and re.fullmatch("[^=]+=", first.text)
     if not has_name or not all(part.is_now for part in parts if isinstance(part, Placeholder)):
@@ -233,7 +233,7 @@ def _check_names(text: str, parts: list[Part], names: dict[str, int], segment: i
 
 
 def _with_separators(text: str, parts: list[Part]) -> list[Part]:
-    """The parts of a segment, each placeholder with the character that separates it from the next one."""
+    """Return the parts of a segment, each placeholder with the character that separates it from the next one."""
     result = list(parts)
     bare = not "".join(part.text for part in parts if isinstance(part, Static)).strip(".")
     for index, part in enumerate(parts):
@@ -258,7 +258,7 @@ def _separator(text: str, part: Placeholder, following: Sequence[Part]) -> str:
 
 
 def quoted(name: str) -> str:
-    """The column's name as a placeholder has it, in quotes if it needs them."""
+    """Return the column's name as a placeholder has it, in quotes if it needs them."""
     if name and not re.search(r"^[\s']|[,{}()]|\s$", name):
         return name
     return "'" + name.replace("'", "''") + "'"

@@ -31,13 +31,13 @@ Read off folders that DuckDB 1.5.5, pyarrow 26, pandas 2.3 and polars 2.1 wrote,
 
 
 def percent(character: str) -> str:
-    """The character as `%XX`, one for each byte of its UTF-8 form; also letters and digits."""
+    """Return the character as `%XX`, one for each byte of its UTF-8 form; also letters and digits."""
     # `quote` never encodes letters, digits and `_.-~`.
     return quote(character, safe="") if not character.isascii() else f"%{ord(character):02X}"
 
 
 def escape(value: str, *, also: str = "") -> str:
-    """The value as the name of one folder, or as a part of it.
+    """Return the value as the name of one folder, or as a part of it.
 
     Unlike in Spark, `.` and `..` are encoded, so that they are safe as names of folders.
 
@@ -53,7 +53,7 @@ def escape(value: str, *, also: str = "") -> str:
 
 
 def escape_characters(value: str, *, also: str = "", spelling: str = _ESCAPED) -> str:
-    """The value with the characters of a spelling and those of `also` encoded; by default as Spark writes it."""
+    """Return the value with the characters of a spelling and those of `also` encoded; by default as Spark writes it."""
     return _pattern(spelling, also).sub(lambda match: percent(match[0]), value)
 
 
@@ -73,7 +73,7 @@ def spellings(value: str) -> tuple[str, ...]:
 
 
 def unescape(text: str) -> str:
-    """The value that `escape` encoded; a percent sign without two hexadecimal digits is unchanged.
+    """Return the value that `escape` encoded; a percent sign without two hexadecimal digits is unchanged.
 
     Some writers encode non-English letters, in UTF-8; Spark and Hive do not.
 

@@ -18,12 +18,12 @@ def is_reserved(name: str) -> bool:
 
 
 def is_hidden(names: Iterable[str]) -> bool:
-    """Whether one of these names of folders and objects begins as those that Hive and Spark do not read."""
+    """Return whether one of these names of folders and objects begins as those that Hive and Spark do not read."""
     return any(name.startswith(("_", ".")) and "=" not in name for name in names)
 
 
 def is_data(below: Sequence[str], files: str) -> bool:
-    """Whether an object fits the pattern, and is not hidden, by the parts of its key below the listed folder."""
+    """Return whether an object fits the pattern, and is not hidden, by the parts of its key below the listed folder."""
     return not is_hidden(below) and fits(below, files)
 
 
@@ -33,7 +33,7 @@ def fits(below: Sequence[str], files: str) -> bool:
 
 
 def _fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Whether a path matches a pattern; both are split at slashes."""
+    """Return whether a path matches a pattern; both are split at slashes."""
     if not names or not patterns:
         return not names and not patterns
     if patterns[0] == "**":

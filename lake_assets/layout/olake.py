@@ -94,7 +94,7 @@ class _Catalog(BaseModel):
 
 
 def read_catalog(text: str) -> tuple[OlakeStream, ...]:
-    """The selected streams of a catalog, in its order.
+    """Return the selected streams of a catalog, in its order.
 
     Args:
         text: the content of `catalog.json`.

@@ -26,7 +26,7 @@ _CYCLE = dt.timedelta(days=146097)  # 400 years, after which the calendar repeat
 
 
 def parse(text: str) -> tuple[Part, ...]:
-    """The parts as OLake reads them: any text is a template, and everything but placeholders is static text."""
+    """Return the parts as OLake reads them: any text is a template, and everything but placeholders is static text."""
     parts: list[Part] = []
     end = 0
     for match in _PLACEHOLDER.finditer(text):
@@ -68,7 +68,7 @@ def _with_now_names(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def _folders(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """The parts of each folder, and each slash between folders."""
+    """Yield the parts of each folder, and each slash between folders."""
     folder: list[Part] = []
     for part in parts:
         texts = [Static(text) for text in re.split("(/)", part.text) if text] if isinstance(part, Static) else [part]
@@ -123,7 +123,7 @@ def _from_seconds(seconds: int) -> dt.datetime:
 
 
 def write_partition(placeholder: Placeholder, text: str, granularities: Sequence[Granularity]) -> str:
-    """The text of a placeholder for a partition's value; see `codec.write_partition`.
+    """Return the text of a placeholder for a partition's value; see `codec.write_partition`.
 
     Raises:
         LayoutError: the placeholder is a part of a time, and the text is not a time.
@@ -137,7 +137,7 @@ def write_partition(placeholder: Placeholder, text: str, granularities: Sequence
 
 
 def pattern(parts: Sequence[Part]) -> re.Pattern[str]:
-    """The template as a regular expression with a group for each placeholder, for a folder with a final slash.
+    """Return the template as a regular expression with a group for each placeholder, for a folder with a final slash.
 
     An empty value that is a folder alone leaves the folder out; its group is None then.
     """
@@ -160,7 +160,7 @@ def _group(part: Part) -> str:
 
 
 def read(texts: codec.PlaceholderTexts) -> str | None:
-    """The encoded value of a partition column.
+    """Return the encoded value of a partition column.
 
     OLake's defaults may be equal to values. A whole value that is equal to the default is read as NULL; a part of a
     time, such as 2025, is read as a time.
@@ -174,6 +174,6 @@ def read(texts: codec.PlaceholderTexts) -> str | None:
 
 
 def clean(path: str) -> str:
-    """The path that Go's `filepath.Join` returns, below the stream's folder; it may begin with `..`."""
+    """Return the path that Go's `filepath.Join` returns, below the stream's folder; it may begin with `..`."""
     path = posixpath.normpath(f"./{path}")
     return "" if path == "." else path

@@ -43,7 +43,7 @@ class PartitionColumn:
     empty: Empty = "refuse"
 
     def parse(self, text: str) -> PartitionValue:
-        """The typed value of a path's text for this column.
+        """Return the typed value of a path's text for this column.
 
         Args:
             text: the value as a path writes it, percent-encoded or not.
@@ -92,13 +92,13 @@ class PartitionColumn:
         return PartitionError(f"partition value {self.name}={value!r} is not of type {self.type}:", f"{hint}.")
 
     def not_unicode(self, value: str) -> PartitionError:
-        """The error for a value with bytes that are not UTF-8."""
+        """Return the error for a value with bytes that are not UTF-8."""
         return PartitionError(
             f"partition value {self.name}={shown(value)} is not UTF-8:", "write it in UTF-8; rename a folder."
         )
 
     def text(self, value: PartitionValue) -> str:
-        """The value in a path: percent-encoded, NULL as `__HIVE_DEFAULT_PARTITION__`."""
+        """Return the value in a path: percent-encoded, NULL as `__HIVE_DEFAULT_PARTITION__`."""
         if value is None:
             return HIVE_NULL
         if value == "" and self.empty == "value":
@@ -130,7 +130,7 @@ class Partition:
 
     @classmethod
     def of(cls, columns: Iterable[PartitionColumn], texts: Mapping[str, str]) -> "Partition":
-        """The partition with these texts as values, one for each column.
+        """Return the partition with these texts as values, one for each column.
 
         Raises:
             PartitionError: a column is missing or unknown, or its text does not parse.
@@ -166,7 +166,7 @@ class Partition:
 
     @classmethod
     def from_values(cls, columns: Iterable[PartitionColumn], values: Mapping[str, object]) -> "Partition":
-        """The partition with these values, one for each column.
+        """Return the partition with these values, one for each column.
 
         Args:
             columns: the stream's partition columns.
@@ -198,7 +198,7 @@ class Partition:
         return Partition(tuple(column for column, _ in in_path), tuple(value for _, value in in_path))
 
     def texts(self) -> dict[str, str]:
-        """Each column's value in a path, by the column's name."""
+        """Return each column's value in a path, by the column's name."""
         return {c.name: c.text(v) for c, v in zip(self.columns, self.values, strict=True)}
 
     @property
@@ -216,7 +216,7 @@ class Partition:
 
 
 def option_of(path: str) -> str:
-    """A `Partition.path` as `--partition` takes it, with percent-encoding for what a selection gives a meaning.
+    """Return a `Partition.path` as `--partition` takes it, with percent-encoding for what a selection gives a meaning.
 
     >>> option_of("region=a,b/date=2026-02-11")
     'region=a%2Cb,date=2026-02-11'
@@ -225,7 +225,7 @@ def option_of(path: str) -> str:
 
 
 def _as_written(partition: Partition, texts: Mapping[str, str]) -> Partition:
-    """The partition, if its texts are its folder's.
+    """Return the partition, if its texts are its folder's.
 
     Raises:
         PartitionError: a number is written in another form than its folder.
@@ -242,7 +242,7 @@ def _as_written(partition: Partition, texts: Mapping[str, str]) -> Partition:
 
 
 def _text_of(name: str, value: object) -> str:
-    """A value in a path; `PartitionColumn.parse` checks it.
+    """Return a value in a path; `PartitionColumn.parse` checks it.
 
     Raises:
         PartitionError: partitions have no values of that type.

@@ -65,7 +65,7 @@ class Template:
 
     @classmethod
     def hive(cls, columns: Iterable[str]) -> "Template":
-        """The layout of Hive and of Spark's `partitionBy`: `column=value` folders in the columns' order.
+        """Return the layout of Hive and of Spark's `partitionBy`: `column=value` folders in the columns' order.
 
         Raises:
             LayoutError: there is no column, or one without a name.
@@ -74,11 +74,11 @@ class Template:
 
     @classmethod
     def root(cls) -> "Template":
-        """The layout of files anywhere below the source's root; their paths have no values."""
+        """Return the layout of files anywhere below the source's root; their paths have no values."""
         return cls("", ())
 
     def named(self, names: Mapping[str, str]) -> "Template":
-        """The same layout with other names of partition columns.
+        """Return the same layout with other names of partition columns.
 
         Args:
             names: the new names by the current ones; `now()` is every `now()` whose folder gives it no name.
@@ -115,7 +115,7 @@ class Template:
         return tuple(dict.fromkeys(p.column for p in self.placeholders if not p.is_now))
 
     def with_empty(self, *, values: Iterable[str], nulls: Iterable[str]) -> "Template":
-        """The same layout, but paths may have empty values of some columns, as in `region=/`.
+        """Return the same layout, but paths may have empty values of some columns, as in `region=/`.
 
         Args:
             values: columns whose empty text is a value; paths are written with it.
@@ -141,7 +141,7 @@ class Template:
         return replace(self, parts=parts)
 
     def render_row(self, row: Mapping[str, object], *, now: dt.datetime | None = None) -> str:
-        """The path of one row, without slashes at its ends.
+        """Return the path of one row, without slashes at its ends.
 
         Args:
             row: values by column: str, int, bool, Decimal, date, datetime or None.
@@ -162,7 +162,7 @@ class Template:
         return self._clean("".join(texts))
 
     def render(self, rows: pa.Table | pa.RecordBatch, *, now: dt.datetime | None = None) -> pa.DictionaryArray:
-        """The path of every row, in the rows' order, as `dictionary<int32, string>` without nulls.
+        """Return the path of every row, in the rows' order, as `dictionary<int32, string>` without nulls.
 
         Each distinct path is rendered once.
 
@@ -178,11 +178,11 @@ class Template:
         return render_rows(self.parts, rows, self._run_time(now), self._zone, self._write, self._clean)
 
     def source(self, name: str) -> str | None:
-        """The column of the rows that a partition column's values come from; None for the time of the run."""
+        """Return the column of the rows that a partition column's values come from; None for the time of the run."""
         return next((p.column for p in self.placeholders if p.name == name and not p.is_now), None)
 
     def folder(self, name: str) -> str | None:
-        """The name in the folder `name=…` of a partition column's value; None if its folder has no such name."""
+        """Return the name in the folder `name=…` of a partition column's value; None if its folder has no such name."""
         for before, part in pairwise(self.parts):
             if isinstance(before, Static) and isinstance(part, Placeholder) and part.name == name:
                 folder = before.text.rpartition("/")[2]
@@ -204,7 +204,7 @@ class Template:
         return read_rows(placeholders, column, self._zone, self._write, self._read)
 
     def match(self, path: str, *, file: bool = False) -> Mapping[str, str] | None:
-        """The partition values of a path by partition column; None if the path does not fit the template.
+        """Return the partition values of a path by partition column; None if the path does not fit the template.
 
         Values are encoded as `PartitionColumn.text` encodes them, and NULL is `__HIVE_DEFAULT_PARTITION__`;
         any encoding is read. The parts of a timestamp are one text, such as `2026-02-11`.
@@ -231,7 +231,7 @@ class Template:
         return values if len(values) == len(texts) else None
 
     def hides(self, folders: Sequence[str]) -> bool:
-        """Whether one of the folders of a path marks its content as no data.
+        """Return whether one of the folders of a path marks its content as no data.
 
         Its name begins with `_` or `.`, as of folders that Hive and Spark do not read, and is not one that the layout
         can produce.
@@ -248,7 +248,7 @@ class Template:
         return any(is_hidden([name]) and not (form and form.fullmatch(name)) for name, form in names)
 
     def prefix(self, texts: Mapping[str, str], spellings: Mapping[str, str] = MappingProxyType({})) -> str:
-        """The prefix below the source root that lists a partition's objects and as few others as possible.
+        """Return the prefix below the source root that lists a partition's objects and as few others as possible.
 
         It is a folder, or empty, as stores list folders only: up to the first whose name has a column without a value,
         or `now()`. Listed objects of other partitions do not `match` the values.
@@ -310,7 +310,7 @@ class Template:
         return codec.write(placeholder, value, self._zone, nested=self.nested)
 
     def value_text(self, placeholder: Placeholder, text: str, spelling: str = SPELLINGS[0]) -> str:
-        """The text of a placeholder in a path, for a partition's value as `Partition.texts` returns it.
+        """Return the text of a placeholder in a path, for a partition's value as `Partition.texts` returns it.
 
         With `compat: olake` nothing is encoded, and values have one spelling.
 

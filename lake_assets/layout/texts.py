@@ -23,7 +23,7 @@ def size(number: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration with its unit: `0.02 s`, `1.8 s`, `4 min 12 s`."""
+    """Return a duration with its unit: `0.02 s`, `1.8 s`, `4 min 12 s`."""
     if round(seconds, 1) < 60:
         return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -31,7 +31,7 @@ def duration(seconds: float) -> str:
 
 
 def age(seconds: float) -> str:
-    """An age in its largest unit: `40 s`, `3 min`, `5 h`, `2 days`."""
+    """Return an age in its largest unit: `40 s`, `3 min`, `5 h`, `2 days`."""
     for length, unit in ((86_400, "day"), (3_600, "h"), (60, "min")):
         if seconds >= length * (2 if unit == "day" else 1):
             number = int(seconds // length)
@@ -40,19 +40,19 @@ def age(seconds: float) -> str:
 
 
 def durations(seconds: Mapping[str, float]) -> str:
-    """The total, and each step that took a hundredth of a second or more: `1.8 s: list 0.02 s, job 1.7 s`."""
+    """Return the total, and each step that took a hundredth of a second or more: `1.8 s: list 0.02 s, job 1.7 s`."""
     steps = [f"{step} {duration(taken)}" for step, taken in seconds.items() if taken >= 0.005]
     return ": ".join([duration(sum(seconds.values())), *([", ".join(steps)] if steps else [])])
 
 
 def several(names: Sequence[str], most: int = 3) -> str:
-    """The first names and the number of the others: `a, b, c and 4 more`."""
+    """Return the first names and the number of the others: `a, b, c and 4 more`."""
     more = len(names) - most
     return ", ".join(map(visible_name, names[:most])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def first_lines(lines: Sequence[str], most: int, rest: str = "- and {more:,} more") -> list[str]:
-    """The first lines, and a line with the number of the others.
+    """Return the first lines, and a line with the number of the others.
 
     Args:
         lines: all lines.
@@ -64,7 +64,7 @@ def first_lines(lines: Sequence[str], most: int, rest: str = "- and {more:,} mor
 
 
 def is_unicode(text: str) -> bool:
-    """Whether the text can be encoded as UTF-8, as catalogs, stores and Spark require."""
+    """Return whether the text can be encoded as UTF-8, as catalogs, stores and Spark require."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -73,7 +73,7 @@ def is_unicode(text: str) -> bool:
 
 
 def with_caret(text: str, at: int) -> str:
-    """The line, indented, and a caret under the character at this position in the next line."""
+    """Return the line, indented, and a caret under the character at this position in the next line."""
     shown = "".join(chr(0x2400 + ord(c)) if c < " " else c for c in text)
     before = shown[:at]
     width = sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in before)
@@ -81,12 +81,12 @@ def with_caret(text: str, at: int) -> str:
 
 
 def value_text(value: object) -> str:
-    """A value of a row in errors: its text in quotes, or NULL."""
+    """Return a value of a row in errors: its text in quotes, or NULL."""
     return "NULL" if value is None else repr(str(value))
 
 
 def shown(text: str) -> str:
-    r"""The text in quotes, with `\xff` for a byte that is not UTF-8, so that it can be printed and stored.
+    r"""Return the text in quotes, with `\xff` for a byte that is not UTF-8, so that it can be printed and stored.
 
     >>> print(shown("p=\udcff"))
     'p=\xff'
@@ -95,7 +95,7 @@ def shown(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    r"""The text, with `\xff` for a byte that is not UTF-8."""
+    r"""Return the text, with `\xff` for a byte that is not UTF-8."""
     return text if is_unicode(text) else text.encode(errors="backslashreplace").decode().replace(r"\udc", r"\x")
 
 
@@ -108,5 +108,5 @@ def nearest(text: str, among: Iterable[str], *, most: int = 3) -> list[str]:
 
 
 def has_wildcard(text: str) -> bool:
-    """Whether a value looks like a pattern, which is not supported."""
+    """Return whether a value looks like a pattern, which is not supported."""
     return "*" in text or "?" in text

@@ -12,7 +12,7 @@ _SAMPLE = dt.datetime(2026, 2, 9, 3, tzinfo=dt.UTC)  # no two of its parts have 
 
 
 def time_type(template: Template, column: str) -> TimeName | None:
-    """The type of time that the paths hold; None if they hold the whole column, or other parts of a time."""
+    """Return the type of time that the paths hold; None if they hold the whole column, or other parts of a time."""
     text = _sample_text(template, column)
     return next((kind.name for kind in TIME_TYPES.values() if kind.text(_SAMPLE) == text), None)
 
@@ -55,7 +55,7 @@ def _is_value(column: PartitionColumn, text: str) -> bool:
 
 
 def _sample_text(template: Template, column: str) -> str | None:
-    """The column's value in the sample's path; None if the path holds the whole column."""
+    """Return the column's value in the sample's path; None if the path holds the whole column."""
     if any(placeholder.granularity is None for placeholder in template.placeholders if placeholder.name == column):
         return None
     now = _SAMPLE.replace(tzinfo=ZoneInfo(template.time_zone))

@@ -40,12 +40,12 @@ class TimeType:
         return "-".join(self.parts).replace("YY", "YYYY")
 
     def text(self, time: dt.datetime) -> str:
-        """The text of the value that contains a time."""
+        """Return the text of the value that contains a time."""
         # Not every platform's strftime pads the year 33 to four digits.
         return time.strftime(self.form.replace("%Y", f"{time.year:04}"))
 
     def start(self, value: object) -> dt.datetime:
-        """The first moment of a value: a date, the number of a year, or the text of a value.
+        """Return the first moment of a value: a date, the number of a year, or the text of a value.
 
         Raises:
             ValueError: the text is not a value.
@@ -56,7 +56,7 @@ class TimeType:
         return dt.datetime.strptime(text, self.form)  # noqa: DTZ007 - a local time
 
     def number(self, time: dt.datetime) -> int:
-        """The number of the value that contains a time."""
+        """Return the number of the value that contains a time."""
         match self.name:
             case "year":
                 return time.year
@@ -68,7 +68,7 @@ class TimeType:
                 return time.toordinal() * 24 + time.hour
 
     def at(self, number: int) -> dt.datetime:
-        """The first moment of the value with a number.
+        """Return the first moment of the value with a number.
 
         Raises:
             ValueError, OverflowError: Python has no such time.
@@ -99,7 +99,7 @@ TIME_TYPES: Mapping[str, TimeType] = MappingProxyType(
 
 
 def zone_of(kind: str, time_zone: str) -> str:
-    """The time zone of a column's values.
+    """Return the time zone of a column's values.
 
     Args:
         kind: the column's type.

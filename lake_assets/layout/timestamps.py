@@ -70,7 +70,7 @@ _PATTERNS = tuple(re.compile(pattern) for pattern in (*FORMATS.values(), *LATER_
 
 
 def read_timestamp(text: str, zone: dt.tzinfo) -> dt.datetime | None:
-    """The local time in `zone` that a text means, to the second; None if it is in none of the formats.
+    """Return the local time in `zone` that a text means, to the second; None if it is in none of the formats.
 
     A text with an offset from UTC is converted. A text without one is a local time already, and a date is its midnight.
     """
@@ -99,12 +99,12 @@ def _local_time(fields: Mapping[str, str | None], zone: dt.tzinfo) -> dt.datetim
 
 
 def in_zone(time: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
-    """The local time in `zone`; a time without a zone is a local time already."""
+    """Return the local time in `zone`; a time without a zone is a local time already."""
     return time if time.tzinfo is None else time.astimezone(zone).replace(tzinfo=None)
 
 
 def part(time: dt.datetime, granularity: Granularity, *, iso_year: bool) -> str:
-    """The digits of one part of a time.
+    """Return the digits of one part of a time.
 
     Args:
         time: a local time.
@@ -117,12 +117,12 @@ def part(time: dt.datetime, granularity: Granularity, *, iso_year: bool) -> str:
 
 
 def has_iso_year(granularities: Collection[Granularity]) -> bool:
-    """Whether a column's year is the ISO week's: the column has a week and no month."""
+    """Return whether a column's year is the ISO week's: the column has a week and no month."""
     return "WW" in granularities and "MM" not in granularities
 
 
 def join_parts(parts: Mapping[Granularity, str], *, iso_year: bool) -> str | None:
-    """The text of a column's parts, such as `2026-02-11`; None if there is no such time, as 30 February."""
+    """Return the text of a column's parts, such as `2026-02-11`; None if there is no such time, as 30 February."""
     if not _exists(parts, iso_year=iso_year):
         return None
     if len(parts) == 1:

@@ -9,7 +9,7 @@ from lake_assets.layout.timestamps import in_zone, read_timestamp
 
 
 def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
-    """The value as Spark casts it to a string for a path, not encoded; None for NULL.
+    """Return the value as Spark casts it to a string for a path, not encoded; None for NULL.
 
     Booleans are `true` and `false`, decimals have no exponent, dates are `YYYY-MM-DD`, timestamps are local times in
     `zone`: `YYYY-MM-DD HH:MM:SS`, with the fraction of the second unless it is zero.
@@ -40,7 +40,7 @@ def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
 
 
 def value_time(column: str, value: object, zone: dt.tzinfo) -> dt.datetime | None:
-    """The value's local time in `zone`; None for NULL and for a text that is not a timestamp.
+    """Return the value's local time in `zone`; None for NULL and for a text that is not a timestamp.
 
     Raises:
         LayoutError: the value is not a text, a date or a timestamp, or its time in `zone` is outside the years 1 to
@@ -62,7 +62,7 @@ def value_time(column: str, value: object, zone: dt.tzinfo) -> dt.datetime | Non
 
 
 def out_of_range(column: str) -> LayoutError:
-    """The error for a time that Python cannot represent."""
+    """Return the error for a time that Python cannot represent."""
     return LayoutError(
         f"column {column} has a time before year 1 or after year 9999:", "make it NULL or a time within these years."
     )
@@ -76,7 +76,7 @@ def _clock(column: str, time: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
 
 
 def go_text(column: str, value: object) -> str:
-    """The value as Go's `%v` prints it for OLake; times in UTC.
+    """Return the value as Go's `%v` prints it for OLake; times in UTC.
 
     Raises:
         LayoutError: see `value_text`; floating point numbers are accepted.

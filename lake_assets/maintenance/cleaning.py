@@ -41,19 +41,19 @@ class Roots:
     owned: Mapping[str, Store] = field(default_factory=dict)  # landing zones whose objects the lake may delete
 
     def is_protected(self, uri: str) -> bool:
-        """Whether the file lies in a landing zone that the lake does not own; a root of both is protected."""
+        """Return whether the file lies in a landing zone that the lake does not own; a root of both is protected."""
         return _longest(uri, self.protected) >= max(_longest(uri, [self.lake, *self.owned]), 1)
 
     def is_landed(self, uri: str) -> bool:
-        """Whether the file lies in a landing zone that the lake owns; a root of both is a landing zone."""
+        """Return whether the file lies in a landing zone that the lake owns; a root of both is a landing zone."""
         return _longest(uri, self.owned) >= max(_longest(uri, [self.lake]), 1)
 
     def is_foreign(self, uri: str) -> bool:
-        """Whether the file lies in another lake."""
+        """Return whether the file lies in another lake."""
         return _longest(uri, self.foreign) >= max(_longest(uri, [self.lake]), 1)
 
     def store_of(self, uri: str, lake: Store) -> Store | None:
-        """The store of a file; None if the config has no such storage."""
+        """Return the store of a file; None if the config has no such storage."""
         stores = {lake.root: lake, **self.owned}
         roots = [root for root in stores if uri.startswith(f"{root}/")]
         return stores[max(roots, key=len)] if roots else None
@@ -242,7 +242,7 @@ def _why_kept(before: KnownObject | None) -> str:
 
 
 def _longest(uri: str, roots: Iterable[str]) -> int:
-    """The length of the longest root of the file; 0 if there is none."""
+    """Return the length of the longest root of the file; 0 if there is none."""
     return max((len(root) for root in roots if uri.startswith(f"{root}/")), default=0)
 
 

@@ -76,7 +76,7 @@ class Compacted:
 
     @classmethod
     def of(cls, stream: OpenStream, candidate: Candidate, why: str | None = None) -> Self:
-        """The result for a partition that is unchanged."""
+        """Return the result for a partition that is unchanged."""
         return cls(stream.name, candidate.partition, len(candidate.files), candidate.size, why=why)
 
 
@@ -122,7 +122,7 @@ def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[
 
 
 def _partitioning(session: LakeSession, table: TableName) -> Partitioning | None:
-    """The table's partitioning; None if it has none, or one that transforms its columns."""
+    """Return the table's partitioning; None if it has none, or one that transforms its columns."""
     try:
         with catalog_view(session) as catalog:
             table_id, *_ = read_folder(catalog, table)
@@ -261,7 +261,7 @@ def _row(stream: OpenStream, candidate: Candidate, last: LedgerRow | None) -> Le
 
 
 def _objects(stream: OpenStream, candidate: Candidate) -> tuple[LandedObject, ...]:
-    """The files in the store, with the ETags under which tasks read them."""
+    """Return the files in the store, with the ETags under which tasks read them."""
     store = Store(stream.lake_config.own_storage)
     keys = [file.uri.removeprefix(f"{store.root}/") for file in candidate.files]
     folders = {key.rpartition("/")[0] for key in keys}

@@ -225,7 +225,7 @@ def _delete_staged(lake: Lake, roots: Roots, before: dt.datetime, *, dry_run: bo
 
 
 def roots_of(config: LakeConfig, lake: str) -> Roots:
-    """The owners of files by the config: only this decides which files maintenance may delete.
+    """Return the owners of files by the config: only this decides which files maintenance may delete.
 
     Every stream's source is a landing zone, and so is every storage that `lake-assets land` writes to. They are
     protected in every mode, unless the stream has `owns_source: true`.
@@ -247,7 +247,7 @@ def roots_of(config: LakeConfig, lake: str) -> Roots:
 
 
 def _root(lake: Lake) -> str:
-    """The root of a lake's files; of a managed lake, of its staged files."""
+    """Return the root of a lake's files; of a managed lake, of its staged files."""
     return (lake.storage or lake.staging_storage).root
 
 

@@ -58,7 +58,7 @@ class NotSentError(LakeAssetsError):
 
 
 def receivers(alerts: Alerts) -> dict[str, Callable[[Alert], None]]:
-    """The functions that send an alert, by the receiver's key in the config.
+    """Return the functions that send an alert, by the receiver's key in the config.
 
     They raise `NotSentError`.
 
@@ -98,12 +98,12 @@ def _for_slack(text: str) -> str:
 
 
 def mail_subject(alert: Alert) -> str:
-    """The subject: one line of ASCII."""
+    """Return the subject: one line of ASCII."""
     return visible_name(alert.title).encode("ascii", "backslashreplace").decode()
 
 
 def mail_body(alert: Alert) -> str:
-    """The body as HTML: ASCII, with references for all other characters."""
+    """Return the body as HTML: ASCII, with references for all other characters."""
     link = f'<p><a href="{html.escape(alert.url)}">The run in Dagster</a></p>' if alert.url else ""
     shown = f"<p>{html.escape(visible_name(alert.title))}</p><pre>{html.escape(visible(alert.text))}</pre>{link}"
     return shown.encode("ascii", "xmlcharrefreplace").decode()

@@ -25,7 +25,7 @@ _Status = dg.DefaultSensorStatus
 
 
 def alert_sensors(alerts: Alerts | None, streams: Sequence[OpenStream]) -> list[dg.SensorDefinition]:
-    """The sensors of the config; none without `alerts`.
+    """Return the sensors of the config; none without `alerts`.
 
     Raises:
         MissingExtraError: the config has `alerts.slack`, and its package is not installed.
@@ -36,7 +36,7 @@ def alert_sensors(alerts: Alerts | None, streams: Sequence[OpenStream]) -> list[
 
 
 def failed_run(alerts: Alerts, context: dg.RunFailureSensorContext) -> Alert:
-    """The alert of a failed run."""
+    """Return the alert of a failed run."""
     run = context.dagster_run
     assets = tuple(sorted("/".join(key.path) for key in run.asset_selection or ()))
     first, last = run.tags.get(RANGE_START), run.tags.get(RANGE_END)
@@ -57,7 +57,7 @@ def failed_run(alerts: Alerts, context: dg.RunFailureSensorContext) -> Alert:
 
 
 def _step_text(event: dg.DagsterEvent) -> str:
-    """The text of a step's failure: ours, or the last line of its error."""
+    """Return the text of a step's failure: ours, or the last line of its error."""
     data = event.step_failure_data
     if data.user_failure_data is not None and data.user_failure_data.description:
         return data.user_failure_data.description

@@ -58,7 +58,7 @@ class IngestConfig(dg.Config):
 def stream_asset(
     stream: OpenStream, specs: StreamSpecs | None = None, config: LakeConfig | None = None
 ) -> dg.AssetsDefinition:
-    """The asset with the stream's partitions; without `specs` its attributes are those of the config.
+    """Return the asset with the stream's partitions; without `specs` its attributes are those of the config.
 
     The driver of a run executes where `runs` of the config says; in process without a config.
 
@@ -159,7 +159,7 @@ class _AssetRun(StreamRun):
         yield dg.MaterializeResult()
 
     def _partitions(self, keys: Sequence[str]) -> dict[Partition, str]:
-        """The key of each partition; a key without a partition has failed."""
+        """Return the key of each partition; a key without a partition has failed."""
         partitions = {}
         for key in keys:
             try:

@@ -31,7 +31,7 @@ def build_definitions(
     pyspark: LazyPySparkResource | None = None,
     translator: LakeAssetsTranslator | None = None,
 ) -> dg.Definitions:
-    """The definitions of each stream and each lake, and the resources.
+    """Return the definitions of each stream and each lake, and the resources.
 
     Nothing is connected or started yet.
 

@@ -29,7 +29,7 @@ Events = Iterator[dg.AssetCheckEvaluation | dg.Output[None]]
 
 
 def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefinition | None:
-    """All checks of a stream's asset as one step; None if the config skips them all.
+    """Return all checks of a stream's asset as one step; None if the config skips them all.
 
     After a refresh they check the partitions of that run; on their own, the whole table. If a check that the config
     names as blocking fails, assets downstream do not run.
@@ -74,7 +74,7 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
 
 
 def _failure(errors: Mapping[str, LakeAssetsError]) -> Exception:
-    """The error of the step for the checks that could not be made."""
+    """Return the error of the step for the checks that could not be made."""
     if len(errors) == 1:
         return next(iter(errors.values()))
     lines = lines_by_text({name: text_of(error) for name, error in errors.items()}, len(errors), "")
@@ -92,7 +92,7 @@ def _spec(stream: OpenStream, asset: dg.AssetKey, name: str) -> dg.AssetCheckSpe
 
 
 def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext, keys: Sequence[str]) -> Scope:
-    """The partitions that the run refreshed.
+    """Return the partitions that the run refreshed.
 
     If the run is the rest of a failed run, these are the failed run's. If it has only checks, they are the partitions
     that it was launched for.
@@ -111,7 +111,7 @@ def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext, keys: Seq
 
 
 def _began(instance: dg.DagsterInstance, run_id: str) -> dt.datetime | None:
-    """A time before the run's first row in the ledger; None if the run is unknown."""
+    """Return a time before the run's first row in the ledger; None if the run is unknown."""
     record = instance.get_run_record_by_id(run_id)
     if record is None or record.start_time is None:
         return None
@@ -121,7 +121,7 @@ def _began(instance: dg.DagsterInstance, run_id: str) -> dt.datetime | None:
 def evaluations_of_failed_run(
     stream: OpenStream, context: dg.AssetExecutionContext, scope: Scope
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """The checks after a run with failed partitions; Dagster does not start their own step then.
+    """Yield the checks after a run with failed partitions; Dagster does not start their own step then.
 
     A check that cannot be made is logged.
     """
@@ -147,7 +147,7 @@ def evaluations_of_failed_run(
 def evaluations_of_cancelled_run(
     stream: OpenStream, context: dg.AssetExecutionContext, done: Iterable[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """The earlier results after a cancelled run that has committed these keys; nothing is read."""
+    """Yield the earlier results after a cancelled run that has committed these keys; nothing is read."""
     evaluator = _evaluator(stream, context)
     begun: tuple[Partition, ...] = ()
     try:
@@ -162,7 +162,7 @@ def evaluations_of_cancelled_run(
 
 
 def evaluations_of_idle_run(stream: OpenStream, context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckEvaluation]:
-    """The earlier results after a run that skipped all its partitions; Dagster skips the checks then."""
+    """Yield the earlier results after a run that skipped all its partitions; Dagster skips the checks then."""
     evaluator = _evaluator(stream, context)
     for name in _in_run(stream, context):
         yield from evaluator.not_run(name)

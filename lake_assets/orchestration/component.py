@@ -57,12 +57,12 @@ class LakeStream(dg.Component):
 
     @classmethod
     def get_model_cls(cls) -> type[BaseModel]:
-        """The model by which Dagster validates the attributes."""
+        """Return the model by which Dagster validates the attributes."""
         return LakeStreamAttributes
 
     @classmethod
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> Self:
-        """The component with its templates resolved and its paths relative to the folder of the `defs.yaml`."""
+        """Return the component with its templates resolved and its paths relative to the folder of the `defs.yaml`."""
         assert isinstance(attributes, LakeStreamAttributes)  # noqa: S101 - by get_model_cls
         written = _plain(attributes.model_dump(by_alias=True, exclude_unset=True))
         filled = LakeStreamAttributes.model_validate(context.resolution_context.resolve_value(written))
@@ -96,7 +96,7 @@ class LakeStream(dg.Component):
         return partitions_def(self.stream)
 
     def partition(self, key: str) -> Partition:
-        """The partition that one of Dagster's partition keys names.
+        """Return the partition that one of Dagster's partition keys names.
 
         Raises:
             PartitionError: the key does not fit the stream's partition columns.
@@ -104,12 +104,12 @@ class LakeStream(dg.Component):
         return partition_of(self.stream.config.columns, key)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster's signature
-        """The same definitions as those of a `lake.yaml` with this one stream."""
+        """Return the same definitions as those of a `lake.yaml` with this one stream."""
         pyspark = _shared_resource(tuple(sorted(self.config.spark.shown_settings.items())))
         return build_definitions(self.config, pyspark, _ComponentTranslator(self))
 
     def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
-        """The attributes of an asset, as `LakeAssetsTranslator.get_asset_spec`; override it to change them."""
+        """Return the attributes of an asset, as `LakeAssetsTranslator.get_asset_spec`; override it to change them."""
         return LakeAssetsTranslator().get_asset_spec(data)
 
 
@@ -130,7 +130,7 @@ def _shared_resource(settings: tuple[tuple[str, str], ...]) -> LazyPySparkResour
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - what a model dumps
-    """The value with its secrets in plain text, because they may be templates such as `{{ env.PASSWORD }}`."""
+    """Return the value with its secrets in plain text, because they may be templates such as `{{ env.PASSWORD }}`."""
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     if isinstance(value, Mapping):

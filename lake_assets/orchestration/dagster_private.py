@@ -89,27 +89,27 @@ def send_mail(email: Email, subject: str, body: str) -> None:
 
 
 def step_of(asset: dg.AssetKey) -> str:
-    """The name of an asset's step: its key with two underscores between the parts."""
+    """Return the name of an asset's step: its key with two underscores between the parts."""
     return asset.to_python_identifier()
 
 
 def user_text(asset: dg.AssetKey) -> str:
-    """An asset's key as the UI writes it."""
+    """Return an asset's key as the UI writes it."""
     return asset.to_user_string()
 
 
 def output_of(check: dg.AssetCheckSpec) -> str:
-    """The name of a check's output in its step."""
+    """Return the name of a check's output in its step."""
     return check.get_python_identifier()
 
 
 def keys_between(definition: dg.PartitionsDefinition[str], first: str, last: str) -> list[str]:
-    """The keys of a dimension from the first to the last, both included."""
+    """Return the keys of a dimension from the first to the last, both included."""
     return list(definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last)))
 
 
 def spark_settings(pyspark: LazyPySparkResource) -> dict[str, str]:
-    """The settings of a Spark resource by their full names, such as `spark.sql.session.timeZone`."""
+    """Return the settings of a Spark resource by their full names, such as `spark.sql.session.timeZone`."""
     return dict(flatten_dict(pyspark.spark_config))  # type: ignore[no-untyped-call]
 
 
@@ -117,23 +117,23 @@ def spark_settings(pyspark: LazyPySparkResource) -> dict[str, str]:
 
 
 def keys_of_run(context: dg.AssetCheckExecutionContext) -> Sequence[str] | None:
-    """The partition keys that a run of checks was launched for; None if it was launched without partitions."""
+    """Return the partition keys that a run of checks was launched for; None if it was launched without partitions."""
     of_partitions = any(tag == RANGE_START or tag.startswith(PARTITION) for tag in context.run.tags)
     return context.op_execution_context.partition_keys if of_partitions else None
 
 
 def selected_checks(context: dg.AssetCheckExecutionContext) -> set[str]:
-    """The names of the checks that the step makes."""
+    """Return the names of the checks that the step makes."""
     return {key.name for key in context.op_execution_context.selected_asset_check_keys}
 
 
 def is_refresh(context: dg.AssetCheckExecutionContext) -> bool:
-    """Whether the run of the checks also materializes assets."""
+    """Return whether the run of the checks also materializes assets."""
     return bool(context.job_def.asset_layer.asset_graph.materializable_asset_keys)
 
 
 def checks_in_run(context: dg.AssetExecutionContext) -> set[str]:
-    """The names of the asset's checks that belong to the asset's run."""
+    """Return the names of the asset's checks that belong to the asset's run."""
     checks = context.job_def.asset_layer.asset_graph.asset_check_keys
     return {key.name for key in checks if key.asset_key == context.asset_key}
 
@@ -142,12 +142,12 @@ def checks_in_run(context: dg.AssetExecutionContext) -> set[str]:
 
 
 def unfinished_runs(instance: dg.DagsterInstance) -> frozenset[str]:
-    """The ids of the runs that have not ended."""
+    """Return the ids of the runs that have not ended."""
     return frozenset(run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)))
 
 
 def runs_of_server(context: dg.SensorEvaluationContext) -> Iterator[tuple[dg.DagsterRun, int | None, float]]:
-    """The runs under way of a sensor's code server, each with its process and a Unix time of that.
+    """Yield the runs under way of a sensor's code server, each with its process and a Unix time of that.
 
     The process is None from the request of a run, which the time is of, until the new process has said its number.
     """
@@ -166,12 +166,12 @@ def runs_of_server(context: dg.SensorEvaluationContext) -> Iterator[tuple[dg.Dag
 
 
 def is_requested(run: dg.DagsterRun) -> bool:
-    """Whether Dagster's default launcher has asked the code server for the process of a run."""
+    """Return whether Dagster's default launcher has asked the code server for the process of a run."""
     return GRPC_INFO_TAG in run.tags
 
 
 def _pid(entry: dg.EventLogEntry) -> int | None:
-    """The process that an event of a run names; None if it names none."""
+    """Return the process that an event of a run names; None if it names none."""
     pid = getattr(entry.get_dagster_event().event_specific_data, "metadata", {}).get("pid")
     return int(pid.text) if isinstance(pid, dg.TextMetadataValue) and pid.text else None
 
@@ -186,7 +186,7 @@ def fail_run(instance: dg.DagsterInstance, run_id: str, why: str) -> bool:
 
 
 def has_failed_step(instance: dg.DagsterInstance, run: dg.DagsterRun, step: str) -> bool:
-    """Whether this step of a run failed by an error of its own."""
+    """Return whether this step of a run failed by an error of its own."""
     if run.status != dg.DagsterRunStatus.FAILURE:
         return False
     failures = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE)
@@ -199,7 +199,7 @@ def has_failed_step(instance: dg.DagsterInstance, run: dg.DagsterRun, step: str)
 def newest_result(
     instance: dg.DagsterInstance, check: dg.AssetCheckKey, partition: str | None
 ) -> tuple[str, dg.AssetCheckEvaluation] | None:
-    """The newest result of a check for a partition, or for the whole table if None, and the id of its run."""
+    """Return the newest result of a check for a partition, or for the whole table if None, and the id of its run."""
     records = _history(instance, check, 1, {Status.SUCCEEDED, Status.FAILED}, PartitionKeyFilter(key=partition))
     if not records or records[0].evaluation is None:
         return None
@@ -207,19 +207,19 @@ def newest_result(
 
 
 def has_result(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> bool:
-    """Whether a check was ever made, for any partition or for the whole table."""
+    """Return whether a check was ever made, for any partition or for the whole table."""
     return bool(_history(instance, check, 1, {Status.SUCCEEDED, Status.FAILED}, None))
 
 
 def runs_with_plan(instance: dg.DagsterInstance, check: dg.AssetCheckKey, partition: str | None) -> set[str]:
-    """The ids of the runs that have planned a check and not made it."""
+    """Return the ids of the runs that have planned a check and not made it."""
     # Dagster plans a check of the whole table for partitions where the run has one dimension.
     key_filter = None if partition is None else PartitionKeyFilter(key=partition)
     return {record.run_id for record in _history(instance, check, _PLANS, {Status.PLANNED}, key_filter)}
 
 
 def failing_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey, *, of_newest: bool) -> list[str]:
-    """The keys of the partitions whose newest result of a check is a failure.
+    """Return the keys of the partitions whose newest result of a check is a failure.
 
     Args:
         instance: with the results.
@@ -237,7 +237,7 @@ def failing_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey, *,
 
 
 def partitions_without_result(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: str) -> list[str]:
-    """The keys of the partitions for which this run has planned a check, as the newest run, and not made it."""
+    """Return the keys of the partitions for which this run has planned a check, as the newest run, and not made it."""
     infos = instance.event_log_storage.get_asset_check_partition_info([check])
     return [
         info.partition_key
@@ -271,7 +271,7 @@ def plans_of_runs(
 def _describes_partition(
     instance: dg.DagsterInstance, check: dg.AssetCheckKey, planned: AssetCheckPartitionInfo
 ) -> bool:
-    """Whether the newest result of a planned check describes the partition, also if it was committed since."""
+    """Return whether the newest result of a planned check describes the partition, also if it was committed since."""
     materialized = planned.latest_materialization_storage_id or 0
     if planned.latest_check_event_storage_id > materialized:
         return True
@@ -283,7 +283,7 @@ def _describes_partition(
 def repeated_result(
     evaluation: dg.AssetCheckEvaluation, metadata: Mapping[str, dg.MetadataValue[Any]]
 ) -> dg.AssetCheckEvaluation:
-    """The same result with more metadata; it blocks nothing."""
+    """Return the same result with more metadata; it blocks nothing."""
     return replace(evaluation, blocking=False, metadata={**evaluation.metadata, **metadata})
 
 
@@ -303,7 +303,7 @@ def store_result(
 def newest_materializations(
     instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Iterable[str]
 ) -> Mapping[str, Target]:
-    """The newest materialization of each partition, as the target of an evaluation."""
+    """Return the newest materialization of each partition, as the target of an evaluation."""
     newest = instance.event_log_storage.get_latest_storage_id_by_partition(
         asset, dg.DagsterEventType.ASSET_MATERIALIZATION, set(partitions)
     )
@@ -403,7 +403,7 @@ def _history(
     status: set[Status],
     partition_filter: PartitionKeyFilter | None,
 ) -> Sequence[AssetCheckExecutionRecord]:
-    """The newest executions of a check with one of these states."""
+    """Return the newest executions of a check with one of these states."""
     return instance.event_log_storage.get_asset_check_execution_history(
         check, limit, status=status, partition_filter=partition_filter
     )

@@ -53,7 +53,7 @@ class StreamIOManager(_ReadOnly):
         self._stream = stream
 
     def load_input(self, context: dg.InputContext) -> Any:  # noqa: ANN401 - an instance of the annotation
-        """The rows of the input's partitions.
+        """Return the rows of the input's partitions.
 
         Raises:
             ConfigError: the annotation is no class of rows, or Dagster has no partitions of the stream's asset.
@@ -77,7 +77,7 @@ class LakeIOManager(_ReadOnly, dg.ConfigurableIOManager):
     asset_keys: dict[str, str] = Field(default_factory=dict, description=_ASSET_KEYS)
 
     def load_input(self, context: dg.InputContext) -> Any:  # noqa: ANN401 - an instance of the annotation
-        """The rows of the input's partitions.
+        """Return the rows of the input's partitions.
 
         Raises:
             ConfigError: the config cannot be read or has no stream with the input's key, the annotation is no class
@@ -199,7 +199,7 @@ def _rows(
 
 
 def _streams(config: str | None, asset_keys: Mapping[str, str]) -> Mapping[dg.AssetKey, OpenStream]:
-    """The streams of a config by the keys of their assets."""
+    """Return the streams of a config by the keys of their assets."""
     loaded = load_config(config)
     if unknown := sorted(set(asset_keys) - set(loaded.streams)):
         raise ConfigError(f"asset_keys: there is no stream {unknown[0]!r}:", f"name {', '.join(loaded.streams)}.")

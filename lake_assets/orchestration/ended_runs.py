@@ -26,7 +26,7 @@ Keyed = tuple[OpenStream, dg.AssetKey]  # a stream, and the key of its asset
 
 
 def ended_runs_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinition | None:
-    """The sensor `<lake>_checks`; None where no stream of the lake has checks.
+    """Return the sensor `<lake>_checks`; None where no stream of the lake has checks.
 
     A result is stored as one of the run that ended, in the position that Dagster planned for it, so it never hides the
     result of a newer run. If an older run is still under way, the sensor scans again until that run has ended.
@@ -59,7 +59,7 @@ def ended_runs_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinitio
 
 
 def _broken_off_runs(instance: dg.DagsterInstance, since: dt.datetime) -> Mapping[str, dg.DagsterRun]:
-    """The runs that were cancelled or failed after a moment, by their ids."""
+    """Return the runs that were cancelled or failed after a moment, by their ids."""
     records = instance.get_run_records(dg.RunsFilter(statuses=_BROKEN_OFF, updated_after=since))
     return {record.dagster_run.run_id: record.dagster_run for record in records}
 
@@ -73,7 +73,7 @@ class _Scan:
         self.has_deferred = False  # whether a result depends on a run that is still under way
 
     def results(self, streams: Sequence[Keyed]) -> Iterator[tuple[dg.DagsterRun, str, dg.AssetCheckEvaluation]]:
-        """The results with their runs and steps. Each must be stored before the next is read."""
+        """Yield the results with their runs and steps. Each must be stored before the next is read."""
         for stream, asset in streams if self.runs else ():
             step = step_of_checks(stream.name)
             for name in checks_of(stream):

@@ -30,7 +30,7 @@ Results = Mapping[Partition, CheckResult]
 
 
 def step_of_checks(stream: str) -> str:
-    """The name of the step that makes a stream's checks."""
+    """Return the name of the step that makes a stream's checks."""
     return f"check_{stream}"
 
 
@@ -107,7 +107,7 @@ class Evaluator:
             yield self._evaluation(result, is_blocking=False, partition=key)
 
     def not_run(self, name: str, but: Iterable[str] = ()) -> Iterator[dg.AssetCheckEvaluation]:
-        """The earlier results of a check that the run ends without; otherwise Dagster shows the check as skipped.
+        """Yield the earlier results of a check that the run ends without; otherwise Dagster shows the check as skipped.
 
         Args:
             name: of the check.
@@ -122,7 +122,7 @@ class Evaluator:
             yield from self.total(name)
 
     def has_result(self, name: str) -> bool:
-        """Whether the check was ever made."""
+        """Return whether the check was ever made."""
         return dagster_private.has_result(self.instance, self._key(name))
 
     def free(self, name: str, keys: Iterable[str | None]) -> list[str | None]:
@@ -178,7 +178,7 @@ class Evaluator:
             yield self._evaluation(result, is_blocking=is_blocking, partition=key, target=targets.get(key))
 
     def _failing(self, name: str) -> list[str]:
-        """The partitions whose newest result is a failure, as far as the config still has them."""
+        """Return the partitions whose newest result is a failure, as far as the config still has them."""
         # A commit that Dagster has learned of since, such as one of the command line, ends a failure to commit.
         of_newest = name == "landing_zone"
         failing = dagster_private.failing_partitions(self.instance, self._key(name), of_newest=of_newest)
@@ -204,7 +204,7 @@ class Evaluator:
         yield self._evaluation(whole, is_blocking=False)
 
     def repeated(self, name: str, keys: Iterable[str | None]) -> Iterator[dg.AssetCheckEvaluation]:
-        """The newest earlier results, for partitions that the run has no result of."""
+        """Yield the newest earlier results, for partitions that the run has no result of."""
         for key in keys:
             newest = dagster_private.newest_result(self.instance, self._key(name), key)
             if newest is not None and newest[0] != self.run_id:
@@ -244,7 +244,7 @@ def _metadata(result: CheckResult) -> Metadata:
 
 
 def _made_by(evaluation: dg.AssetCheckEvaluation, run_id: str) -> Metadata:
-    """The run that made a result, which this run may have repeated."""
+    """Return the run that made a result, which this run may have repeated."""
     return {RUN: evaluation.metadata.get(RUN) or dg.MetadataValue.dagster_run(run_id)}
 
 

@@ -68,7 +68,7 @@ class EventLog:
 
 
 def _retries(events: Sequence[Event]) -> list[str]:
-    """A line for each reason of retries."""
+    """Return a line for each reason of retries."""
     by_reason: dict[tuple[str | None, str | None], list[Event]] = {}
     for event in events:
         if event.event == "retry":

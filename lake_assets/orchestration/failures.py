@@ -9,7 +9,7 @@ from lake_assets.layout.texts import first_lines, several
 
 
 def text_of(error: Exception) -> str:
-    """The text of an error in Dagster."""
+    """Return the text of an error in Dagster."""
     return str(error) if isinstance(error, LakeAssetsError) else visible(f"{type(error).__name__}: {error}")
 
 
@@ -27,7 +27,7 @@ def facts_of(error: Exception) -> dict[str, str]:
 
 
 def lines_by_text(texts: Mapping[str, str], most: int, elsewhere: str) -> list[str]:
-    """A line for each error, which begins with the names that it belongs to.
+    """Return a line for each error, which begins with the names that it belongs to.
 
     Args:
         texts: the error's text by a name.

@@ -27,6 +27,6 @@ def hand_on(stream: str, scope: Scope) -> None:
 
 
 def take(stream: str, run_id: str) -> Scope | None:
-    """The scope of a run of a stream, once; None if its ingest did not end in this process."""
+    """Return the scope of a run of a stream, once; None if its ingest did not end in this process."""
     with _lock:
         return _scopes.pop((run_id, stream), None)

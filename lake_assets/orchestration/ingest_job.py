@@ -48,7 +48,7 @@ class SelectionConfig(dg.Config):
 
 
 def ingest_job(stream: OpenStream, specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
-    """The job of one stream, whose run needs no partition of Dagster's.
+    """Return the job of one stream, whose run needs no partition of Dagster's.
 
     Each partition has an event of its own, as in a run of the asset: a materialization, or an observation with the
     error. The run makes no checks, which Dagster ties to a run of the asset.

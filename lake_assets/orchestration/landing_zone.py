@@ -34,12 +34,12 @@ from lake_assets.streams.stream import OpenStream
 
 
 def landing_name(stream: str) -> str:
-    """The name of the asset that a stream's landing zone is."""
+    """Return the name of the asset that a stream's landing zone is."""
     return f"{stream}_landing"
 
 
 def landing_asset(stream: OpenStream, spec: dg.AssetSpec) -> dg.SourceAsset:
-    """The asset `<stream>_landing`; to observe it is to see which partitions wait.
+    """Return the asset `<stream>_landing`; to observe it is to see which partitions wait.
 
     Dagster has no owners and no dependencies for such an asset.
     """
@@ -93,7 +93,7 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKe
 
 
 def _observation(key: dg.AssetKey, scan: LandingScan, fingerprints: Mapping[Partition, str]) -> dg.AssetObservation:
-    """The event of one scan, also if it found nothing new. It has no partition, so it triggers nothing."""
+    """Return the event of one scan, also if it found nothing new. It has no partition, so it triggers nothing."""
     lines = sorted(f"{partition.path} {fingerprint}" for partition, fingerprint in fingerprints.items())
     return dg.AssetObservation(
         key,
@@ -107,13 +107,13 @@ def _observation(key: dg.AssetKey, scan: LandingScan, fingerprints: Mapping[Part
 
 
 def _scanned_partitions(stream: OpenStream, instance: dg.DagsterInstance) -> list[Partition] | None:
-    """The partitions that are listed one by one; None for one listing of the whole landing zone."""
+    """Return the partitions that are listed one by one; None for one listing of the whole landing zone."""
     automation = stream.config.automation
     return None if automation is None else recent_partitions(stream, instance, automation.lookback)
 
 
 def recent_partitions(stream: OpenStream, instance: dg.DagsterInstance, lookback: int | None) -> list[Partition] | None:
-    """The newest partitions that Dagster knows; None if all are wanted.
+    """Return the newest partitions that Dagster knows; None if all are wanted.
 
     Args:
         stream: of the partitions.
@@ -141,7 +141,7 @@ def recent_partitions(stream: OpenStream, instance: dg.DagsterInstance, lookback
 
 
 def automation_condition(stream: OpenStream) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey] | None:
-    """The condition of a refresh: the partition's landing zone has a new version; None without `automation`.
+    """Return the condition of a refresh: the partition's landing zone has a new version; None without `automation`.
 
     Unlike `AutomationCondition.eager` it includes old dates. Only a request resets it, not a materialization: one of a
     run that listed the partition before the new version may come after it. A superfluous request costs a listing.
@@ -156,7 +156,7 @@ def automation_condition(stream: OpenStream) -> dg.AutomationCondition[dg.AssetK
 
 
 def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.ScheduleDefinition | None:
-    """The schedule `observe_<stream>_schedule` that observes the landing zone; None without `automation`."""
+    """Return the schedule `observe_<stream>_schedule` that observes the landing zone; None without `automation`."""
     automation = stream.config.automation
     if automation is None:
         return None
@@ -177,7 +177,7 @@ def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.Schedule
 
 
 def automation_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.AutomationConditionSensorDefinition | None:
-    """The sensor that evaluates the automation of a stream; None without `automation`."""
+    """Return the sensor that evaluates the automation of a stream; None without `automation`."""
     automation = stream.config.automation
     if automation is None:
         return None

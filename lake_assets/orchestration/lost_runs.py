@@ -21,7 +21,7 @@ _CLOCK_SECONDS = 2.0  # by which the system's time of a process's beginning may 
 
 
 def lost_runs_sensor(lake: str) -> dg.SensorDefinition:
-    """The sensor `<lake>_lost_runs`; one of a config is enough, as it looks at all runs of the code location."""
+    """Return the sensor `<lake>_lost_runs`; one of a config is enough, as it looks at all runs of the code location."""
 
     @dg.sensor(
         name=f"{lake}_lost_runs",
@@ -48,7 +48,7 @@ def _is_lost(pid: int | None, at: float, seconds: float) -> bool:
 
 
 def _is_alive(pid: int, at: float) -> bool:
-    """Whether the process that had this number at a moment still executes.
+    """Return whether the process that had this number at a moment still executes.
 
     Args:
         pid: number of the process.

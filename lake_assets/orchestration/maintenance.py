@@ -30,7 +30,7 @@ class MaintainConfig(dg.Config):
 
 
 def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
-    """The job of one lake. A run fails if a partition could not be compacted."""
+    """Return the job of one lake. A run fails if a partition could not be compacted."""
 
     @dg.op(name=f"maintain_{lake}_lake", description=f"Expires snapshots, deletes files and compacts in lake {lake}.")
     def run_maintenance(context: dg.OpExecutionContext, config: MaintainConfig, pyspark: LazyPySparkResource) -> None:
@@ -63,7 +63,7 @@ def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
 
 
 def maintenance_figures(maintained: Maintained) -> dict[str, int]:
-    """The counts of a maintenance run."""
+    """Return the counts of a maintenance run."""
     return {
         "snapshots_expired": len(maintained.expired),
         "files_deleted": len(maintained.cleaned.deleted) + len(maintained.orphans),
@@ -81,7 +81,7 @@ def maintenance_figures(maintained: Maintained) -> dict[str, int]:
 
 
 def kept_objects(maintained: Maintained) -> dict[str, dg.MarkdownMetadataValue]:
-    """The landed objects that were to be deleted, but have changed since they were registered."""
+    """Return the landed objects that were to be deleted, but have changed since they were registered."""
     others = maintained.cleaned.others
     if not others:
         return {}
@@ -104,7 +104,7 @@ def _schedule(job: str, times: Maintenance | Audit) -> dg.ScheduleDefinition:
 
 
 def maintenance(config: LakeConfig) -> tuple[Sequence[dg.JobDefinition], Sequence[dg.ScheduleDefinition]]:
-    """A job for each lake, and a schedule for each whose config has `maintenance`."""
+    """Return a job for each lake, and a schedule for each whose config has `maintenance`."""
     jobs, schedules = [], []
     for name, lake in config.lakes.items():
         job = maintenance_job(config, name)
@@ -119,7 +119,7 @@ Keyed = tuple[OpenStream, dg.AssetKey]  # a stream, and the key of its asset
 
 
 def audits(config: LakeConfig, streams: Mapping[str, Sequence[Keyed]]) -> dg.Definitions:
-    """A job for each lake that has checks, and a schedule for each of these whose config has `audit`.
+    """Return a job for each lake that has checks, and a schedule for each of these whose config has `audit`.
 
     The results are those of checks that are executed on their own: of each partition that fails or failed before, and
     of the whole table.

@@ -34,12 +34,12 @@ Metadata = dict[str, dg.MetadataValue[Any]]
 
 
 def default_description(stream: OpenStream) -> str:
-    """The description of an asset if its stream has none."""
+    """Return the description of an asset if its stream has none."""
     return f"Table `{stream.table}`, refreshed from `{stream.source.root}` one partition at a time."
 
 
 def definition_metadata(stream: OpenStream) -> Metadata:
-    """The metadata of the asset before its first run: source, destination, catalog and ledger."""
+    """Return the metadata of the asset before its first run: source, destination, catalog and ledger."""
     return {
         "dagster/table_name": dg.MetadataValue.text(str(stream.table)),
         "source": dg.MetadataValue.path(stream.files_uri),
@@ -52,7 +52,7 @@ def definition_metadata(stream: OpenStream) -> Metadata:
 
 
 def _backfill(stream: OpenStream) -> str:
-    """What a backfill of several partitions becomes."""
+    """Return what a backfill of several partitions becomes."""
     if limit := stream.config.max_partitions_per_run:
         return f"runs of up to {count(limit, 'partition')}"
     names = [column.name for column in stream.config.columns]
@@ -62,7 +62,7 @@ def _backfill(stream: OpenStream) -> str:
 
 
 def materialization_metadata(result: Outcome, landing: dg.AssetKey | None = None) -> Metadata:
-    """The metadata of one partition's materialization.
+    """Return the metadata of one partition's materialization.
 
     Args:
         result: of the ingest, with its view if there is a table.
@@ -100,7 +100,7 @@ def materialization_metadata(result: Outcome, landing: dg.AssetKey | None = None
 
 
 def row_metadata(row: LedgerRow) -> Metadata:
-    """The metadata of a commit that another process made, by its ledger row."""
+    """Return the metadata of a commit that another process made, by its ledger row."""
     seconds = (row.finished_at - row.started_at).total_seconds() if row.finished_at is not None else 0.0
     metadata = _figures(row, row.rows_after, duration(seconds))
     if row.finished_at is not None:
@@ -115,7 +115,7 @@ def row_metadata(row: LedgerRow) -> Metadata:
 
 
 def _figures(row: LedgerRow, rows: int | None, taken: str, exported: Mapping[str, int] | None = None) -> Metadata:
-    """What a person reads first; figures of what seldom happens only where it has happened."""
+    """Return what a person reads first; figures of what seldom happens only where it has happened."""
     numbers = {"rows": rows, "rows_before": row.rows_before, "source_objects": row.source_files}
     metadata: Metadata = {"status": dg.MetadataValue.text(row.status)} | _integers(numbers)
     if row.source_bytes is not None:
@@ -133,7 +133,7 @@ def _figures(row: LedgerRow, rows: int | None, taken: str, exported: Mapping[str
 
 
 def _plotted(row: LedgerRow, seconds: float) -> Metadata:
-    """The numbers of texts with units, for plots."""
+    """Return the numbers of texts with units, for plots."""
     numbers = {"bytes": row.bytes_written, "source_bytes": row.source_bytes}
     return {"seconds": dg.MetadataValue.float(round(seconds, 3))} | _integers(numbers)
 
@@ -143,12 +143,12 @@ def _integers(numbers: Mapping[str, int | None]) -> Metadata:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """The first texts as a list of Markdown."""
+    """Return the first texts as a list of Markdown."""
     return "\n".join(first_lines([f"- {markdown(text)}" for text in texts], _LEFT_OUT))
 
 
 def delta_figures(deltas: Sequence[DeltaFile]) -> dict[str, int]:
-    """The numbers of exported files and of their rows."""
+    """Return the numbers of exported files and of their rows."""
     return {
         "delta_files": len(deltas),
         "delta_rows_inserted": sum(file.rows_inserted for file in deltas),
@@ -157,7 +157,7 @@ def delta_figures(deltas: Sequence[DeltaFile]) -> dict[str, int]:
 
 
 def _undo_command(row: LedgerRow) -> str | None:
-    """How to restore the rows from before a commit; None if there were none, or the lake does not have them.
+    """Return how to restore the rows from before a commit; None if there were none, or the lake does not have them.
 
     The snapshot right before a commit has them, so nothing is read to know its number.
     """
@@ -180,7 +180,7 @@ def _lineage(view: PartitionView, landing: dg.AssetKey) -> dg.TableColumnLineage
 def table_schema(
     columns: Sequence[tuple[str, str]], partitioned: Sequence[str], descriptions: Mapping[str, str] | None = None
 ) -> dg.TableSchema:
-    """A table's columns for Dagster, with the partition columns marked.
+    """Return a table's columns for Dagster, with the partition columns marked.
 
     Args:
         columns: names and types.
@@ -222,7 +222,7 @@ def _preview(names: Sequence[str], lines: Sequence[Sequence[str]], rows: int, sh
 
 
 def _fits(table: str) -> bool:
-    """Whether each line of a table is shown whole, with line breaks between words."""
+    """Return whether each line of a table is shown whole, with line breaks between words."""
     rows = (line.strip("|").split(" | ") for line in table.splitlines() if line.startswith("|"))
     words = ((word for cell in column for word in cell.split()) for column in zip(*rows, strict=True))
     width = sum(max(map(len, column), default=0) + _PADDING for column in words)
@@ -236,7 +236,7 @@ def _cell(value: str | None, most: int = PREVIEW_CHARACTERS) -> str:
 
 
 def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> str:
-    """A table of Markdown.
+    """Return a table of Markdown.
 
     Args:
         names: of the columns.

@@ -49,7 +49,7 @@ def check_names(config: LakeConfig, specs: Mapping[str, StreamSpecs], ledgers: M
 def _names(
     config: LakeConfig, specs: Mapping[str, StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]
 ) -> Iterator[tuple[str, str]]:
-    """Each name and its owner."""
+    """Yield each name and its owner."""
     for name in config.lakes:
         if name in ledgers:
             yield step_of(ledgers[name].key), f"the ledger of lakes.{name}"

@@ -56,25 +56,25 @@ def partitions_def(stream: OpenStream) -> dg.PartitionsDefinition[str]:
 
 
 def has_key(stream: OpenStream, key: str, instance: dg.DagsterInstance) -> bool:
-    """Whether a key is one of the stream's partitions by its present config."""
+    """Return whether a key is one of the stream's partitions by its present config."""
     with dg.partition_loading_context(dynamic_partitions_store=instance):
         return partitions_def(stream).has_partition_key(key)
 
 
 def dimensions(stream: OpenStream) -> dict[str, dg.PartitionsDefinition[str]]:
-    """The dimension of each partition column, by the column's name."""
+    """Return the dimension of each partition column, by the column's name."""
     return {column.name: _dimension(stream, column) for column in stream.config.columns}
 
 
 def dynamic_columns(config: Stream) -> list[str]:
-    """The columns whose values are discovered, not configured."""
+    """Return the columns whose values are discovered, not configured."""
     return [name for name, field in config.partitions.items() if field.values is None and field.type not in TIME_TYPES]
 
 
 def new_dynamic_keys(
     stream: OpenStream, instance: dg.DagsterInstance, partitions: Collection[Partition]
 ) -> dict[str, list[str]]:
-    """The keys that these partitions need and Dagster does not have, by the name of the dynamic partitions."""
+    """Return the keys that these partitions need and Dagster does not have, by the name of the dynamic partitions."""
     missing: dict[str, list[str]] = {}
     for column in dynamic_columns(stream.config):
         name = dynamic_name(stream.name, column)
@@ -85,22 +85,22 @@ def new_dynamic_keys(
 
 
 def keys_of(definition: dg.PartitionsDefinition[str], instance: dg.DagsterInstance) -> list[str]:
-    """The keys of a dimension now."""
+    """Return the keys of a dimension now."""
     return list(definition.get_partition_keys(dynamic_partitions_store=instance))
 
 
 def dynamic_name(stream: str, column: str) -> str:
-    """The name of the dynamic partitions that hold the keys of a column without configured values."""
+    """Return the name of the dynamic partitions that hold the keys of a column without configured values."""
     return f"{stream}_{column}"
 
 
 def partition_key(partition: Partition) -> str:
-    """A partition's key; a `dagster.MultiPartitionKey` where it has two columns."""
+    """Return a partition's key; a `dagster.MultiPartitionKey` where it has two columns."""
     return joined_key({name: dimension_key(text) for name, text in partition.texts().items()})
 
 
 def dimension_tags(key: str) -> dict[str, str]:
-    """The tags of an event of a partition, by which Dagster finds its dimensions."""
+    """Return the tags of an event of a partition, by which Dagster finds its dimensions."""
     dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
     return {f"{PARTITION}/{dimension}": text for dimension, text in dimensions.items()}
 
@@ -120,12 +120,12 @@ def _span(name: str, texts: Sequence[str]) -> str:
 
 
 def joined_key(keys: Mapping[str, str]) -> str:
-    """The key of a partition whose dimensions have these keys."""
+    """Return the key of a partition whose dimensions have these keys."""
     return dg.MultiPartitionKey(keys) if len(keys) > 1 else next(iter(keys.values()))
 
 
 def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
-    """The partition that a key names.
+    """Return the partition that a key names.
 
     Args:
         columns: the stream's partition columns.
@@ -153,7 +153,7 @@ def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
 
 
 def dimension_key(text: str) -> str:
-    """The key of a value, by its text in a path; `EMPTY` for an empty one, which Dagster forbids."""
+    """Return the key of a value, by its text in a path; `EMPTY` for an empty one, which Dagster forbids."""
     if text in {"", EMPTY}:
         return "%5F_EMPTY__" if text else EMPTY
     for forbidden, encoded in _FORBIDDEN.items():

@@ -23,7 +23,7 @@ _NARROWING = {"partitions", "failed", "max"}  # options of a run that leave out 
 
 
 def refresh_job(stream: str) -> str:
-    """The name of the job of a stream's schedule."""
+    """Return the name of the job of a stream's schedule."""
     return f"refresh_{stream}"
 
 
@@ -40,7 +40,7 @@ class QueuedRuns:
         self._positions: dict[str, dict[str, int]] = {}
 
     def have(self, first: Partition, last: Partition | None = None) -> bool:
-        """Whether one of the runs has a partition, or all between two in each column."""
+        """Return whether one of the runs has a partition, or all between two in each column."""
         last = last or first
         singles, ranges = self._spans
         return (first == last and first in singles) or any(self._is_inside(first, last, span) for span in ranges)
@@ -65,7 +65,7 @@ class QueuedRuns:
         return singles, ranges
 
     def _is_refresh(self, run: dg.DagsterRun) -> bool:
-        """Whether a run refreshes all of its partitions of the stream."""
+        """Return whether a run refreshes all of its partitions of the stream."""
         step = step_of(self._asset)
         is_of_asset = self._asset in (run.asset_selection or ()) or run.job_name == refresh_job(self._stream.name)
         config: dict[str, Any] = dict(run.run_config)

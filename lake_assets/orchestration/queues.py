@@ -25,7 +25,7 @@ class SqsResource(ResourceWithBoto3Configuration):
     """SQS with the settings of dagster-aws's resources; dagster-aws itself has none for SQS."""
 
     def get_client(self) -> Any:  # noqa: ANN401 - boto3 makes its clients at run time
-        """A client of SQS."""
+        """Return a client of SQS."""
         session = boto3.session.Session(profile_name=self.profile_name)
         return session.client(
             "sqs",
@@ -52,7 +52,7 @@ class Queue:
         self._made: Any = None
 
     def receive(self) -> tuple[Message, ...]:
-        """The messages of the queue, up to the limits of a tick in number and time.
+        """Return the messages of the queue, up to the limits of a tick in number and time.
 
         Other readers do not see them during the queue's visibility timeout, or ever again once they are deleted.
 

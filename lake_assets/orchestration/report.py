@@ -32,7 +32,7 @@ PREVIEW_ROWS = 10
 
 
 def report_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.AssetsDefinition:
-    """The asset `<stream>_report`: its materialization compares landing zone and ledger.
+    """Return the asset `<stream>_report`: its materialization compares landing zone and ledger.
 
     Its figures are numbers under plain names (`partitions_committed`, `partitions_stale`, …, `rows`), which Dagster
     plots over time.
@@ -58,7 +58,7 @@ def report_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.Ass
 
 
 def report_metadata(state: StreamState) -> Metadata:
-    """The metadata of a report's materialization."""
+    """Return the metadata of a report's materialization."""
     metadata: Metadata = {f"partitions_{name}": dg.MetadataValue.int(number) for name, number in state.counts.items()}
     metadata["rows"] = dg.MetadataValue.int(sum(partition.rows or 0 for partition in state.partitions))
     newest = max((p.committed_at for p in state.partitions if p.committed_at), default=None)
@@ -82,7 +82,7 @@ def report_metadata(state: StreamState) -> Metadata:
 
 
 def _heat_map(state: StreamState) -> str:
-    """The picture, or the reason why there is none."""
+    """Return the picture, or the reason why there is none."""
     try:
         image = heat_map(state)
     except MissingExtraError as error:
@@ -113,7 +113,7 @@ def _list(texts: Sequence[str]) -> str:
 
 
 def streams_by_lake(config: LakeConfig, streams: Iterable[OpenStream]) -> dict[str, list[OpenStream]]:
-    """The streams that write to each lake, and so to its ledger, by the lake's name."""
+    """Return the streams that write to each lake, and so to its ledger, by the lake's name."""
     by_lake: dict[str, list[OpenStream]] = {}
     for stream in streams:
         by_lake.setdefault(config.lake_name(stream.name), []).append(stream)
@@ -123,7 +123,7 @@ def streams_by_lake(config: LakeConfig, streams: Iterable[OpenStream]) -> dict[s
 def ledger_asset(
     streams: Sequence[OpenStream], specs: Mapping[str, StreamSpecs], spec: dg.AssetSpec
 ) -> dg.AssetsDefinition:
-    """The asset `<lake>_ledger`: the table that the streams' commits append to, downstream of them.
+    """Return the asset `<lake>_ledger`: the table that the streams' commits append to, downstream of them.
 
     It is never materialized, because the streams' own transactions write it. An observation reads the table; its data
     version is the number of rows.

@@ -21,7 +21,7 @@ def write_page(stream: OpenStream, state: StreamState) -> Metadata:
 
 
 def report_condition(stream: OpenStream) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey] | None:
-    """The condition of a refresh: a run of the stream has ended, with or without success; None without a page.
+    """Return the condition of a refresh: a run of the stream has ended, with or without success; None without a page.
 
     The partitions of a run are one refresh, after its end.
     """
@@ -36,7 +36,7 @@ def report_condition(stream: OpenStream) -> dg.AutomationCondition[dg.AssetKey |
 
 
 def report_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.AutomationConditionSensorDefinition | None:
-    """The sensor `<stream>_report_automation`, which refreshes the page after each run; None without a page."""
+    """Return the sensor `<stream>_report_automation`, which refreshes the page after each run; None without a page."""
     if stream.config.report is None:
         return None
     return dg.AutomationConditionSensorDefinition(

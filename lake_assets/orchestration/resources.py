@@ -9,7 +9,7 @@ from lake_assets.spark.session import Sessions, spark_config, start_session
 
 
 def pyspark_resource(spark: Spark, *, transforms: bool = True) -> LazyPySparkResource:
-    """The Spark session's resource: our settings, overridden by those of the config.
+    """Return the Spark session's resource: our settings, overridden by those of the config.
 
     Dagster shows them, so the URL of a Spark Connect server is without its token here.
 
@@ -22,7 +22,7 @@ def pyspark_resource(spark: Spark, *, transforms: bool = True) -> LazyPySparkRes
 
 
 def sessions(pyspark: LazyPySparkResource, spark: Spark) -> Sessions:
-    """A function that returns the resource's session; the first call starts it.
+    """Return a function that returns the resource's session; the first call starts it.
 
     It raises `SparkUnavailableError` if Spark cannot start.
 

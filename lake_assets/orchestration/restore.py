@@ -32,7 +32,7 @@ class RestoreConfig(dg.Config):
 
 
 def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
-    """The job of one stream. A restored partition has a materialization with its rows; the history is metadata.
+    """Return the job of one stream. A restored partition has a materialization with its rows; the history is metadata.
 
     Args:
         stream: of the partitions.
@@ -70,7 +70,7 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
 
 
 def _partition(stream: OpenStream, text: str) -> Partition:
-    """The partition of a text of the command line, or of a key.
+    """Return the partition of a text of the command line, or of a key.
 
     Raises:
         PartitionError: it names no partition of the stream.
@@ -108,7 +108,7 @@ def _run(
 
 
 def history_markdown(stream: OpenStream, partition: Partition) -> str:
-    """The newest snapshots of a partition, as a table of Markdown.
+    """Return the newest snapshots of a partition, as a table of Markdown.
 
     Raises:
         CatalogError: the lake cannot be read.

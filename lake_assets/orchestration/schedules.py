@@ -13,7 +13,7 @@ from lake_assets.streams.stream import OpenStream
 
 
 def refresh_schedule(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.ScheduleDefinition | None:
-    """The schedule `refresh_<stream>_schedule` with its job `refresh_<stream>`; None if the config has none.
+    """Return the schedule `refresh_<stream>_schedule` with its job `refresh_<stream>`; None if the config has none.
 
     A tick requests one run over the current partition and the `lookback` ones before it, for every value of the other
     column. The run lists them and reads those that have changed; a partition that has never landed is skipped. A tick
@@ -54,7 +54,7 @@ def refresh_request(
     instance: Callable[[], dg.DagsterInstance],
     queued: QueuedRuns | None,
 ) -> dg.RunRequest | dg.SkipReason:
-    """The run that refreshes the newest partitions of a stream at a moment, or the reason why there is none.
+    """Return the run that refreshes the newest partitions of a stream at a moment, or the reason why there is none.
 
     Args:
         stream: of the partitions.
@@ -88,7 +88,7 @@ def refresh_request(
 
 
 def landed_only(asset: dg.AssetKey) -> dict[str, object]:
-    """The run config with which a run skips partitions in which nothing has landed."""
+    """Return the run config with which a run skips partitions in which nothing has landed."""
     return {"ops": {step_of(asset): {"config": {"landed_only": True}}}}
 
 

@@ -38,7 +38,7 @@ _OWN_NAMES = (".internal", ".lan", ".local", ".localhost", ".svc")  # endings of
 
 
 def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefinition | None:
-    """The sensor that lists the landing zone; None if the stream has none of this type."""
+    """Return the sensor that lists the landing zone; None if the stream has none of this type."""
     config = stream.config.sensor
     if not isinstance(config, ObjectSensor):
         return None
@@ -81,7 +81,7 @@ def interval_of(config: SensorBase, source: AnyStorage) -> int:
 
 
 def minimum_interval(config: SensorBase, source: AnyStorage) -> int:
-    """The interval in seconds as Dagster's daemon wants it, a second below the one that is meant.
+    """Return the interval in seconds as Dagster's daemon wants it, a second below the one that is meant.
 
     The daemon looks about every five seconds, and leaves a sensor out whose minimum is not over by some milliseconds:
     with a minimum of 5 most ticks would be 10 seconds apart.
@@ -90,7 +90,7 @@ def minimum_interval(config: SensorBase, source: AnyStorage) -> int:
 
 
 def _is_own_server(source: AnyStorage) -> bool:
-    """Whether a storage is an S3 server of one's own network, by its endpoint."""
+    """Return whether a storage is an S3 server of one's own network, by its endpoint."""
     host = urlsplit(source.endpoint or "").hostname if isinstance(source, S3Storage) else None
     if not host:
         return False
@@ -101,17 +101,17 @@ def _is_own_server(source: AnyStorage) -> bool:
 
 
 def sensor_name(stream: OpenStream) -> str:
-    """The sensor's name, under which Dagster stores its cursor."""
+    """Return the sensor's name, under which Dagster stores its cursor."""
     return f"{stream.name}_sensor"
 
 
 def default_status(config: SensorBase) -> dg.DefaultSensorStatus:
-    """Whether the sensor is on or off from the start."""
+    """Return whether the sensor is on or off from the start."""
     return dg.DefaultSensorStatus.RUNNING if config.status == "running" else dg.DefaultSensorStatus.STOPPED
 
 
 def without_traceback(error: LakeAssetsError) -> LakeAssetsError:
-    """The error without its traceback, which Dagster would show with the tick."""
+    """Return the error without its traceback, which Dagster would show with the tick."""
     return error.with_traceback(None)
 
 
@@ -123,7 +123,7 @@ def result(
     cursor: str,
     summary: str,
 ) -> dg.SensorResult:
-    """The result of a tick: the runs, the dynamic partitions that they need, and the cursor."""
+    """Return the result of a tick: the runs, the dynamic partitions that they need, and the cursor."""
     context.log.info(summary)
     if not targets:
         return dg.SensorResult(skip_reason=dg.SkipReason(summary), cursor=cursor)
@@ -142,7 +142,7 @@ def _runs(
     targets: Sequence[RunTarget],
     new_keys: Mapping[str, Sequence[str]],
 ) -> Sequence[RunTarget]:
-    """The targets, those of neighbouring partitions as one where the config permits it."""
+    """Return the targets, those of neighbouring partitions as one where the config permits it."""
     most = _most(stream)
     if most == 1 or len(targets) == 1:
         return targets
@@ -159,7 +159,7 @@ def _runs(
 
 
 def sharing(stream: OpenStream, instance: dg.DagsterInstance) -> Sharing | None:
-    """Which partitions of a tick will share runs, in the last column that is not a time; None if none do."""
+    """Return which partitions of a tick will share runs, in the last column that is not a time; None if none do."""
     columns, most = stream.config.columns, _most(stream)
     axis = next((number for number, column in reversed([*enumerate(columns)]) if column.type not in TIME_TYPES), None)
     if most == 1 or axis is None:
@@ -176,7 +176,7 @@ def sharing(stream: OpenStream, instance: dg.DagsterInstance) -> Sharing | None:
 
 
 def _most(stream: OpenStream) -> int:
-    """The number of partitions that may share a run."""
+    """Return the number of partitions that may share a run."""
     config = stream.config
     assert config.sensor is not None  # noqa: S101 - its tick calls this
     return min(config.sensor.group_runs, config.max_partitions_per_run or config.sensor.group_runs)
@@ -187,7 +187,7 @@ def _positions(keys: Sequence[str]) -> dict[str, int]:
 
 
 def run_request(asset: dg.AssetKey, target: RunTarget) -> dg.RunRequest:
-    """The run of one partition, or of the range between two.
+    """Return the run of one partition, or of the range between two.
 
     Its run key names the partition and the state of its objects, so a repeated tick starts no second run. In a range,
     partitions in which nothing has landed are skipped.
@@ -214,7 +214,7 @@ def log_unmatched(context: dg.SensorEvaluationContext, stream: OpenStream, unmat
 
 
 def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefinition | None:
-    """The sensor that reads notifications from SQS; None if the stream has none of this type.
+    """Return the sensor that reads notifications from SQS; None if the stream has none of this type.
 
     Dagster stores the run requests together with the cursor, after the tick. So the cursor holds the receipts of the
     messages, and the next tick deletes them: after a lost tick all messages are still in the queue, and come again.

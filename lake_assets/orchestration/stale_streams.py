@@ -65,7 +65,7 @@ class _Cursor:
 
     @classmethod
     def of(cls, text: str | None) -> "_Cursor":
-        """The cursor of a text; a new one if it cannot be read, so that each receiver gets its reports again."""
+        """Return the cursor of a text; a new one if it cannot be read, so that each receiver gets its reports again."""
         return unpacked(text, cls._read) or cls({}, {})
 
     @classmethod

@@ -201,7 +201,7 @@ class StreamRun:
                 )
 
     def scope(self, failed: tuple[Partition, ...] = ()) -> Scope:
-        """The scope of the run's checks, which list again if a driver did not send its listings."""
+        """Return the scope of the run's checks, which list again if a driver did not send its listings."""
         scope = Scope.of_results(self._context.run.run_id, self.results, failed)
         has_listings = all(outcome.has_listing for outcome in self.results.values())
         return scope if has_listings else replace(scope, results={})
@@ -241,14 +241,14 @@ class StreamRun:
         self.logged_at = time.monotonic()
 
     def events_by_partition(self) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
-        """An event of each partition that is done or failed."""
+        """Yield an event of each partition that is done or failed."""
         for key, metadata in self.done.items():
             yield dg.AssetMaterialization(self.asset, partition=key, metadata=metadata, tags=dimension_tags(key))
         for key, error in self.failed.items():
             yield dg.AssetObservation(self.asset, partition=key, metadata=facts_of(error), tags=dimension_tags(key))
 
     def retry(self) -> dg.RetryRequested | None:
-        """The retry that may succeed; None if an error is not a passing one, or after the last retry.
+        """Return the retry that may succeed; None if an error is not a passing one, or after the last retry.
 
         It is no retry policy: with one, Dagster would also retry a run that somebody has cancelled.
         """
@@ -258,7 +258,7 @@ class StreamRun:
         return None
 
     def failure(self) -> dg.Failure:
-        """The failure of the run, with the errors of its partitions."""
+        """Return the failure of the run, with the errors of its partitions."""
         texts = {key: text_of(error) for key, error in self.failed.items()}
         if self.number == 1:
             (text,) = texts.values()
@@ -274,7 +274,7 @@ class StreamRun:
 
 
 def requester(tags: Mapping[str, str]) -> str:
-    """What launched a run with these tags: its schedule, sensor or backfill; else a user of Dagster."""
+    """Return what launched a run with these tags: its schedule, sensor or backfill; else a user of Dagster."""
     found = ((kind, tags[tag]) for tag, kind in _REQUESTERS.items() if tag in tags)
     kind, name = next(found, ("Dagster", ""))
     return kind if name in {"", "true"} else f"{kind} {name}"

@@ -181,7 +181,7 @@ def _sync(
 
 
 def _has(event: tuple[float, int | None] | None, row: LedgerRow) -> bool:
-    """Whether the newest materialization of a partition describes this commit, or what came after it."""
+    """Return whether the newest materialization of a partition describes this commit, or what came after it."""
     if event is None:
         return False
     time, snapshot = event
@@ -210,7 +210,7 @@ def _report(
 
 
 def sync_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinition:
-    """The sensor `<lake>_sync`, which syncs what was committed since its last tick.
+    """Return the sensor `<lake>_sync`, which syncs what was committed since its last tick.
 
     It is on from the start where the catalog takes several processes and costs nothing to ask: SQLite and PostgreSQL.
     """
@@ -244,5 +244,5 @@ def sync_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinition:
 
 
 def sync_name(lake: str) -> str:
-    """The sensor's name."""
+    """Return the sensor's name."""
     return f"{lake}_sync"

@@ -69,7 +69,7 @@ class LakeAssetsTranslator:
     """
 
     def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
-        """The asset's attributes; its `deps` are added to the asset's own.
+        """Return the asset's attributes; its `deps` are added to the asset's own.
 
         It is called several times for an asset, and must return the same each time.
         """
@@ -122,7 +122,7 @@ class StreamSpecs:
 
 
 def specs_of(stream: OpenStream, translator: LakeAssetsTranslator | None = None) -> StreamSpecs:
-    """The attributes of a stream's assets.
+    """Return the attributes of a stream's assets.
 
     Raises:
         ConfigError: Dagster refuses an attribute.
@@ -143,7 +143,7 @@ def ledger_spec(
     streams: Sequence[OpenStream],
     translator: LakeAssetsTranslator | None = None,
 ) -> dg.AssetSpec:
-    """The attributes of the asset of a lake's ledger.
+    """Return the attributes of the asset of a lake's ledger.
 
     Args:
         lake: the lake's name.
@@ -159,7 +159,7 @@ def ledger_spec(
 
 
 def asset_options(spec: dg.AssetSpec) -> dict[str, Any]:
-    """The attributes of a spec as arguments of `dagster.asset`; `kinds` are among the tags."""
+    """Return the attributes of a spec as arguments of `dagster.asset`; `kinds` are among the tags."""
     names = ("key", "description", "group_name", "owners", "tags", "metadata", "code_version", "freshness_policy")
     return {name: getattr(spec, name) for name in (*names, "automation_condition")}
 

@@ -25,7 +25,7 @@ _BEFORE = 10  # observations of a run before which the one of the whole landing 
 
 
 def unmatched_metadata(left_out: LeftOut) -> Metadata:
-    """What a scan of the whole landing zone found that no refresh reads: how many objects of each class.
+    """Return what a scan of the whole landing zone found that no refresh reads: how many objects of each class.
 
     The folders of those in no partition are named, with how to fix each.
     """
@@ -69,7 +69,7 @@ _Scan = tuple[float, Mapping[str, dg.MetadataValue[Any]]]  # Unix time in second
 
 
 def _observed(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[_Scan]:
-    """The newest observation of the whole landing zone; those of single partitions are logged after it."""
+    """Yield the newest observation of the whole landing zone; those of single partitions are logged after it."""
     for newest in instance.fetch_observations(key, limit=1).records:
         run = instance.get_run_record_by_id(newest.run_id)
         since = run.start_time if run is not None and newest.partition_key is not None else None

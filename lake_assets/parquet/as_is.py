@@ -156,7 +156,7 @@ class Candidate:
             raise UnfitError(f"its row groups have {rows:,} rows, and its footer says {self._metadata.num_rows:,}")
 
     def _is_proved(self, name: str) -> bool:
-        """Whether the statistics prove what is required of a column's values.
+        """Return whether the statistics prove what is required of a column's values.
 
         Raises:
             UnfitError: the column has not the statistics that a data file has.
@@ -175,7 +175,7 @@ class Candidate:
         return all(proofs)
 
     def _is_of_partition(self, name: str, group: pq.RowGroupMetaData) -> bool:
-        """Whether the statistics prove that a partition column has the partition's value in all rows."""
+        """Return whether the statistics prove that a partition column has the partition's value in all rows."""
         pairs = zip(self._partition.columns, self._partition.values, strict=True)
         column, value = next((c, v) for c, v in pairs if c.name.lower() == name.lower())
         statistics = group.column(self._names.index(name)).statistics
@@ -207,7 +207,7 @@ class Candidate:
 
 
 def unknown_codec(footer: bytes, paths: Iterable[str]) -> str | None:
-    """A column whose codec has no name in Parquet; Arrow 26 ends the process where one asks it for the name.
+    """Return a column whose codec has no name in Parquet; Arrow 26 ends the process where one asks it for the name.
 
     Args:
         footer: Thrift's bytes, in which the codec follows the names of a column chunk's path.
@@ -230,7 +230,7 @@ def _varint(number: int) -> bytes:
 
 
 def unread_form(physical_type: str, codec: str, encodings: Iterable[str]) -> str | None:
-    """The form of a column chunk that DuckDB 1.5.5 cannot read, in words; None if it can.
+    """Return the form of a column chunk that DuckDB 1.5.5 cannot read, in words; None if it can.
 
     Args:
         physical_type: of Parquet.
@@ -244,7 +244,7 @@ def unread_form(physical_type: str, codec: str, encodings: Iterable[str]) -> str
 
 
 def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether the statistics of a column chunk prove that its values are right.
+    """Return whether the statistics of a column chunk prove that its values are right.
 
     Raises:
         UnfitError: the statistics lack what those of a data file have.

@@ -28,7 +28,7 @@ class BadRows(NamedTuple):
 
 
 def may_fit(misfit: Misfit, *, evolves: bool) -> bool:
-    """Whether values of a column decide if it fits: the known type is a narrower number of the same kind.
+    """Return whether values of a column decide if it fits: the known type is a narrower number of the same kind.
 
     A type that the table's column can be widened to is no such type if the table evolves.
     """
@@ -39,19 +39,19 @@ def may_fit(misfit: Misfit, *, evolves: bool) -> bool:
 
 
 def is_rounded(given: pa.DataType, known: pa.DataType) -> bool:
-    """Whether a cast may round numbers without an error, as from DOUBLE to FLOAT."""
+    """Return whether a cast may round numbers without an error, as from DOUBLE to FLOAT."""
     return any(map(t.is_floating, leaf_types(plain(given)))) and not plain(given).equals(known)
 
 
 def is_exact(values: pa.Array, converted: pa.Array) -> bool:
-    """Whether a cast has kept all floating-point numbers."""
+    """Return whether a cast has kept all floating-point numbers."""
     back = cast(converted, plain(values.type))
     pairs = zip(leaves(decoded(values)), leaves(back), strict=True)
     return not any(pc.any(_differs(*pair)).as_py() for pair in pairs if t.is_floating(pair[0].type))
 
 
 def misfitting(values: pa.Array, data_type: pa.DataType) -> list[int]:
-    """The positions of the values that a type cannot hold, or that DuckDB cannot read.
+    """Return the positions of the values that a type cannot hold, or that DuckDB cannot read.
 
     Args:
         values: of a type that `cast` converts.
@@ -76,7 +76,7 @@ def misfitting(values: pa.Array, data_type: pa.DataType) -> list[int]:
 
 
 def described(name: str, values: pa.Array, rows: list[int], data_type: pa.DataType) -> Iterator[str]:
-    """The reasons of rows whose value a column cannot hold."""
+    """Yield the reasons of rows whose value a column cannot hold."""
     for text in texts(values, rows):
         yield f"column {name!r} has the value {text}, which {data_type} cannot hold"
 
@@ -102,7 +102,7 @@ def _cut(text: str) -> str:
 
 
 def halved(values: pa.Array, fits: Callable[[pa.Array], bool]) -> Iterator[int]:
-    """The positions of values that do not fit, found by halves, so that a few cost little.
+    """Yield the positions of values that do not fit, found by halves, so that a few cost little.
 
     `fits` says whether all of some values do.
     """
@@ -122,7 +122,7 @@ def halved(values: pa.Array, fits: Callable[[pa.Array], bool]) -> Iterator[int]:
 
 
 def _outside(values: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Whether integers are outside of a type's range."""
+    """Return whether integers are outside of a type's range."""
     (least, most), (first, last) = _range(values.type), _range(data_type)
     lower, upper = (pa.scalar(bound, values.type) for bound in (max(least, first), min(most, last)))
     return pc.or_(pc.less(values, lower), pc.greater(values, upper))
@@ -134,10 +134,10 @@ def _range(data_type: pa.DataType) -> tuple[int, int]:
 
 
 def _differs(values: pa.Array, others: pa.Array) -> pa.Array:
-    """Whether floating-point numbers differ; NaN is NaN."""
+    """Return whether floating-point numbers differ; NaN is NaN."""
     return pc.and_(pc.not_equal(values, others), pc.invert(pc.and_(pc.is_nan(values), pc.is_nan(others))))
 
 
 def positions(mask: pa.Array) -> list[int]:
-    """The positions of true values; NULL is false."""
+    """Return the positions of true values; NULL is false."""
     return list(pc.indices_nonzero(pc.fill_null(mask, fill_value=False)).to_pylist())

@@ -49,7 +49,7 @@ def _struct(array: pa.StructArray, data_type: pa.StructType) -> pa.StructArray:
 
 
 def _offsets(lists: pa.Array) -> pa.Int32Array:
-    """Where each list begins and ends in the flattened values; a list that is NULL has none."""
+    """Return where each list begins and ends in the flattened values; a list that is NULL has none."""
     lengths = pc.cast(pc.fill_null(pc.list_value_length(lists), 0), pa.int32())
     return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum_checked(lengths)])
 

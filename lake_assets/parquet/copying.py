@@ -49,7 +49,7 @@ def copy_or_encode(job: Job, threads: int, bins: Iterable[Bin]) -> Iterator[Repo
 
 
 def _files(job: Job, item: Bin, refusals: list[Refusal]) -> Iterator[DataFile]:
-    """The copies of a bin's objects; an object without rows needs none."""
+    """Yield the copies of a bin's objects; an object without rows needs none."""
     with ThreadPoolExecutor(_COPIES) as pool:
         futures = [pool.submit(_copy, job, item, share) for share in item.shares]
         try:
@@ -106,7 +106,7 @@ def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
 
 
 def _footer(file: pa.NativeFile, size: int, length: int) -> bytes | None:
-    """The footer of an object, for the commit of its copy; None if it is large."""
+    """Return the footer of an object, for the commit of its copy; None if it is large."""
     if length > footers.MOST:
         return None
     file.seek(size - TAIL - length)
@@ -114,7 +114,7 @@ def _footer(file: pa.NativeFile, size: int, length: int) -> bytes | None:
 
 
 def _opened(store: Store, share: Share) -> pa.NativeFile:
-    """The object for random access, only while it has the ETag of the listing.
+    """Return the object for random access, only while it has the ETag of the listing.
 
     Raises:
         SourceChangedError: a file is gone, or has another ETag.

@@ -43,7 +43,7 @@ class Made:
     origin: str  # the object or result with the rows, for errors
 
     def has(self, batch: pa.RecordBatch) -> pa.Array:
-        """Whether each row has the value.
+        """Return whether each row has the value.
 
         Raises:
             SchemaError: a row's text is not a time, so no value can be derived from it.
@@ -85,7 +85,7 @@ class Made:
             )
 
     def is_other(self, batch: pa.RecordBatch) -> pa.Array:
-        """Whether each row belongs to another partition.
+        """Return whether each row belongs to another partition.
 
         Raises:
             SchemaError: no value can be derived from a row.
@@ -93,7 +93,7 @@ class Made:
         return pc.not_equal(self._texts(batch.column(self.name)), self._text)
 
     def others(self, batch: pa.RecordBatch) -> list[int]:
-        """The positions of rows of other partitions, and of rows from which no value can be derived.
+        """Return the positions of rows of other partitions, and of rows from which no value can be derived.
 
         Raises:
             SchemaError: no value can be derived from rows of this type.
@@ -114,7 +114,7 @@ class Made:
     def is_proved(
         self, least: str | None, greatest: str | None, nulls: int | None, values: int, kind: pa.DataType
     ) -> bool:
-        """Whether the bounds of the rows' column prove that all rows have the value.
+        """Return whether the bounds of the rows' column prove that all rows have the value.
 
         Args:
             least: the least value of the column, as a text.
@@ -134,7 +134,7 @@ class Made:
         return bool(pc.all(pc.equal(self._texts(pa.array([least, greatest])), self._text)).as_py())
 
     def rules_out(self, statistics: pq.Statistics | None) -> bool:
-        """Whether the statistics of the rows' column exclude the value from a row group."""
+        """Return whether the statistics of the rows' column exclude the value from a row group."""
         if statistics is None or self.column.type not in TIME_TYPES:
             return False
         if self.value is None:
@@ -169,7 +169,7 @@ class Made:
 
 
 def _days(value: object) -> tuple[dt.date, dt.date]:
-    """The first and the last day of a value, in any time zone.
+    """Return the first and the last day of a value, in any time zone.
 
     Raises:
         OverflowError, ValueError: the value has no such day.

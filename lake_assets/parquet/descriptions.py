@@ -14,7 +14,7 @@ _SPARK = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 def column_descriptions(store: ArrowStore, key: str) -> dict[str, str]:
-    """The descriptions of an object's columns, by their names in small letters; only the footer is read.
+    """Return the descriptions of an object's columns, by their names in small letters; only the footer is read.
 
     Raises:
         SourceError, SourceChangedError, StorageError: as `Reader.read`.
@@ -37,7 +37,7 @@ def _text(metadata: dict[bytes, bytes]) -> str:
 
 
 def _of_spark(schema: bytes | None) -> dict[str, str]:
-    """The comments in the JSON that Spark writes to the footer; none if it is not of this form."""
+    """Return the comments in the JSON that Spark writes to the footer; none if it is not of this form."""
     try:
         fields = json.loads(schema)["fields"] if schema else []
         comments = {str(field["name"]).lower(): field["metadata"].get("comment") for field in fields}

@@ -19,7 +19,7 @@ _DICTIONARY_BYTES = 2**20  # of a row group's dictionary, as Arrow's writer has 
 
 
 def dictionary_columns(parquet: pq.ParquetFile, groups: Iterable[int], names: Collection[str]) -> list[str]:
-    """The columns among `names` that all these row groups store as dictionaries, by the footer.
+    """Return the columns among `names` that all these row groups store as dictionaries, by the footer.
 
     Args:
         parquet: the open file.
@@ -60,13 +60,13 @@ def combined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 
 def with_dictionaries(schema: pa.Schema, table: pa.Table) -> pa.Schema:
-    """The schema, with dictionaries where the table has them."""
+    """Return the schema, with dictionaries where the table has them."""
     pairs = zip(schema, table.schema, strict=True)
     return pa.schema([field.with_type(own.type) if t.is_dictionary(own.type) else field for field, own in pairs])
 
 
 def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table, with dictionaries where the schema has them, and only there."""
+    """Return the table, with dictionaries where the schema has them, and only there."""
     for number, field in enumerate(schema):
         column = table.column(number)
         if t.is_dictionary(field.type) and not t.is_dictionary(column.type):

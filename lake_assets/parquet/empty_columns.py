@@ -9,12 +9,12 @@ from lake_assets.parquet.leaves import is_list, leaf_types, plain
 
 
 def without_values(schema: pa.Schema) -> list[str]:
-    """The columns without values in a file, or with parts without values, so that their type is not known."""
+    """Return the columns without values in a file, or with parts without values, so that their type is not known."""
     return [field.name for field in schema if _has_null(field.type)]
 
 
 def filled(schema: pa.Schema, others: Iterable[pa.Schema]) -> pa.Schema:
-    """The schema with types of other files' schemas for columns without values; reads as few schemas as needed.
+    """Return the schema with types of other files' schemas for columns without values; reads as few schemas as needed.
 
     The first type is taken. The `Fitter` checks whether it fits the values of the other files.
     """
@@ -32,7 +32,7 @@ def with_values(schema: pa.Schema) -> pa.Schema:
 
 
 def typed(data_type: pa.DataType) -> pa.DataType:
-    """The type without dictionaries and fields of structs that are NULL in all rows, also in its parts.
+    """Return the type without dictionaries and fields of structs that are NULL in all rows, also in its parts.
 
     A struct keeps some field.
     """

@@ -16,7 +16,7 @@ _FINGERPRINT = re.compile(r"-fp([0-9a-f]{64})\.parquet\Z")
 
 
 def new_name(prefix: str, fingerprint: str | None) -> str:
-    """A name that no other attempt of a task can have.
+    """Return a name that no other attempt of a task can have.
 
     Args:
         prefix: the begin of the name.
@@ -29,7 +29,7 @@ def new_name(prefix: str, fingerprint: str | None) -> str:
 
 
 def is_marked(path: str) -> bool:
-    """Whether a data file was written for a partition that was held then."""
+    """Return whether a data file was written for a partition that was held then."""
     return path.endswith(f"-{MARK}.parquet")
 
 
@@ -39,6 +39,6 @@ def may_be_marked(path: str) -> bool:
 
 
 def named_fingerprint(path: str) -> str | None:
-    """The fingerprint in the name of a data file; None if there is none."""
+    """Return the fingerprint in the name of a data file; None if there is none."""
     match = _FINGERPRINT.search(path)
     return match.group(1) if match else None

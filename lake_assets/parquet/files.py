@@ -62,7 +62,7 @@ class ParquetRows:
         self.int96 = _int96_columns(self.parquet.schema, self.schema)
 
     def footer(self) -> bytes:
-        """The bytes between the row groups and the footer's length, read again."""
+        """Return the bytes between the row groups and the footer's length, read again."""
         with nullcontext(self._file) if isinstance(self._file, pa.NativeFile) else pa.OSFile(self._file) as file:
             file.seek(file.size() - TAIL)
             length = int.from_bytes(file.read(4), "little")
@@ -78,7 +78,7 @@ class ParquetRows:
         nanos: Collection[str] = (),
         dictionaries: Sequence[str] = (),
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of one row group, in batches.
+        """Yield the rows of one row group, in batches.
 
         Args:
             rows: the most rows of a batch.
@@ -141,7 +141,7 @@ class ParquetRows:
         )
 
     def _with_dictionaries(self, names: Sequence[str]) -> pq.ParquetFile:
-        """The file, which reads these columns as dictionaries; the footer is not read again."""
+        """Return the file, which reads these columns as dictionaries; the footer is not read again."""
         if not names:
             return self.parquet
         if self._dictionaries is None or self._dictionaries[0] != names:
@@ -192,7 +192,7 @@ class ParquetRows:
 
 
 def _int96_columns(parquet: pq.ParquetSchema, schema: pa.Schema) -> frozenset[str]:
-    """The columns with an INT96 leaf, by counting leaves: a dot in a path may be part of a name."""
+    """Return the columns with an INT96 leaf, by counting leaves: a dot in a path may be part of a name."""
     columns, first = set(), 0
     for field in schema:
         last = first + width(field.type)
@@ -203,7 +203,7 @@ def _int96_columns(parquet: pq.ParquetSchema, schema: pa.Schema) -> frozenset[st
 
 
 def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.ChunkedArray]) -> pa.RecordBatch:
-    """The batch with some columns replaced."""
+    """Return the batch with some columns replaced."""
     for name, column in columns.items():
         batch = batch.set_column(batch.schema.get_field_index(name), name, column.combine_chunks())
     return batch

@@ -12,7 +12,7 @@ _MAGIC = b"PAR1"
 
 
 def of_writer(metadata: pq.FileMetaData) -> bytes | None:
-    """The footer that a writer has written; None if it is large."""
+    """Return the footer that a writer has written; None if it is large."""
     sink = pa.BufferOutputStream()
     metadata.write_metadata_file(sink)
     footer: bytes = sink.getvalue().to_pybytes()
@@ -20,5 +20,5 @@ def of_writer(metadata: pq.FileMetaData) -> bytes | None:
 
 
 def of_bytes(footer: bytes) -> bytes:
-    """The footer of these bytes, which are between a file's row groups and the footer's length."""
+    """Return the footer of these bytes, which are between a file's row groups and the footer's length."""
     return b"".join((_MAGIC, footer, len(footer).to_bytes(4, "little"), _MAGIC))

@@ -34,18 +34,18 @@ _WIDE = ("FIXED_LEN_BYTE_ARRAY", 16, "NONE")
 
 
 def opaque(storage: pa.DataType, name: str) -> pa.DataType:
-    """The type of a part of a column that no column of a lake holds."""
+    """Return the type of a part of a column that no column of a lake holds."""
     return pa.opaque(storage, name, "Parquet")
 
 
 def is_foreign(data_type: pa.DataType) -> bool:
-    """Whether a type, or a part of it, is `opaque`."""
+    """Return whether a type, or a part of it, is `opaque`."""
     parts = (data_type.field(index).type for index in range(data_type.num_fields))
     return isinstance(data_type, pa.OpaqueType) or any(map(is_foreign, parts))
 
 
 def with_foreign_types(parquet: pq.ParquetFile, footer: Callable[[], bytes]) -> pa.Schema:
-    """The Arrow schema of a file without metadata, with `opaque` types.
+    """Return the Arrow schema of a file without metadata, with `opaque` types.
 
     Args:
         parquet: the open file.
@@ -61,7 +61,7 @@ def with_foreign_types(parquet: pq.ParquetFile, footer: Callable[[], bytes]) -> 
 
 
 def wide_integer(footer: bytes, origin: str) -> SchemaError | None:
-    """The error for the first 128-bit integer of a file that Arrow cannot open; None if it has none."""
+    """Return the error for the first 128-bit integer of a file that Arrow cannot open; None if it has none."""
     metadata = pq.read_metadata(pa.BufferReader(footers.of_bytes(footer.replace(_ARROW, _NO_ARROW))))
     columns = (metadata.schema.column(index) for index in range(len(metadata.schema)))
     names = (c.path for c in columns if (c.physical_type, c.length, c.logical_type.type) == _WIDE)
@@ -81,7 +81,7 @@ class _Foreign:
         self._footer = footer
 
     def type_of(self, data_type: pa.DataType, first: int) -> pa.DataType:
-        """The type of a column or a part of one whose first leaf is at this position."""
+        """Return the type of a column or a part of one whose first leaf is at this position."""
         if t.is_struct(data_type):
             if {"metadata", "value"} <= {field.name for field in data_type} and first in self._variants:
                 return opaque(data_type, "VARIANT")

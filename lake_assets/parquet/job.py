@@ -64,7 +64,7 @@ class CopyRules:
     may_link: bool  # files of the landing zone never change in place
 
     def admits(self, landed: LandedObject) -> bool:
-        """Whether an object of this size may be copied."""
+        """Return whether an object of this size may be copied."""
         return self.least <= landed.size <= self.most
 
 
@@ -77,7 +77,7 @@ class LetterRules:
     tag: str  # of the table, in the files' names
 
     def folder_of(self, partition: Partition) -> str:
-        """The key prefix of a partition's files, ending in a slash."""
+        """Return the key prefix of a partition's files, ending in a slash."""
         return f"{self.folder}{partition.path}/"
 
 
@@ -108,11 +108,11 @@ class Job:
         return f"{self.run_id}-{self.token}"
 
     def file_key(self, folder: str) -> str:
-        """A new key below a folder, which ends in a slash. No other attempt of a task can have the same key."""
+        """Return a new key below a folder, which ends in a slash. No other attempt of a task can have the same key."""
         return folder + new_name(self.file_prefix, self.fingerprints.get(folder))
 
     def letter_key(self, rules: LetterRules, partition: Partition) -> str:
-        """A new key of a file of rows that were left out. No other attempt of a task can have the same key."""
+        """Return a new key of a file of rows that were left out. No other attempt of a task can have the same key."""
         return f"{rules.folder_of(partition)}{self.file_prefix}{secrets.token_hex(8)}-{rules.tag}.parquet"
 
 

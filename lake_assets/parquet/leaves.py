@@ -47,12 +47,12 @@ def _held(data_type: pa.DataType) -> Held | None:
 
 
 def has_limits(data_type: pa.DataType) -> bool:
-    """Whether a type, or a part of it, has values that DuckDB cannot read."""
+    """Return whether a type, or a part of it, has values that DuckDB cannot read."""
     return any(_held(leaf) is not None for leaf in leaf_types(data_type))
 
 
 def not_held(leaf: pa.Array) -> Held | None:
-    """What DuckDB can read, if one of the values is another one; else None."""
+    """Return what DuckDB can read, if one of the values is another one; else None."""
     held = _held(leaf.type)
     if held is None:
         return None
@@ -66,7 +66,7 @@ def not_held(leaf: pa.Array) -> Held | None:
 
 
 def leaves(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
-    """The leaf arrays of an array, in Parquet's order."""
+    """Yield the leaf arrays of an array, in Parquet's order."""
     if isinstance(array, pa.ChunkedArray):
         for chunk in array.chunks:
             yield from leaves(chunk)
@@ -85,7 +85,7 @@ def leaves(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
 
 
 def leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
-    """The types of the leaves of a type, in Parquet's order."""
+    """Yield the types of the leaves of a type, in Parquet's order."""
     if isinstance(data_type, pa.BaseExtensionType):
         yield from leaf_types(data_type.storage_type)
     elif t.is_nested(data_type):
@@ -99,38 +99,38 @@ _OPAQUE = re.compile(r"extension<arrow\.opaque\[storage_type=.*?, type_name=(\w+
 
 
 def shown(data_type: pa.DataType) -> str:
-    """The type in an error, where Arrow's text of an opaque type names its storage."""
+    """Return the type in an error, where Arrow's text of an opaque type names its storage."""
     return _OPAQUE.sub(r"\1", str(data_type))
 
 
 def is_list(data_type: pa.DataType) -> bool:
-    """Whether values of the type are lists, in any of Arrow's forms."""
+    """Return whether values of the type are lists, in any of Arrow's forms."""
     kinds = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
     return any(is_kind(data_type) for is_kind in kinds)
 
 
 def width(data_type: pa.DataType) -> int:
-    """The number of Parquet columns of an Arrow column."""
+    """Return the number of Parquet columns of an Arrow column."""
     return sum(1 for _ in leaf_types(data_type))
 
 
 def has_nanoseconds(data_type: pa.DataType) -> bool:
-    """Whether a type, or a part of it, is a timestamp in nanoseconds."""
+    """Return whether a type, or a part of it, is a timestamp in nanoseconds."""
     return any(t.is_timestamp(leaf) and leaf.unit == "ns" for leaf in leaf_types(data_type))
 
 
 def plain(data_type: pa.DataType) -> pa.DataType:
-    """The type of the values of a dictionary; any other type as it is."""
+    """Return the type of the values of a dictionary; any other type as it is."""
     return data_type.value_type if t.is_dictionary(data_type) else data_type
 
 
 def decoded(values: pa.Array) -> pa.Array:
-    """The values without a dictionary."""
+    """Return the values without a dictionary."""
     return values.dictionary_decode() if t.is_dictionary(values.type) else values
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:
-    """A table without rows; Arrow's own `empty_table` fails where a list or struct holds UUIDs or JSON."""
+    """Return a table without rows; Arrow's own `empty_table` fails where a list or struct holds UUIDs or JSON."""
     return pa.table([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
@@ -140,14 +140,14 @@ _PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary
 
 
 def filterable(rows: Rows) -> Rows:
-    """The rows without views of texts and bytes, which Arrow cannot filter or cast to numbers and dates."""
+    """Return the rows without views of texts and bytes, which Arrow cannot filter or cast to numbers and dates."""
     fields = [field.with_type(_without_views(field.type)) for field in rows.schema]
     schema = pa.schema(fields, rows.schema.metadata)
     return rows if schema.equals(rows.schema) else rows.cast(schema)
 
 
 def _without_views(data_type: pa.DataType) -> pa.DataType:
-    """The type with plain texts and bytes instead of views, also in its parts."""
+    """Return the type with plain texts and bytes instead of views, also in its parts."""
     if t.is_struct(data_type):
         return pa.struct([field.with_type(_without_views(field.type)) for field in data_type])
     if t.is_map(data_type):

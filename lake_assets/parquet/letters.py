@@ -141,7 +141,7 @@ class _Letter:
 
 
 def _with_meta(bad: BadRows, landed: str, run_id: str) -> pa.RecordBatch:
-    """The rows with the dead letters' own columns last, and without dictionaries."""
+    """Return the rows with the dead letters' own columns last, and without dictionaries."""
     rows = filterable(bad.rows)
     numbers = rows.column(NUMBER)
     columns = {name: decoded(rows.column(name)) for name in rows.schema.names if name != NUMBER}

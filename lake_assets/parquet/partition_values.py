@@ -30,7 +30,7 @@ _CHOOSING = MappingProxyType[PartitionType, Sequence[object]](
 
 
 def typed_value(column: PartitionColumn, value: PartitionValue) -> pa.Scalar:
-    """A partition's value as an Arrow scalar; NULL has the column's type too."""
+    """Return a partition's value as an Arrow scalar; NULL has the column's type too."""
     return pa.scalar(
         value, {"integer": pa.int64(), "year": pa.int64(), "date": pa.date32()}.get(column.type, pa.string())
     )
@@ -43,7 +43,7 @@ def chosen_values(
     origin: str,
     derived: Mapping[str, Derived],
 ) -> dict[str, pa.Scalar]:
-    """The values that select the rows of a partition, by column of the source."""
+    """Return the values that select the rows of a partition, by column of the source."""
     chosen = {}
     for column, value in zip(partition.columns, partition.values, strict=True):
         if not column.in_rows:
@@ -69,7 +69,7 @@ def chosen_values(
 
 
 def is_other(array: pa.Array, column: PartitionColumn, value: PartitionValue) -> pa.Array:
-    """Whether each value of a partition column in the rows differs from the partition's value."""
+    """Return whether each value of a partition column in the rows differs from the partition's value."""
     if value is None:
         return pc.is_valid(array)
     if column.type != "string" and any(is_kind(array.type) for is_kind in _CHOOSING[column.type]):  # type: ignore[operator]

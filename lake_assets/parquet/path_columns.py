@@ -20,7 +20,7 @@ class PathColumns:
     columns: tuple[PartitionColumn, ...]
 
     def values(self, key: str, uri: str, schema: pa.Schema) -> Mapping[str, pa.Scalar]:
-        """The values of an object's path, without the columns of its file's schema; `uri` names it in errors.
+        """Return the values of an object's path, without the columns of its file's schema; `uri` names it in errors.
 
         Raises:
             SourceError: a folder's text is not a value of its column's type.
@@ -41,12 +41,12 @@ class PathColumns:
 
 
 def with_types(schema: pa.Schema, values: Mapping[str, pa.Scalar]) -> pa.Schema:
-    """The schema with the columns of the values appended."""
+    """Return the schema with the columns of the values appended."""
     return pa.schema([*schema, *((name, value.type) for name, value in values.items())])
 
 
 def with_values(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
-    """The rows with the values appended, the same in each row."""
+    """Return the rows with the values appended, the same in each row."""
     for name, value in values.items():
         batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
     return batch

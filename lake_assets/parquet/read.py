@@ -21,7 +21,7 @@ FOOTERS = 16  # read in parallel: most of the time is network latency
 
 
 def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None, *, as_it_is: bool = False) -> pa.Schema:
-    """The Arrow schema of one object, from its footer, with the columns that its path has.
+    """Return the Arrow schema of one object, from its footer, with the columns that its path has.
 
     With `as_it_is`, the object becomes a lake file, so DuckLake must be able to read it.
 
@@ -34,7 +34,7 @@ def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None, *
 
 
 def read_footer(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple[int, pa.Schema]:
-    """The number of rows of one object, and the Arrow schema of its columns, from its footer.
+    """Return the number of rows of one object, and the Arrow schema of its columns, from its footer.
 
     Raises:
         SourceError, SourceChangedError, StorageError: as `Reader.read`.
@@ -52,7 +52,7 @@ def read_footer(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple
 def read_schemas(
     store: ArrowStore, keys: Sequence[str], paths: PathColumns | None = None
 ) -> list[tuple[str, pa.Schema]]:
-    """The Arrow schemas of objects, each with the object's name for errors; footers are read in parallel.
+    """Return the Arrow schemas of objects, each with the object's name for errors; footers are read in parallel.
 
     Raises:
         SourceError: as `Reader.read`.
@@ -65,7 +65,7 @@ def read_schemas(
 
 
 def unreadable(store: ArrowStore, keys: Sequence[str], paths: PathColumns | None = None) -> dict[str, str]:
-    """Why objects have no footer that can be read, by key; footers are read in parallel.
+    """Return why objects have no footer that can be read, by key; footers are read in parallel.
 
     Raises:
         SourceChangedError: an object has vanished.
@@ -87,7 +87,7 @@ def unreadable(store: ArrowStore, keys: Sequence[str], paths: PathColumns | None
 
 
 def count_rows(store: ArrowStore, key: str) -> int:
-    """The number of rows of one object, from its footer.
+    """Return the number of rows of one object, from its footer.
 
     Raises:
         SourceError, SourceChangedError, StorageError: as `Reader.read`.

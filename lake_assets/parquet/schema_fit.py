@@ -114,7 +114,7 @@ class Fitter:
         """The columns to read whose values are neither converted nor checked against the partition."""
 
     def of(self, origin: str) -> Self:
-        """The fitter of another object or result with the same schema."""
+        """Return the fitter of another object or result with the same schema."""
         other = copy(self)
         other._origin = origin  # noqa: SLF001 - of the same class
         other.made = [replace(made, origin=origin) for made in self.made]
@@ -179,7 +179,7 @@ class Fitter:
         return self.fit(chosen.filter(is_good).select(batch.schema.names)), rows
 
     def _reasons(self, batch: pa.RecordBatch) -> Iterator[tuple[int, str]]:
-        """The rows of a batch that do not fit, by their position, each with a reason; some have several."""
+        """Yield the rows of a batch that do not fit, by their position, each with a reason; some have several."""
         own = str(self._partition)  # once: a batch may have many such rows
         for name, rows in self._others(batch):
             for row, text in zip(rows, texts(batch.column(name), rows), strict=True):
@@ -191,7 +191,7 @@ class Fitter:
                 yield from zip(rows, described(column, values, rows, field.type), strict=True)
 
     def _others(self, batch: pa.RecordBatch) -> Iterator[tuple[str, list[int]]]:
-        """The positions of rows of other partitions, by each column of the rows that tells it."""
+        """Yield the positions of rows of other partitions, by each column of the rows that tells it."""
         for column, value in zip(self._partition.columns, self._partition.values, strict=True):
             name = self._partition_names.get(column.name)
             if name is not None and name not in self.chosen:
@@ -252,7 +252,7 @@ class Fitter:
 
 
 def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:
-    """The columns' names by their lower case, as SQL compares them."""
+    """Return the columns' names by their lower case, as SQL compares them."""
     by_name: dict[str, str] = {}
     for name in source.names:
         if (other := by_name.setdefault(name.lower(), name)) != name:
@@ -264,7 +264,7 @@ def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:
 
 
 def _misfitting(found: Sequence[Misfit], source: pa.Schema, origin: str, policy: SchemaPolicy) -> SchemaError:
-    """The error for columns of a file or a result that do not fit the table."""
+    """Return the error for columns of a file or a result that do not fit the table."""
     if policy == "evolve":
         return SchemaDriftError(
             f"the columns of {origin} are not yet those of the table:", "run it again.", [(origin, source)]

@@ -137,7 +137,7 @@ class Reader:
         return _Loaded(share, rows, fitter, constants, dictionaries=self._dictionaries, splits=splits)
 
     def _fitted(self, source: pa.Schema, partition: Partition, origin: str) -> Fitter:
-        """The fitter of an object; most objects of a task have the schema of the one before."""
+        """Return the fitter of an object; most objects of a task have the schema of the one before."""
         known = self._fitter
         if known is not None and known[1] is partition and known[0].equals(source):
             return known[2].of(origin)
@@ -180,7 +180,7 @@ class _Loaded:
         self._failure: Exception | None = None
 
     def batches(self, bad: Sink) -> Iterator[pa.RecordBatch]:
-        """The share's rows, in batches; `bad` gets those that do not fit, if the job has dead letters.
+        """Yield the share's rows, in batches; `bad` gets those that do not fit, if the job has dead letters.
 
         Raises:
             SchemaError: a value does not fit.
@@ -231,7 +231,7 @@ class _Loaded:
 
 
 def _first_row(parquet: pq.ParquetFile, group: int) -> int:
-    """The number of a row group's first row in the file, from 0."""
+    """Return the number of a row group's first row in the file, from 0."""
     return sum(parquet.metadata.row_group(number).num_rows for number in range(group))
 
 
@@ -256,7 +256,7 @@ def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def _with_rows(parquet: pq.ParquetFile, groups: Iterable[int], fitter: Fitter) -> Iterator[int]:
-    """The row groups that may have rows of the partition, by their statistics."""
+    """Yield the row groups that may have rows of the partition, by their statistics."""
     if not (fitter.chosen or fitter.made):
         yield from groups
         return

@@ -112,7 +112,7 @@ def dead_letters(job: Job, schema: pa.Schema, bins: Iterable[Bin]) -> Iterator[R
 
 
 def letter_box(job: Job, partition: Partition) -> DeadLetterWriter | None:
-    """Where the rows of a bin go that are left out; None if they are errors."""
+    """Return where the rows of a bin go that are left out; None if they are errors."""
     return None if job.letters is None else DeadLetterWriter(job, partition)
 
 

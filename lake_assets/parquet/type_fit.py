@@ -33,7 +33,7 @@ class Misfit:
         return ".".join(self.path)
 
     def refused(self, origin: str, whose: str = "the table's") -> SchemaError:
-        """The error for a column or a field whose type does not fit the known type."""
+        """Return the error for a column or a field whose type does not fit the known type."""
         assert self.given is not None  # noqa: S101 - the caller checks
         assert self.known is not None  # noqa: S101 - the caller checks
         return SchemaError(
@@ -49,7 +49,7 @@ def misfits(
     policy: SchemaPolicy = "strict",
     path: tuple[str, ...] = (),
 ) -> Iterator[Misfit]:
-    """The columns, or fields of a struct, that do not fit the known ones by the policy, in the order of these.
+    """Yield the columns, or fields of a struct, that do not fit the known ones by the policy, in the order of these.
 
     Args:
         given: the columns of a file, or the fields of its struct.
@@ -74,7 +74,7 @@ def misfits(
 
 
 def _parts(given: pa.DataType, known: pa.DataType, policy: SchemaPolicy, path: tuple[str, ...]) -> Iterator[Misfit]:
-    """The misfits of one column and of its parts."""
+    """Yield the misfits of one column and of its parts."""
     given = _plain(given, known)
     if given.equals(known) or t.is_null(given):
         return
@@ -90,7 +90,7 @@ def _parts(given: pa.DataType, known: pa.DataType, policy: SchemaPolicy, path: t
 
 
 def widens(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether the target type can hold all values of the source type (of timestamps, those in its unit)."""
+    """Return whether the target type can hold all values of the source type (of timestamps, those in its unit)."""
     return not any(_parts(source, target, "strict", ()))
 
 
@@ -136,7 +136,7 @@ def wider(known: pa.DataType, other: pa.DataType, *, with_empty: bool = True) ->
 
 
 def widened(known: pa.Field, given: pa.Field, origin: str, whose: str = "the table's", **options: bool) -> pa.Field:
-    """The known column with the type that holds the values of both, as `wider` finds it.
+    """Return the known column with the type that holds the values of both, as `wider` finds it.
 
     Raises:
         SchemaError: there is no such type; the error names the first part of the column that does not fit.
@@ -170,7 +170,7 @@ def united(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
 
 
 def shared(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-    """The columns, and fields of structs, that all schemas have, as `united` finds them; raises as that."""
+    """Return the columns, and fields of structs, that all schemas have, as `united` finds them; raises as that."""
     columns = united(schemas)
     for _, schema in schemas:
         columns = pa.schema(_shared(columns, schema))
@@ -204,7 +204,7 @@ def _hint(given: pa.DataType, known: pa.DataType) -> str:
 
 
 def _plain(given: pa.DataType, known: pa.DataType) -> pa.DataType:
-    """The type of the values of a dictionary, or of an extension type that the known type is not."""
+    """Return the type of the values of a dictionary, or of an extension type that the known type is not."""
     if isinstance(given, pa.OpaqueType):
         return given  # no column holds it
     if isinstance(given, pa.BaseExtensionType) and not isinstance(known, pa.BaseExtensionType):
@@ -213,7 +213,7 @@ def _plain(given: pa.DataType, known: pa.DataType) -> pa.DataType:
 
 
 def _holds(target: pa.DataType, source: pa.DataType) -> bool:
-    """Whether a type that is not nested holds all values of another one."""
+    """Return whether a type that is not nested holds all values of another one."""
     if t.is_integer(source) and t.is_integer(target):
         return _holds_integers(target, source)
     if t.is_floating(source) and t.is_floating(target):

@@ -56,7 +56,7 @@ class _Groups:
         self.nan: frozenset[int] = frozenset()
 
     def next(self) -> bool:
-        """Whether there is a further row group."""
+        """Return whether there is a further row group."""
         if self._next is None:
             # The last one has been released, so that only one is in memory.
             self._next = next(self._groups, None)
@@ -103,7 +103,7 @@ def _write_group(writer: pq.ParquetWriter, group: pa.Table) -> int:
 
 
 def _with_nan(group: pa.Table | None) -> frozenset[int]:
-    """The positions of leaves with a NaN. Arrow's statistics omit NaN, so readers would skip the file."""
+    """Return the positions of leaves with a NaN. Arrow's statistics omit NaN, so readers would skip the file."""
     if group is None:
         return frozenset()
     kinds = [kind for field in group.schema for kind in leaf_types(field.type)]
@@ -134,7 +134,7 @@ def parquet_schema(schema: pa.Schema) -> pq.ParquetSchema:
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The batches combined into tables of about one row group each, which bound the memory of a task."""
+    """Yield the batches combined into tables of about one row group each, which bound the memory of a task."""
     gathered: list[pa.RecordBatch] = []
     rows = memory = 0
     for batch in batches:
@@ -154,7 +154,7 @@ def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _emptied(gathered: list[pa.RecordBatch]) -> pa.Table:
-    """The batches as one table. The list is emptied, so that their memory is released with the table's."""
+    """Return the batches as one table. The list is emptied, so that their memory is released with the table's."""
     table = combined(gathered)
     gathered.clear()
     return table

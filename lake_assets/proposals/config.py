@@ -33,13 +33,13 @@ _SENSOR = "`sensor: {type: objects}`"
 
 
 def looked(look: Sampler) -> str:
-    """What a look has read, in words."""
+    """Return what a look has read, in words."""
     read = ", ".join([count(look.listings, "listing"), count(look.footers, "footer")])
     return f"{look.storage.root}: {count(len(look.seen), 'object')} by {read}"
 
 
 def config_text(look: Sampler, proposals: Sequence[Proposal]) -> str:
-    """The config of all proposals that have a stream, in the order of their folders; secrets are never in it."""
+    """Return the config of all proposals that have a stream, in the order of their folders; secrets are never in it."""
     parts = [_HEAD.format(looked=visible(looked(look)))]
     for proposal in proposals:
         parts += _stream(look.storage, proposal)
@@ -60,7 +60,7 @@ def _stream(storage: AnyStorage, proposal: Proposal) -> Iterator[str]:
 
 
 def _commented(lines: Sequence[str], partitions: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """The lines of a stream, with a comment above each partition column that is not a time."""
+    """Yield the lines of a stream, with a comment above each partition column that is not a time."""
     comments = {
         f"    {key}:": _comment(key, field)
         for name, field in partitions.items()
@@ -77,7 +77,7 @@ def _commented(lines: Sequence[str], partitions: Mapping[str, Mapping[str, Any]]
 
 
 def _comment(key: str, field: Mapping[str, Any]) -> tuple[str, ...]:
-    """What becomes of a new value of a column, and how to change that: lines above the column."""
+    """Return what becomes of a new value of a column, and how to change that: lines above the column."""
     if "values" not in field:
         return (f"    # Each value that lands is accepted. {_SENSOR} adds new ones in Dagster.",)
     kind = "type: integer" if field.get("type") == "integer" else ""
@@ -88,7 +88,7 @@ def _comment(key: str, field: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _source(storage: AnyStorage, folder: str) -> str | Mapping[str, Any]:
-    """The folder of a stream: its path or URI, or a mapping if the storage has settings of its own."""
+    """Return the folder of a stream: its path or URI, or a mapping if the storage has settings of its own."""
     if isinstance(storage, LocalStorage):
         return "/".join(part for part in (storage.root.rstrip("/"), folder) if part)
     kept = storage.model_dump(mode="json", exclude_defaults=True) | {"type": storage.type}

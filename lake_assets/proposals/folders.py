@@ -104,13 +104,13 @@ def _decoded(text: str) -> str:
 
 
 def are_partitions(names: Collection[str]) -> bool:
-    """Whether the names of folders are values of one column: `name=value`, times or whole numbers."""
+    """Return whether the names of folders are values of one column: `name=value`, times or whole numbers."""
     level = _Level.of({name for name in names if not is_hidden([name])})
     return level.name is not None or _type(level.values) != "string"
 
 
 def values_among(names: Collection[str]) -> set[str]:
-    """The folders of one level that the layout of all of them does not hide.
+    """Return the folders of one level that the layout of all of them does not hide.
 
     A name with `_` or `.` at its beginning may be a text, and is neither `name=value`, nor a time, nor a number.
     """
@@ -118,7 +118,7 @@ def values_among(names: Collection[str]) -> set[str]:
 
 
 def columns(paths: Sequence[Sequence[str]], taken: Sequence[str] = ()) -> tuple[list[Column], str]:
-    """The columns of a layout in the order of its path, and the layout's text.
+    """Return the columns of a layout in the order of its path, and the layout's text.
 
     Args:
         paths: the folders of each object, all of one depth.
@@ -146,7 +146,7 @@ def columns(paths: Sequence[Sequence[str]], taken: Sequence[str] = ()) -> tuple[
 
 
 def unfit(paths: Sequence[Sequence[str]]) -> str | None:
-    """The first folder whose name the layout would have and cannot have, such as `z*`; None if there is none.
+    """Return the first folder whose name the layout would have and cannot have, such as `z*`; None if there is none.
 
     Args:
         paths: the folders of each object, all of one depth.
@@ -160,7 +160,7 @@ def unfit(paths: Sequence[Sequence[str]]) -> str | None:
 
 
 def _is_static(text: str) -> bool:
-    """Whether a layout can have a text that is the same in all paths."""
+    """Return whether a layout can have a text that is the same in all paths."""
     try:
         return not Template.parse(text).placeholders
     except LayoutError:
@@ -196,7 +196,7 @@ def _column(level: _Level, depth: int, names: Sequence[str], taken: Sequence[str
 def _time_in_parts(
     levels: Sequence[_Level], paths: Sequence[Sequence[str]], depth: int, taken: Sequence[str]
 ) -> Column | None:
-    """The time whose parts are folders of their own, from this depth on."""
+    """Return the time whose parts are folders of their own, from this depth on."""
     pieces = []
     for (part, names, form), level in zip(_PARTS, levels[depth:], strict=False):
         is_named = level.name is None or level.name.lower() in names
@@ -236,7 +236,7 @@ def _date_and_hour(
 
 
 def _compact(level: _Level) -> tuple[PartitionType, tuple[str, ...]] | None:
-    """The type and the values of times without hyphens; None if the folders are none."""
+    """Return the type and the values of times without hyphens; None if the folders are none."""
     for kind, form in _COMPACT.items():
         is_number = kind == "month" and level.name is not None and not _OF_MONTHS.fullmatch(level.name.lower())
         matches = [form.fullmatch(value) for value in level.values]
@@ -246,18 +246,18 @@ def _compact(level: _Level) -> tuple[PartitionType, tuple[str, ...]] | None:
 
 
 def _pieces(name: str, kind: PartitionType) -> list[str]:
-    """The parts of a time in a layout."""
+    """Return the parts of a time in a layout."""
     most = next(number for number, of in _KINDS.items() if of == kind)
     return [f"{{{name},,{part}}}" for part, _, _ in _PARTS[:most]]
 
 
 def is_part_of_time(name: str) -> bool:
-    """Whether the name is that of a month, a day or an hour, of which others follow in time."""
+    """Return whether the name is that of a month, a day or an hour, of which others follow in time."""
     return any(name.lower() in names for _, names, _ in _PARTS[1:])
 
 
 def _type(values: Sequence[str]) -> PartitionType:
-    """The narrowest type that all values have."""
+    """Return the narrowest type that all values have."""
     for kind in (TIME_TYPES["hour"], TIME_TYPES["date"], TIME_TYPES["month"]):
         if values and all(_is_time(kind, value) for value in values):
             return kind.name
@@ -277,7 +277,7 @@ def _is_year(level: _Level) -> bool:
 
 
 def _free(name: str, taken: Sequence[str]) -> str:
-    """The name, extended until it is none of those that are taken."""
+    """Return the name, extended until it is none of those that are taken."""
     known = {other.lower() for other in taken}
     while name.lower() in known:
         name = f"{name}_of_path"

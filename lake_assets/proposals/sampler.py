@@ -96,7 +96,7 @@ class Sampler:
         return found
 
     def schema(self, landed: LandedObject) -> pa.Schema | None:
-        """The object's columns by its footer; None if it is not Parquet, or if the limit is reached."""
+        """Return the object's columns by its footer; None if it is not Parquet, or if the limit is reached."""
         if landed.key not in self._schemas and self.footers < MOST_FOOTERS:
             self.footers += 1
             self._arrow = self._arrow or ArrowStore(self.storage)

@@ -62,7 +62,7 @@ class Proposal:
 
 
 def propose(look: Sampler, start: dt.date | None = None) -> list[Proposal]:
-    """The streams below the root of a storage.
+    """Return the streams below the root of a storage.
 
     Args:
         look: at the storage.
@@ -99,7 +99,7 @@ def _is_taken(name: str, names: set[str]) -> bool:
 
 
 def _streams(look: Sampler, folder: Folder, depth: int) -> Iterator[tuple[Folder, tuple[str, ...]]]:
-    """The folders of streams below a folder, each with what is not certain of it."""
+    """Yield the folders of streams below a folder, each with what is not certain of it."""
     names = list(folder.folders)
     if not names or depth == 0 or are_partitions(names):
         if folder.objects:
@@ -187,7 +187,7 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
 
 
 def _example(stream: Stream, keys: Sequence[str]) -> tuple[str, list[str]]:
-    """The last partition of these keys that can be ingested by now, and why objects are in none.
+    """Return the last partition of these keys that can be ingested by now, and why objects are in none.
 
     The text is empty if there is no such partition, or if all of them are outside the config so far.
     """
@@ -215,7 +215,7 @@ def _paths(folder: Folder, parquet: Sequence[LandedObject], notes: list[str]) ->
 def _in_path(
     found: Sequence[Column], layout: str, folder: Folder, start: dt.date | None, notes: list[str]
 ) -> dict[str, Any]:
-    """The keys of a stream with partition columns in the path."""
+    """Return the keys of a stream with partition columns in the path."""
     times = [column for column in found if column.is_time]
     selected = list(dict.fromkeys([*times[:1], *found]))[:MOST_COLUMNS]
     partitions = [column for column in found if column in selected]
@@ -237,7 +237,7 @@ def _in_path(
 
 
 def _field(column: Column, folder: Folder, start: dt.date | None, notes: list[str]) -> dict[str, Any]:
-    """A partition column in the config."""
+    """Return a partition column in the config."""
     if column.is_time:
         # Listings are sorted: the first folder of each level is seen, if all folders above it are.
         is_first = column.levels.start == 0 or (column.levels.start == 1 and folder.is_complete)
@@ -268,7 +268,7 @@ def _field(column: Column, folder: Folder, start: dt.date | None, notes: list[st
 
 
 def _in_rows(schema: pa.Schema | None, start: dt.date | None, notes: list[str]) -> dict[str, Any]:
-    """The keys of a stream that is partitioned by a date or timestamp of its rows."""
+    """Return the keys of a stream that is partitioned by a date or timestamp of its rows."""
     fields = list(schema or ())
     date = next((field for field in fields if types.is_date(field.type)), None)
     time = next((field for field in fields if types.is_timestamp(field.type)), None)

@@ -15,7 +15,7 @@ ATTEMPTS = 10
 
 
 def client(service: str, region: str | None = None) -> Any:  # noqa: ANN401 - boto3 has no types
-    """A client with the credentials of the environment.
+    """Return a client with the credentials of the environment.
 
     Args:
         service: its name in boto3.
@@ -26,12 +26,12 @@ def client(service: str, region: str | None = None) -> Any:  # noqa: ANN401 - bo
 
 
 def bucket_client() -> Any:  # noqa: ANN401 - boto3 has no types
-    """A client of S3 with the credentials of the environment."""
+    """Return a client of S3 with the credentials of the environment."""
     return client("s3")
 
 
 def read_text(client: Any, bucket: str, key: str) -> str | None:  # noqa: ANN401 - boto3 has no types
-    """The text of an object; None if it does not exist.
+    """Return the text of an object; None if it does not exist.
 
     Raises:
         ClientError, BotoCoreError: the bucket cannot be reached, or refuses.
@@ -45,7 +45,7 @@ def read_text(client: Any, bucket: str, key: str) -> str | None:  # noqa: ANN401
 
 
 def unreachable(folder: str, error: Exception) -> LauncherError:
-    """The error for a folder of messages."""
+    """Return the error for a folder of messages."""
     return LauncherError(
         f"runs.messages, {folder}, cannot be used ({error}):",
         "correct it, or let the credentials of the credential chain read, write and delete there.",
@@ -83,7 +83,7 @@ class CancelMark:
             raise unreachable(f"s3://{self._bucket}", error) from error
 
     def is_there(self) -> bool:
-        """Whether the run is cancelled.
+        """Return whether the run is cancelled.
 
         Raises:
             LauncherError: the bucket cannot be reached, or refuses.

@@ -38,7 +38,7 @@ def open_pipes() -> PipesContext:
 
 
 def has_bucket() -> bool:
-    """Whether this driver's messages go to a bucket."""
+    """Return whether this driver's messages go to a bucket."""
     return _BUCKET in PipesEnvVarParamsLoader().load_messages_params()  # type: ignore[no-untyped-call]
 
 

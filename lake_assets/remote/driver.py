@@ -132,7 +132,7 @@ def _run(
 
 
 def _is_on_worker(request: Request) -> bool:
-    """Whether `spark-submit` has started this driver in cluster mode: only then is it told to use a bucket."""
+    """Return whether `spark-submit` has started this driver in cluster mode: only then is it told to use a bucket."""
     return request.launcher == "spark_submit" and has_bucket()
 
 
@@ -148,7 +148,7 @@ def _follow_launcher(pipes: PipesContext) -> None:
 
 
 def _session(request: Request, config: LakeConfig) -> AbstractContextManager[Sessions]:
-    """The session of the driver: its own, or that of the job that started it."""
+    """Return the session of the driver: its own, or that of the job that started it."""
     settings = config.spark.settings
     if request.launcher == "emr_serverless" or _is_on_worker(request):
         return submitted_session(settings)

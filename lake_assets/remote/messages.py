@@ -77,7 +77,7 @@ def report_of(message: Message, partitions: Mapping[str, Partition]) -> Outcome 
 
 
 def _plain(values: object) -> Message:
-    """The values, of JSON's types. Pydantic's own JSON loses names of objects that are not UTF-8."""
+    """Return the values, of JSON's types. Pydantic's own JSON loses names of objects that are not UTF-8."""
     plain: Message = json.loads(json.dumps(values, default=dt.datetime.isoformat))
     return plain
 
@@ -110,7 +110,7 @@ def _error(written: Message | None) -> Exception | None:
 
 
 def parts_of(message: Message, number: int) -> Iterator[Message]:
-    """The message, or the parts of a long one.
+    """Yield the message, or the parts of a long one.
 
     Args:
         message: of JSON's types.
@@ -133,7 +133,7 @@ class Parts:
         self._pieces: dict[int, dict[int, str]] = {}
 
     def whole(self, message: Message) -> Message | None:
-        """The message, or the one whose last missing part this is; None before."""
+        """Return the message, or the one whose last missing part this is; None before."""
         if message["kind"] != "part":
             return message
         pieces = self._pieces.setdefault(message["message"], {})

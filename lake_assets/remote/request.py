@@ -55,7 +55,7 @@ class Request:
         partitions: Sequence[Partition],
         options: IngestOptions,
     ) -> Self:
-        """The request for these partitions of a stream.
+        """Return the request for these partitions of a stream.
 
         Raises:
             LauncherError: the config is not that of a file, or the driver's place of it is not known.
@@ -79,7 +79,7 @@ class Request:
 
     @classmethod
     def of_extras(cls, extras: Mapping[str, Any]) -> Self:
-        """The request that a launcher sent.
+        """Return the request that a launcher sent.
 
         Raises:
             LauncherError: a launcher of another version of this package sent it.
@@ -92,7 +92,7 @@ class Request:
         return cls(**extras)
 
     def options(self, columns: Sequence[PartitionColumn]) -> IngestOptions:
-        """The options of the run, for the driver.
+        """Return the options of the run, for the driver.
 
         Args:
             columns: of the stream.

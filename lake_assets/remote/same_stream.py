@@ -18,7 +18,7 @@ Facts = dict[str, str]
 
 
 def facts_of(config: LakeConfig, stream: str) -> Facts:
-    """The facts of a stream and its lake by their keys, without secrets.
+    """Return the facts of a stream and its lake by their keys, without secrets.
 
     Raises:
         KeyError: the config has no such stream.

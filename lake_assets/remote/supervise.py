@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.1
 
 
 def is_running(process: int) -> bool:
-    """Whether a process with this number exists."""
+    """Return whether a process with this number exists."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

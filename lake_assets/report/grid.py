@@ -32,7 +32,7 @@ Group = TypeVar("Group", bound=Hashable)
 
 
 def arrange(state: StreamState) -> Sheet:
-    """The sheet of a stream's partitions."""
+    """Return the sheet of a stream's partitions."""
     inside = [partition for partition in state.partitions if partition.state != "outside"]
     # One day of the year 2099 would leave no room for the others.
     left_out = len(state.partitions) - len(inside)
@@ -136,7 +136,7 @@ def _strips(
     x_labels: Callable[[Placed], Iterable[tuple[int, str]]],
     cell: tuple[int, int],
 ) -> Sheet:
-    """A block for each title, in each a row for each value."""
+    """Return a block for each title, in each a row for each value."""
     rows = _ordered(value for value, _, _ in placed)
     lines = {value: y for y, value in enumerate(rows[:LINES])}
     blocks = []
@@ -148,7 +148,7 @@ def _strips(
 
 
 def _panels(placed: Placed, draw: Callable[[str, Placed], Block], cell: tuple[int, int]) -> Sheet:
-    """A block for each value and year."""
+    """Return a block for each value and year."""
     blocks = []
     for value, of_value in _grouped(placed, itemgetter(0)):
         for year, of_year in sorted(_grouped(of_value, lambda item: item[1].year), key=itemgetter(0)):
@@ -157,7 +157,7 @@ def _panels(placed: Placed, draw: Callable[[str, Placed], Block], cell: tuple[in
 
 
 def _calendar(title: str, placed: Placed) -> Block:
-    """A year of days: a column for each week, Monday on top."""
+    """Return a year of days: a column for each week, Monday on top."""
     first = dt.datetime(placed[0][1].year, 1, 1)  # noqa: DTZ001 - a clock's face
     before = first.weekday()
 
@@ -170,7 +170,7 @@ def _calendar(title: str, placed: Placed) -> Block:
 
 
 def _hours_of_days(title: str, placed: Placed) -> Block:
-    """A column for each day from the first to the last, midnight on top."""
+    """Return a column for each day from the first to the last, midnight on top."""
     first = min(time for _, time, _ in placed).replace(hour=0)
     cells = {((time - first).days, time.hour): cell for _, time, cell in placed}
     width = max(x for x, _ in cells) + 1
@@ -194,7 +194,7 @@ def _month_labels(placed: Placed) -> Iterable[tuple[int, str]]:
 
 
 def _without_time(partitions: Sequence[PartitionState]) -> Sheet:
-    """A row for each value of the first column; a column for each of the second, in blocks of `COLUMNS`."""
+    """Return a row for each value of the first column; a column for each of the second, in blocks of `COLUMNS`."""
     rows = _ordered(partition.partition.values[0] for partition in partitions)
     if partitions and len(partitions[0].partition.values) == 1 and len(rows) > LINES:
         return _tiles(partitions)
@@ -223,14 +223,14 @@ def _tiles(partitions: Sequence[PartitionState]) -> Sheet:
 
 
 def _ordered(values: Iterable[PartitionValue]) -> list[PartitionValue]:
-    """The distinct values in their order."""
+    """Return the distinct values in their order."""
     return list(dict.fromkeys(values))
 
 
 def _grouped(
     placed: Placed, by: Callable[[tuple[PartitionValue, dt.datetime, Cell]], Group]
 ) -> list[tuple[Group, Placed]]:
-    """The cells in groups by the result of `by`, in the order of their first cells."""
+    """Return the cells in groups by the result of `by`, in the order of their first cells."""
     groups: dict[Group, Placed] = {}
     for item in placed:
         groups.setdefault(by(item), []).append(item)

@@ -45,7 +45,7 @@ class Line:
 
 
 def lines(stream: OpenStream, state: StreamState) -> list[Line]:
-    """The lines of a stream's partitions: the newest run first, then those that were never run.
+    """Return the lines of a stream's partitions: the newest run first, then those that were never run.
 
     Absent partitions are left out. Those of an encrypted lake have no preview, because the page is a plain file.
     """
@@ -106,7 +106,7 @@ class Section:
 
 
 def section(stream: OpenStream, state: StreamState) -> Section:
-    """The page's part for a stream.
+    """Return the page's part for a stream.
 
     Raises:
         CatalogError: the ledger cannot be read.
@@ -133,7 +133,7 @@ def _picture(state: StreamState) -> str:
 
 
 def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     Every text of a config, a ledger or a path is escaped, control characters too. The page loads nothing, and its
     policy forbids it.

@@ -19,7 +19,7 @@ def require_pictures() -> None:
 
 
 def heat_map(state: StreamState) -> bytes:
-    """The picture of a stream's partitions.
+    """Return the picture of a stream's partitions.
 
     Args:
         state: of the stream.

@@ -36,7 +36,7 @@ _PARTED = 5  # pixels; smaller cells have no white lines between them
 
 
 def draw(state: StreamState) -> bytes:
-    """The picture of a stream's partitions, as a PNG; see `picture.heat_map`."""
+    """Return the picture of a stream's partitions, as a PNG; see `picture.heat_map`."""
     sheet, notes = _fitting(arrange(state))
     width, height = _size(sheet, notes)
     figure = Figure(figsize=(width / DOTS_PER_INCH, height / DOTS_PER_INCH), dpi=DOTS_PER_INCH)
@@ -54,7 +54,7 @@ def draw(state: StreamState) -> bytes:
 
 
 def _with_palette(picture: io.BytesIO) -> bytes:
-    """The PNG with a palette of 128 colours: half the size, without a visible change."""
+    """Return the PNG with a palette of 128 colours: half the size, without a visible change."""
     small = io.BytesIO()
     with Image.open(picture) as image:
         image.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
@@ -62,7 +62,7 @@ def _with_palette(picture: io.BytesIO) -> bytes:
 
 
 def _fitting(sheet: Sheet) -> tuple[Sheet, Sequence[str]]:
-    """The sheet without the oldest blocks that do not fit, and the notes."""
+    """Return the sheet without the oldest blocks that do not fit, and the notes."""
     kept: list[Block] = []
     height = _HEAD
     for block in reversed(sheet.blocks):
@@ -81,7 +81,7 @@ def _block_height(block: Block, cell: tuple[int, int]) -> int:
 
 
 def _left(sheet: Sheet) -> int:
-    """The width of the row labels in pixels."""
+    """Return the width of the row labels in pixels."""
     longest = max((len(text) for block in sheet.blocks for _, text in block.y_labels), default=0)
     return _MARGIN + int(longest * _CHARACTER) + 8
 

@@ -62,7 +62,7 @@ Placed = list[tuple[PartitionValue, dt.datetime, Cell]]
 
 
 def label(value: PartitionValue) -> str:
-    """A value as a label; a long one is cut."""
+    """Return a value as a label; a long one is cut."""
     text = "NULL" if value is None else str(value)
     return text if len(text) <= 24 else f"{text[:23]}…"
 

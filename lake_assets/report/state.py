@@ -99,18 +99,18 @@ class StreamState:
         return [letter for partition in self.partitions for letter in partition.dead_letters]
 
     def in_state(self, state: State) -> list[PartitionState]:
-        """The partitions in this state."""
+        """Return the partitions in this state."""
         return [partition for partition in self.partitions if partition.state == state]
 
 
 def counts_of(partitions: Sequence[PartitionState]) -> dict[State, int]:
-    """The number of partitions in each state, for every state."""
+    """Return the number of partitions in each state, for every state."""
     counted = Counter(partition.state for partition in partitions)
     return {state: counted[state] for state in STATES}
 
 
 def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamState:
-    """The state of every partition of a stream, by one listing of its source and one query of its ledger.
+    """Return the state of every partition of a stream, by one listing of its source and one query of its ledger.
 
     A partition of the config that has neither landed objects nor ledger rows is `absent`.
 
@@ -162,7 +162,7 @@ def _live_rows(stream: OpenStream, lake: LakeSession, ledger: Mapping[Partition,
 
 
 def only(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bool]) -> StreamState:
-    """The state of the selected partitions; objects in no partition are left out.
+    """Return the state of the selected partitions; objects in no partition are left out.
 
     Args:
         state: of all partitions.
@@ -224,7 +224,7 @@ def _has_succeeded(last: LastRuns) -> bool:
 
 
 def _state_of(stream: OpenStream, manifest: Manifest, last: LastRuns | None, *, pending: bool) -> State:
-    """The state of a partition of the config."""
+    """Return the state of a partition of the config."""
     if last is not None and last.status == "failed":
         return "failed"
     if last is not None and last.is_held:

@@ -58,7 +58,7 @@ def summarize(state: StreamState) -> list[Summary]:
 
 
 def total(summaries: Sequence[Summary]) -> Summary:
-    """The counts over all summaries."""
+    """Return the counts over all summaries."""
     counts = {state: sum(summary.counts[state] for summary in summaries) for state in STATES}
     newest = _newest(summary.newest_commit for summary in summaries)
     return Summary("", "", **counts, rows=sum(summary.rows for summary in summaries), newest_commit=newest)

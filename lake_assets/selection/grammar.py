@@ -45,7 +45,7 @@ class Value:
     value: PartitionValue
 
     def matches(self, column: PartitionColumn, value: PartitionValue) -> bool:  # noqa: ARG002 - of all alternatives
-        """Whether it is the value."""
+        """Return whether it is the value."""
         return value == self.value
 
 
@@ -57,7 +57,7 @@ class Between:
     last: Key | None
 
     def matches(self, column: PartitionColumn, value: PartitionValue) -> bool:
-        """Whether the value is in the range."""
+        """Return whether the value is in the range."""
         if value is None:
             return False
         key = _key(column, value)
@@ -72,7 +72,7 @@ class Pattern:
     form: str
 
     def matches(self, column: PartitionColumn, value: PartitionValue) -> bool:
-        """Whether the value's text has the form."""
+        """Return whether the value's text has the form."""
         if self.form == _ANY or value is None:
             return self.form == _ANY
         parts = (re.escape(unescape(part)) for part in self.form.split(_ANY))
@@ -112,14 +112,14 @@ class Selector:
         ]
 
     def matches(self, partition: Partition) -> bool:
-        """Whether a partition of the stream is selected."""
+        """Return whether a partition of the stream is selected."""
         return all(
             any(alternative.matches(column, value) for alternative in condition)
             for column, condition, value in zip(self.columns, self.conditions, partition.values, strict=True)
         )
 
     def expected(self, calendar: Calendar, most: int) -> list[Partition] | None:
-        """The selected partitions that the config expects by now, with named values that it does not have.
+        """Return the selected partitions that the config expects by now, with named values that it does not have.
 
         None if the values of a column come from the landing zone, or if these are more than `most` partitions.
         """
@@ -169,7 +169,7 @@ def parse(stream: Stream, text: str, calendar: Calendar) -> Selector:
 
 
 def written(column: PartitionColumn, value: PartitionValue) -> str:
-    """A value as a selection names it, with the signs of the grammar percent-encoded."""
+    """Return a value as a selection names it, with the signs of the grammar percent-encoded."""
     text = column.shown(value).replace(_RANGE, "%2E%2E").replace(_ANY, "%2A").replace(_ALTERNATIVES, "%7C")
     return text.replace(":", "%3A", 1) if text.startswith(_LAST) else text
 
@@ -193,7 +193,7 @@ def _alternative(column: PartitionColumn, text: str, calendar: Calendar) -> Alte
 
 
 def _value(column: PartitionColumn, text: str) -> PartitionValue:
-    """The value that a text names.
+    """Return the value that a text names.
 
     Raises:
         PartitionError: it is none of the column's type, or not written as its folder.
@@ -218,7 +218,7 @@ def _range(column: PartitionColumn, kind: TimeType | None, first: str, last: str
 
 
 def _bound(column: PartitionColumn, kind: TimeType | None, text: str, end: int) -> Key | None:
-    """A bound of a range; a period, such as a month of dates, has two: `end` is 0 or -1."""
+    """Return a bound of a range; a period, such as a month of dates, has two: `end` is 0 or -1."""
     if not text:
         return None
     if kind is not None and (period := _period(kind, text)) is not None:
@@ -233,7 +233,7 @@ def _bound(column: PartitionColumn, kind: TimeType | None, text: str, end: int) 
 
 
 def _period(kind: TimeType, text: str) -> tuple[str, str] | None:
-    """The first and last value in a year, month or day; None if the text is no longer period than a value."""
+    """Return the first and last value in a year, month or day; None if the text is no longer period than a value."""
     for period in TIME_TYPES.values():
         if len(period.parts) >= len(kind.parts):
             continue
@@ -252,7 +252,7 @@ def _period(kind: TimeType, text: str) -> tuple[str, str] | None:
 
 
 def _newest(column: PartitionColumn, kind: TimeType | None, text: str, calendar: Calendar) -> Between:
-    """The last values of a time column, up to the present one or the config's last."""
+    """Return the last values of a time column, up to the present one or the config's last."""
     number = text.removeprefix(_LAST)
     if kind is None:
         raise PartitionError(
@@ -288,7 +288,7 @@ def _example(column: PartitionColumn) -> str:
 
 
 def described(partitions: Iterable[Partition]) -> str:
-    """The values of partitions, column by column: `region NE, NW; date 2026-02-01 to 2026-02-28`."""
+    """Return the values of partitions, column by column: `region NE, NW; date 2026-02-01 to 2026-02-28`."""
     found: Mapping[PartitionColumn, dict[PartitionValue, None]] = {}
     for partition in partitions:
         for column, value in zip(partition.columns, partition.values, strict=True):

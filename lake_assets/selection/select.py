@@ -97,7 +97,7 @@ class Selection:
 
 
 def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt.datetime | None = None) -> Selection:
-    """The partitions that a person selected.
+    """Return the partitions that a person selected.
 
     A partition that is named by its values is selected in any case. Of those that are described (by a wildcard, a
     range, a period, or a column without a condition) and of `every`, the ones that have landed or that the lake has a
@@ -162,7 +162,7 @@ def narrowed(stream: OpenStream, partitions: Sequence[Partition], wanted: Wanted
 
 
 def only_partition(config: Stream) -> Partition | None:
-    """The partition of a stream whose config has exactly one by now."""
+    """Return the partition of a stream whose config has exactly one by now."""
     calendar = Calendar(config)
     values = [calendar.values(column) for column in config.columns]
     if any(len(of_column) != 1 for of_column in values):
@@ -171,12 +171,12 @@ def only_partition(config: Stream) -> Partition | None:
 
 
 def matcher(selectors: Sequence[Selector]) -> Callable[[Partition], bool]:
-    """Whether one of the selectors selects a partition; without selectors, every one is selected."""
+    """Return whether one of the selectors selects a partition; without selectors, every one is selected."""
     return lambda partition: not selectors or any(selector.matches(partition) for selector in selectors)
 
 
 def matching(stream: OpenStream, texts: Iterable[str], now: dt.datetime | None = None) -> Callable[[Partition], bool]:
-    """Whether texts of the selection grammar select a partition; without texts, every one is selected.
+    """Return whether texts of the selection grammar select a partition; without texts, every one is selected.
 
     Raises:
         PartitionError: a text is not of the selection grammar; the error names the column.
@@ -190,7 +190,7 @@ def _first(selection: Selection, most: int | None) -> Selection:
 
 
 def _expected(rest: Sequence[Selector], named: Sequence[Partition], calendar: Calendar) -> list[Partition] | None:
-    """All partitions that can be meant; None if the landing zone decides it, or if they are many."""
+    """Return all partitions that can be meant; None if the landing zone decides it, or if they are many."""
     found = dict.fromkeys(named)
     for selector in rest:
         expected = selector.expected(calendar, PREFIXES)

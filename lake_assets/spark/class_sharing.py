@@ -67,14 +67,14 @@ class ClassArchive:
         return self.path.with_suffix(".failed")
 
     def failed_lately(self) -> bool:
-        """Whether the archive could not be made within the last day."""
+        """Return whether the archive could not be made within the last day."""
         try:
             return time.time() - self.failure.stat().st_mtime < _RETRY_AFTER
         except FileNotFoundError:
             return False
 
     def options(self) -> list[str]:
-        """The JVM's options to use the archive; a damaged or unsuitable archive is silently ignored."""
+        """Return the JVM's options to use the archive; a damaged or unsuitable archive is silently ignored."""
         return [
             "-cp",
             self.class_path,
@@ -85,7 +85,7 @@ class ClassArchive:
 
 
 def class_archive(java: Java) -> ClassArchive:
-    """The archive of this Java and the installed pyspark, in the user's cache folder."""
+    """Return the archive of this Java and the installed pyspark, in the user's cache folder."""
     jars = sorted(_JARS.glob("*.jar"), key=lambda jar: (jar.name.startswith(_LAST_JARS), jar.name))
     # The JVM compares the jars' paths and times with those of the archive.
     text = f"{_CONTENT} {java.home} {_JARS} {_JARS.stat().st_mtime_ns}"

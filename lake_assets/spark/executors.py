@@ -73,7 +73,7 @@ def _end_jobs(spark: SparkSession) -> None:
 
 
 def _has_executors(spark: SparkSession) -> bool | None:
-    """Whether the session has an executor; None if that is unknown, or the session has no cluster."""
+    """Return whether the session has an executor; None if that is unknown, or the session has no cluster."""
     try:
         return _of_server(spark) if is_client(spark) else _of_driver(spark)
     except (PySparkException, Py4JError, OSError, ValueError):  # Spark ends, or the server's page is elsewhere

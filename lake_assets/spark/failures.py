@@ -63,7 +63,7 @@ def spark_errors(transform: Transform | None = None) -> Iterator[None]:
 
 
 def job_error(error: PySparkException | Py4JJavaError, transform: Transform | None = None) -> LakeAssetsError:
-    """The error of this package for an error of Spark."""
+    """Return the error of this package for an error of Spark."""
     text = str(error)
     if is_lost(error):
         return _session_lost()
@@ -79,7 +79,7 @@ def job_error(error: PySparkException | Py4JJavaError, transform: Transform | No
 
 
 def refused_sql(error: PySparkException) -> LakeAssetsError:
-    """The error for a transform's SQL that Spark refuses."""
+    """Return the error for a transform's SQL that Spark refuses."""
     if _is_gone(error) or is_lost(error):
         return job_error(error)
     return TransformError(
@@ -89,7 +89,7 @@ def refused_sql(error: PySparkException) -> LakeAssetsError:
 
 
 def refused_result(error: PySparkException, column: str | None = None) -> LakeAssetsError:
-    """The error for a transform's result, or a column of it, whose type Arrow does not have."""
+    """Return the error for a transform's result, or a column of it, whose type Arrow does not have."""
     if _is_gone(error) or is_lost(error):
         return job_error(error)
     what = "the transform's result" if column is None else f"column {column!r} of the transform's result"
@@ -100,7 +100,7 @@ def refused_result(error: PySparkException, column: str | None = None) -> LakeAs
 
 
 def failed_function(reference: str, error: BaseException) -> LakeAssetsError:
-    """The error for a transform's function that raised before it returned its DataFrame."""
+    """Return the error for a transform's function that raised before it returned its DataFrame."""
     if is_lost(error):
         return _session_lost()
     if _is_gone(error):
@@ -121,7 +121,7 @@ def first_sentence(error: Exception) -> str:
 
 
 def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsError:
-    """The error for an exception in a Python worker, from its traceback."""
+    """Return the error for an exception in a Python worker, from its traceback."""
     frames = list(_FRAME.finditer(traceback))
     raised = _RAISED.search(traceback, frames[-1].end() if frames else 0)
     name, text = (raised["type"], raised["text"] or "") if raised else ("an error", traceback.strip())
@@ -142,7 +142,7 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
 
 
 def _lost(text: str) -> LakeAssetsError | None:
-    """The error for a process that ended or had too little memory; None if the text names none."""
+    """Return the error for a process that ended or had too little memory; None if the text names none."""
     if search(text, Means.WORKER_LOST):
         return TaskLostError(
             "a Python worker of Spark was killed, or ended, while it ran a task, at each try:",
@@ -168,7 +168,7 @@ def _no_memory(problem: str) -> TaskLostError:
 
 
 def _is_gone(error: BaseException) -> bool:
-    """Whether the JVM or the Connect server has ended or does not answer, by the error and its causes."""
+    """Return whether the JVM or the Connect server has ended or does not answer, by the error and its causes."""
     if has_ended():
         return True
     seen: BaseException | None = error
@@ -183,7 +183,7 @@ def _is_gone(error: BaseException) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether a Spark Connect server no longer has the session of the call that raised this error."""
+    """Return whether a Spark Connect server no longer has the session of the call that raised this error."""
     return isinstance(error, PySparkException) and search(error, Means.SESSION_LOST) is not None
 
 
@@ -219,7 +219,7 @@ def _transform_failed(transform: Transform, problem: str, where: str) -> Transfo
 
 
 def _position_in(text: str) -> str:
-    """The position of the error in the SQL, or the line of a function."""
+    """Return the position of the error in the SQL, or the line of a function."""
     if position := search(text, Means.POSITION):
         return f" at line {position[1]}, column {position[2]}"
     if position := search(text, Means.POSITION_FROM_ZERO):
@@ -231,7 +231,7 @@ def _position_in(text: str) -> str:
 
 
 def _frame_of(error: BaseException) -> str:
-    """The last line of the user's own code in the traceback of an error."""
+    """Return the last line of the user's own code in the traceback of an error."""
     where, trace = "", error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -242,7 +242,7 @@ def _frame_of(error: BaseException) -> str:
 
 
 def _spark_problem(text: str) -> str:
-    """The line with the problem in an error that consists of stack traces."""
+    """Return the line with the problem in an error that consists of stack traces."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
     raised = next((line for line in reversed(lines) if "Error" in line or "Exception" in line), lines[0])
     return raised.removeprefix(": ").removeprefix("Caused by: ")[:_MOST_TEXT].rstrip(".:")

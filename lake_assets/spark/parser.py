@@ -81,7 +81,7 @@ def _parser(settings: Mapping[str, str]) -> Iterator[Any]:
 
 
 def _refusal(parser: Any, sql: str) -> str | None:  # noqa: ANN401 - a Java object
-    """Why the parser refuses a statement; None if it does not."""
+    """Return why the parser refuses a statement; None if it does not."""
     try:
         parser.parsePlan(sql)
     except Py4JJavaError as error:

@@ -111,7 +111,7 @@ def _run(spark: SparkSession, job: Job, *, all_cores: int, cores: int) -> list[J
 
 
 def _bins(index: int, partition: PartitionJob, job: Job, cores: int) -> Iterator[Bin]:
-    """The work of one partition: objects to copy, a list for each core, and shares of the others to encode."""
+    """Yield the work of one partition: objects to copy, a list for each core, and shares of the others to encode."""
     admits = job.copies.admits if job.copies is not None else lambda _: False
     whole = [Share(obj.key, obj.etag, obj.size) for obj in partition.objects if admits(obj)]
     for number in range(min(cores, len(whole))):
@@ -122,6 +122,6 @@ def _bins(index: int, partition: PartitionJob, job: Job, cores: int) -> Iterator
 
 
 def _refused(partition: PartitionJob, result: JobResult) -> PartitionJob:
-    """The partition with the objects that could not be copied; none if it has failed."""
+    """Return the partition with the objects that could not be copied; none if it has failed."""
     refused = {} if result.error else result.refused
     return replace(partition, objects=tuple(obj for obj in partition.objects if obj.key in refused))

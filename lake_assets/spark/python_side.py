@@ -29,7 +29,7 @@ def _is_kept(record: logging.LogRecord) -> bool:
 
 
 def has_ended() -> bool:
-    """Whether the JVM of this process's session has ended; False if another process started it."""
+    """Return whether the JVM of this process's session has ended; False if another process started it."""
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - not public
     return process is not None and process.poll() is not None
 
@@ -49,7 +49,7 @@ def clear_ended() -> bool:
 
 
 def has_session() -> bool:
-    """Whether a session runs in this process, started by anyone and in any thread."""
+    """Return whether a session runs in this process, started by anyone and in any thread."""
     clear_ended()
     context = SparkContext._active_spark_context  # noqa: SLF001 - the public function knows this thread's only
     return context is not None or SparkSession.getActiveSession() is not None

@@ -27,7 +27,7 @@ def remote_url(settings: Mapping[str, str]) -> str | None:
 
 
 def is_local(url: str) -> bool:
-    """Whether pyspark starts the server in this process."""
+    """Return whether pyspark starts the server in this process."""
     return url.startswith("local")
 
 
@@ -61,7 +61,7 @@ def check_client(url: str) -> None:
 
 
 def refused_session(url: str, error: PySparkException) -> SparkUnavailableError:
-    """The error for a server that answers and does not start a session."""
+    """Return the error for a server that answers and does not start a session."""
     if search(error, Means.TOKEN_REFUSED):
         return SparkUnavailableError(
             f"the Spark Connect server at {without_parameters(url)} refuses the token, or its lack:",
@@ -74,7 +74,7 @@ def refused_session(url: str, error: PySparkException) -> SparkUnavailableError:
 
 
 def is_client(spark: SparkSession) -> bool:
-    """Whether the session is one of a Spark Connect server's client."""
+    """Return whether the session is one of a Spark Connect server's client."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
@@ -133,6 +133,6 @@ def end_lost_sessions() -> None:
 
 
 def has_stopped(spark: SparkSession) -> bool:
-    """Whether the session is a client's and was ended in this process."""
+    """Return whether the session is a client's and was ended in this process."""
     client: Any = spark
     return is_client(spark) and bool(client.is_stopped)

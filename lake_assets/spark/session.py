@@ -61,7 +61,7 @@ def spark_config(
     settings: Mapping[str, str] | None = None,
     transforms: bool = True,
 ) -> dict[str, str]:
-    """The Spark settings that this package needs, with the user's own on top.
+    """Return the Spark settings that this package needs, with the user's own on top.
 
     Args:
         master: Spark's master URL; a local session when None. A local session tries a failing task

@@ -67,7 +67,7 @@ def run_on_rows(frame: DataFrame, job: Job, task: ArrowTask) -> list[JobResult]:
 
 
 def spark_cores(spark: SparkSession) -> int:
-    """The tasks that the session runs in parallel, as far as Spark knows; the first call checks the workers.
+    """Return the tasks that the session runs in parallel, as far as Spark knows; the first call checks the workers.
 
     Raises:
         WorkerError: as `prepare`.
@@ -80,7 +80,7 @@ def spark_cores(spark: SparkSession) -> int:
 
 
 def _light(job: Job) -> Job:
-    """The job without its partitions, whose objects not every task needs."""
+    """Return the job without its partitions, whose objects not every task needs."""
     return dataclasses.replace(job, partitions=())
 
 

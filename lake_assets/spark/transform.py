@@ -62,7 +62,7 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
 
 
 def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataFrame:
-    """The rows of the job's one partition as a DataFrame, partition columns typed and last.
+    """Return the rows of the job's one partition as a DataFrame, partition columns typed and last.
 
     The schema of the job is not used, because the table may not exist yet. That of the files has no partition columns.
 
@@ -89,7 +89,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
 
 
 def read_as(file_schema: pa.Schema) -> pa.Schema:
-    """The schema in which the tasks of a transform read the objects' rows.
+    """Return the schema in which the tasks of a transform read the objects' rows.
 
     Raises:
         SchemaError: as `source_frame`.
@@ -125,7 +125,7 @@ def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame)
 
 
 def result_schema(frame: DataFrame) -> pa.Schema:
-    """The Arrow schema in which the writing tasks receive a DataFrame's rows.
+    """Return the Arrow schema in which the writing tasks receive a DataFrame's rows.
 
     Raises:
         TransformError: Arrow or DuckLake does not have the type of a column.
@@ -164,7 +164,7 @@ def _constants(partition: Partition) -> dict[str, pa.Scalar]:
 
 
 def _spark_type(field: pa.Field) -> pa.DataType:
-    """The Arrow type in which Spark reads a column."""
+    """Return the Arrow type in which Spark reads a column."""
     data_type = _nearest_type(field.type)
     try:
         from_arrow_schema(pa.schema([(field.name, data_type)]), prefer_timestamp_ntz=True)
@@ -193,7 +193,7 @@ _REPLACED = {
 
 
 def _nearest_type(data_type: pa.DataType) -> pa.DataType:
-    """The nearest type of Spark that holds the values, also in nested types; times are cut to microseconds."""
+    """Return the nearest type of Spark that holds the values, also in nested types; times are cut to microseconds."""
     kinds = pa.types
     if kinds.is_dictionary(data_type):
         return _nearest_type(data_type.value_type)

@@ -55,7 +55,7 @@ class Worker:
 
 
 def carried(work: Callable[[Iterator[In]], Iterator[Out]]) -> Callable[[Iterable[In]], Iterator[Out]]:
-    """The work of a task as a function that any worker can load, and that refuses one with another version.
+    """Return the work of a task as a function that any worker can load, and that refuses one with another version.
 
     `refused` finds the texts that it raises.
     """
@@ -127,13 +127,13 @@ def report_tries(host: str, tries: int) -> None:
 
 
 def workers_cores(spark: SparkSession) -> int:
-    """The number of tasks that a session runs in parallel, by Spark's own choice of partitions; of `prepare`."""
+    """Return the number of tasks that a session runs in parallel, by Spark's own choice of partitions; of `prepare`."""
     prepare(spark)
     return _cores[spark]
 
 
 def _workers(spark: SparkSession) -> Sequence[Worker]:
-    """What the workers report, one for each task of a job that Spark divides as it likes."""
+    """Return what the workers report, one for each task of a job that Spark divides as it likes."""
 
     def look() -> tuple[str, str | None, str | None, str]:
         import importlib  # noqa: PLC0415 - of the worker
@@ -181,7 +181,7 @@ def _refuse(worker: Worker) -> None:
 
 
 def refused(text: str) -> WorkerError | None:
-    """The error for a text that a function of `carried` raised on a worker; None for any other text."""
+    """Return the error for a text that a function of `carried` raised on a worker; None for any other text."""
     if not _REFUSAL.match(text):
         return None
     if "lacks" in text:
@@ -201,7 +201,7 @@ def _send(spark: SparkSession) -> None:
 
 
 def zipped(folder: Path) -> Path:
-    """A zip of this package in a folder, with the byte code that Python has cached for it."""
+    """Return a zip of this package in a folder, with the byte code that Python has cached for it."""
     file = folder / f"lake_assets-{VERSION}.zip"
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(_PACKAGE.rglob("*")):

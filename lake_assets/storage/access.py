@@ -36,11 +36,11 @@ class Access:
         return self.storage.root
 
     def uri(self, key: str) -> str:
-        """The key as a URI that DuckDB, Spark and people understand."""
+        """Return the key as a URI that DuckDB, Spark and people understand."""
         return f"{self.root}/{key}"
 
     def probe(self) -> LandedObject | None:
-        """An object below the root, hidden or not, by one request; None if there is none.
+        """Return an object below the root, hidden or not, by one request; None if there is none.
 
         Raises:
             StorageError: as `Store.list`.
@@ -116,7 +116,7 @@ class Access:
 
 
 def _made(storage: AnyStorage) -> Client:
-    """The client of a storage.
+    """Return the client of a storage.
 
     Raises:
         StorageError: there are no credentials, or the client refuses the config, such as an absent key file.
@@ -140,7 +140,7 @@ _ODD_NAME = re.compile(r'Error parsing Path "([^"]*)"', re.DOTALL)
 
 
 def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | None:
-    """The error for an object whose name the client does not accept, such as one with control characters.
+    """Return the error for an object whose name the client does not accept, such as one with control characters.
 
     Args:
         error: of the client.
@@ -159,7 +159,7 @@ def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | 
 def client_error(
     error: Exception, storage: AnyStorage, operation: Operation, uri: str | None, refusing: Callable[[], str]
 ) -> StorageError:
-    """The error of ours for one of the client or of the operating system.
+    """Return the error of ours for one of the client or of the operating system.
 
     Args:
         error: without secrets.

@@ -33,11 +33,11 @@ class ArrowStore:
             self._client = web_client(storage) if isinstance(storage, WebStorage) else as_arrow(storage)
 
     def uri(self, key: str) -> str:
-        """The key as a URI, as `Store.uri`."""
+        """Return the key as a URI, as `Store.uri`."""
         return f"{self.storage.root}/{key}"
 
     def open(self, key: str) -> pa.NativeFile:
-        """An object for random access.
+        """Return an object for random access.
 
         Raises:
             OSError: the object is absent or the store fails.
@@ -48,7 +48,7 @@ class ArrowStore:
             return self._client.open_input_file(f"{self._folder}/{key}")
 
     def create(self, key: str) -> pa.NativeFile:
-        """A new object; it is visible only when the stream is closed, except in a local folder.
+        """Return a new object; it is visible only when the stream is closed, except in a local folder.
 
         Raises:
             OSError: the store fails.

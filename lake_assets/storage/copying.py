@@ -85,7 +85,7 @@ def _copy_bytes(source: Store, original: Original, target: ArrowStore, key: str)
 
 
 def _chunks(source: Store, original: Original, pool: ThreadPoolExecutor) -> Iterator[Bytes]:
-    """The bytes of an object in order; the next ones are fetched while some are written."""
+    """Yield the bytes of an object in order; the next ones are fetched while some are written."""
     fetched: deque[Future[Bytes]] = deque()
     for start in range(0, original.size, CHUNK):
         end = min(start + CHUNK, original.size)
@@ -135,7 +135,7 @@ def fill(file: int, target: int, size: int) -> None:
 
 
 def _links(file: int, path: Path, link: Path) -> bool:
-    """Whether the link is a hard link to the open file."""
+    """Return whether the link is a hard link to the open file."""
     try:
         link.hardlink_to(path)
     except OSError:  # another file system, or one without hard links

@@ -84,7 +84,7 @@ def storage_errors(storage: AnyStorage, uri: str, doing: Doing) -> Iterator[None
 
 
 def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> StorageError:
-    """The error of ours for one of Arrow or of the operating system while an object was read or written."""
+    """Return the error of ours for one of Arrow or of the operating system while an object was read or written."""
     uri = visible_name(uri)
     match meaning_of(error):
         case Meaning.FULL:
@@ -112,7 +112,7 @@ def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> Stor
 
 
 def no_answer(error: Exception, storage: AnyStorage, consequence: str | None = None) -> StorageUnreachableError:
-    """The error for a storage that does not answer, or fails; `consequence` says what was not done."""
+    """Return the error for a storage that does not answer, or fails; `consequence` says what was not done."""
     more = f" or fails: {consequence}" if consequence else ""
     return StorageUnreachableError(f"{location(storage)} cannot be reached{more}: {reason(error)}:", reach_fix(storage))
 
@@ -130,7 +130,7 @@ def _refused(error: OSError, storage: AnyStorage, uri: str, doing: Doing, *, is_
 
 
 def refused_object(storage: AnyStorage, uri: str, operation: Operation = "read") -> ObjectRefusedError:
-    """The error for an object whose storage refuses this operation."""
+    """Return the error for an object whose storage refuses this operation."""
     return ObjectRefusedError(
         f"{location(storage)} refuses access: {uri} was not {_DONE[operation]}:", access_fix(storage, operation)
     )
@@ -144,7 +144,7 @@ def changed_object(uri: str) -> SourceChangedError:
 
 
 def no_credentials(*roots: str) -> StorageError:
-    """The error for storages of S3's protocol whose credential chain has no credentials."""
+    """Return the error for storages of S3's protocol whose credential chain has no credentials."""
     return StorageError(
         f"no credentials for {' and '.join(roots)} were found by the credential chain:",
         "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role, or give key_id and secret.",
@@ -152,12 +152,12 @@ def no_credentials(*roots: str) -> StorageError:
 
 
 def is_of_cloud(error: OSError) -> bool:
-    """Whether a cloud's client raised it, and not a reader that found wrong bytes."""
+    """Return whether a cloud's client raised it, and not a reader that found wrong bytes."""
     return find(error, Meaning.MAY_PASS) is not None
 
 
 def reason(error: Exception) -> str:
-    """The first line of a client's error, without the request, which differs for each object."""
+    """Return the first line of a client's error, without the request, which differs for each object."""
     text, before = " ".join(str(error).split("\n", 1)[0].split()), ""
     while text != before:
         text, before = _PREAMBLE.sub("", text), text
@@ -165,7 +165,7 @@ def reason(error: Exception) -> str:
 
 
 def location(storage: AnyStorage) -> str:
-    """A storage by its root and its server, for errors."""
+    """Return a storage by its root and its server, for errors."""
     if isinstance(storage, LocalStorage):
         return f"the folder {storage.root}"
     server = server_of(storage)
@@ -173,7 +173,7 @@ def location(storage: AnyStorage) -> str:
 
 
 def server_of(storage: AnyStorage) -> str | None:
-    """The server of a storage's bucket; None for a folder and for a web server, whose root names it."""
+    """Return the server of a storage's bucket; None for a folder and for a web server, whose root names it."""
     if isinstance(storage, S3Storage | R2Storage):
         return storage.access.endpoint or "AWS"
     if isinstance(storage, AzureStorage):
@@ -182,7 +182,7 @@ def server_of(storage: AnyStorage) -> str | None:
 
 
 def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
-    """How to fix a storage that refuses access.
+    """Return how to fix a storage that refuses access.
 
     Args:
         storage: that refuses.
@@ -203,7 +203,7 @@ def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
 
 
 def reach_fix(storage: AnyStorage | PostgresCatalog) -> str:
-    """How to fix a storage, or a catalog's server, that does not answer."""
+    """Return how to fix a storage, or a catalog's server, that does not answer."""
     if isinstance(storage, LocalStorage):
         return "check the disk or network share, and run it again."
     if isinstance(storage, PostgresCatalog):

@@ -54,7 +54,7 @@ def create(path: Path, body: bytes) -> bool:
 
 
 def refusal(error: Exception) -> StorageError | None:
-    """The error of ours for one of a folder, with the path and the fix; None if the cause is not known."""
+    """Return the error of ours for one of a folder, with the path and the fix; None if the cause is not known."""
     if loop := find(error, Meaning.LINK_LOOP):
         return _loop(loop[1])
     if odd := find(error, Meaning.ODD_NAME):

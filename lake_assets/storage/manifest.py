@@ -30,7 +30,7 @@ class LandedObject:
 
 
 def landed_object(root: str, meta: "ObjectMeta") -> LandedObject:
-    """An object of the client's listing below a storage's root."""
+    """Return an object of the client's listing below a storage's root."""
     key = meta["path"]
     return LandedObject(f"{root}/{key}", key, (meta["e_tag"] or "").strip('"'), meta["size"], meta["last_modified"])
 
@@ -70,7 +70,7 @@ class Manifest:
         return sum(landed.size for landed in self.objects)
 
     def fingerprint(self, job: str) -> str:
-        """A SHA-256 in hexadecimal over each object's URI, ETag and size, and over the job.
+        """Return a SHA-256 in hexadecimal over each object's URI, ETag and size, and over the job.
 
         Equal fingerprints mean equal rows: a changed, added or removed object, or another transform, changes it.
         Objects that are left out are part of it, so that they are tried again when they change, and only then.
@@ -99,7 +99,7 @@ class Manifest:
                 raise _empty(landed)
 
     def without_empty(self) -> "Manifest":
-        """The manifest that leaves out objects without bytes."""
+        """Return the manifest that leaves out objects without bytes."""
         empty = {landed.key: str(_empty(landed)) for landed in self.read if landed.size == 0}
         return replace(self, left_out={**self.left_out, **empty}) if empty else self
 

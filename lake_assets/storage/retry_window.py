@@ -25,7 +25,7 @@ def using(*servers: Server) -> AbstractContextManager[None]:
 
 
 def once(storage: Remote) -> Remote:
-    """The storage, for a client that sends each request once."""
+    """Return the storage, for a client that sends each request once."""
     return storage.model_copy(update={"requests": storage.requests.model_copy(update={"retries": 0})})
 
 
@@ -38,10 +38,10 @@ def quick(storage: AnyStorage, seconds: float) -> AnyStorage:
 
 
 def retries(requests: Requests) -> Limit:
-    """How often a request is retried."""
+    """Return how often a request is retried."""
     return Limit(retries=requests.retries)
 
 
 def pauses(requests: Requests) -> Pause:
-    """The pauses between retries. None is shorter than `first_wait`."""
+    """Return the pauses between retries. None is shorter than `first_wait`."""
     return pause_from(requests.first_wait, requests.wait_limit)

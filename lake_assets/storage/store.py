@@ -40,7 +40,7 @@ class Store(Access):
     def list(
         self, prefix: str = "", files: str = "*", listed: Callable[[int], object] = lambda _: None
     ) -> tuple[LandedObject, ...]:
-        """The objects below a folder, sorted by key; nothing outside the folder is listed.
+        """Return the objects below a folder, sorted by key; nothing outside the folder is listed.
 
         Names that begin with `_` or `.` are left out, as Hive and Spark do with `_SUCCESS` and unfinished
         files, and so are folder markers.
@@ -69,7 +69,7 @@ class Store(Access):
     def all(
         self, prefix: str = "", listed: Callable[[int], object] = lambda _: None, *, hides: walk.Hides
     ) -> tuple[LandedObject, ...]:
-        """The objects below a folder, sorted by key, also hidden ones; nothing outside the folder is listed.
+        """Return the objects below a folder, sorted by key, also hidden ones; nothing outside the folder is listed.
 
         Args:
             prefix: folder below the root.
@@ -92,7 +92,7 @@ class Store(Access):
             yield from page
 
     def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[tuple[LandedObject, ...]]:
-        """All objects below a folder in the order of their keys, hidden ones too, up to 1,000 at a time.
+        """Yield all objects below a folder in the order of their keys, hidden ones too, up to 1,000 at a time.
 
         In stores that can begin a listing after a key (S3, R2 and GCS), objects before it cost nothing.
 
@@ -110,7 +110,7 @@ class Store(Access):
             yield from (tuple(landed_object(self.root, meta) for meta in page) for page in pages)
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:
-        """The folders right below a folder, sorted, each from the root on and without a slash at its end.
+        """Return the folders right below a folder, sorted, each from the root on and without a slash at its end.
 
         Raises:
             StorageError: as `list`.
@@ -118,7 +118,7 @@ class Store(Access):
         return self._listed(lambda: walk.folders(self._open(), self.storage, prefix), prefix)
 
     def answers(self) -> bool:
-        """Whether the store answers, also by a refusal; True for folders and web servers, without a request."""
+        """Return whether the store answers, also by a refusal; True for folders and web servers, without a request."""
         if isinstance(self.storage, LocalStorage) or not self.is_listable:
             return True
         try:
@@ -130,7 +130,7 @@ class Store(Access):
         return True
 
     def get(self, key: str, etag: str) -> obstore.Bytes:
-        """The bytes of a whole object, by one request.
+        """Return the bytes of a whole object, by one request.
 
         Raises:
             SourceChangedError: the object is gone, or has another ETag.
@@ -146,7 +146,7 @@ class Store(Access):
                 raise self.changed(key) from error
 
     def get_range(self, key: str, etag: str, start: int, end: int) -> obstore.Bytes:
-        """The bytes of an object from `start` up to `end`, by one request; not of a web server.
+        """Return the bytes of an object from `start` up to `end`, by one request; not of a web server.
 
         Raises:
             SourceChangedError: the object is gone, or has another ETag.
@@ -168,7 +168,7 @@ class Store(Access):
         return body
 
     def changed(self, key: str) -> SourceChangedError:
-        """The error for an object that is gone, or has another ETag than in its listing."""
+        """Return the error for an object that is gone, or has another ETag than in its listing."""
         return changed_object(self.uri(key))
 
     def put_new(self, key: str, body: bytes, *, multipart_above: int | None = None) -> bool:
@@ -247,7 +247,7 @@ class Store(Access):
             obstore.put(self._open(), key, body, use_multipart=in_parts, chunk_size=multipart_above)
 
     def find(self, key: str) -> LandedObject | None:
-        """The object of this key as it is now, by one request; None if there is none.
+        """Return the object of this key as it is now, by one request; None if there is none.
 
         Raises:
             StorageError: the store is unreachable or refuses.
@@ -279,7 +279,7 @@ class Store(Access):
             list(pool.map(self._delete_one, keys))
 
     def _delete_together(self, keys: tuple[str, ...]) -> bool:
-        """Whether all of them were removed: none was gone already, and none was refused."""
+        """Return whether all of them were removed: none was gone already, and none was refused."""
         try:
             self._retried("delete", lambda client: obstore.delete(client, keys))
         except StorageUnreachableError:

@@ -122,7 +122,7 @@ _NUMBER = re.compile(r"\(os error (\d+)\)")
 
 
 def find(error: object, means: Meaning) -> re.Match[str] | None:
-    """Where the text of a storage's error says this."""
+    """Return where the text of a storage's error says this."""
     return _TEXTS.find(error, means)
 
 
@@ -137,17 +137,17 @@ def meaning_of(error: Exception) -> Meaning | None:
 
 
 def meaning_of_queue(code: str) -> Meaning | None:
-    """What a code of SQS says."""
+    """Return what a code of SQS says."""
     return next((text.means for text in SQS if re.fullmatch(text.pattern, code)), None)
 
 
 def code_of(error: Exception) -> str | None:
-    """The store's own code, which obstore leaves inside the text of most errors of a listing or a deletion."""
+    """Return the store's own code, which obstore leaves inside the text of most errors of a listing or a deletion."""
     match = _CODE.search(str(error))
     return (match[1] or match[2]) if match else None
 
 
 def file_and_number(error: Exception) -> tuple[str | None, int | None]:
-    """The path that obstore's error of a folder names, and the system's number."""
+    """Return the path that obstore's error of a folder names, and the system's number."""
     path, number = _FILE.search(str(error)), _NUMBER.search(str(error))
     return (path[1] if path else None), (int(number[1]) if number else None)

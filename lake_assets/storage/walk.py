@@ -30,14 +30,14 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def position(text: str, *, tree: bool) -> str:
-    """A text that sorts as the key, or its beginning, in a store of this order."""
+    """Return a text that sorts as the key, or its beginning, in a store of this order."""
     return text.replace("/", "\0") if tree else text
 
 
 def pages(
     store: Client, storage: AnyStorage, prefix: str, after: str, *, tree: bool
 ) -> Iterator[Sequence["ObjectMeta"]]:
-    """The objects below a folder whose keys sort after a text, in the keys' order.
+    """Yield the objects below a folder whose keys sort after a text, in the keys' order.
 
     Raises:
         KeyOrderError: the store lists in tree order, and the order of whole keys was expected.
@@ -67,7 +67,7 @@ def pages(
 def unordered_pages(
     store: Client, storage: AnyStorage, prefix: str, hides: Hides | None = None
 ) -> Iterator[Sequence["ObjectMeta"]]:
-    """The objects below a folder in any order; of a local folder those of `files_below`.
+    """Yield the objects below a folder in any order; of a local folder those of `files_below`.
 
     Raises:
         ObstoreError: the client's own.
@@ -83,7 +83,7 @@ def unordered_pages(
 
 
 def files_below(root: str, prefix: str, hides: Hides | None = None) -> Iterator["ObjectMeta"]:
-    """All files below a folder, also hidden ones if it is known which folders the layout hides.
+    """Yield all files below a folder, also hidden ones if it is known which folders the layout hides.
 
     A byte of a name that is not UTF-8 is a surrogate in the key, as in Python's names of files.
 
@@ -104,7 +104,7 @@ def files_below(root: str, prefix: str, hides: Hides | None = None) -> Iterator[
 
 
 def _below(after: str) -> str | None:
-    """A text that sorts a little before this one and is the name of no folder.
+    """Return a text that sorts a little before this one and is the name of no folder.
 
     After such a text all servers continue alike. The client removes a slash at the end of a text, which would turn the
     beginning of a folder into its name.
@@ -119,7 +119,7 @@ def _below(after: str) -> str | None:
 
 
 def folders(store: Client, storage: AnyStorage, prefix: str) -> tuple[str, ...]:
-    """The folders right below a folder, sorted, without slashes at their ends."""
+    """Return the folders right below a folder, sorted, without slashes at their ends."""
     prefix = prefix.rstrip("/")
     if isinstance(storage, LocalStorage):
         return tuple(sorted(key.rstrip("/") for key, entry in _entries(storage.root, prefix) if entry.is_dir()))
@@ -153,7 +153,7 @@ def _files(
 
 
 def _entries(root: str, folder: str) -> list[tuple[str, "os.DirEntry[str]"]]:
-    """The entries of a folder by key; keys of folders end in a slash. A folder that does not exist has none."""
+    """Return the entries of a folder by key; keys of folders end in a slash. A folder that does not exist has none."""
     path = os.path.join(root, *folder.split("/")) if folder else root  # noqa: PTH118 - a path of bytes that are no text
     start = f"{folder}/" if folder else ""
     try:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def find(store: HTTPStore, key: str) -> "ObjectMeta | None":
-    """The metadata of an object, by one HEAD request; None if there is none.
+    """Return the metadata of an object, by one HEAD request; None if there is none.
 
     Raises:
         StorageError: it has neither an ETag nor a time of change.
@@ -34,7 +34,7 @@ def find(store: HTTPStore, key: str) -> "ObjectMeta | None":
 
 
 def version(store: HTTPStore, meta: "ObjectMeta") -> str:
-    """The version of an object: its ETag, or its Last-Modified if the server has no ETags.
+    """Return the version of an object: its ETag, or its Last-Modified if the server has no ETags.
 
     Raises:
         StorageError: the server sends neither.
@@ -51,7 +51,7 @@ def version(store: HTTPStore, meta: "ObjectMeta") -> str:
 
 
 def open_file(store: HTTPStore, key: str) -> pa.NativeFile:
-    """An object for random access: by ranges, or from a temporary copy if the server has no ranges.
+    """Return an object for random access: by ranges, or from a temporary copy if the server has no ranges.
 
     Raises:
         OSError: the object is gone, or the server cannot be reached, or refuses.
@@ -96,7 +96,7 @@ class _Ranges(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """The position of the next read."""
+        """Return the position of the next read."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:

@@ -60,13 +60,13 @@ class Calendar:
         self._known = {name: frozenset(values) for name, values in self._values.items()}
 
     def expected(self, known: Sequence[Partition]) -> Iterator[Partition]:
-        """Every expected partition by now; a column without configured values has those of `known`."""
+        """Return every expected partition by now; a column without configured values has those of `known`."""
         columns = self._stream.columns
         values = [self.values(column, [p.values[index] for p in known]) for index, column in enumerate(columns)]
         return (Partition(columns, combination) for combination in product(*values))
 
     def values(self, column: PartitionColumn, known: Iterable[PartitionValue] = ()) -> list[PartitionValue]:
-        """The expected values of one column by now, each once; see `expected`."""
+        """Return the expected values of one column by now, each once; see `expected`."""
         if column.name in self._values:
             return list(self._values[column.name])
         if column.name not in self.spans:
@@ -77,7 +77,7 @@ class Calendar:
         return [column.parse(kind.text(kind.at(number))) for number in range(first, last + 1)]
 
     def has_values(self, column: PartitionColumn) -> bool:
-        """Whether the config has the values of a column; those of another come from the landing zone."""
+        """Return whether the config has the values of a column; those of another come from the landing zone."""
         return column.name in self._values or column.name in self.spans
 
     def outside(self, partition: Partition) -> OutsidePartitionError | None:
@@ -138,7 +138,7 @@ class Calendar:
 
 
 def configured_values(column: PartitionColumn, values: Iterable[str]) -> list[PartitionValue]:
-    """The configured values of a column, typed, each once: 7 and 07 are the same integer."""
+    """Return the configured values of a column, typed, each once: 7 and 07 are the same integer."""
     return list(dict.fromkeys(column.parse(column.text(value)) for value in values))
 
 
@@ -160,12 +160,12 @@ def refuse_outside(stream: Stream, partitions: Iterable[Partition]) -> None:
 
 
 def sort_key(partition: Partition) -> tuple[tuple[bool, bool, PartitionValue], ...]:
-    """A key that sorts partitions by their values, column by column, with NULL last."""
+    """Return a key that sorts partitions by their values, column by column, with NULL last."""
     return tuple((value is None, isinstance(value, str), 0 if value is None else value) for value in partition.values)
 
 
 def recent_texts(stream: Stream, at: dt.datetime, lookback: int) -> dict[str, tuple[str, str] | None]:
-    """The first and the last value of each time column in the window that ends at a moment.
+    """Return the first and the last value of each time column in the window that ends at a moment.
 
     Years, months and days are in the stream's time zone, and hours in UTC, where no hour occurs twice.
 

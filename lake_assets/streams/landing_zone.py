@@ -50,7 +50,7 @@ def list_landed(
 
 
 def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
-    """The objects of some partitions, by a listing of the prefix of each `Partition.path_part`.
+    """Return the objects of some partitions, by a listing of the prefix of each `Partition.path_part`.
 
     Raises:
         StorageError: the landing zone cannot be listed.
@@ -79,7 +79,7 @@ def list_scope(
 def _by_path_part(
     stream: OpenStream, objects: Sequence[LandedObject], calendar: Calendar
 ) -> tuple[dict[Partition, Manifest], LeftOut]:
-    """The objects of a listing by the path part of their partition, and those that no refresh reads."""
+    """Return the objects of a listing by the path part of their partition, and those that no refresh reads."""
     by_path_part: dict[Partition, list[LandedObject]] = {}
     left_out = []
     locator = PartitionLocator(stream.config)
@@ -96,7 +96,7 @@ def _by_path_part(
 
 
 def _at(stream: OpenStream, path_part: Partition, calendar: Calendar) -> Iterator[Partition]:
-    """The partitions that share a path part."""
+    """Return the partitions that share a path part."""
     known = dict(zip(path_part.columns, path_part.values, strict=True))
     columns = stream.config.columns
     values = [[known[column]] if column in known else calendar.values(column) for column in columns]

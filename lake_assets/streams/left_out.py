@@ -25,12 +25,12 @@ _CLASSES: dict[LeftOutClass, tuple[type[LakeAssetsError], str]] = {
 
 
 def class_of(why: LakeAssetsError) -> LeftOutClass:
-    """The class of an object, by the reason that `PartitionLocator.find` gives."""
+    """Return the class of an object, by the reason that `PartitionLocator.find` gives."""
     return next(name for name, (error, _) in reversed(_CLASSES.items()) if isinstance(why, error))
 
 
 def counts_of(classes: Iterable[LeftOutClass]) -> dict[LeftOutClass, int]:
-    """The number of objects of each class, for every class."""
+    """Return the number of objects of each class, for every class."""
     found = Counter(classes)
     return {name: found[name] for name in _CLASSES}
 
@@ -117,7 +117,7 @@ class LeftOut:
         return all(item.kind == "hidden" for item in self.objects)
 
     def taking(self, *, outside: bool) -> "LeftOut":
-        """What is left out if a refresh takes the partitions outside the config too, or does not."""
+        """Return what is left out if a refresh takes the partitions outside the config too, or does not."""
         others = tuple(item for item in self.objects if item.kind != "outside")
         return replace(self, objects=others) if outside else self
 

@@ -28,7 +28,7 @@ _REMEMBERED = 65_536  # folders; a landing writer may run for months
 
 
 def folder_prefixes(template: Template, path_part: Partition) -> list[str]:
-    """The folders with the objects of a `Partition.path_part`, the canonical one first.
+    """Return the folders with the objects of a `Partition.path_part`, the canonical one first.
 
     NULL may have a second folder, with an empty value. A value with characters that some writers encode and others do
     not has a folder for each spelling.
@@ -52,7 +52,7 @@ def folder_prefixes(template: Template, path_part: Partition) -> list[str]:
 
 
 def _is_canonical(path_part: Partition, texts: Mapping[str, str]) -> bool:
-    """Whether a path has its values in the form that they are written in. NULL may also be an empty text."""
+    """Return whether a path has its values in the form that they are written in. NULL may also be an empty text."""
     return all(
         texts[column.name] == text or (not texts[column.name] and value is None and column.empty == "null")
         for column, value, text in zip(path_part.columns, path_part.values, path_part.texts().values(), strict=True)
@@ -79,7 +79,7 @@ class PartitionLocator:
         self._in_folder = lru_cache(_REMEMBERED)(self._partition_or_error)
 
     def at(self, path: str) -> Partition:
-        """The partition with this path; see `Partition.at`.
+        """Return the partition with this path; see `Partition.at`.
 
         Raises:
             PartitionError: the path does not have the stream's columns.
@@ -87,7 +87,7 @@ class PartitionLocator:
         return Partition.at(self._stream_columns, path)
 
     def find(self, key: str) -> Partition | LakeAssetsError:
-        """The partition of a key, with the columns of the path (see `Partition.path_part`), or why it has none.
+        """Return the partition of a key, with the columns of the path (see `Partition.path_part`), or why it has none.
 
         The reason is a `HiddenError` (its name, or that of a folder which the layout cannot produce, begins with `_` or
         `.`), `NotDataError` (its name does not fit `files`), `OutsidePartitionError` (the calendar does not have the
@@ -118,7 +118,7 @@ class PartitionLocator:
             return error
 
     def _empty(self, key: str) -> list[str]:
-        """The columns with an empty value in a path that fits the layout otherwise."""
+        """Return the columns with an empty value in a path that fits the layout otherwise."""
         texts = self._lenient.match(key, file=True) or {}
         return [name for name, text in texts.items() if not text]
 

@@ -15,7 +15,7 @@ from lake_assets.streams.stream import OpenStream
 
 
 def is_pending(stream: OpenStream, landed: Manifest, last: LastRuns | None) -> bool:
-    """Whether a partition has objects that a refresh would read; none reads those of a held partition.
+    """Return whether a partition has objects that a refresh would read; none reads those of a held partition.
 
     A partition whose objects have all vanished is not pending: `on_empty` decides on it.
 
@@ -32,7 +32,7 @@ def is_pending(stream: OpenStream, landed: Manifest, last: LastRuns | None) -> b
 def pending_in(
     stream: OpenStream, landed: Mapping[Partition, Manifest], runs: Mapping[str, LastRuns]
 ) -> dict[Partition, Manifest]:
-    """The pending partitions of a listing, with their objects; the newest runs are by the partitions' paths."""
+    """Return the pending partitions of a listing, with their objects; the newest runs are by the partitions' paths."""
     return {p: manifest for p, manifest in landed.items() if is_pending(stream, manifest, runs.get(p.path))}
 
 
@@ -81,7 +81,7 @@ class Lag:
 
 
 def lag_of(stream: OpenStream, partitions: Iterable[Partition] | None = None, now: dt.datetime | None = None) -> Lag:
-    """The lag of a stream, by a listing of its landing zone and a query of its ledger.
+    """Return the lag of a stream, by a listing of its landing zone and a query of its ledger.
 
     Args:
         stream: the stream.
@@ -102,7 +102,7 @@ def lag_of(stream: OpenStream, partitions: Iterable[Partition] | None = None, no
 def lag_by(
     stream: OpenStream, landed: Mapping[Partition, Manifest], runs: Mapping[str, LastRuns], now: dt.datetime
 ) -> Lag:
-    """The lag of a stream, by the landed objects and the newest runs of its partitions, these by path."""
+    """Return the lag of a stream, by the landed objects and the newest runs of its partitions, these by path."""
     calendar = Calendar(stream.config, now)
     pending = {
         partition: _since(manifest, runs.get(partition.path))

@@ -88,11 +88,11 @@ class OpenStream:
         return None if self.letters is None else f"{self.letters.storage.root}/{self.letters.folder}"
 
     def prefix(self, partition: Partition) -> str:
-        """The folder of the partition's objects, below the landing zone's root."""
+        """Return the folder of the partition's objects, below the landing zone's root."""
         return self.layout.prefix(partition.path_part.texts())
 
     def source_glob(self, partition: Partition) -> str:
-        """The objects of the partition, as a glob."""
+        """Return the objects of the partition, as a glob."""
         return self.source.uri(self.prefix(partition) + self.config.files.lstrip("/"))
 
     @property
@@ -106,7 +106,7 @@ class OpenStream:
         return f"{self.layout_uri}/{self.config.files.lstrip('/')}"
 
     def destination_folder(self, partition: Partition) -> str:
-        """The folder of the partition's data files below the lake's root, in Hive's form, ending in a slash."""
+        """Return the folder of the partition's data files below the lake's root, in Hive's form, ending in a slash."""
         folders = "/".join(f"{name}={_not_null(text)}" for name, text in partition.texts().items())
         return f"{self.table.schema}/{self.table.table}/{folders}/"
 
@@ -142,7 +142,7 @@ class OpenStream:
         return Manifest(tuple(obj for obj, where in found if where == partition.path_part))
 
     def prefixes(self, partition: Partition) -> list[str]:
-        """The folders of the partition's objects, below the landing zone's root; see `folder_prefixes`."""
+        """Return the folders of the partition's objects, below the landing zone's root; see `folder_prefixes`."""
         return folder_prefixes(self.layout, partition.path_part)
 
     def _listed(self, prefix: str) -> tuple[LandedObject, ...]:
@@ -151,7 +151,7 @@ class OpenStream:
         return self.source.list(prefix, self.config.files)
 
     def without_empty(self, manifest: Manifest) -> Manifest:
-        """The manifest that leaves out objects without bytes, if the stream quarantines bad objects.
+        """Return the manifest that leaves out objects without bytes, if the stream quarantines bad objects.
 
         If no object would be left, and a partition without rows fails, the manifest is unchanged; in mode append the
         partition may have rows of other objects.
@@ -163,7 +163,7 @@ class OpenStream:
         return others if others.read or may_be_left else manifest
 
     def fingerprint(self, manifest: Manifest) -> str:
-        """The fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""
+        """Return the fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""
         transform = self.config.transform
         job = [json.dumps(transform.model_dump() if transform else None, sort_keys=True)]
         if self.config.mode == "append":
@@ -175,7 +175,7 @@ class OpenStream:
 
 
 def _not_null(text: str) -> str:
-    """The value in a folder's name, escaped if DuckDB would read it as NULL: `region=null`, in any case."""
+    """Return the value in a folder's name, escaped if DuckDB would read it as NULL: `region=null`, in any case."""
     return f"%{ord(text[0]):02X}{text[1:]}" if text.lower() == "null" else text
 
 

@@ -41,7 +41,7 @@ class Value(Documented):
 
 
 def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[Value]:
-    """All gauges, by one listing of each landing zone and one query of each ledger.
+    """Yield all gauges, by one listing of each landing zone and one query of each ledger.
 
     Args:
         config: of the lakes and streams.
@@ -83,7 +83,7 @@ def _of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[Value]:
 
 
 def prometheus_text(values: Iterable[Value]) -> str:
-    """The values in Prometheus' text format, as the node exporter's textfile collector reads it."""
+    """Return the values in Prometheus' text format, as the node exporter's textfile collector reads it."""
     by_metric: dict[str, list[Value]] = {}
     for value in values:
         by_metric.setdefault(value.metric, []).append(value)

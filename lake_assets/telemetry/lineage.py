@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def is_asked_for(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the environment names a receiver or the client's config, and does not disable the client."""
+    """Return whether the environment names a receiver or the client's config, and does not disable the client."""
     if environment.get(_DISABLED, "").strip().lower() == "true":
         return False
     return any(environment.get(name) for name in _NAMED) or any(name.startswith(_OWN) for name in environment)

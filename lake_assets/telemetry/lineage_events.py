@@ -142,13 +142,13 @@ def _of_run(parent: Parent | None) -> dict[str, base.RunFacet]:
 
 
 def landing_zone(stream: OpenStream) -> InputDataset:
-    """The landing zone as one dataset, so that a graph has one node for all objects of a stream."""
+    """Return the landing zone as one dataset, so that a graph has one node for all objects of a stream."""
     namespace, name = _place(stream.config.source.root)
     return InputDataset(namespace, name, facets=_of_landing_zone(stream))
 
 
 def read(stream: OpenStream, result: Outcome) -> InputDataset:
-    """The landing zone, with the objects that the rows were made of."""
+    """Return the landing zone, with the objects that the rows were made of."""
     row, facets = result.row, _of_landing_zone(stream)
     if row.source_fingerprint is not None:
         facets["version"] = DatasetVersionDatasetFacet(row.source_fingerprint)
@@ -164,12 +164,12 @@ def read(stream: OpenStream, result: Outcome) -> InputDataset:
 
 
 def table(stream: OpenStream, partition: Partition) -> OutputDataset:
-    """The table, with the partition that is to be written."""
+    """Return the table, with the partition that is to be written."""
     return OutputDataset(*_name(stream), facets=_of_table(stream), outputFacets=_subset(partition))
 
 
 def written(stream: OpenStream, result: Outcome) -> OutputDataset:
-    """The table after the commit."""
+    """Return the table after the commit."""
     row, facets = result.row, _of_table(stream)
     if row.snapshot_id is not None:
         facets["version"] = DatasetVersionDatasetFacet(str(row.snapshot_id))
@@ -229,7 +229,7 @@ def _subset(partition: Partition) -> dict[str, OutputDatasetFacet]:
 
 
 def _column_lineage(stream: OpenStream, columns: list[str]) -> ColumnLineageDatasetFacet:
-    """Where the columns come from without a transform; not those whose values are of an object's path."""
+    """Return where the columns come from without a transform; not those whose values are of an object's path."""
     namespace, name = _place(stream.config.source.root)
 
     def of(column: str, subtype: str) -> Fields:

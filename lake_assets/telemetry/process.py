@@ -23,7 +23,7 @@ _running: list["Exported"] = []
 
 
 def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the environment names a receiver, and does not disable the export."""
+    """Return whether the environment names a receiver, and does not disable the export."""
     is_disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
     return not is_disabled and any(environment.get(name) for name in _ENDPOINTS)
 

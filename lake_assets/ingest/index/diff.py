@@ -31,7 +31,7 @@ class ChangedObject:
     is_live: bool  # it is a file of the table; otherwise it had no rows, has ended, or was read by mode replace
 
     def error(self, stream: str) -> SourceError:
-        """The error for the object; `stream` is the stream's name, for the command to run."""
+        """Return the error for the object; `stream` is the stream's name, for the command to run."""
         if self.is_live:
             return SourceError(
                 f"the object {self.now.uri} has changed since it was registered, and readers of the lake fail on it or "
@@ -85,7 +85,7 @@ class IndexPlan:
 def plan_index(
     stream: OpenStream, partitions: Iterable[Partition] | None = None, options: IngestOptions | None = None
 ) -> IndexPlan:
-    """What `index_all` would register now. Nothing is written.
+    """Return what `index_all` would register now. Nothing is written.
 
     Args:
         stream: the stream of the objects.
@@ -133,7 +133,7 @@ def compare_registered(
 
 
 def changed_objects(partition: Partition, compared: Comparison, live: AbstractSet[str]) -> list[ChangedObject]:
-    """The landed objects of a partition that have changed since the lake registered or read them.
+    """Return the landed objects of a partition that have changed since the lake registered or read them.
 
     Args:
         partition: the partition.
@@ -144,7 +144,7 @@ def changed_objects(partition: Partition, compared: Comparison, live: AbstractSe
 
 
 def present(landed: Manifest, compared: Comparison) -> tuple[LandedObject, ...]:
-    """The landed objects of a partition that the lake has."""
+    """Return the landed objects of a partition that the lake has."""
     others = {obj.uri for obj in (*compared.new.objects, *compared.changed)}
     return tuple(obj for obj in landed.objects if obj.uri not in others)
 
@@ -160,5 +160,5 @@ def registered_objects(
 
 
 def table_files(lake: LakeSession | None, stream: OpenStream) -> set[str]:
-    """The URIs of the table's files."""
+    """Return the URIs of the table's files."""
     return set() if lake is None else {uri for (uri,) in lake.rows(*list_files_statement(stream.table))}

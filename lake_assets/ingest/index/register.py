@@ -167,7 +167,7 @@ class Registrar:
 
 
 def read_from(stream: OpenStream, objects: Iterable[LandedObject]) -> dict[str, Any]:
-    """The columns of a ledger row for the landed objects that the lake has after the commit."""
+    """Return the columns of a ledger row for the landed objects that the lake has after the commit."""
     manifest = Manifest(tuple(sorted(objects, key=lambda obj: obj.key)))
     return {
         "source_files": len(manifest.objects),
@@ -177,7 +177,7 @@ def read_from(stream: OpenStream, objects: Iterable[LandedObject]) -> dict[str, 
 
 
 def written(files: Iterable[LandedFile]) -> dict[str, Any]:
-    """The columns of a ledger row for these files; those without rows are not files of the table."""
+    """Return the columns of a ledger row for these files; those without rows are not files of the table."""
     filled_files = [file for file in files if file.rows]
     return {
         "status": "committed",
@@ -188,7 +188,7 @@ def written(files: Iterable[LandedFile]) -> dict[str, Any]:
 
 
 def _combined(first: LedgerRow | None, second: LedgerRow) -> LedgerRow:
-    """The ledger row of two commits of one partition."""
+    """Return the ledger row of two commits of one partition."""
     if first is None:
         return second
     return dataclasses.replace(

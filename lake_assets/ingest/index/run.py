@@ -168,7 +168,7 @@ class IndexRun:
             yield figures
 
     def open(self, plan: PartitionPlan, seconds: float = 0) -> IndexedPartition:
-        """The run of one partition; `seconds` is its share of the time of the listing."""
+        """Return the run of one partition; `seconds` is its share of the time of the listing."""
         run = IndexedPartition(self.stream, plan, self.options)
         run.add_seconds("list", seconds)
         return run

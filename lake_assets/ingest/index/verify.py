@@ -49,7 +49,7 @@ class IndexedState:
         return len(self.live)
 
     def of(self, partition: Partition) -> "IndexedState":
-        """The state of one partition's objects."""
+        """Return the state of one partition's objects."""
         path = partition.path
         return IndexedState(
             tuple(obj for obj in self.live if obj.load_partition == path),
@@ -59,7 +59,7 @@ class IndexedState:
         )
 
     def inconsistent(self, columns: Sequence[PartitionColumn]) -> tuple[Partition, ...]:
-        """The partitions with an object that has vanished or changed."""
+        """Return the partitions with an object that has vanished or changed."""
         vanished = [Partition.at(columns, obj.load_partition) for obj in self.vanished]
         return tuple(dict.fromkeys([*vanished, *(obj.partition for obj in self.changed)]))
 

@@ -116,7 +116,7 @@ class Committer:
             run.finish(committed.row, committed.delta)
 
     def _change(self, lake: LakeSession, run: PartitionRun) -> Change | None:
-        """What to commit of a partition whose rows are written; None if nothing is."""
+        """Return what to commit of a partition whose rows are written; None if nothing is."""
         rows = sum(file.rows for file in run.files)
         left_out = sum(letter.rows for letter in run.letters)
         # A partition all of whose rows are left out has rows in its objects, so `on_empty` does not decide.

@@ -8,7 +8,7 @@ from lake_assets.streams.stream import OpenStream
 
 
 def copy_rules(stream: OpenStream) -> CopyRules | None:
-    """The rules by which objects are copied; None if all rows pass through the encoding job.
+    """Return the rules by which objects are copied; None if all rows pass through the encoding job.
 
     They do if rows are transformed, selected, extended or compared one by one, if the lake takes rows by INSERT only,
     and if a web server has the objects, whose versions it does not compare.

@@ -74,7 +74,7 @@ class ReplaceRun:
             remaining = [run for run in remaining if run.try_again()]
 
     def _outcomes(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
-        """The outcomes of the partitions that have ended since the last call."""
+        """Yield the outcomes of the partitions that have ended since the last call."""
         ended = [run for run in runs if run.has_ended]
         if any(run.error is not None for run in ended):
             self.checkpoint()  # an interrupt ends the run; its errors are not those of the partitions
@@ -224,7 +224,7 @@ def _shared(name: str | None, runs: Sequence[PartitionRun]) -> Iterator[dict[str
 
 
 def _written(runs: Sequence[PartitionRun]) -> dict[str, int | None]:
-    """What a job has read and written, over all its partitions, and how many of them failed."""
+    """Return what a job has read and written, over all its partitions, and how many of them failed."""
     files = [file for run in runs for file in run.files]
     rows, size = sum(file.rows for file in files), sum(file.size for file in files)
     failed = sum(run.error is not None for run in runs) or None

@@ -46,7 +46,7 @@ class Staging:
 
 
 def leftovers(storage: AnyStorage, before: dt.datetime) -> Sequence[LandedObject]:
-    """The staged files that are older than `before`: killed runs left them.
+    """Return the staged files that are older than `before`: killed runs left them.
 
     Raises:
         StorageError: the store is unreachable or refuses.

@@ -157,7 +157,7 @@ class Writer:
                 )
 
     def bad_objects(self, spark: SparkSession, run: PartitionRun) -> dict[str, str]:
-        """Why objects of a failed partition are damaged or do not fit, by key; all its objects are read for it.
+        """Return why objects of a failed partition are damaged or do not fit, by key; all its objects are read for it.
 
         The result is empty if no object caused the partition's error.
 
@@ -248,7 +248,7 @@ class Writer:
         return written
 
     def _source_schema(self, run: PartitionRun) -> pa.Schema:
-        """The input columns of a transform, without the partition columns.
+        """Return the input columns of a transform, without the partition columns.
 
         They are those of the first object; while the table evolves those of any object, and with `ignore_extra` those
         that all objects have.
@@ -269,7 +269,7 @@ class Writer:
         return read_schema(store, key, self._paths)
 
     def _filled(self, schema: pa.Schema, run: PartitionRun) -> pa.Schema:
-        """The schema with types from other objects for the columns that are NULL in all rows of the first."""
+        """Return the schema with types from other objects for the columns that are NULL in all rows of the first."""
         keys = [obj.key for obj in run.reads.read[1:]]
         while without_values(schema) and keys:
             chunk, keys = keys[:FOOTERS], keys[FOOTERS:]

@@ -73,7 +73,7 @@ def duckdb_type(ducklake_type: str) -> str | None:
 
 
 def of_unknown_values(ducklake_type: str) -> Bounds:
-    """What the catalog keeps for a column of a whole table of which some values have unknown bounds.
+    """Return what the catalog keeps for a column of a whole table of which some values have unknown bounds.
 
     Both NULL is DuckLake's form for "no value yet", which the next `INSERT` of any client replaces by its own bounds.
     A least text alone remains; DuckDB uses it for conditions only, and not as an answer of `min` or `max`.
@@ -96,7 +96,7 @@ def bounds_of_files(
 
 
 def beyond(bounds: Bounds) -> Bounds:
-    """The bounds of single-precision numbers, each moved outward to the next such number.
+    """Return the bounds of single-precision numbers, each moved outward to the next such number.
 
     DuckLake compares bounds with a number's text in double precision, which may be greater or less than the number
     itself. So DuckLake would skip files with exact bounds.
@@ -110,7 +110,7 @@ def beyond(bounds: Bounds) -> Bounds:
 
 
 def merged(engine: duckdb.DuckDBPyConnection, values: Iterable[tuple[Key, str, Bounds]]) -> dict[Key, Bounds]:
-    """The common bounds of each key; unknown bounds are ignored.
+    """Return the common bounds of each key; unknown bounds are ignored.
 
     Args:
         engine: compares the values.

@@ -27,7 +27,7 @@ class ChangedSnapshot:
 
 
 def changed_snapshots(session: LakeSession, table: TableName, since: int, until: int) -> list[ChangedSnapshot]:
-    """The snapshots that changed rows of a table, by number; compactions change none.
+    """Return the snapshots that changed rows of a table, by number; compactions change none.
 
     Args:
         session: an open lake.
@@ -90,7 +90,7 @@ def _names_at(session: LakeSession, table: TableName, snapshot: int | None) -> d
 
 
 def _snapshots(session: LakeSession, since: int, until: int) -> list[tuple[int, dt.datetime, object, str, str, str]]:
-    """The snapshots with their changes: a text of the catalog, or a mapping of DuckLake's function."""
+    """Return the snapshots with their changes: a text of the catalog, or a mapping of DuckLake's function."""
     if session.unknown_specification is None:
         sql = (
             "SELECT s.snapshot_id, s.snapshot_time::TIMESTAMPTZ, c.changes_made, c.author, c.commit_message, "
@@ -109,7 +109,7 @@ def _snapshots(session: LakeSession, since: int, until: int) -> list[tuple[int, 
 
 
 def _touches(changes: object, pattern: re.Pattern[str], table_id: int | None) -> bool:
-    """Whether the changes of a snapshot are of this kind and of this table."""
+    """Return whether the changes of a snapshot are of this kind and of this table."""
     pairs: Sequence[tuple[str, str]]
     if isinstance(changes, dict):
         pairs = [(kind, str(table)) for kind, tables in changes.items() for table in tables]

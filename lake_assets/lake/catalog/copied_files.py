@@ -74,7 +74,7 @@ def add_copies(
 def _entries(
     database: CatalogDatabase, name: str, columns: Sequence[str], file_ids: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """The rows of one of the catalog's tables about these files."""
+    """Return the rows of one of the catalog's tables about these files."""
     found: list[dict[str, Any]] = []
     listed = ", ".join(columns)
     for start in range(0, len(file_ids), _AT_ONCE):
@@ -86,7 +86,7 @@ def _entries(
 
 
 def _facts(table: Table, entries: Sequence[Mapping[str, Any]], files: int) -> dict[int, list[ColumnFacts]]:
-    """The facts of the columns that hold values; unknown ones for a file without an entry of the column."""
+    """Return the facts of the columns that hold values; unknown ones for a file without an entry of the column."""
     facts: dict[int, list[ColumnFacts]] = {column.column_id: [] for column in table.leaves.values()}
     for entry in entries:
         if entry["column_id"] in facts:

@@ -25,7 +25,7 @@ _NONE = Bounds(None, None)
 
 
 def table_bounds(session: LakeSession, name: TableName) -> dict[int, Bounds]:
-    """The bounds of a whole table's columns, by the columns' ids; the table exists.
+    """Return the bounds of a whole table's columns, by the columns' ids; the table exists.
 
     Raises:
         CatalogError: the catalog cannot be read.
@@ -86,7 +86,7 @@ def correct_bounds(
 
 
 def wrong_bounds(session: LakeSession, name: TableName) -> dict[int, str]:
-    """The columns whose bounds in the catalog make `min`, `max` or conditions answer wrong, by their ids.
+    """Return the columns whose bounds in the catalog make `min`, `max` or conditions answer wrong, by their ids.
 
     Earlier versions kept the widest bounds of a type for unknown ones, and a commit may have been killed between
     DuckLake's COMMIT and `correct_bounds`. Only columns that every file has statistics of are examined, and no texts
@@ -162,7 +162,7 @@ def _examined(
 
 
 def _with_bounds(catalog: CatalogDatabase, table_id: int, snapshot_id: int | None) -> set[int]:
-    """The columns of which a new file of the snapshot has bounds."""
+    """Return the columns of which a new file of the snapshot has bounds."""
     rows = catalog.rows(
         f"SELECT DISTINCT column_id FROM {spec.FILE_COLUMN_STATS} s JOIN {spec.DATA_FILE} f USING (data_file_id) "
         "WHERE s.table_id = ? AND f.begin_snapshot = ? AND min_value IS NOT NULL AND max_value IS NOT NULL",
@@ -224,7 +224,7 @@ def _set_table_bounds(
 
 
 def _is_in_files(catalog: CatalogDatabase, table_id: int) -> bool:
-    """Whether all rows that the table has ever had are in its present files; DuckDB answers `min` only then."""
+    """Return whether all rows that the table has ever had are in its present files; DuckDB answers `min` only then."""
     ((ever, now),) = catalog.rows(
         f"SELECT (SELECT record_count FROM {spec.TABLE_STATS} WHERE table_id = ?), "
         f"(SELECT sum(record_count) FROM {spec.DATA_FILE} WHERE table_id = ? AND end_snapshot IS NULL)",

@@ -52,12 +52,12 @@ class CatalogDatabase(ABC):
         return spec.VERSIONS[versions[0][0]]
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """The rows that a query returns."""
+        """Return the rows that a query returns."""
         rows: list[Row] = self._cursor(sql, parameters).fetchall()
         return rows
 
     def columns(self, table: str) -> list[str]:
-        """The names of a table's columns."""
+        """Return the names of a table's columns."""
         return [column[0] for column in self._cursor(f"SELECT * FROM {identifier(table)} LIMIT 0", ()).description]
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
@@ -66,7 +66,7 @@ class CatalogDatabase(ABC):
 
     @abstractmethod
     def _cursor(self, sql: str, parameters: Sequence[object]) -> Any:  # noqa: ANN401 - of the driver
-        """The driver's cursor after a statement."""
+        """Return the driver's cursor after a statement."""
 
     @abstractmethod
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -74,14 +74,14 @@ class CatalogDatabase(ABC):
 
     @abstractmethod
     def has_table(self, name: str) -> bool:
-        """Whether the catalog's database has this table."""
+        """Return whether the catalog's database has this table."""
 
     @abstractmethod
     def inlined(self, value: object) -> object:
-        """A text, integer, time or None as this catalog stores it in a table of inlined rows."""
+        """Return a text, integer, time or None as this catalog stores it in a table of inlined rows."""
 
     def inlined_time(self, moment: dt.datetime) -> object:
-        """A time that inlined times are compared with."""
+        """Return a time that inlined times are compared with."""
         # Without zeros at its end: a time is then stored as this text, or as one with more zeros, which sorts after it.
         text = moment.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
         return text.rstrip("0").rstrip(".") + "+00"
@@ -92,7 +92,7 @@ def _names(columns: Sequence[str]) -> str:
 
 
 def _time_text(value: object) -> object:
-    """A time as the text from which DuckDB reads a TIMESTAMPTZ; other values unchanged."""
+    """Return a time as the text from which DuckDB reads a TIMESTAMPTZ; other values unchanged."""
     if isinstance(value, dt.datetime):
         return value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f+00")
     return value

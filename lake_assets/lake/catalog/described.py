@@ -10,7 +10,7 @@ from lake_assets.lake.catalog.table import Column
 
 
 def column_types(columns: Sequence[Column]) -> dict[str, str] | None:
-    """The SQL type of each column, by its name; None if a type is unknown here.
+    """Return the SQL type of each column, by its name; None if a type is unknown here.
 
     Args:
         columns: of a table, with the parts of nested ones, in their order.
@@ -39,7 +39,7 @@ def _sql_type(column: Column, columns: Sequence[Column]) -> str | None:
 
 
 def read_options(database: CatalogDatabase, table_id: int | None) -> dict[str, str]:
-    """The options of the lake, and those of a table in their place."""
+    """Return the options of the lake, and those of a table in their place."""
     rows = database.rows(
         f"SELECT key, value FROM {spec.METADATA} WHERE scope IS NULL "
         f"OR (scope = 'table' AND scope_id = ?) ORDER BY scope IS NOT NULL",

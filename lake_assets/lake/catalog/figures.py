@@ -26,14 +26,14 @@ class TableFiles:
 
 
 def snapshots(session: LakeSession) -> int:
-    """The number of snapshots that have not expired."""
+    """Return the number of snapshots that have not expired."""
     with catalog_view(session) as database:
         ((number,),) = database.rows(f"SELECT count(*) FROM {spec.SNAPSHOT}")
     return int(number)
 
 
 def catalog_size(session: LakeSession) -> int | None:
-    """The bytes of the catalog in its database; None if they are not known, as of a lake of MotherDuck."""
+    """Return the bytes of the catalog in its database; None if they are not known, as of a lake of MotherDuck."""
     catalog = session.config.catalog
     if isinstance(catalog, SqliteCatalog | DuckdbCatalog):
         return sum(_size(Path(f"{catalog.path}{suffix}")) for suffix in ("", "-wal", ".wal"))
@@ -55,7 +55,7 @@ def _size(file: Path) -> int:
 
 
 def table_files(session: LakeSession, table: TableName, keys: int) -> TableFiles:
-    """The data files of a table, and of the partition with most of them.
+    """Return the data files of a table, and of the partition with most of them.
 
     Args:
         session: an open lake.

@@ -28,7 +28,7 @@ class ScheduledFile:
 
 
 def table_folders(session: LakeSession) -> list[str]:
-    """The folders of the tables of all snapshots, as URIs ending in a slash."""
+    """Return the folders of the tables of all snapshots, as URIs ending in a slash."""
     return [
         folder if folder.endswith("/") else f"{folder}/"
         for (folder,) in session.rows(f"SELECT folder FROM ({_tables(session)})", [data_path(session.config)])
@@ -36,7 +36,7 @@ def table_folders(session: LakeSession) -> list[str]:
 
 
 def needed_files(session: LakeSession) -> set[str]:
-    """The URIs of the files of all snapshots; if no snapshot has a file's table, only the path in its folder."""
+    """Return the URIs of the files of all snapshots; if no snapshot has a file's table, only the path in its folder."""
     return {
         uri
         for table in (spec.DATA_FILE, spec.DELETE_FILE)
@@ -49,7 +49,7 @@ def needed_files(session: LakeSession) -> set[str]:
 
 
 def folders_outside(session: LakeSession, roots: Sequence[str]) -> set[str]:
-    """The folders of files with an absolute path that lie below none of these roots, which end in a slash."""
+    """Return the folders of files with an absolute path that lie below none of these roots, which end in a slash."""
     outside = " AND ".join(["NOT starts_with(path, ?)"] * len(roots))
     return {
         folder
@@ -63,12 +63,12 @@ def folders_outside(session: LakeSession, roots: Sequence[str]) -> set[str]:
 
 
 def snapshot_ids(session: LakeSession) -> set[int]:
-    """The ids of all snapshots."""
+    """Return the ids of all snapshots."""
     return {number for (number,) in session.rows(f"SELECT snapshot_id FROM {session.metadata}.{spec.SNAPSHOT}")}
 
 
 def scheduled_files(session: LakeSession) -> list[ScheduledFile]:
-    """The files that are scheduled for deletion."""
+    """Return the files that are scheduled for deletion."""
     rows = session.rows(
         "SELECT data_file_id, CASE WHEN path_is_relative::BOOLEAN THEN ? || path ELSE path END, "
         f"schedule_start::TIMESTAMPTZ FROM {session.metadata}.{spec.FILES_SCHEDULED_FOR_DELETION}",
@@ -86,7 +86,7 @@ def forget_scheduled(session: LakeSession, file_ids: list[int]) -> None:
 
 
 def _tables(session: LakeSession) -> str:
-    """A query of the ids and folders of the tables of all snapshots; its parameter is the lake's data path."""
+    """Return a query of the ids and folders of the tables of all snapshots; its parameter is the lake's data path."""
     return (
         f"SELECT DISTINCT t.table_id, {FOLDER} AS folder FROM {session.metadata}.{spec.TABLE} t "
         f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id"

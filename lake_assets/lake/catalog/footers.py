@@ -96,7 +96,7 @@ class Footer:
         return max(map(len, self.chunks.values()), default=0)
 
     def column_difference(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
-        """A sentence about the first column that only the table or only the file has; None if there is none.
+        """Return a sentence about the first column that only the table or only the file has; None if there is none.
 
         Args:
             leaves: Parquet's paths of the columns that the file must have.
@@ -107,7 +107,7 @@ class Footer:
         return None
 
     def is_always(self, path: str, text: str | None) -> bool:
-        """Whether the statistics prove that every value of a column is this one."""
+        """Return whether the statistics prove that every value of a column is this one."""
         for chunk in self.chunks[path]:
             if text is None:
                 if chunk.nulls != chunk.values:
@@ -125,7 +125,7 @@ def read_footers(
     ignored: Collection[str] = (),
     known: Mapping[str, DataFile] = MappingProxyType({}),
 ) -> list[FileFacts]:
-    """The facts of these files, in their order.
+    """Return the facts of these files, in their order.
 
     Args:
         engine: reads the files.
@@ -169,7 +169,7 @@ def _at_hand(known: Mapping[str, DataFile]) -> Iterator[dict[str, str]]:
 
 
 def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list[Footer]:
-    """The footers of these files, in their order.
+    """Return the footers of these files, in their order.
 
     Raises:
         duckdb.Error: a file is absent or is no Parquet file.
@@ -187,7 +187,7 @@ def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list
 
 
 def _storable(chunk: Chunk) -> Chunk:
-    """The chunk without bounds that contain a zero byte, which a text of a PostgreSQL catalog cannot hold."""
+    """Return the chunk without bounds that contain a zero byte, which a text of a PostgreSQL catalog cannot hold."""
     least, greatest = (None if text is None or "\0" in text else text for text in (chunk.least, chunk.greatest))
     return chunk._replace(least=least, greatest=greatest)
 
@@ -198,7 +198,7 @@ def file_facts(
     leaves: Mapping[str, Column],
     columns: Mapping[int, Column],
 ) -> list[FileFacts]:
-    """The facts that the catalog keeps of files without a `column_difference`, by the same `leaves`.
+    """Return the facts that the catalog keeps of files without a `column_difference`, by the same `leaves`.
 
     Bounds and counts that a footer lacks are read from the data, once; `columns` are all of the table, by id.
 
@@ -236,7 +236,7 @@ def _facts_of_data(
     columns: Mapping[int, Column],
     chunks: Sequence[Chunk],
 ) -> ColumnFacts:
-    """The facts of a column, or of a part of a nested one, by the values in a file."""
+    """Return the facts of a column, or of a part of a nested one, by the values in a file."""
     parts = [column]
     while (parent := parts[0].parent) is not None:
         parts.insert(0, columns[parent])
@@ -260,7 +260,7 @@ def _facts_of_data(
 
 
 def _as_double(chunk: Chunk) -> Chunk:
-    """The chunk with bounds in double precision: a FLOAT of 0.1 is 0.10000000149011612."""
+    """Return the chunk with bounds in double precision: a FLOAT of 0.1 is 0.10000000149011612."""
     least, greatest = (
         None if text is None else repr(struct.unpack("f", struct.pack("f", float(text)))[0])
         for text in (chunk.least, chunk.greatest)
@@ -271,7 +271,7 @@ def _as_double(chunk: Chunk) -> Chunk:
 def _columns(
     engine: duckdb.DuckDBPyConnection, chunks: Mapping[tuple[str, str], Sequence[Chunk]], leaves: Mapping[str, Column]
 ) -> dict[tuple[str, str], ColumnFacts]:
-    """The facts of all row groups together, by file and path."""
+    """Return the facts of all row groups together, by file and path."""
     result = {}
     several = {key: of_column for key, of_column in chunks.items() if len(of_column) > 1}
     bounds = merged(
@@ -297,7 +297,7 @@ def _columns(
 
 
 def _facts(chunk: Chunk) -> ColumnFacts:
-    """The facts of a column in one row group."""
+    """Return the facts of a column in one row group."""
     values = None if chunk.nulls is None else chunk.values - chunk.nulls
     known = values == 0 or (chunk.least is not None and chunk.greatest is not None)
     bounds = Bounds(chunk.least, chunk.greatest) if known else Bounds(None, None)
@@ -305,6 +305,6 @@ def _facts(chunk: Chunk) -> ColumnFacts:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    """The sum; None if a count is unknown."""
+    """Return the sum; None if a count is unknown."""
     known = list(counts)
     return None if None in known else sum(count or 0 for count in known)

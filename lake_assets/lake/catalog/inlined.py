@@ -11,7 +11,7 @@ from lake_assets.lake.session import LakeSession, TableName
 
 
 def table_named_since(database: CatalogDatabase, table: TableName) -> int:
-    """The snapshot that gave this name to the table that has it now; see `table_files.named_since`."""
+    """Return the snapshot that gave this name to the table that has it now; see `table_files.named_since`."""
     ids = database.rows(f"SELECT t.table_id, t.schema_id FROM {spec.live_table()}", [table.schema, table.table])
     if not ids:
         return 0
@@ -24,7 +24,7 @@ def table_named_since(database: CatalogDatabase, table: TableName) -> int:
 
 
 def inlined_tables(database: CatalogDatabase, table_id: int) -> list[str]:
-    """The catalog's tables of inlined rows of a table, the newest first: one for each change of its columns."""
+    """Return the catalog's tables of inlined rows of a table, the newest first: one for each change of its columns."""
     rows = database.rows(
         f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ? ORDER BY schema_version DESC",
         [table_id],
@@ -41,7 +41,7 @@ class FlushedFile:
 
 
 def flushed_files(session: LakeSession, database: CatalogDatabase, table: TableName) -> list[FlushedFile]:
-    """A table's live data files, the newest first.
+    """Return a table's live data files, the newest first.
 
     Raises:
         NotDirectError: the files cannot be read by themselves: rows were deleted from them, or they are encrypted.
@@ -62,7 +62,7 @@ def flushed_files(session: LakeSession, database: CatalogDatabase, table: TableN
 
 
 def has_deletes(database: CatalogDatabase, table_id: int) -> bool:
-    """Whether rows were deleted from live data files of a table."""
+    """Return whether rows were deleted from live data files of a table."""
     inlined = spec.inlined_deletes(table_id)
     by_files = f"SELECT 1 FROM {spec.DELETE_FILE} WHERE table_id = ? AND end_snapshot IS NULL LIMIT 1"
     if database.rows(by_files, [table_id]):

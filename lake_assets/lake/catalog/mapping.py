@@ -21,7 +21,7 @@ def read_mapping(
     inside: Collection[str] = (),
     folders: Folders = frozenset(),
 ) -> int:
-    """The id of the mapping for files that have exactly the table's columns, except those read from the path.
+    """Return the id of the mapping for files that have exactly the table's columns, except those read from the path.
 
     Args:
         database: the catalog.
@@ -64,7 +64,7 @@ def ensure_mapping(
     inside: Collection[str] = (),
     folders: Folders = frozenset(),
 ) -> int:
-    """The id of the mapping that `read_mapping` finds; a new mapping if there is none."""
+    """Return the id of the mapping that `read_mapping` finds; a new mapping if there is none."""
     try:
         return read_mapping(database, table, partitioning, inside, folders)
     except NotDirectError:
@@ -88,14 +88,14 @@ def ensure_mapping(
 
 
 def _source_name(table: Table, column: Column, folders: Folders) -> str:
-    """The name of a file's column, or of a path's folder, in DuckLake's mappings."""
+    """Return the name of a file's column, or of a path's folder, in DuckLake's mappings."""
     if column.parent is None:
         return dict(folders).get(column.name.lower(), column.name)
     return "list" if table.columns[column.parent].type == "list" else column.name
 
 
 def _parents_first(table: Table, parent: int | None) -> Iterator[Column]:
-    """The columns, each before its parts."""
+    """Yield the columns, each before its parts."""
     for column in table.columns.values():
         if column.parent == parent:
             yield column

@@ -20,7 +20,7 @@ class PartitionFile:
 def partition_files(
     database: CatalogDatabase, table_id: int, partition_id: int, values: Sequence[str | None]
 ) -> list[PartitionFile]:
-    """The live data files of a partition, by id.
+    """Return the live data files of a partition, by id.
 
     Args:
         database: the catalog.
@@ -40,7 +40,7 @@ def partition_files(
 def all_partition_files(
     database: CatalogDatabase, table_id: int, partition_id: int, keys: int
 ) -> dict[tuple[str | None, ...], list[PartitionFile]]:
-    """The live data files of every partition of a partitioning with `keys` keys, by the partition's values."""
+    """Return the live data files of every partition of a partitioning with `keys` keys, by the partition's values."""
     values, joins = values_of_files(range(keys))
     files: dict[tuple[str | None, ...], list[PartitionFile]] = {}
     for file_id, path, rows, begin, *texts in database.rows(
@@ -56,7 +56,7 @@ def all_partition_files(
 def files_of_partitions(
     database: CatalogDatabase, table_id: int, partition_id: int, wanted: Collection[tuple[str | None, ...]]
 ) -> dict[tuple[str | None, ...], list[PartitionFile]]:
-    """The live data files of some partitions of a partitioning, by the partition's values, in one query.
+    """Return the live data files of some partitions of a partitioning, by the partition's values, in one query.
 
     The database returns the files of all combinations of these values: few more, where the partitions are those of a
     region's or a day's range.
@@ -90,7 +90,7 @@ def files_of_partitions(
 
 
 def _among(column: str, texts: Sequence[str | None]) -> tuple[str, list[object]]:
-    """The condition that a column has one of these texts, or is NULL where they have None."""
+    """Return the condition that a column has one of these texts, or is NULL where they have None."""
     known = [text for text in texts if text is not None]
     found = [f"{column} IN ({', '.join('?' for _ in known)})"] if known else []
     found += [f"{column} IS NULL"] if None in texts else []
@@ -100,7 +100,7 @@ def _among(column: str, texts: Sequence[str | None]) -> tuple[str, list[object]]
 def of_partition(
     table_id: int, values: Sequence[str | None], places: Sequence[int] | None = None
 ) -> tuple[str, list[object]]:
-    """The condition for the data files `f` of a partition, under any partitioning, with its parameters.
+    """Return the condition for the data files `f` of a partition, under any partitioning, with its parameters.
 
     Args:
         table_id: of the table.

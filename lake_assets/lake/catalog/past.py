@@ -24,12 +24,12 @@ Key = tuple[str | None, ...]
 
 
 def key_of(partition: Partition) -> Key:
-    """The key of a partition."""
+    """Return the key of a partition."""
     return tuple(None if value is None else str(value) for value in partition.values)
 
 
 def partition_of(columns: Sequence[PartitionColumn], key: Key) -> Partition | None:
-    """The partition of a key; None if its values are not valid for the columns."""
+    """Return the partition of a key; None if its values are not valid for the columns."""
     values = {c.name: HIVE_NULL if text is None else escape(text) for c, text in zip(columns, key, strict=True)}
     try:
         return Partition.of(columns, values)
@@ -38,7 +38,7 @@ def partition_of(columns: Sequence[PartitionColumn], key: Key) -> Partition | No
 
 
 def where(partition: Partition, names: Mapping[str, str] | None = None) -> tuple[str, list[object]]:
-    """The SQL condition for a partition's rows, with its bound parameters.
+    """Return the SQL condition for a partition's rows, with its bound parameters.
 
     Args:
         partition: the partition.
@@ -102,7 +102,7 @@ def _span(entry: CatalogFile | Deletes) -> Span:
 
 
 def _partial(entry: CatalogFile | Deletes) -> Span:
-    """The snapshots that see a part of a file's rows or deletes."""
+    """Return the snapshots that see a part of a file's rows or deletes."""
     return Span(entry.begin_snapshot, min(entry.until or 0, _span(entry).last))
 
 
@@ -136,7 +136,7 @@ class PastTable:
         return PastPartition(self, partition, self.files.get(key_of(partition), ()))
 
     def live_rows(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """The number of rows of partitions in the newest snapshot; of many, DuckDB counts all at once."""
+        """Return the number of rows of partitions in the newest snapshot; of many, DuckDB counts all at once."""
         pasts = [self.of(partition) for partition in partitions]
         unknown = [past.partition for past in pasts if not past.is_known(LIVE)]
         if len(unknown) <= SINGLY:
@@ -148,12 +148,12 @@ class PastTable:
         return {partition: rows.get(partition.values, 0) for partition in partitions}
 
     def names_at(self, snapshot: int) -> dict[int, str]:
-        """The names of the columns in a snapshot, by their ids; the table's present ones for `LIVE`."""
+        """Return the names of the columns in a snapshot, by their ids; the table's present ones for `LIVE`."""
         at = NEVER - 1 if snapshot == LIVE else snapshot
         return {number: name for number, names in self.names.items() for name, span in names if at in span}
 
     def present_names(self, snapshot: int) -> dict[str, str]:
-        """The names of the columns in a snapshot, by their present ones in lower case."""
+        """Return the names of the columns in a snapshot, by their present ones in lower case."""
         now = self.names_at(LIVE)
         return {now[number].lower(): name for number, name in self.names_at(snapshot).items() if number in now}
 
@@ -175,20 +175,20 @@ class PastPartition:
         return self.at(LIVE)
 
     def at(self, snapshot: int) -> list[CatalogFile]:
-        """The files of a snapshot."""
+        """Return the files of a snapshot."""
         return [file for file in self.files if _is_in(file, snapshot)]
 
     def deletes(self, snapshot: int) -> list[Deletes]:
-        """The rows that were deleted from the files of a snapshot, and are not in it."""
+        """Return the rows that were deleted from the files of a snapshot, and are not in it."""
         every = (entry for file in self.at(snapshot) for entry in self.table.deletes.get(file.file_id, ()))
         return [entry for entry in every if _is_in(entry, snapshot)]
 
     def is_whole(self, snapshot: int) -> bool:
-        """Whether the rows in a snapshot are those of whole files, without deleted ones."""
+        """Return whether the rows in a snapshot are those of whole files, without deleted ones."""
         return self.is_known(snapshot) and not self.deletes(snapshot)
 
     def is_known(self, snapshot: int) -> bool:
-        """Whether the catalog's figures are those of the snapshot."""
+        """Return whether the catalog's figures are those of the snapshot."""
         at = NEVER - 1 if snapshot == LIVE else snapshot
         seen: list[CatalogFile | Deletes] = [*self.at(snapshot), *self.deletes(snapshot)]
         return (
@@ -198,13 +198,13 @@ class PastPartition:
         )
 
     def rows(self, snapshot: int = LIVE) -> int:
-        """The number of rows in a snapshot."""
+        """Return the number of rows in a snapshot."""
         if not self.is_known(snapshot):
             return self._counted(snapshot)[0]
         return sum(file.rows for file in self.at(snapshot)) - sum(entry.rows for entry in self.deletes(snapshot))
 
     def has_rows_of(self, rows: int | None, earlier: int, later: int = LIVE) -> bool:
-        """Whether a snapshot has exactly the rows of an earlier one, in the files that they were written to.
+        """Return whether a snapshot has exactly the rows of an earlier one, in the files that they were written to.
 
         Args:
             rows: of the earlier snapshot, which may have expired; None if unknown.
@@ -217,13 +217,13 @@ class PastPartition:
         return not rows or (newest is not None and newest <= earlier)
 
     def _newest(self, snapshot: int) -> int | None:
-        """The snapshot that inserted the newest of the rows; None if there are no rows, or it is unknown."""
+        """Return the snapshot that inserted the newest of the rows; None if there are no rows, or it is unknown."""
         if not self.is_known(snapshot):
             return self._counted(snapshot)[1]
         return max((file.until or file.begin_snapshot for file in self.at(snapshot)), default=None)
 
     def _counted(self, snapshot: int) -> tuple[int, int | None]:
-        """The number of rows, and the snapshot that inserted the newest, by DuckDB."""
+        """Return the number of rows, and the snapshot that inserted the newest, by DuckDB."""
         table = self.table
         condition, parameters = where(self.partition, table.present_names(snapshot))
         # DuckLake's own column of this name, unless the table has one.
@@ -237,7 +237,7 @@ class PastPartition:
         return int(rows), None if newest is None else int(newest)
 
     def changes(self, since: int, newest: int, known: Container[int] = ()) -> list[int]:
-        """The newest snapshots from `since` on that added or ended a file, or changed rows; the newest first.
+        """Return the newest snapshots from `since` on that added or ended a file, or changed rows; the newest first.
 
         Args:
             since: the first.

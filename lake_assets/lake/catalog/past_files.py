@@ -48,7 +48,7 @@ def past_table(
 def changed_partitions(
     session: LakeSession, name: TableName, columns: Sequence[PartitionColumn], numbers: Sequence[Snapshot], most: int
 ) -> dict[int, set[Key]]:
-    """The partitions in which each of these snapshots added or ended files, or changed rows.
+    """Return the partitions in which each of these snapshots added or ended files, or changed rows.
 
     Args:
         session: an open lake.
@@ -82,7 +82,7 @@ def _changed_in(
     number: int,
     most: int,
 ) -> set[Key]:
-    """The partitions whose rows a snapshot changed, by DuckDB."""
+    """Return the partitions whose rows a snapshot changed, by DuckDB."""
     listed = ", ".join(identifier(names.get(column.name.lower(), column.name)) for column in columns)
     kinds = ("insertions", "deletions")
     changes = " UNION ".join(
@@ -119,7 +119,7 @@ class _Reader:
         return names
 
     def _groups(self, column_ids: Sequence[int | None]) -> dict[tuple[int, ...], list[int]]:
-        """The partitionings that have the partition's columns as they are, by the places of their keys."""
+        """Return the partitionings that have the partition's columns as they are, by the places of their keys."""
         keys: dict[int, dict[int, int]] = {}
         for partitioning, index, column_id, transform in self.database.rows(
             f"SELECT partition_id, partition_key_index, column_id, transform FROM {spec.PARTITION_COLUMN} "
@@ -136,7 +136,7 @@ class _Reader:
         return groups
 
     def read(self, partitions: Collection[Partition] | None, since: int) -> PastTable:
-        """The files of these partitions."""
+        """Return the files of these partitions."""
         files: dict[Key | None, list[CatalogFile]] = {}
         moment, moments = _ended_after(since)
         wanted = None if partitions is None else {key_of(partition) for partition in partitions}
@@ -163,7 +163,7 @@ class _Reader:
         return PastTable(self.session, self.name, True, files, deletes, elsewhere, changed, self.names)
 
     def changed(self, numbers: Sequence[int], most: int) -> dict[int, set[Key]]:
-        """The partitions in which these snapshots added or ended files, or deleted rows of these."""
+        """Return the partitions in which these snapshots added or ended files, or deleted rows of these."""
         found: dict[int, set[Key]] = {}
         deletes = [(spec.DELETE_FILE, "data_file_id")]
         if self.database.has_table(inlined := spec.inlined_deletes(self.table_id)):
@@ -187,7 +187,7 @@ class _Reader:
         return found
 
     def hidden(self) -> list[Span]:
-        """The snapshots that may have changed rows of partitions without an entry that says which."""
+        """Return the snapshots that may have changed rows of partitions without an entry that says which."""
         spans = [*self._of_others(None, "1 = 1", ()), *self._inlined()]
         for table in (spec.DATA_FILE, spec.DELETE_FILE):
             spans += [
@@ -202,7 +202,7 @@ class _Reader:
         return [span.closed for span in spans]
 
     def names_at(self, snapshot: int) -> dict[str, str]:
-        """The names of the columns in a snapshot, by their present ones in lower case."""
+        """Return the names of the columns in a snapshot, by their present ones in lower case."""
         return PastTable(self.session, self.name, names=self.names).present_names(snapshot)
 
     def _file(self, row: Row) -> CatalogFile:
@@ -214,7 +214,7 @@ class _Reader:
     def _of_others(
         self, files: dict[Key | None, list[CatalogFile]] | None, moment: str, moments: Sequence[object]
     ) -> Iterator[Span]:
-        """The snapshots with files of other partitionings; the files themselves too, if all are read."""
+        """Yield the snapshots with files of other partitionings; the files themselves too, if all are read."""
         ids = [number for group in self.groups.values() for number in group]
         other = f"f.partition_id IS NULL OR f.partition_id NOT IN ({', '.join('?' for _ in ids)})" if ids else "1 = 1"
         query = f"FROM {spec.DATA_FILE} f WHERE f.table_id = ? AND ({other}) AND {moment}"
@@ -229,7 +229,7 @@ class _Reader:
         yield Span(first, last)
 
     def _inlined(self) -> Iterator[Span]:
-        """The snapshots with inlined rows."""
+        """Yield the snapshots with inlined rows."""
         version = self.database.version
         begin, end = identifier(version.begin_snapshot), identifier(version.end_snapshot)
         for name in inlined_tables(self.database, self.table_id):
@@ -269,7 +269,7 @@ _COLUMNS = (
 
 
 def _ended_after(since: int) -> tuple[str, list[object]]:
-    """The condition for files that are live, or ended after a snapshot."""
+    """Return the condition for files that are live, or ended after a snapshot."""
     if since == LIVE:
         return "f.end_snapshot IS NULL", []
     return "(f.end_snapshot IS NULL OR f.end_snapshot > ?)", [since]

@@ -30,14 +30,14 @@ class PartitionView:
     descriptions: Mapping[str, str] = field(default_factory=dict)  # of columns, by their names in small letters
 
     def without_preview(self, rows: int | None) -> "PartitionView | None":
-        """The view of another partition of the same table, of which only the number of rows is known."""
+        """Return the view of another partition of the same table, of which only the number of rows is known."""
         return None if rows is None else PartitionView(self.columns, rows, None, self.descriptions)
 
 
 def view_of_files(
     session: LakeSession, table: TableName, partition: Partition, rows: int, characters: int
 ) -> PartitionView | None:
-    """A partition as the catalog's own tables describe it; DuckDB does not attach the lake.
+    """Return a partition as the catalog's own tables describe it; DuckDB does not attach the lake.
 
     Args:
         session: the open lake.
@@ -74,7 +74,7 @@ def view_of_files(
 
 
 def _described(session: LakeSession, types: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The columns with the names of their types as DuckDB's DESCRIBE writes them."""
+    """Return the columns with the names of their types as DuckDB's DESCRIBE writes them."""
     nulls = ", ".join(f"CAST(NULL AS {sql}) AS {identifier(name)}" for name, sql in types.items())
     with translated(session.config):
         described = session.engine.execute(f"DESCRIBE SELECT {nulls}").fetchall()
@@ -89,7 +89,7 @@ def _preview(
     rows: int,
     characters: int,
 ) -> tuple[tuple[str | None, ...], ...] | None:
-    """The first rows of the files as texts, in the order of the columns."""
+    """Return the first rows of the files as texts, in the order of the columns."""
     if not files:
         return ()
     values = {
@@ -107,7 +107,7 @@ def _preview(
 
 
 def _first(files: Sequence[CatalogFile], rows: int) -> list[str]:
-    """The URIs of the first files that have so many rows together."""
+    """Return the URIs of the first files that have so many rows together."""
     uris: list[str] = []
     for file in files:
         if rows <= 0:

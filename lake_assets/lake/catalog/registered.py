@@ -23,7 +23,7 @@ _AT_ONCE = 1000  # paths in one statement
 
 
 def registered_before(query: Query, table_id: int, folder: str, uris: Sequence[str]) -> dict[str, PathState]:
-    """The states of those of the files that the catalog has.
+    """Return the states of those of the files that the catalog has.
 
     `folder` is the URI of the table's folder, ending in a slash; the paths of files in it are relative.
     """
@@ -49,7 +49,7 @@ def registered_before(query: Query, table_id: int, folder: str, uris: Sequence[s
 
 
 def live_file_ids(query: Query, table_id: int, folder: str, uris: Sequence[str]) -> dict[str, int]:
-    """The ids of those of the files that are live in the table."""
+    """Return the ids of those of the files that are live in the table."""
     ids: dict[str, int] = {}
     names = {uri.removeprefix(folder): uri for uri in uris}
     for paths in _chunks(list(names)):
@@ -64,7 +64,7 @@ def live_file_ids(query: Query, table_id: int, folder: str, uris: Sequence[str])
 
 
 def partition_rows(database: CatalogDatabase, table_id: int, keys: int) -> dict[tuple[str | None, ...], int]:
-    """The number of rows of each partition, without deleted rows; the table has `keys` partition columns.
+    """Return the number of rows of each partition, without deleted rows; the table has `keys` partition columns.
 
     Raises:
         NotDirectError: the table has inlined rows.

@@ -49,7 +49,7 @@ def snapshots(database: CatalogDatabase, numbers: Sequence[int]) -> dict[int, Sn
 
 
 def snapshots_of_table(database: CatalogDatabase, table_id: int, newest: int) -> list[Snapshot]:
-    """The newest snapshots that changed a table, the newest first."""
+    """Return the newest snapshots that changed a table, the newest first."""
     # A statement here has no percent sign of its own.
     rows = database.rows(
         f"{_SNAPSHOT} WHERE c.changes_made LIKE ? OR c.changes_made LIKE ? ORDER BY s.snapshot_id DESC LIMIT ?",
@@ -70,19 +70,19 @@ def snapshots_with_rows(database: CatalogDatabase, table_id: int) -> list[tuple[
 
 
 def changes_rows(changes: str, table_id: int) -> bool:
-    """Whether the changes of a snapshot, in DuckLake's words, inserted or deleted rows of a table."""
+    """Return whether the changes of a snapshot, in DuckLake's words, inserted or deleted rows of a table."""
     parts = (part.partition(":") for part in changes.split(","))
     return any(table == str(table_id) and (ADDED.match(kind) or REMOVED.match(kind)) for kind, _, table in parts)
 
 
 def snapshot_span(database: CatalogDatabase) -> tuple[int, int]:
-    """The oldest and the newest snapshot."""
+    """Return the oldest and the newest snapshot."""
     ((oldest, newest),) = database.rows(f"SELECT min(snapshot_id), max(snapshot_id) FROM {spec.SNAPSHOT}")
     return int(oldest), int(newest)
 
 
 def first_kept(database: CatalogDatabase, first: int) -> int | None:
-    """The least snapshot that exists from `first` on; None if there is none."""
+    """Return the least snapshot that exists from `first` on; None if there is none."""
     ((number,),) = database.rows(f"SELECT min(snapshot_id) FROM {spec.SNAPSHOT} WHERE snapshot_id >= ?", [first])
     return None if number is None else int(number)
 
@@ -105,7 +105,7 @@ class ColumnsSince:
 
 
 def columns_since(database: CatalogDatabase, table_id: int, snapshot: int) -> ColumnsSince:
-    """How many columns of a table have changed since a snapshot, and how many there are."""
+    """Return how many columns of a table have changed since a snapshot, and how many there are."""
     ((changes, columns),) = database.rows(
         "SELECT coalesce(sum(CASE WHEN begin_snapshot > ? OR end_snapshot > ? THEN 1 ELSE 0 END), 0), "
         "sum(CASE WHEN end_snapshot IS NULL AND parent_column IS NULL THEN 1 ELSE 0 END) "

@@ -54,7 +54,7 @@ VERSION_QUERY = f"SELECT value FROM {METADATA} WHERE key = 'version'"
 
 
 def live_table(prefix: str = "") -> str:
-    """The SQL after `FROM` that reads the live table of a name as `t`, and its schema as `s`.
+    """Return the SQL after `FROM` that reads the live table of a name as `t`, and its schema as `s`.
 
     The parameters are the names of schema and table. A condition may follow.
 
@@ -69,7 +69,7 @@ def live_table(prefix: str = "") -> str:
 
 
 def inlined_deletes(table_id: int) -> str:
-    """The catalog's table of inlined deletes of a table; DuckLake creates it when it needs it."""
+    """Return the catalog's table of inlined deletes of a table; DuckLake creates it when it needs it."""
     return f"ducklake_inlined_delete_{table_id}"
 
 
@@ -84,7 +84,7 @@ def motherduck_database(lake: str) -> str:
 
 
 def unknown(version: str | None) -> str | None:
-    """Why the tables of a catalog of this version cannot be used; None if they can."""
+    """Return why the tables of a catalog of this version cannot be used; None if they can."""
     if version in TESTED:
         return None
     known = ", ".join(sorted(TESTED))

@@ -48,13 +48,13 @@ class Table:
         return f"{self._parquet_path(parent)}, {inside}"
 
     def top_level(self, name: str) -> Column | None:
-        """The column of this name; upper and lower case are the same."""
+        """Return the column of this name; upper and lower case are the same."""
         matching = (c for c in self.columns.values() if c.parent is None and c.name.lower() == name.lower())
         return next(matching, None)
 
 
 def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str, bool]:
-    """A table's id, the path of its folder, and whether that is below the lake's root.
+    """Return a table's id, the path of its folder, and whether that is below the lake's root.
 
     Raises:
         NotDirectError: it does not exist.
@@ -70,13 +70,13 @@ def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str, b
 
 
 def find_table(database: CatalogDatabase, name: TableName) -> int | None:
-    """The id of a table; None if it does not exist."""
+    """Return the id of a table; None if it does not exist."""
     ids = database.rows(f"SELECT t.table_id FROM {spec.live_table()}", [name.schema, name.table])
     return ids[0][0] if len(ids) == 1 else None
 
 
 def read_columns(database: CatalogDatabase, table_id: int) -> list[Column]:
-    """The columns of a table and the parts of nested ones, in their order."""
+    """Return the columns of a table and the parts of nested ones, in their order."""
     rows = database.rows(
         f"SELECT column_id, column_name, column_type, parent_column FROM {spec.COLUMN} "
         "WHERE table_id = ? AND end_snapshot IS NULL ORDER BY column_order",
@@ -86,7 +86,7 @@ def read_columns(database: CatalogDatabase, table_id: int) -> list[Column]:
 
 
 def read_table(database: CatalogDatabase, name: TableName) -> Table:
-    """The table's description.
+    """Return the table's description.
 
     Raises:
         NotDirectError: the table does not exist, or has columns of an unsupported type or with the same path.
@@ -110,7 +110,7 @@ class Partitioning:
     columns: Sequence[Column]
 
     def read_from_path(self, inside: Collection[str] = ()) -> set[int]:
-        """The ids of the columns that readers take from a file's path.
+        """Return the ids of the columns that readers take from a file's path.
 
         Args:
             inside: names in lower case of the columns that readers take from the file instead.
@@ -118,13 +118,13 @@ class Partitioning:
         return {column.column_id for column in self.columns if column.name.lower() not in inside}
 
     def stored_leaves(self, table: Table, inside: Collection[str] = ()) -> dict[str, Column]:
-        """The table's leaves that a data file must have; `inside` as in `read_from_path`."""
+        """Return the table's leaves that a data file must have; `inside` as in `read_from_path`."""
         from_path = self.read_from_path(inside)
         return {path: column for path, column in table.leaves.items() if column.column_id not in from_path}
 
 
 def read_partitioning(database: CatalogDatabase, table_id: int) -> Partitioning:
-    """The partitioning of a table.
+    """Return the partitioning of a table.
 
     Raises:
         NotDirectError: the table has none, or one that transforms its columns.
@@ -143,7 +143,7 @@ def read_partitioning(database: CatalogDatabase, table_id: int) -> Partitioning:
 
 
 def key_values(partitioning: Partitioning, partition: Partition) -> list[str | None]:
-    """The partition's values as texts of the catalog, in the order of the table's keys.
+    """Return the partition's values as texts of the catalog, in the order of the table's keys.
 
     Raises:
         NotDirectError: the table is partitioned by other columns.

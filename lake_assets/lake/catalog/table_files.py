@@ -13,7 +13,7 @@ from lake_assets.lake.session import LakeSession, TableName
 
 
 def partition_keys(session: LakeSession, table: TableName) -> list[str]:
-    """The names of the columns by which a table is partitioned now, in lower case, in the order of its keys."""
+    """Return the names of the columns by which a table is partitioned now, in lower case, in the order of its keys."""
     rows = session.rows(
         f"SELECT lower(c.column_name) FROM {session.metadata}.{spec.PARTITION_INFO} i "
         f"JOIN {session.metadata}.{spec.PARTITION_COLUMN} k "
@@ -26,7 +26,7 @@ def partition_keys(session: LakeSession, table: TableName) -> list[str]:
 
 
 def columns_changed_at(session: LakeSession, table: TableName) -> int:
-    """The snapshot that last changed a table's columns."""
+    """Return the snapshot that last changed a table's columns."""
     ((changed,),) = session.rows(
         "SELECT max(greatest(begin_snapshot, coalesce(end_snapshot, 0))) "
         f"FROM {session.metadata}.{spec.COLUMN} WHERE table_id = ?",
@@ -36,7 +36,7 @@ def columns_changed_at(session: LakeSession, table: TableName) -> int:
 
 
 def named_since(session: LakeSession, table: TableName) -> int:
-    """The snapshot that gave this name to the table that has it now.
+    """Return the snapshot that gave this name to the table that has it now.
 
     Earlier ledger rows are those of a table that was dropped or renamed. 0 if there is no table, or if the catalog's
     tables cannot be used.
@@ -56,7 +56,7 @@ def named_since(session: LakeSession, table: TableName) -> int:
 
 
 def inlined_rows(session: LakeSession, table: TableName) -> int:
-    """The number of inlined rows of a table."""
+    """Return the number of inlined rows of a table."""
     names = session.rows(
         f"SELECT table_name FROM {session.metadata}.{spec.INLINED_DATA_TABLES} WHERE table_id = ?",
         [live_table_id(session, table)],
@@ -68,7 +68,7 @@ def inlined_rows(session: LakeSession, table: TableName) -> int:
 
 
 def is_sorted(session: LakeSession, table: TableName) -> bool:
-    """Whether a table has an order in which DuckLake writes its rows."""
+    """Return whether a table has an order in which DuckLake writes its rows."""
     found = session.rows(
         f"SELECT 1 FROM {session.metadata}.{spec.SORT_INFO} WHERE table_id = ? AND end_snapshot IS NULL",
         [live_table_id(session, table)],
@@ -77,7 +77,7 @@ def is_sorted(session: LakeSession, table: TableName) -> bool:
 
 
 def table_options(session: LakeSession, table: TableName) -> dict[str, str]:
-    """The DuckLake options that were set for this table only, as texts."""
+    """Return the DuckLake options that were set for this table only, as texts."""
     return dict(
         session.rows(
             f"SELECT key, value FROM {session.metadata}.{spec.METADATA} WHERE scope = 'table' AND scope_id = ?",
@@ -87,6 +87,6 @@ def table_options(session: LakeSession, table: TableName) -> dict[str, str]:
 
 
 def live_table_id(session: LakeSession, table: TableName) -> int | None:
-    """The id of the table that has this name now; None if there is none."""
+    """Return the id of the table that has this name now; None if there is none."""
     ids = session.rows(f"SELECT t.table_id FROM {spec.live_table(f'{session.metadata}.')}", [table.schema, table.table])
     return ids[0][0] if ids else None

@@ -174,7 +174,7 @@ class Transaction:
         self._changes.append(f"{change}:{table.table_id}")
 
     def new_file_id(self) -> int:
-        """The next number of a file or mapping."""
+        """Return the next number of a file or mapping."""
         self._next_file_id += 1
         return self._next_file_id - 1
 
@@ -251,7 +251,7 @@ class Transaction:
     def _bounds(
         self, table: Table, added: Mapping[int, Sequence[ColumnFacts]], before: Mapping[int, Bounds]
     ) -> dict[int, Bounds]:
-        """The bounds of each column's old and new values together."""
+        """Return the bounds of each column's old and new values together."""
         values = [(i, column.bounds) for i, of_column in added.items() for column in of_column]
         values += [(column_id, before[column_id]) for column_id in added if column_id in before]
         # NULL is for "no value yet". Other clients leave it for unknown bounds too.
@@ -266,20 +266,20 @@ class Transaction:
 
 
 def _one_value(text: str | None, rows: int) -> ColumnFacts:
-    """The facts of a column with the same value in all rows."""
+    """Return the facts of a column with the same value in all rows."""
     return ColumnFacts(0, 0 if text is None else rows, rows if text is None else 0, Bounds(text, text))
 
 
 def _all_columns(
     partitioning: Partitioning, partition: Sequence[str | None], file: FileFacts
 ) -> dict[int, ColumnFacts]:
-    """The facts of a file's columns, and of the columns whose value is read from its path."""
+    """Return the facts of a file's columns, and of the columns whose value is read from its path."""
     from_path = zip(partitioning.columns, partition, strict=True)
     return {column.column_id: _one_value(text, file.rows) for column, text in from_path} | dict(file.columns)
 
 
 def _by_column(facts: Sequence[Mapping[int, ColumnFacts]]) -> dict[int, list[ColumnFacts]]:
-    """The facts of files by the columns' ids."""
+    """Return the facts of files by the columns' ids."""
     result: dict[int, list[ColumnFacts]] = {}
     for columns in facts:
         for column_id, column in columns.items():
@@ -288,7 +288,7 @@ def _by_column(facts: Sequence[Mapping[int, ColumnFacts]]) -> dict[int, list[Col
 
 
 def _statistics_rows(table: Table, file_id: int, facts: Mapping[int, ColumnFacts]) -> list[Row]:
-    """The rows of a file's statistics, in the order of `_FILE_STATISTICS`."""
+    """Return the rows of a file's statistics, in the order of `_FILE_STATISTICS`."""
     rows: list[Row] = []
     for column_id, c in facts.items():
         bounds = beyond(c.bounds) if table.columns[column_id].type == "float32" else c.bounds
@@ -297,12 +297,12 @@ def _statistics_rows(table: Table, file_id: int, facts: Mapping[int, ColumnFacts
 
 
 def _any(known: Sequence[bool | None]) -> bool | None:
-    """Whether one is true; None if that is unknown."""
+    """Return whether one is true; None if that is unknown."""
     return True if any(known) else None if None in known else False
 
 
 def _text(value: object) -> str | None:
-    """The value as a text that DuckDB reads as the same value."""
+    """Return the value as a text that DuckDB reads as the same value."""
     if value is None:
         return None
     return value.astimezone(dt.UTC).isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)

@@ -15,7 +15,7 @@ _FEW = 500  # ids in one statement; for more files, the deletes of all files are
 def whole_files_of(
     database: CatalogDatabase, table: Table, partitioning: Partitioning, wanted: Collection[tuple[str | None, ...]]
 ) -> dict[tuple[str | None, ...], list[PartitionFile]]:
-    """The data files of some partitions, by the values of each.
+    """Return the data files of some partitions, by the values of each.
 
     Raises:
         NotDirectError: one of them may have rows in other files, or deleted rows.

@@ -31,7 +31,7 @@ class Changes:
 def read_changes(
     session: LakeSession, table: TableName, since: int, until: int | None = None, partition: Partition | None = None
 ) -> Changes:
-    """The rows that snapshots inserted into a table and deleted from it, in the order of the snapshots.
+    """Return the rows that snapshots inserted into a table and deleted from it, in the order of the snapshots.
 
     The columns are those of the table in the last snapshot, then `_change` (`insert` or `delete`), `_snapshot`,
     `_run_id` and `_committed_at`. Of each snapshot the deletes come first. A row that a snapshot deleted and inserted
@@ -77,7 +77,7 @@ class _Source:
         self._until = until
 
     def changes(self, snapshots: list[ChangedSnapshot], partition: Partition | None) -> Iterator[pa.RecordBatch]:
-        """The changes of these snapshots, one snapshot after the other."""
+        """Yield the changes of these snapshots, one snapshot after the other."""
         for snapshot in snapshots:
             inserted, deleted = (
                 self._rows(kind, snapshot.snapshot_id, partition) if is_there else None
@@ -89,7 +89,7 @@ class _Source:
                 yield with_meta(batch, self.schema, constants)
 
     def _rows(self, kind: str, snapshot: int, partition: Partition | None) -> Rows:
-        """The rows that a snapshot inserted or deleted, with the columns of the last snapshot."""
+        """Return the rows that a snapshot inserted or deleted, with the columns of the last snapshot."""
         before = earlier_names(self._session, self._table, snapshot, self._until)
         function = f"ducklake_table_{kind}(?, ?, ?, ?::BIGINT, ?::BIGINT)"
         parameters: list[object] = [self._session.alias, self._table.schema, self._table.table, snapshot, snapshot]
@@ -103,12 +103,12 @@ class _Source:
         return Rows(sql, parameters)
 
     def _columns(self, function: str, parameters: list[object]) -> Mapping[str, str]:
-        """The types of the columns in a snapshot, by their names in lower case."""
+        """Return the types of the columns in a snapshot, by their names in lower case."""
         result = self._session.connection.execute(f"SELECT * FROM {function} LIMIT 0", parameters)  # noqa: S608
         return {name.lower(): str(kind) for name, kind, *_ in result.description or ()}
 
     def _column(self, name: str, before: Mapping[str, str] | None, present: Mapping[str, str]) -> str:
-        """A column of the last snapshot from the rows of another one, where it may have another name or type."""
+        """Return a column of the last snapshot from the rows of another one, where it may have another name or type."""
         earlier = name if before is None else before.get(name.lower())
         kind = self.types[name]
         if earlier is None or earlier.lower() not in present:

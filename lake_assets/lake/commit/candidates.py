@@ -114,7 +114,7 @@ def _facts(
     partitioning: Partitioning,
     fitting: Sequence[_Fitting],
 ) -> dict[str, FileFacts]:
-    """The facts of all files that the direct strategy supports, by URI; without them a file becomes an error."""
+    """Return the facts of all files that the direct strategy supports, by URI; without them a file becomes an error."""
     result: dict[str, FileFacts] = {}
     for inside in {view.inside for *_, view in fitting}:
         leaves = partitioning.stored_leaves(table, inside)
@@ -142,7 +142,7 @@ def _facts(
 def _footers(
     session: LakeSession, objects: Sequence[LandedObject], inspection: Inspection, probe: Callable[[], object]
 ) -> dict[str, Footer]:
-    """The footers by URI; a file that cannot be read becomes an error of the inspection."""
+    """Return the footers by URI; a file that cannot be read becomes an error of the inspection."""
     uris = [landed.uri for landed in objects if landed.size]
     inspection.errors |= {
         landed.uri: _damaged(landed.uri, "it is empty (0 bytes)") for landed in objects if not landed.size
@@ -162,7 +162,7 @@ def _footers(
 def _read(
     session: LakeSession, uris: Sequence[str], probe: Callable[[], object]
 ) -> tuple[list[Footer], dict[str, LakeAssetsError]]:
-    """The footers of these files, and the errors of those that cannot be read, unless `probe` raises."""
+    """Return the footers of these files, and the errors of those that cannot be read, unless `probe` raises."""
     try:
         with session.engine.cursor() as cursor:
             cursor.execute("SET TimeZone = 'UTC'")
@@ -189,7 +189,7 @@ def _unread(uri: str, why: str) -> StorageUnreachableError:
 
 
 def _refused(session: LakeSession, uri: str, error: duckdb.Error) -> ObjectRefusedError | None:
-    """The error for a storage that refuses its key to read this object; None if the error is another one."""
+    """Return the error for a storage that refuses its key to read this object; None if the error is another one."""
     if not is_refusal(error):
         return None
     storage = next(source for source in session.config.indexed if uri.startswith(f"{source.root}/"))
@@ -197,7 +197,7 @@ def _refused(session: LakeSession, uri: str, error: duckdb.Error) -> ObjectRefus
 
 
 def _not_held(session: LakeSession, uri: str, error: duckdb.Error) -> SchemaError | None:
-    """The error for the first column with a value that DuckDB cannot hold; None if the error is another one."""
+    """Return the error for the first column with a value that DuckDB cannot hold; None if the error is another one."""
     if not isinstance(error, duckdb.ConversionException):
         return None
     with session.engine.cursor() as cursor, suppress(duckdb.Error, CatalogError):

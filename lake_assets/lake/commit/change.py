@@ -39,7 +39,7 @@ class Staged:
 
     @classmethod
     def of(cls, files: Sequence[DataFile], key: bytes, columns: Sequence[str], target: int) -> Self:
-        """The files in groups of about `target` bytes."""
+        """Return the files in groups of about `target` bytes."""
         groups: list[list[str]] = []
         size = target
         for file in files:
@@ -180,7 +180,7 @@ class Committed:
 def committed_rows(
     changes: Sequence[Change], rows_before: Mapping[Partition, int], snapshot_id: int
 ) -> list[LedgerRow]:
-    """The ledger rows as part of a snapshot; a change that leaves the rows as they are knows their number."""
+    """Return the ledger rows as part of a snapshot; a change that leaves the rows as they are knows their number."""
     return [
         c.row.committed(
             rows_before=(c.row.rows_before or 0) if c.new is None else rows_before.get(c.partition, 0),
@@ -191,7 +191,7 @@ def committed_rows(
 
 
 def appended(changes: Sequence[Change], rows: Sequence[LedgerRow]) -> Appends:
-    """The rows for all tables of this package, from the ledger rows as committed."""
+    """Return the rows for all tables of this package, from the ledger rows as committed."""
     result: dict[OwnTable, list[Values]] = {}
     for change, row in zip(changes, rows, strict=True):
         deltas = {} if change.delta is None else {DELTAS: change.delta.values}
@@ -201,7 +201,7 @@ def appended(changes: Sequence[Change], rows: Sequence[LedgerRow]) -> Appends:
 
 
 def message(changes: Sequence[Change]) -> tuple[str, str]:
-    """The snapshot's commit message, and the one for programs: a JSON object."""
+    """Return the snapshot's commit message, and the one for programs: a JSON object."""
     row, *others = (change.row for change in changes)
     partitions = f"{len(others) + 1:,} partitions" if others else row.load_partition
     modes = " and ".join(dict.fromkeys(one.mode for one in (row, *others)))

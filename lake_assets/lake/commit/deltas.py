@@ -58,15 +58,15 @@ class Delta:
 
 
 def table_tag(lake: Lake, table: TableName) -> str:
-    """A short text in the names of a table's exported files, so that maintenance of another lake leaves them."""
+    """Return a short text in the names of a table's exported files, so that maintenance of another lake leaves them."""
     return hashlib.sha256(f"{catalog_location(lake)}\n{table}".lower().encode()).hexdigest()[:8]
 
 
 def file_prefix(tag: str, snapshot: int, moment: dt.datetime) -> str:
-    """The beginning of the names of one attempt's files. Names sort by time, then by snapshot."""
+    """Return the beginning of the names of one attempt's files. Names sort by time, then by snapshot."""
     return f"{moment.astimezone(dt.UTC):%Y%m%dT%H%M%S.%fZ}-{snapshot:012d}-{tag}-{secrets.token_hex(4)}"
 
 
 def file_pattern(tag: str) -> re.Pattern[str]:
-    """The names of a table's exported files."""
+    """Return the names of a table's exported files."""
     return re.compile(rf"\d{{8}}T\d{{6}}\.\d{{6}}Z-\d{{12,}}-{tag}-[0-9a-f]{{8}}-\d{{3,}}\.parquet")

@@ -27,13 +27,13 @@ def taken_name(columns: Iterable[str]) -> str | None:
 
 
 def meta_fields() -> tuple[pa.Field, ...]:
-    """The columns of changes after those of the table, in the order of `META_COLUMNS`."""
+    """Return the columns of changes after those of the table, in the order of `META_COLUMNS`."""
     kinds = (pa.string(), pa.int64(), pa.string(), pa.timestamp("us", tz="UTC"))
     return tuple(pa.field(name, kind) for name, kind in zip(META_COLUMNS, kinds, strict=True))
 
 
 def with_meta(batch: pa.RecordBatch, schema: pa.Schema, constants: Sequence[object]) -> pa.RecordBatch:
-    """A batch of columns and `_change`, with `_snapshot`, `_run_id` and `_committed_at` of their commit."""
+    """Return a batch of columns and `_change`, with `_snapshot`, `_run_id` and `_committed_at` of their commit."""
     fields = meta_fields()[1:]
     arrays = [pa.repeat(pa.scalar(v, f.type), batch.num_rows) for v, f in zip(constants, fields, strict=True)]
     return pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema)
@@ -48,7 +48,7 @@ class Rows:
 
 
 def difference(columns: Sequence[str], deleted: Rows | None, inserted: Rows | None) -> Rows:
-    """The query of the changes between two sets of rows: the columns, and the text `delete` or `insert`.
+    """Return the query of the changes between two sets of rows: the columns, and the text `delete` or `insert`.
 
     A row that both sets have is no change; of a row that they have several times, the surplus is. Deletes come first.
     If one of the sets is known to be empty (None), the rows are streamed. Otherwise DuckDB aggregates them, and spills
@@ -74,7 +74,7 @@ def difference(columns: Sequence[str], deleted: Rows | None, inserted: Rows | No
 
 
 def columns_at(session: LakeSession, table: TableName, snapshot: int) -> tuple[dict[str, str], list[pa.Field]]:
-    """The columns of a table in a snapshot: their DuckDB types by name, and their Arrow fields.
+    """Return the columns of a table in a snapshot: their DuckDB types by name, and their Arrow fields.
 
     Raises:
         CatalogError: the table cannot be read.
@@ -86,7 +86,7 @@ def columns_at(session: LakeSession, table: TableName, snapshot: int) -> tuple[d
 
 
 def stream(session: LakeSession, rows: Rows) -> Iterator[pa.RecordBatch]:
-    """The batches of a query, which are read while they are taken, with bounded memory.
+    """Yield the batches of a query, which are read while they are taken, with bounded memory.
 
     Raises:
         CatalogError: the query fails, at any batch.
@@ -102,7 +102,7 @@ def stream(session: LakeSession, rows: Rows) -> Iterator[pa.RecordBatch]:
 
 
 def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
-    """The next batch; None at the end.
+    """Return the next batch; None at the end.
 
     Raises:
         duckdb.IOException: the query fails. Arrow raises an error of its own with DuckDB's text.

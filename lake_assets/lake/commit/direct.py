@@ -59,7 +59,7 @@ class OpenTable:
         return (data_path(self.session.config) if self.table.is_relative else "") + self.table.path
 
     def values(self, partition: Partition) -> tuple[str | None, ...]:
-        """The partition's values as texts of the catalog.
+        """Return the partition's values as texts of the catalog.
 
         Raises:
             NotDirectError: the table is partitioned by other columns.
@@ -67,7 +67,7 @@ class OpenTable:
         return tuple(key_values(self.partitioning, partition))
 
     def rows_of(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """The number of rows of each partition, by the catalog's figures.
+        """Return the number of rows of each partition, by the catalog's figures.
 
         Raises:
             NotDirectError: the table is partitioned by other columns, or has inlined rows.
@@ -76,7 +76,7 @@ class OpenTable:
         return {partition: counts.get(self.values(partition), 0) for partition in partitions}
 
     def mapping(self, file: LandedFile | None = None) -> int:
-        """The id of the mapping for such files, by default for those that tasks write; see `read_mapping`."""
+        """Return the id of the mapping for such files, by default for those that tasks write; see `read_mapping`."""
         inside, folders = (frozenset[str](), frozenset()) if file is None else (file.inside, file.folders)
         return ensure_mapping(self.database, self.transaction, self.table, self.partitioning, inside, folders)
 

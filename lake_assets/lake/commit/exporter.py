@@ -65,7 +65,7 @@ class Exports:
         self.deltas: list[Delta | None] = [None for _ in changes]
 
     def prepare(self) -> list[Change]:
-        """The changes of the commit with what they export now, written as files.
+        """Return the changes of the commit with what they export now, written as files.
 
         Files of an earlier call are removed if another commit has been made since.
 
@@ -116,7 +116,7 @@ class Exporter:
         self._export = export
 
     def write(self, delta: Delta) -> Delta:
-        """The rows that the commit changes now, written as files; `delta` is without them."""
+        """Return the rows that the commit changes now, written as files; `delta` is without them."""
         with step("export") as figures:
             delta = self._write(delta)
             rows = sum(file.rows_inserted + file.rows_deleted for file in delta.files)
@@ -124,7 +124,7 @@ class Exporter:
         return delta
 
     def _write(self, delta: Delta) -> Delta:
-        """The changes with their files, from those without."""
+        """Return the changes with their files, from those without."""
         base = delta.snapshot_id - 1
         session, table = self._session, self._change.table
         types, fields = columns_at(session, table, base)
@@ -147,13 +147,13 @@ class Exporter:
         return Delta(delta.snapshot_id, delta.committed_at, files)
 
     def _before(self, base: int) -> Rows | None:
-        """The rows of the partition in a snapshot; None if there are none."""
+        """Return the rows of the partition in a snapshot; None if there are none."""
         condition, parameters = where(self._change.partition)
         sql = f"SELECT * FROM {self._change.table.sql} AT (VERSION => {int(base)}) WHERE {condition}"  # noqa: S608
         return Rows(sql, parameters) if self._session.rows(f"{sql} LIMIT 1", parameters) else None
 
     def _after(self, types: dict[str, str]) -> Rows | None:
-        """The rows that the partition gets, with the table's columns and types; None if there are none."""
+        """Return the rows that the partition gets, with the table's columns and types; None if there are none."""
         new, staged = self._change.new, self._change.new if isinstance(self._change.new, Staged) else None
         if isinstance(new, EarlierRows):
             return self._restored(new, types)
@@ -186,7 +186,7 @@ class Exporter:
         return Rows(f"SELECT {', '.join(columns)} FROM {source}", [*constants, *parameters])  # noqa: S608 - quoted
 
     def _restored(self, new: EarlierRows, types: dict[str, str]) -> Rows | None:
-        """The rows of the partition in an earlier snapshot, with the table's columns and types; None if none."""
+        """Return the rows of the partition in an earlier snapshot, with the table's columns and types; None if none."""
         keys = {column.name.lower() for column in self._change.partition.columns}
         columns = []
         for name, kind in types.items():

@@ -58,7 +58,7 @@ def replace_by_extension(session: LakeSession, changes: Sequence[Change]) -> lis
 
 
 def only(changes: Sequence[Change]) -> Change:
-    """The change, if it is one; DuckLake's extension would delete the rows of each partition by itself.
+    """Return the change, if it is one; DuckLake's extension would delete the rows of each partition by itself.
 
     Raises:
         NotDirectError: there are several.
@@ -141,7 +141,7 @@ def _finish(session: LakeSession, table: TableName, row: LedgerRow, before: Mapp
 
 
 def _bounds(session: LakeSession, table: TableName) -> Mapping[int, Bounds] | None:
-    """The table's bounds before a commit; None if the catalog's own tables cannot be used."""
+    """Return the table's bounds before a commit; None if the catalog's own tables cannot be used."""
     return table_bounds(session, table) if session.unknown_specification is None else None
 
 
@@ -210,7 +210,7 @@ def _refuse_registered(session: LakeSession, table: TableName, files: Sequence[L
 
 
 def _partition_rows(session: LakeSession, table: TableName, partitions: Iterable[Partition]) -> dict[Partition, int]:
-    """The number of rows in the lake of each partition that has any."""
+    """Return the number of rows in the lake of each partition that has any."""
     by_values: dict[tuple[PartitionValue, ...], Partition] = {partition.values: partition for partition in partitions}
     conditions = [where(partition) for partition in by_values.values()]
     names = ", ".join(identifier(column.name) for column in next(iter(by_values.values())).columns)

@@ -100,7 +100,7 @@ def _file_names(session: LakeSession, change: Change, staged: Staged) -> set[str
 
 
 def _staged(session: LakeSession, change: Change, folder: Path) -> Change:
-    """The change with its rows staged in a local folder, as files of about the target size.
+    """Return the change with its rows staged in a local folder, as files of about the target size.
 
     The rows of an earlier snapshot are read before the present rows are deleted, because DuckLake then leaves the files
     of these out of time travel too.

@@ -18,7 +18,7 @@ class MarkedFilesError(Exception):
 
 
 def moved(change: Change) -> PartitionMovedError:
-    """The error for a partition that another writer committed after it was read."""
+    """Return the error for a partition that another writer committed after it was read."""
     return PartitionMovedError(
         f"partition {change.partition} of {change.table} was committed again meanwhile:",
         "nothing was changed; run it again.",
@@ -26,7 +26,7 @@ def moved(change: Change) -> PartitionMovedError:
 
 
 def columns_changed(change: Change) -> SchemaChangedError:
-    """The error for a table whose columns changed after the files were written."""
+    """Return the error for a table whose columns changed after the files were written."""
     return SchemaChangedError(
         f"the columns of {change.table} changed while {change.partition} was being written:", "run it again."
     )
@@ -64,7 +64,7 @@ def refuse_moved(session: LakeSession, changes: Sequence[Change], database: Cata
 
 
 def _uris(expecting: Sequence[Expected]) -> list[str] | None:
-    """The objects that matter to any of the commits; None: all of the partitions."""
+    """Return the objects that matter to any of the commits; None: all of the partitions."""
     uris: dict[str, None] = {}
     for expected in expecting:
         if expected.uris is None:

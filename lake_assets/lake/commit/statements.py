@@ -14,13 +14,13 @@ Statement = tuple[str, list[object]]
 
 
 def delete_statement(table: TableName, partition: Partition) -> Statement:
-    """The statement that removes a partition's rows."""
+    """Return the statement that removes a partition's rows."""
     condition, parameters = where(partition)
     return f"DELETE FROM {table.sql} WHERE {condition}", parameters  # noqa: S608 - quoted names
 
 
 def add_files_statement(table: TableName, files: Sequence[str]) -> Statement:
-    """The statement that registers files; DuckLake reads the partition's values from their paths."""
+    """Return the statement that registers files; DuckLake reads the partition's values from their paths."""
     return (
         "CALL ducklake_add_data_files(?, ?, ?, schema => ?, hive_partitioning => true)",
         [table.lake, table.table, [glob_literal(file) for file in files], table.schema],
@@ -44,12 +44,12 @@ def insert_statement(
 
 
 def list_files_statement(table: TableName) -> Statement:
-    """The statement that lists the table's data files, their URIs in the first column."""
+    """Return the statement that lists the table's data files, their URIs in the first column."""
     return "SELECT data_file FROM ducklake_list_files(?, ?, schema => ?)", [table.lake, table.table, table.schema]
 
 
 def count_partition(session: LakeSession, table: TableName, partition: Partition) -> int:
-    """The number of rows of a partition in a table.
+    """Return the number of rows of a partition in a table.
 
     Raises:
         CatalogError: the table cannot be read.

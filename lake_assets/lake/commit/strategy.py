@@ -74,7 +74,7 @@ UNDONE = (
 
 
 def strategies_of(lake: Lake, change: Change) -> Sequence[Strategy]:
-    """The strategies that can make such a change of this lake."""
+    """Return the strategies that can make such a change of this lake."""
     match change.new:
         case Landed():
             return REGISTER_STRATEGIES
@@ -93,7 +93,7 @@ def strategies_of(lake: Lake, change: Change) -> Sequence[Strategy]:
 def foreseen_strategies(
     lake: Lake, session: LakeSession | None, table: TableName, adds: Mapping[Partition, bool]
 ) -> dict[Partition, StrategyName]:
-    """The strategy of a commit of each partition, if nobody changes the lake before it.
+    """Return the strategy of a commit of each partition, if nobody changes the lake before it.
 
     Args:
         lake: the lake's config.
@@ -255,7 +255,7 @@ def _repair(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
 
 
 def _what(changes: Sequence[Change]) -> str:
-    """What the changes write, for an error."""
+    """Return what the changes write, for an error."""
     first, *others = changes
     match first.new:
         case Landed():

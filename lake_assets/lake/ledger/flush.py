@@ -95,7 +95,7 @@ def _flush(session: LakeSession, table: TableName) -> int:
 
 
 def _rows_with_files(session: LakeSession, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
-    """The rows of a statement that writes files, whose answer may be lost after its commit."""
+    """Return the rows of a statement that writes files, whose answer may be lost after its commit."""
     with session.transaction(writes_files=True):
         return session.rows(sql, parameters)
 
@@ -157,7 +157,7 @@ def expire_ledger(session: LakeSession, before: dt.datetime, *, dry_run: bool = 
 
 
 def _expired(session: LakeSession, before: dt.datetime) -> list[int]:
-    """The row ids of the ledger's rows to delete."""
+    """Return the row ids of the ledger's rows to delete."""
     rows = session.rows(
         "SELECT number FROM (SELECT rowid AS number, coalesce(finished_at, started_at) AS moment, "  # noqa: S608
         "status = 'committed' AND mode IN ('append', 'index', 'repair') AS adds, "

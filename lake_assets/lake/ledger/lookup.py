@@ -176,7 +176,7 @@ def _batches(files: Sequence[FlushedFile]) -> Iterator[Sequence[FlushedFile]]:
 def _inlined(
     database: CatalogDatabase, name: str, table: str, paths: Sequence[str] | None, since: int
 ) -> dict[str, LastRuns]:
-    """The newest rows in one table, by their row numbers, because the clocks of two writers differ."""
+    """Return the newest rows in one table, by their row numbers, because the clocks of two writers differ."""
     version = database.version
     is_commit = "status = ? AND snapshot_id >= ?"
     # A run that was skipped as unchanged has the fingerprint of the commit before it, which does not count if the

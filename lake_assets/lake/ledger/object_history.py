@@ -43,14 +43,14 @@ class KnownObject:
         return not self.etag and not self.size
 
     def is_now(self, etag: str, size: int) -> bool:
-        """Whether an object with this ETag and size is unchanged."""
+        """Return whether an object with this ETag and size is unchanged."""
         return (self.etag, self.size) == (etag, size)
 
 
 def known_objects(
     session: LakeSession, stream: str, table: TableName, load_partitions: Sequence[str] | None = None
 ) -> dict[str, KnownObject]:
-    """The objects of the newest commits of a stream, by URI.
+    """Return the objects of the newest commits of a stream, by URI.
 
     Left out are objects of a dropped table of the same name, objects that a run left out, and objects that a later
     replacement of the partition did not read. Objects that a repair removed are included, because their path must not
@@ -124,7 +124,7 @@ def partition_objects(
 
 
 def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, KnownObject]:
-    """The objects last registered under these URIs, by an index or a repair of any stream.
+    """Return the objects last registered under these URIs, by an index or a repair of any stream.
 
     Left out are URIs without a row in the manifest or whose run has no row in the ledger, and URIs whose partition was
     replaced later, because that partition's rows are not those of the registration.
@@ -154,7 +154,7 @@ def quarantined_objects(
     *,
     adds: bool = False,
 ) -> dict[str, dict[str, str]]:
-    """Why the newest commit of each partition left objects out, by the partition and the object's URI.
+    """Return why the newest commit of each partition left objects out, by the partition and the object's URI.
 
     A partition whose newest commit read all objects is not in the result. `load_partitions` are as of `known_objects`.
     With `adds`, several commits make up a partition, as in mode append: the result has the objects that none of them

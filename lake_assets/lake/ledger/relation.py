@@ -56,7 +56,7 @@ class Relation:
 def query(
     session: LakeSession, sql: str, parameters: Sequence[object], relations: Sequence[Relation]
 ) -> list[tuple[Any, ...]]:
-    """The rows of a statement over these relations, for which the lake is attached only if one of them needs it.
+    """Return the rows of a statement over these relations, for which the lake is attached only if one of them needs it.
 
     Raises:
         CatalogError: a table cannot be read.
@@ -72,7 +72,7 @@ def relation(
     wanted: Wanted,
     database: CatalogDatabase | None = None,
 ) -> Relation:
-    """The rows of a table of this package that are wanted.
+    """Return the rows of a table of this package that are wanted.
 
     Args:
         session: an open lake with the table.
@@ -147,7 +147,7 @@ def _part(
 
 
 def is_among(column: str, values: Sequence[str]) -> tuple[str, list[object]]:
-    """A condition by which DuckDB skips what has none of these values; it does not by a list of values.
+    """Return a condition by which DuckDB skips what has none of these values; it does not by a list of values.
 
     It skips the row groups outside of their bounds. Of those between two distant values it reads this column only.
 
@@ -178,7 +178,7 @@ def _distinct(wanted: Wanted) -> str:
 
 
 def _conditions(wanted: Wanted, at_least: dt.datetime | None) -> tuple[str, list[object]]:
-    """The conditions for DuckDB; `at_least` is a time before which no wanted run ended."""
+    """Return the conditions for DuckDB; `at_least` is a time before which no wanted run ended."""
     conditions, parameters = ["TRUE"], list[object]()
     for name, values in wanted.among.items():
         condition, more = is_among(name, values)
@@ -211,7 +211,7 @@ def _bound(
 def _inlined(
     database: CatalogDatabase, name: str, columns: Mapping[str, str], wanted: Wanted
 ) -> list[tuple[object, ...]]:
-    """The wanted rows of one table of inlined rows; `newest` of each such table."""
+    """Return the wanted rows of one table of inlined rows; `newest` of each such table."""
     present = set(database.columns(name))
     added = {ADDED: database.version.begin_snapshot}
     listed = ", ".join(added.get(column) or (identifier(column) if column in present else "NULL") for column in columns)
@@ -236,7 +236,7 @@ def _inlined(
 
 
 def read_inlined(row: Sequence[Any], types: Sequence[str]) -> tuple[Any, ...]:
-    """The values of an inlined row: some catalogs keep texts as bytes, and times as texts."""
+    """Return the values of an inlined row: some catalogs keep texts as bytes, and times as texts."""
     return tuple(_value(value, kind) for value, kind in zip(row, types, strict=True))
 
 

@@ -122,7 +122,7 @@ class LedgerRow(Documented):
         return self.row_count + (self.rows_before or 0)
 
     def committed(self, *, rows_before: int, snapshot_id: int) -> "LedgerRow":
-        """The row of a run that commits now, with its snapshot."""
+        """Return the row of a run that commits now, with its snapshot."""
         return dataclasses.replace(
             self, rows_before=rows_before, snapshot_id=snapshot_id, finished_at=dt.datetime.now(dt.UTC)
         )
@@ -159,7 +159,7 @@ class OwnTable:
     is_used: Callable[[Lake], bool] = lambda _: True
 
     def name(self, lake: Lake) -> TableName:
-        """The table's name in this lake."""
+        """Return the table's name in this lake."""
         return TableName(lake.ledger_schema, getattr(lake, self.setting), alias(lake))
 
     def rows(self, row: LedgerRow, values: Iterable[Values]) -> list[Values]:
@@ -263,7 +263,7 @@ def create_ledger(session: LakeSession) -> None:
 
 
 def _has_columns(session: LakeSession, tables: Mapping[TableName, Mapping[str, str]]) -> bool:
-    """Whether the catalog's own tables prove that all columns exist, which is faster than to ask DuckDB."""
+    """Return whether the catalog's own tables prove that all columns exist, which is faster than to ask DuckDB."""
     try:
         with catalog_reading(session) as database:
             for table, columns in tables.items():
@@ -276,7 +276,7 @@ def _has_columns(session: LakeSession, tables: Mapping[TableName, Mapping[str, s
 
 
 def _lacking(session: LakeSession, tables: Mapping[TableName, Mapping[str, str]]) -> dict[TableName, list[str]]:
-    """The columns that each table lacks; all of them if there is no table."""
+    """Return the columns that each table lacks; all of them if there is no table."""
     config = session.config
     present = {
         (table, column)
@@ -302,7 +302,7 @@ def set_option(session: LakeSession, table: TableName, option: str, value: objec
 
 
 def ledger_values(row: LedgerRow) -> tuple[object, ...]:
-    """The row's values in the order of `LEDGER_COLUMNS`."""
+    """Return the row's values in the order of `LEDGER_COLUMNS`."""
     return tuple(getattr(row, name) for name in LEDGER_COLUMNS)
 
 
@@ -361,7 +361,7 @@ def append_directly(
 
 
 def manifest_values(manifest: Manifest) -> list[Values]:
-    """The values of `MANIFEST` for each object that a run read or left out."""
+    """Return the values of `MANIFEST` for each object that a run read or left out."""
     return [(o.uri, o.etag, o.size, o.last_modified, manifest.left_out.get(o.key)) for o in manifest.objects]
 
 
@@ -371,5 +371,5 @@ def ended_values(uris: Iterable[str]) -> list[Values]:
 
 
 def letter_values(letters: Iterable[LetterFile]) -> list[Values]:
-    """The values of `LETTERS` for files of rows that a run left out."""
+    """Return the values of `LETTERS` for files of rows that a run left out."""
     return [(one.landed, one.uri, one.rows, one.size, storable(one.reason)) for one in letters]

@@ -40,7 +40,7 @@ class ColumnChange:
 def evolved(
     schema: pa.Schema, landed: Sequence[tuple[str, pa.Schema]], partition_columns: Sequence[PartitionColumn]
 ) -> pa.Schema:
-    """The columns with which a table can hold the rows of the landed schemas; those of the table come first.
+    """Return the columns with which a table can hold the rows of the landed schemas; those of the table come first.
 
     Args:
         schema: of the table, without its partition columns.
@@ -65,7 +65,7 @@ def evolved(
 
 
 def column_changes(before: pa.Schema, after: pa.Schema) -> list[ColumnChange]:
-    """What differs between a table's columns and those that `evolved` gives."""
+    """Return what differs between a table's columns and those that `evolved` gives."""
     return list(_changes(before, after, ()))
 
 
@@ -92,7 +92,7 @@ def _changes_of_type(before: pa.DataType, after: pa.DataType, path: tuple[str, .
 
 
 def statements(table: TableName, before: pa.Schema, after: pa.Schema) -> list[str]:
-    """The SQL that changes the columns of a table.
+    """Return the SQL that changes the columns of a table.
 
     A nested column gets its whole new type: DuckLake then adds the fields that are new and widens those that are wider,
     at any depth. DuckDB's parser does not accept, or misreads, the path of a part there.

@@ -132,7 +132,7 @@ class FileChecker:
                 )
 
     def _in_path(self, landed: LandedObject, partition: Partition) -> Folders:
-        """The partition columns with a folder in the path, under their own name or the layout's."""
+        """Return the partition columns with a folder in the path, under their own name or the layout's."""
         folder = landed.uri.rpartition("/")[0]
         if (folder, partition) not in self._folders:
             self._folders[folder, partition] = frozenset(
@@ -243,7 +243,7 @@ def _check_chunks(landed: LandedObject, footer: Footer) -> None:
 
 
 def _is_held(kind: pa.DataType, chunk: Chunk) -> bool:
-    """Whether the statistics prove that DuckDB can hold all values of a column of times."""
+    """Return whether the statistics prove that DuckDB can hold all values of a column of times."""
     if chunk.nulls == chunk.values:
         return True
     if not t.is_time(kind):  # DuckDB makes no text of another time that it cannot hold
@@ -256,7 +256,7 @@ _ENDS = re.compile(r"[=\\?\n]")
 
 
 def is_in_path(folders: Sequence[str], column: PartitionColumn, value: PartitionValue, name: str) -> bool:
-    """Whether readers find this value of the column in a folder of this name, as Hive writes it.
+    """Return whether readers find this value of the column in a folder of this name, as Hive writes it.
 
     Args:
         folders: all folders of the file's URI, with those of the storage's root, as written.

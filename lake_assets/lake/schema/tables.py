@@ -71,7 +71,7 @@ def create_table(
 
 
 def is_never_filled(session: LakeSession, table: TableName) -> bool:
-    """Whether `create_table` created the table, and nobody has written to it or changed it since.
+    """Return whether `create_table` created the table, and nobody has written to it or changed it since.
 
     Its columns are then those of files without a committed row, so they may be replaced. The job that created it may
     have failed or may still run.
@@ -121,7 +121,7 @@ def prepare_table(session: LakeSession, table: TableName, compression: Compressi
 
 
 def _has_options(session: LakeSession, table: TableName, wanted: Mapping[str, str]) -> bool:
-    """Whether the catalog's own tables prove that the table has these options, and the lake is not encrypted."""
+    """Return whether the catalog's own tables prove that the table has these options, and the lake is not encrypted."""
     try:
         with catalog_reading(session) as database:
             options = read_options(database, find_table(database, table))
@@ -131,7 +131,7 @@ def _has_options(session: LakeSession, table: TableName, wanted: Mapping[str, st
 
 
 def data_schema(session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn]) -> pa.Schema:
-    """The schema that a data file of this table must have: its columns except the partition columns.
+    """Return the schema that a data file of this table must have: its columns except the partition columns.
 
     Raises:
         SchemaError: the table lacks a partition column, has it with another type, or has a column of a type for
@@ -156,7 +156,7 @@ def data_schema(session: LakeSession, table: TableName, partition_columns: Seque
 
 
 def _table_columns(session: LakeSession, table: TableName) -> list[tuple[str, DuckDBPyType]]:
-    """The names and types of a table's columns; by the catalog's own tables if those can be read."""
+    """Return the names and types of a table's columns; by the catalog's own tables if those can be read."""
     texts: dict[str, str] | None = None
     if not session.in_transaction:
         with suppress(NotDirectError), catalog_reading(session) as database:
@@ -171,7 +171,7 @@ def _table_columns(session: LakeSession, table: TableName) -> list[tuple[str, Du
 
 
 def _columns(session: LakeSession, query: str) -> list[tuple[str, DuckDBPyType]]:
-    """The names and types of a query's columns."""
+    """Return the names and types of a query's columns."""
     with translated(session.config):
         relation = session.connection.sql(query)
     return list(zip(relation.columns, relation.types, strict=True))

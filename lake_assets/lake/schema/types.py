@@ -87,7 +87,7 @@ _RENAME = "rename one where it is written, or in a transform."
 
 
 def sql_type(data_type: pa.DataType, column: str) -> str:
-    """The DuckLake type for the Arrow type of a file's column; errors name the column.
+    """Return the DuckLake type for the Arrow type of a file's column; errors name the column.
 
     Raises:
         SchemaError: DuckLake has no type that holds all of its values.
@@ -141,7 +141,7 @@ def _check_names(fields: Sequence[pa.Field], where: str, kind: str) -> None:
 
 
 def _structs(data_type: pa.DataType) -> list[list[pa.Field]]:
-    """The fields of the outermost structs of a type, also within lists and maps."""
+    """Return the fields of the outermost structs of a type, also within lists and maps."""
     if t.is_struct(data_type):
         return [list(data_type)]
     if t.is_map(data_type):
@@ -150,7 +150,7 @@ def _structs(data_type: pa.DataType) -> list[list[pa.Field]]:
 
 
 def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether DuckLake reads a file's column as the table's type without loss, by a cast at each read.
+    """Return whether DuckLake reads a file's column as the table's type without loss, by a cast at each read.
 
     DuckLake 1.0 refuses some casts, and reads some types only to the microsecond.
 

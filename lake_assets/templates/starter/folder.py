@@ -30,7 +30,7 @@ _LANDED = Retail(stores=4, regions=("NW", "SW"), days=2, seed=1, per_store=100)
 
 
 def first_day() -> dt.date:
-    """The first day of a new project: the day before yesterday, so that both days of its data are over (UTC)."""
+    """Return the first day of a new project: the day before yesterday, so that both days of its data are over (UTC)."""
     return dt.datetime.now(dt.UTC).date() - dt.timedelta(days=2)
 
 
