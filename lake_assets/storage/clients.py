@@ -22,7 +22,6 @@ from lake_assets.config.storages import (
     S3Storage,
     WebStorage,
 )
-from lake_assets.duckdb_engine import literal
 from lake_assets.errors import StorageError
 from lake_assets.retrying import doublings
 from lake_assets.storage.failures import no_credentials
@@ -225,32 +224,38 @@ def as_duckdb_secret(storage: AnyStorage) -> dict[str, str]:
     """Return the options of `CREATE SECRET` for the bucket of a lake or an indexed source, as SQL with secrets."""
     if isinstance(storage, AzureStorage):
         azure = storage.access
-        options = {"TYPE": "azure", "SCOPE": literal(f"az://{storage.container}")}
+        options = {"TYPE": "azure", "SCOPE": _quoted(f"az://{storage.container}")}
         if azure.key is None and azure.sas is None:
-            return options | {"PROVIDER": "credential_chain", "ACCOUNT_NAME": literal(azure.account)}
-        return options | {"CONNECTION_STRING": literal(azure.connection_string)}
+            return options | {"PROVIDER": "credential_chain", "ACCOUNT_NAME": _quoted(azure.account)}
+        return options | {"CONNECTION_STRING": _quoted(azure.connection_string)}
     if isinstance(storage, GcsStorage):
         secret = storage.secret.get_secret_value() if storage.secret else None
-        return {"TYPE": "gcs", "SCOPE": literal(f"gs://{storage.bucket}"), **_duckdb_keys(storage.key_id, secret)}
+        return {"TYPE": "gcs", "SCOPE": _quoted(f"gs://{storage.bucket}"), **_duckdb_keys(storage.key_id, secret)}
     assert isinstance(storage, S3Storage | R2Storage), f"{storage.type} storage has no secret"  # noqa: S101 - the callers' duty
     access = storage.access
     # Type s3 for R2 too, because its URIs are S3's: DuckDB prefers any secret of type s3 to one of type r2, also a
     # secret that the user has stored for other buckets.
-    options = {"TYPE": "s3", "SCOPE": literal(f"s3://{storage.bucket}")}
+    options = {"TYPE": "s3", "SCOPE": _quoted(f"s3://{storage.bucket}")}
     options |= {} if access.is_anonymous else _duckdb_keys(access.key_id, access.secret)
-    options["REGION"] = literal(access.region)
+    options["REGION"] = _quoted(access.region)
     if access.endpoint is not None:
         endpoint = urlsplit(access.endpoint)
         options |= {
-            "ENDPOINT": literal(endpoint.netloc),
+            "ENDPOINT": _quoted(endpoint.netloc),
             "USE_SSL": str(endpoint.scheme == "https").lower(),
-            "URL_STYLE": literal("path"),
+            "URL_STYLE": _quoted("path"),
         }
-    return options | ({} if access.token is None else {"SESSION_TOKEN": literal(access.token)})
+    return options | ({} if access.token is None else {"SESSION_TOKEN": _quoted(access.token)})
 
 
 def _duckdb_keys(key_id: str | None, secret: str | None) -> dict[str, str]:
     if key_id is None or secret is None:
         # Refreshed when they have expired: an engine may live longer than a role's keys.
         return {"PROVIDER": "credential_chain", "REFRESH": "auto"}
-    return {"KEY_ID": literal(key_id), "SECRET": literal(secret)}
+    return {"KEY_ID": _quoted(key_id), "SECRET": _quoted(secret)}
+
+
+def _quoted(text: str) -> str:
+    from lake_assets.duckdb_engine import literal  # noqa: PLC0415 - tasks use this room, and do without DuckDB
+
+    return literal(text)

@@ -40,8 +40,8 @@ def test_the_packages_of_the_image_and_the_demo_are_those_that_the_tests_use(fil
 
 
 def test_the_lock_of_the_image_has_all_that_its_extras_need() -> None:
-    makefile = (ROOT / "Makefile").read_text("utf-8")
-    extras = re.findall(r"^IMAGE := (.+)$", makefile, re.MULTILINE)[0].split()
+    script = (ROOT / "dev" / "lock").read_text("utf-8")
+    extras = re.findall(r"--extra (\w+)", re.findall(r"^image='(.+)'$", script, re.MULTILINE)[0])
     image = locked(IMAGE / "requirements.lock")
 
     assert {"deploy", "connect"} <= set(extras)

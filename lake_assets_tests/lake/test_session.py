@@ -194,7 +194,7 @@ def test_an_engine_that_an_error_has_invalidated_is_replaced(local_world: World)
 
     with lake.open() as session:
         session.rows("SELECT 1")
-        session.engine = Invalidated()  # type: ignore[assignment]
+        session.engine = lake._engine = Invalidated()  # type: ignore[assignment]
 
     with lake.open() as session:
         assert session.rows("SELECT 1") == [(1,)]
