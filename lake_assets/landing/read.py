@@ -163,7 +163,7 @@ def _arrow(file: IO[bytes] | None, path: str, advance: Advance) -> Iterator[pa.R
 def _measured(
     batches: Iterable[pa.RecordBatch], position: Callable[[], int], advance: Advance
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches; how far the source is read is told after each."""
+    """Yield the batches; after each, the progress says how far the source is read."""
     before = position()
     for batch in batches:
         now = position()

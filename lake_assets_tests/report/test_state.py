@@ -62,7 +62,7 @@ def made_of(last: LastRuns, fingerprint: str) -> LastRuns:
 def test_a_state_follows_from_the_newest_run_and_what_has_landed(
     local_world: World, last: LastRuns | None, has_landed: bool, state: str, is_pending: bool
 ) -> None:
-    """A partition waits if it is pending, for the report, the lag and `--waiting` alike, or if its objects vanished."""
+    """Report, lag and `--waiting` alike: a partition is waiting if it is pending, or if its objects vanished."""
     stream, partition = local_world.stream, local_world.partition(NW)
     landed = Manifest((LandedObject("a.parquet", "/a.parquet", "1", 8, THEN),) if has_landed else ())
     if last is not None and last.fingerprint == SAME:
