@@ -17,7 +17,7 @@ from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.files import TAIL, ParquetRows
 from lake_assets.parquet.job import Job
-from lake_assets.parquet.leaves import decoded, has_limits, leaf_types, leaves, not_held, plain, width
+from lake_assets.parquet.leaves import decoded, has_infinity, has_limits, leaf_types, leaves, not_held, plain, width
 from lake_assets.parquet.partition_values import is_other
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
@@ -263,7 +263,8 @@ def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wan
     if not has_limits(wanted):
         return True
     stored = pa.int32() if wanted.bit_width == 32 else pa.int64()
-    return not_held(pa.array([statistics.min_raw, statistics.max_raw], stored).view(wanted)) is None
+    bounds = pa.array([statistics.min_raw, statistics.max_raw], stored).view(wanted)
+    return not_held(bounds) is None and not has_infinity(bounds)
 
 
 def _columns(schema: pq.ParquetSchema) -> Sequence[pq.ColumnSchema]:

@@ -17,18 +17,20 @@ class Held(NamedTuple):
 
     first: int  # as it is stored
     misfit: str  # what another value is
-    infinity: int | None = None  # the value before the first that means minus infinity
+    infinity: int | None = None  # the value that means minus infinity; its opposite means infinity
     last: int | None = None
     hint: str = ""  # a further way to fix it
 
 
 _MICROSECONDS = "a time before 290309-12-22 (BC), the first that DuckDB's TIMESTAMP can hold"
+_MILLISECONDS = "a time outside of 290309-12-22 (BC) to 294247-01-10, which DuckDB's TIMESTAMP cannot hold"
 _NANOSECONDS = "a time before 1677-09-22, the first that DuckDB's TIMESTAMP_NS can hold"
 _DAYS = "a time before 5877642-06-25 (BC), the first that DuckDB's DATE can hold"
 _OF_DAY = "a time of day before 00:00 or of 24 hours and more, which DuckDB's TIME cannot hold"
 _HELD = {
     pa.timestamp("ns"): Held(FIRST_NANOSECOND, _NANOSECONDS, hint=", or land the column in microseconds"),
     pa.timestamp("us"): Held(-9_223_372_022_400_000_000, _MICROSECONDS, -(2**63) + 1),
+    pa.timestamp("ms"): Held(-9_223_372_022_400_000, _MILLISECONDS, -(2**63) + 1, last=9_223_372_036_854_775),
     pa.date32(): Held(-(2**31) + 2, _DAYS, -(2**31) + 1),
     **{
         data_type: Held(0, _OF_DAY, last=86_400 * per_second - 1)
@@ -58,11 +60,21 @@ def not_held(leaf: pa.Array) -> Held | None:
         return None
     stored = leaf.view(pa.int32() if leaf.type.bit_width == 32 else pa.int64())
     others = pc.less(stored, held.first)
-    if held.infinity is not None:
-        others = pc.and_(others, pc.not_equal(stored, held.infinity))
     if held.last is not None:
         others = pc.or_(others, pc.greater(stored, held.last))
+    if held.infinity is not None:
+        infinities = pa.array([held.infinity, -held.infinity], stored.type)
+        others = pc.and_(others, pc.invert(pc.is_in(stored, infinities)))
     return held if pc.any(others).as_py() else None
+
+
+def has_infinity(leaf: pa.Array) -> bool:
+    """Return whether one of the values is an infinity, as a bound it says nothing about the values next to it."""
+    held = _held(leaf.type)
+    if held is None or held.infinity is None:
+        return False
+    stored = leaf.view(pa.int32() if leaf.type.bit_width == 32 else pa.int64())
+    return bool(pc.any(pc.is_in(stored, pa.array([held.infinity, -held.infinity], stored.type))).as_py())
 
 
 def leaves(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:

@@ -255,6 +255,7 @@ NOT_HELD: dict[str, tuple[pa.DataType, int]] = {
     "nanos": (pa.timestamp("ns"), FIRST["ns"] - 1),
     "clock": (pa.time64("us"), 86_400 * 10**6),
 }
+INFINITE = {"local": -(2**63) + 1, "instant": -(2**63) + 1, "millis": 2**63 - 1}  # statistics have it as the bound
 WAYS = [*itertools.product(["direct", "extension"], ["replace", "copy", "index"]), ("insert", "replace")]
 
 
@@ -293,10 +294,10 @@ def test_a_value_beyond_the_ends_of_a_type_is_refused_by_column(
     world = way_of(local_world, monkeypatch, strategy, mode)
     for number, (name, (kind, value)) in enumerate(NOT_HELD.items()):
         for nested, written in itertools.product((False, True), (True, False)):
-            array = leaf(kind, [value, None])
-            column = pa.ListArray.from_arrays([0, 1, 2], array) if nested else array
+            array = leaf(kind, [value, 0, INFINITE.get(name)])
+            column = pa.ListArray.from_arrays([0, 1, 2, 3], array) if nested else array
             text = f"n={number},day=2026-01-05"
-            world.land(text, by_pyarrow(pa.table({"i": [1, 2], name: column}), write_statistics=written))
+            world.land(text, by_pyarrow(pa.table({"i": [1, 2, 3], name: column}), 3, write_statistics=written))
 
             with pytest.raises(SchemaError, match=f"column '{name}.*' of the object .* has a "):
                 ingest(world, text)

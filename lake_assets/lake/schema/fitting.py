@@ -247,7 +247,8 @@ def _is_held(kind: pa.DataType, chunk: Chunk) -> bool:
     if chunk.nulls == chunk.values:
         return True
     if not t.is_time(kind):  # DuckDB makes no text of another time that it cannot hold
-        return chunk.least not in (None, _TOO_EARLY)
+        # Beside an infinity, which is beyond all, there may be values between it and those that DuckDB can hold.
+        return chunk.least not in (None, _TOO_EARLY, "-infinity") and chunk.greatest != "infinity"
     return all(text is not None and _TIME_OF_DAY.fullmatch(text) for text in (chunk.least, chunk.greatest))
 
 
