@@ -52,8 +52,8 @@ def init(folder: Path, place: str | None, start: dt.datetime | None) -> None:
 def _propose(folder: Path, place: str, day: dt.date | None) -> None:
     from pydantic import ValidationError
 
-    from lake_assets.config.places import storage_at
     from lake_assets.config.sentences import sentence
+    from lake_assets.config.storages import storage_at
     from lake_assets.errors import AbsentStorageError
     from lake_assets.proposals.config import config_text, looked
     from lake_assets.proposals.sampler import Sampler

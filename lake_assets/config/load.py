@@ -10,12 +10,10 @@ from pydantic_core import ErrorDetails
 from lake_assets.config.document import Document, Location, dotted, read_document
 from lake_assets.config.fields import below
 from lake_assets.config.flight import SOURCE, flight_config, has_flight, in_variables
-from lake_assets.config.keys import advice
 from lake_assets.config.model import LocatedError
 from lake_assets.config.models import LakeConfig, Origin
-from lake_assets.config.places import storage_at
-from lake_assets.config.sentences import sentence
-from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.config.sentences import advice, sentence
+from lake_assets.config.storages import AnyStorage, LocalStorage, storage_at
 from lake_assets.config.syntax import ConfigSyntaxError, Problem, position
 from lake_assets.config.uris import is_uri
 from lake_assets.errors import ConfigError, SourceChangedError, StorageError, word_errors

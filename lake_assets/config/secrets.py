@@ -57,26 +57,19 @@ def mask_error(error: BaseException, *models: BaseModel) -> None:
 
 def secret_in(text: str, model: BaseModel) -> bool:
     """Return whether the text has a secret of the model, or of a model within it; words of a few letters are none."""
-    secrets = (secret for secret in _all_secrets(model.model_dump()) if len(secret) >= _LEAST_LENGTH)
+    secrets = (secret for secret in _secrets(model) if len(secret) >= _LEAST_LENGTH)
     return any(form in text for secret in secrets for form in _forms(secret))
 
 
-def _all_secrets(value: object) -> Iterator[str]:
+def _secrets(value: object) -> Iterator[str]:
+    """Yield the secrets of a model, and of models within it."""
     if isinstance(value, SecretStr):
         yield value.get_secret_value()
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _all_secrets(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _all_secrets(item)
-
-
-def _secrets(model: BaseModel) -> Iterator[str]:
-    for name in type(model).model_fields:
-        value = getattr(model, name)
-        if isinstance(value, SecretStr):
-            yield value.get_secret_value()
+    elif isinstance(value, BaseModel):
+        yield from _secrets(value.model_dump())
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _secrets(item)
 
 
 def _forms(secret: str) -> Iterator[str]:

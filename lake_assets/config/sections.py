@@ -1,7 +1,7 @@
 """Sections of a stream's config: its layout, sensors, checks, exported changes, dead letters, report."""
 
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -149,12 +149,26 @@ class Checks(Model):
         return self
 
 
+class _Written(Model):
+    """A section whose files go to a storage of their own."""
+
+    key: ClassVar[str]
+    to: Storage
+
+    @model_validator(mode="after")
+    def _is_written(self) -> Self:
+        if isinstance(self.to, S3Storage) and self.to.anonymous:
+            raise ValueError(f"{self.key}.to is written to, so it cannot be anonymous: give keys or a role")
+        return self
+
+
 DeltaCompression = Literal["zstd", "snappy", "gzip", "none"]
 
 
-class Deltas(Model):
+class Deltas(_Written):
     """Where a stream's commits export the rows that they insert and remove, and how."""
 
+    key = "deltas"
     to: Storage = Field(description="Storage of the exported files, outside of the lake and of every landing zone.")
     compression: DeltaCompression = Field("zstd", description="Codec of the exported files.")
     format: Literal["parquet"] = Field("parquet", description="Format of the exported files.")
@@ -165,41 +179,25 @@ class Deltas(Model):
         default=False, description="Permission to export plain files from an encrypted lake, which needs it."
     )
 
-    @model_validator(mode="after")
-    def _is_written(self) -> "Deltas":
-        if isinstance(self.to, S3Storage) and self.to.anonymous:
-            raise ValueError("deltas.to is written to, so it cannot be anonymous: give keys or a role")
-        return self
 
-
-class DeadLetters(Model):
+class DeadLetters(_Written):
     """Where the bad rows of a stream go, if not beside its landing zone."""
 
+    key = "dead_letters"
     to: Storage = Field(description="Storage of the rows, outside of the lake and of every landing zone.")
     plaintext: bool = Field(
         default=False, description="Permission to write plain files for an encrypted lake, which needs it."
     )
 
-    @model_validator(mode="after")
-    def _is_written(self) -> "DeadLetters":
-        if isinstance(self.to, S3Storage) and self.to.anonymous:
-            raise ValueError("dead_letters.to is written to, so it cannot be anonymous: give keys or a role")
-        return self
 
-
-class Report(Model):
+class Report(_Written):
     """Where the page of a stream's report is, and whether runs refresh it. The storage alone is its short form."""
 
+    key = "report"
     to: Storage = Field(description="Storage of the page `<stream>.html`.")
     status: Status = Field(
         "running", description="State of the automation when Dagster first loads it; the UI can change it."
     )
-
-    @model_validator(mode="after")
-    def _is_written(self) -> "Report":
-        if isinstance(self.to, S3Storage) and self.to.anonymous:
-            raise ValueError("report.to is written to, so it cannot be anonymous: give keys or a role")
-        return self
 
 
 ReportOrStorage = Annotated[Report, BeforeValidator(short_for("to"), json_schema_input_type=str | Report)]

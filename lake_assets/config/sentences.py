@@ -1,9 +1,14 @@
-"""Error messages for values of the config, with how to fix them; pydantic's own messages name Python types."""
+"""Error messages for keys and values of the config, with how to fix them; pydantic's own name Python types."""
 
-from collections.abc import Mapping
+import difflib
+import types
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic_core import ErrorDetails
+
+from lake_assets.config.model import Model
 
 _TEXT = "must be a text: write one value, in quotes if it is a number, a date or true"
 _LIST = "must be a list: write it in brackets, such as [a, b]"
@@ -90,3 +95,56 @@ def sentence(error: ErrorDetails) -> str:
 
 def _short(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def advice(root: type[Model], location: Sequence[str | int]) -> str:
+    """Return how to fix an unknown key: the key that is meant, or those of its place; begins with a colon.
+
+    Args:
+        root: the model of the whole file.
+        location: pydantic's location, whose last part is the key.
+    """
+    key = str(location[-1])
+    model = _model(root, location[:-1])
+    if model is None:
+        return ": remove it"
+    names = sorted(field.alias or name for name, field in model.model_fields.items())
+    plain = key.lower().replace("-", "_")
+    if plain in names:
+        return f": did you mean {plain}?"
+    close = difflib.get_close_matches(plain[:100], names, n=1)
+    return f": did you mean {close[0]}?" if close else f": remove it, or write one of {', '.join(names)}"
+
+
+def _model(annotation: Any, location: Sequence[str | int]) -> type[Model] | None:  # noqa: ANN401 - any type
+    """Return the model at pydantic's location below a type; None if there is no model, or there are several."""
+    members = list(_members(annotation))
+    models = [member for member in members if isinstance(member, type) and issubclass(member, Model)]
+    if not location:
+        return models[0] if len(models) == 1 else None
+    first, rest = location[0], location[1:]
+    for model in models:
+        if len(models) > 1 and first in _tags(model):
+            return _model(model, rest)
+        for name, field in model.model_fields.items():
+            if len(models) == 1 and first == (field.alias or name):
+                return _model(field.annotation, rest)
+    for member in members:
+        if get_origin(member) in {dict, tuple, list}:
+            return _model(get_args(member)[1 if get_origin(member) is dict else 0], rest)
+    return None
+
+
+def _members(annotation: Any) -> Iterator[Any]:  # noqa: ANN401 - any type
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _members(get_args(annotation)[0])
+    elif isinstance(annotation, types.UnionType) or str(origin) == "typing.Union":
+        for member in get_args(annotation):
+            yield from _members(member)
+    else:
+        yield annotation
+
+
+def _tags(model: type[Model]) -> tuple[Any, ...]:
+    return get_args(model.model_fields["type"].annotation) if "type" in model.model_fields else ()

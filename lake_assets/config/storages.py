@@ -15,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     SecretStr,
+    TypeAdapter,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -22,8 +23,8 @@ from pydantic import (
 
 from lake_assets.config.azure import AzureAccess, check_key, check_sas, parse_connection_string
 from lake_assets.config.bucket_requests import RequestedStorage
-from lake_assets.config.fields import FolderPath, environment_of
-from lake_assets.config.model import Model
+from lake_assets.config.fields import FolderPath, below, environment_of
+from lake_assets.config.model import Model, is_true
 from lake_assets.errors import ConfigError
 
 Provider = Literal["credential_chain"]
@@ -390,3 +391,22 @@ Source = Annotated[
     Field(discriminator="type"),
     BeforeValidator(_source_from_text, json_schema_input_type=str | AnyStorage),
 ]
+
+
+def storage_at(place: str, environment: Mapping[str, str], folder: Path = Path()) -> LakeStorage:
+    """Return the storage of a path or URI.
+
+    Args:
+        place: a path, or a URI such as `s3://bucket/prefix`.
+        environment: the variables that complete a bucket, and `AWS_SKIP_SIGNATURE`.
+        folder: the base of a relative path.
+
+    Raises:
+        ValidationError: it names no storage.
+        ConfigError: `AWS_SKIP_SIGNATURE` says neither yes nor no, or a variable's endpoint is malformed.
+    """
+    adapter = TypeAdapter[LakeStorage](Storage)
+    storage: LakeStorage = adapter.validate_python(place, context=below(folder, environment))
+    if isinstance(storage, S3Storage) and is_true(environment, "AWS_SKIP_SIGNATURE", default=False):
+        return storage.model_copy(update={"anonymous": True})
+    return storage

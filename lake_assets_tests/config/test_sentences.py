@@ -72,6 +72,28 @@ def test_each_key_of_a_stream_too(added: str, told: str) -> None:
     assert without_column(str(refused.value)).startswith(f"lake.yaml:13: streams.sales.{told}")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "advice"),
+    [
+        ("storage: data", "storage: {type: s3, bucket: a-b, prefx: x}", "prefx: unknown key: did you mean prefix?"),
+        ("    source:", "    Group: x\n    source:", "Group: unknown key: did you mean group?"),
+        ("    source:", "    on-empty: keep\n    source:", "on-empty: unknown key: did you mean on_empty?"),
+        ("    source:", "    landing: {outputs: [{type: local, path: a}, {type: local, pth: b}]}\n    source:",
+         "landing.outputs.1.pth: unknown key: did you mean path?"),
+        ("start:", "strat:", "date.strat: unknown key: did you mean start?"),
+        # `url` is a key of a web server's storage, `interval` one of a sensor: neither is meant elsewhere.
+        ("type: date,", "url: x, type: date,", "url: unknown key: remove it, or write one of empty, end, from, in, "),
+        ("    source:", "    intervall: x\n    source:", "intervall: unknown key: remove it, or write one of auto"),
+    ],
+)  # fmt: skip
+def test_an_unknown_key_is_reported_with_the_one_of_its_place_that_is_meant(old: str, new: str, advice: str) -> None:
+    assert old in CONFIG
+    with pytest.raises(ConfigError) as refused:
+        parse_config(CONFIG.replace(old, new, 1), Path("lake.yaml"), {})
+
+    assert f".{advice}" in str(refused.value)
+
+
 def models(base: type[BaseModel] = Model) -> list[type[BaseModel]]:
     return [model for child in base.__subclasses__() for model in (child, *models(child))]
 

@@ -15,8 +15,7 @@ from dev.servers.s3 import S3Server
 from lake_assets.cli import main
 from lake_assets.config.load import load_config, parse_config
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.places import storage_at
-from lake_assets.config.storages import LocalStorage, S3Storage
+from lake_assets.config.storages import LocalStorage, S3Storage, storage_at
 from lake_assets.errors import ConfigError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.proposals.config import config_text
