@@ -18,6 +18,7 @@ from lake_assets.api.stream import Stream, open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
 from lake_assets.ingest.api import ingest
+from lake_assets.ingest.dry_run import Plan, plan_stream
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.ledger.read import read_ledger
@@ -25,6 +26,7 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
+from lake_assets.streams.stream import OpenStream
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
@@ -38,6 +40,12 @@ STREAM: dict[str, Any] = {
 def sales(*totals: float) -> pa.Table:
     """Some rows: id 0, 1, … and these totals."""
     return pa.table({"id": pa.array(range(len(totals)), pa.int64()), "total": pa.array(totals, pa.float64())})
+
+
+def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Plan:
+    """What an ingest of one partition would do now."""
+    (planned,) = plan_stream(stream, [partition], force=force).partitions
+    return planned
 
 
 @dataclass

@@ -11,7 +11,7 @@ from lake_assets.checks.facts import Facts, Landed, PreparedCheck
 from lake_assets.checks.result import CheckResult
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import SourceError
-from lake_assets.ingest.known import read_noted
+from lake_assets.ingest.compare_objects import read_noted
 from lake_assets.lake.catalog.past import SINGLY, key_of
 from lake_assets.lake.commit.statements import count_partition
 from lake_assets.lake.ledger.lookup import LastRuns

@@ -124,7 +124,7 @@ def options_of(
     force: bool,
     outside: bool,
     is_named: bool = False,
-    planned: "Mapping[Partition, str] | None" = None,
+    planned: "Mapping[str, str] | None" = None,
 ) -> "IngestOptions":
     """Return the options of a run of the command line.
 
@@ -181,7 +181,7 @@ def _ingest_here(
     """Refresh the partitions in this process."""
     from lake_assets.cli.sessions import Session
     from lake_assets.ingest.api import ingest_all
-    from lake_assets.ingest.partition_runs import passing_on_interrupts
+    from lake_assets.ingest.partition_run import passing_on_interrupts
 
     session = Session(config.spark.settings, debug=debug, transforms=opened.config.transform is not None)
     session.announce = announce
@@ -205,8 +205,7 @@ def _ingest_by_driver(
     launcher: str | None,
 ) -> None:
     """Refresh the partitions by a driver that a launcher starts."""
-    from lake_assets.ingest.outcome import pending
-    from lake_assets.ingest.reported import reported_run
+    from lake_assets.ingest.outcome import pending, reported_run
     from lake_assets.launch.launcher import driver_of, launch
     from lake_assets.launch.received import Received
     from lake_assets.remote.request import Request
@@ -220,7 +219,7 @@ def _ingest_by_driver(
             echo(text, err=True)
 
     received = Received(pending(stream, partitions, options), note, lambda: announce(None), warn)
-    with reported_run(request.run_id, stream.name, stream.config.mode, len(partitions)):
+    with reported_run(request.options.run_id, stream.name, stream.config.mode, len(partitions)):
         driver = driver_of(config, runs, request, received, lambda line: echo(line, err=True))
         received.finish(launch(driver, request, received))
 

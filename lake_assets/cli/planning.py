@@ -147,11 +147,9 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
     config = options.load()
     opened = stream_named(config, document["stream"])
     _refuse_other_settings(opened, file, document)
-    work = {
-        _planned(opened, file, entry["partition"]): entry["fingerprint"]
-        for entry in document["partitions"]
-        if entry["action"] not in ("skip", "leave_out")
-    }
+    changed = [entry for entry in document["partitions"] if entry["action"] not in ("skip", "leave_out")]
+    work = [_planned(opened, file, entry["partition"]) for entry in changed]
+    planned = {partition.path: entry["fingerprint"] for partition, entry in zip(work, changed, strict=True)}
     if not work and form == "text":
         info(f"{opened.name}: the plan changes nothing")
         return
@@ -161,8 +159,8 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
         options,
         config,
         opened,
-        list(work),
-        options_of(opened, force=document["force"], outside=document["outside"], planned=work),
+        work,
+        options_of(opened, force=document["force"], outside=document["outside"], planned=planned),
         launcher=launcher,
         form=form,
     ):

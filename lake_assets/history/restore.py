@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError, StorageError
 from lake_assets.events import step
 from lake_assets.history.snapshots import PastState, past_state, require_columns, require_snapshot
-from lake_assets.ingest.known import Comparison, compare, read_noted
+from lake_assets.ingest.compare_objects import Comparison, compare, read_noted
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import blank_row
+from lake_assets.ingest.outcome import blank_row, of_partition
 from lake_assets.ingest.plan import PartitionPlan, Planner
-from lake_assets.ingest.reported import of_partition
 from lake_assets.lake.catalog.past import CatalogFile, PastPartition
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.commit.change import Change, Copy, EarlierRows, Requirements

@@ -10,11 +10,9 @@ from dataclasses import replace
 from lake_assets.errors import is_interrupt
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.partition_run import PartitionRun, State
-from lake_assets.ingest.partition_runs import chunks, record_failures
+from lake_assets.ingest.outcome import Outcome, reported_run
+from lake_assets.ingest.partition_run import PartitionRun, State, chunks, record_failures
 from lake_assets.ingest.replace.run import GROUP_PARTITIONS, ReplaceRun
-from lake_assets.ingest.reported import reported_run
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
 from lake_assets.streams.calendar import refuse_outside

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lake_assets.errors import SourceError
+from lake_assets.ingest.compare_objects import compare, refuse_empty
 from lake_assets.ingest.index.diff import changed_objects, plan_index
-from lake_assets.ingest.known import compare, refuse_empty
 from lake_assets.ingest.landed_footers import Columns, Footers
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.plan import Action, Decision, PartitionPlan, Planner, edited_text
-from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import FOLDER
 from lake_assets.lake.catalog.past import LIVE
 from lake_assets.lake.catalog.past_files import past_table
@@ -114,9 +113,9 @@ class StreamPlan:
         return [planned for planned in self.partitions if not planned.is_idle]
 
     @property
-    def fingerprints(self) -> dict[Partition, str]:
-        """Of the landed objects of each partition of `work`, for `ingest_all`."""
-        return {planned.partition: planned.fingerprint for planned in self.work}
+    def fingerprints(self) -> dict[str, str]:
+        """Of the landed objects of each partition of `work`, by its path, for `IngestOptions`."""
+        return {planned.partition.path: planned.fingerprint for planned in self.work}
 
     @property
     def seconds(self) -> float | None:
@@ -158,12 +157,6 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], *, force: b
         plans = [replace(plan, strategy=strategies.get(plan.partition)) for plan in plans]
         found = None if lake is None else pace(lake, stream.name, stream.config.mode)
     return StreamPlan(stream.name, str(stream.table), tuple(plans), force, found)
-
-
-def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Plan:
-    """Return what an ingest of one partition would do now; as `plan_stream`."""
-    (planned,) = plan_stream(stream, [partition], force=force).partitions
-    return planned
 
 
 def _plan_landed(
@@ -236,7 +229,7 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
             rows_after = 0
             statements = (delete_statement(stream.table, partition),)
         case "replace" | "append":
-            rules = copy_rules(stream)
+            rules = stream.copy_rules
             encoded = tuple(obj for obj in reads.read if rules is None or not rules.admits(obj))
             files_copied = len(reads.read) - len(encoded)
             encodes = len(shares(encoded, stream.config.target_file_size, os.cpu_count() or 1)) if encoded else 0

@@ -5,8 +5,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lake_assets.layout.partition import Partition
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:
@@ -19,8 +17,8 @@ class IngestOptions:
             decides on a partition that was committed and has lost its objects. If a partition column is in the rows,
             a partition without rows, in the objects and in the lake, is left out.
         outside: also take partitions that the stream's config does not have.
-        planned: of a plan that is applied, the fingerprint of the landed objects of each partition. A partition with
-            other objects now fails with a `PlanMovedError`, and has no row in the ledger.
+        planned: of a plan that is applied, the fingerprints of the landed objects by the partitions' paths. A partition
+            with other objects now fails with a `PlanMovedError`, and has no row in the ledger.
         run_id: names the run in ledger and commit messages.
         run_at: when the run began, with time zone.
         requested_by: a person, or what launched the run, for the ledger.
@@ -29,7 +27,7 @@ class IngestOptions:
     force: bool = False
     landed_only: bool = False
     outside: bool = False
-    planned: Mapping[Partition, str] | None = None
+    planned: Mapping[str, str] | None = None
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     run_at: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
     requested_by: str | None = None

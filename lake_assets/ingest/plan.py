@@ -10,7 +10,7 @@ from typing import Literal
 
 from lake_assets.config.modes import OnEmpty
 from lake_assets.errors import EmptySourceError
-from lake_assets.ingest.known import Comparison, compare
+from lake_assets.ingest.compare_objects import Comparison, compare
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.ledger.read import last_commits, partitions_in_ledger

@@ -57,10 +57,10 @@ def start_parameters(config: LakeConfig, runs: EmrServerless, request: Request) 
     parameters: dict[str, Any] = {
         "applicationId": runs.application_id,
         "executionRoleArn": runs.execution_role,
-        "name": f"lake-assets {request.stream} {request.run_id}"[:256],
+        "name": f"lake-assets {request.stream} {request.options.run_id}"[:256],
         "jobDriver": {"sparkSubmit": {"entryPoint": runs.entry_point, "sparkSubmitParameters": ""}},
         "configurationOverrides": overrides,
-        "tags": {**runs.tags, "lake-assets/run": request.run_id, "lake-assets/stream": request.stream},
+        "tags": {**runs.tags, "lake-assets/run": request.options.run_id, "lake-assets/stream": request.stream},
     }
     if runs.timeout_minutes is not None:
         parameters["executionTimeoutMinutes"] = runs.timeout_minutes

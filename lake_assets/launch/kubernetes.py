@@ -68,7 +68,7 @@ class PodDriver:
         self.messages = (
             BucketMessages(runs.messages)
             if runs.messages
-            else _LogMessages(self._pods, container, request.run_id, output)
+            else _LogMessages(self._pods, container, request.options.run_id, output)
         )
 
     @property
@@ -80,7 +80,7 @@ class PodDriver:
         """Create the pod; raises as `Pods.create`."""
         self._spec["containers"][0]["env"] += [{"name": name, "value": value} for name, value in variables.items()]
         # A step that Dagster tries again has the same run.
-        name = f"lake-assets-{self._request.run_id}-{uuid.uuid4().hex[:8]}"
+        name = f"lake-assets-{self._request.options.run_id}-{uuid.uuid4().hex[:8]}"
         metadata = pod_metadata(self._runs, self._request) | {"name": name}
         try:
             self._pods.create({"metadata": metadata, "spec": self._spec})
@@ -90,7 +90,7 @@ class PodDriver:
 
     def has_ended(self) -> bool:
         """Return whether it has ended; raises as `Pods.has_ended`."""
-        return self._pods.has_ended(self._request.run_id)
+        return self._pods.has_ended(self._request.options.run_id)
 
     def cancel(self, look: Callable[[], None]) -> None:  # noqa: ARG002 - the launcher's form
         """Remove the pod, after the driver has recorded what it had begun."""
@@ -100,13 +100,13 @@ class PodDriver:
 
     def ended(self) -> Ended:
         """Return how it ended. The pod is removed."""
-        ended = self._pods.ended(self._request.run_id, "it has ended")
+        ended = self._pods.ended(self._request.options.run_id, "it has ended")
         self._remove(wait=False)
         return ended
 
     def _remove(self, *, wait: bool) -> None:
         with self._received.warning("The driver's pod stays"):
-            self._pods.remove(self._request.run_id, wait=wait)
+            self._pods.remove(self._request.options.run_id, wait=wait)
 
 
 class _LogMessages:
@@ -375,7 +375,7 @@ def _reason(pod: Any) -> str:  # noqa: ANN401 - kubernetes' V1Pod
 def pod_metadata(runs: Kubernetes, request: Request) -> dict[str, Any]:
     """Labels and annotations; the label of the run finds the pod again."""
     return {
-        "labels": {**runs.labels, RUN_LABEL: request.run_id},
+        "labels": {**runs.labels, RUN_LABEL: request.options.run_id},
         "annotations": {**runs.annotations, "lake-assets/stream": request.stream},
     }
 

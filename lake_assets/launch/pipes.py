@@ -33,7 +33,7 @@ def context_of(request: Request) -> PipesContextData:
         "partition_key": None,
         "partition_key_range": None,
         "partition_time_window": None,
-        "run_id": request.run_id,
+        "run_id": request.options.run_id,
         "job_name": None,
         "retry_number": 0,
         "extras": request.extras,

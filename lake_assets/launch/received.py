@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from lake_assets.errors import DriverLostError, LauncherError
 from lake_assets.events import Event, pass_on
-from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.reported import report_outcome
+from lake_assets.ingest.outcome import Outcome, report_outcome
 from lake_assets.remote.messages import End, Message, Parts, report_of
 
 

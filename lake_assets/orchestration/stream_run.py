@@ -25,9 +25,8 @@ from lake_assets.errors import (
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome, pending
-from lake_assets.ingest.partition_runs import passing_on_interrupts
-from lake_assets.ingest.reported import reported_run
+from lake_assets.ingest.outcome import Outcome, pending, reported_run
+from lake_assets.ingest.partition_run import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.read import rows_of_run
 from lake_assets.launch.launcher import driver_of, launch

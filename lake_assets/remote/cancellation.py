@@ -34,7 +34,7 @@ def end_when_cancelled(is_cancelled: Callable[[], bool]) -> None:
     """
     has_warned = False
 
-    def told() -> bool:
+    def notified() -> bool:
         nonlocal has_warned
         try:
             return is_cancelled()
@@ -44,7 +44,7 @@ def end_when_cancelled(is_cancelled: Callable[[], bool]) -> None:
             has_warned = True
             return False
 
-    _end_if(told)
+    _end_if(notified)
 
 
 def _end_if(condition: Callable[[], bool]) -> None:

@@ -18,7 +18,7 @@ from lake_assets.errors import is_interrupt
 from lake_assets.events import Event, listening
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.partition_runs import passing_on_interrupts
+from lake_assets.ingest.partition_run import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.layout.partition import Partition
 from lake_assets.remote.cancellation import announce, end_when_cancelled
@@ -116,7 +116,7 @@ def _run(
             stream,
             [Partition.at(columns, path) for path in request.partitions],
             sessions,
-            request.options(columns),
+            request.options,
             stop.check,
         )
         with passing_on_interrupts(outcomes):

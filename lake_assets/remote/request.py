@@ -1,23 +1,23 @@
 """What a launcher asks of a driver. It has no secret: the driver reads the config and its own environment."""
 
-import dataclasses
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
+
+from pydantic import TypeAdapter
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import CONFIG_MISSING, AnyRuns, is_elsewhere
 from lake_assets.errors import LauncherError
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.layout.partition import Partition
 from lake_assets.remote.same_stream import Facts, facts_of
 from lake_assets.version import VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The options of `ingest_all` for a driver, as JSON has them.
+    """What a driver is to do: partitions of a stream, and the options of `ingest_all`.
 
     Attributes:
         config: path or URI of the config for the driver.
@@ -26,8 +26,7 @@ class Request:
         stream: its name.
         facts: those of the stream in the launcher's config.
         partitions: their paths.
-        run_at: ISO 8601, with time zone.
-        planned: of a plan that is applied, the fingerprints by the partitions' paths.
+        options: of the run.
         version: of the package that made the request.
     """
 
@@ -37,13 +36,7 @@ class Request:
     stream: str
     facts: Facts
     partitions: Sequence[str]
-    run_id: str
-    run_at: str
-    requested_by: str | None
-    force: bool
-    landed_only: bool
-    outside: bool
-    planned: Mapping[str, str] | None = None
+    options: IngestOptions
     version: str = VERSION
 
     @classmethod
@@ -60,7 +53,6 @@ class Request:
         Raises:
             LauncherError: the config is not that of a file, or the driver's place of it is not known.
         """
-        planned = options.planned
         return cls(
             config=_for_driver(config, runs),
             launcher_config=str(config.file or config.uri or "of Python"),
@@ -68,13 +60,7 @@ class Request:
             stream=stream,
             facts=facts_of(config, stream),
             partitions=[partition.path for partition in partitions],
-            run_id=options.run_id,
-            run_at=options.run_at.isoformat(),
-            requested_by=options.requested_by,
-            force=options.force,
-            landed_only=options.landed_only,
-            outside=options.outside,
-            planned=None if planned is None else {partition.path: text for partition, text in planned.items()},
+            options=options,
         )
 
     @classmethod
@@ -89,29 +75,13 @@ class Request:
                 f"the driver has lake-assets {VERSION}, and the run's launcher has {theirs}:",
                 "install the same version for both.",
             )
-        return cls(**extras)
-
-    def options(self, columns: Sequence[PartitionColumn]) -> IngestOptions:
-        """Return the options of the run, for the driver.
-
-        Args:
-            columns: of the stream.
-        """
-        planned = self.planned
-        return IngestOptions(
-            force=self.force,
-            landed_only=self.landed_only,
-            outside=self.outside,
-            planned=None if planned is None else {Partition.at(columns, path): text for path, text in planned.items()},
-            run_id=self.run_id,
-            run_at=dt.datetime.fromisoformat(self.run_at),
-            requested_by=self.requested_by,
-        )
+        return TypeAdapter(cls).validate_python(extras)
 
     @property
     def extras(self) -> dict[str, Any]:
-        """The request as Pipes sends it."""
-        return dataclasses.asdict(self)
+        """The request as Pipes sends it, of JSON's types."""
+        extras: dict[str, Any] = TypeAdapter(type(self)).dump_python(self, mode="json")
+        return extras
 
 
 def _for_driver(config: LakeConfig, runs: AnyRuns) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,7 @@ from urllib.parse import quote
 from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
+from lake_assets.config.storages import WebStorage
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LayoutError, StorageError
 from lake_assets.lake.attach import alias
@@ -20,7 +22,7 @@ from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
-from lake_assets.parquet.job import LetterRules
+from lake_assets.parquet.job import CopyRules, LetterRules
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
@@ -71,6 +73,27 @@ class OpenStream:
         """Where its commits export their changes; None if they do not."""
         deltas = self.config.deltas
         return None if deltas is None else Export(deltas, self.config.target_file_size)
+
+    @property
+    def copy_rules(self) -> CopyRules | None:
+        """The rules by which landed objects become data files as they are; None if all rows pass through the encoding.
+
+        They do if rows are transformed, selected, extended or compared one by one, if the lake takes rows by INSERT
+        only, and if a web server has the objects, whose versions it does not compare.
+        """
+        config = self.config
+        encodes = config.transform or config.selects_rows or config.path_columns or config.derived
+        is_web = isinstance(config.source, WebStorage)
+        if config.copying == "never" or encodes or self.lake_config.inserts_only or is_web:
+            return None
+        is_sized = config.copying != "always"
+        return CopyRules(
+            codec=config.compression if config.copying == "auto" else None,
+            least=config.target_file_size // 4 if is_sized else 0,
+            most=2 * config.target_file_size if is_sized else sys.maxsize,
+            reads_pages=config.verify == "pages",
+            may_link=config.immutable_source,
+        )
 
     @property
     def letters(self) -> LetterRules | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lake_assets.errors import ConfigError, MissingExtraError
 from lake_assets.events import Event, listening
-from lake_assets.ingest.reported import PartitionEnded
+from lake_assets.ingest.outcome import PartitionEnded
 from lake_assets.streams.stream import OpenStream
 
 if TYPE_CHECKING:

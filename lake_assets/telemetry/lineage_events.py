@@ -42,8 +42,7 @@ from openlineage.client.generated.symlinks_dataset import Identifier, SymlinksDa
 from openlineage.client.generated.tags_run import TagsRunFacet, TagsRunFacetFields
 
 from lake_assets.config.catalogs import MotherDuckCatalog, PostgresCatalog
-from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.reported import error_text
+from lake_assets.ingest.outcome import Outcome, error_text
 from lake_assets.lake.schema.types import PARTITION_TYPES, sql_type
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from lake_assets.history.restore import restore
-from lake_assets.ingest.dry_run import plan
 from lake_assets_tests.faults.modules import start
 from lake_assets_tests.faults.test_kill import STRATEGY_OPTIONS
 from lake_assets_tests.faults.writer import ROWS, make_table, write
-from lake_assets_tests.world import NW, World
+from lake_assets_tests.world import NW, World, plan
 
 pytestmark = pytest.mark.kill
 

@@ -7,12 +7,11 @@ import pytest
 from lake_assets.checks.run import checks_of
 from lake_assets.errors import CatalogError, SourceError
 from lake_assets.history.restore import restore
-from lake_assets.ingest.dry_run import plan
 from lake_assets.report.html import page, section
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.history.test_other_clients import CLIENTS, DELETES, INSERT, begin, mode, run
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, plan, sales
 
 __all__ = ["mode"]
 

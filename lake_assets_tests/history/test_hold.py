@@ -9,13 +9,12 @@ from dev.plain_client import plain_client
 from lake_assets.errors import PartitionError
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.dry_run import plan
 from lake_assets.lake.commit.change import Change, Committed
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.session import LakeSession
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.history.test_restore import back, ingested
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, plan, sales
 
 
 @pytest.fixture(params=["plain", "encrypted"])

@@ -8,14 +8,13 @@ import pytest
 
 from lake_assets.errors import CatalogError, PartitionError, StorageError
 from lake_assets.history.restore import Restored, restore
-from lake_assets.ingest.dry_run import plan
 from lake_assets.lake.ledger.tables import manifest_table
 from lake_assets.maintenance.run import maintain
 from lake_assets.storage.store import Store
 from lake_assets_tests.lake.commit.test_deltas import exported, exporting
 from lake_assets_tests.lake.commit.test_deltas import history as changes
 from lake_assets_tests.lake.commit.test_deltas import rows as deltas_of
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, plan, sales
 
 
 def back(world: World, snapshot: int | None, text: str = NW, *, hold: bool = False, dry_run: bool = False) -> Restored:

@@ -10,11 +10,10 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.errors import SchemaError
-from lake_assets.ingest.dry_run import plan
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.lettering import BIG, FOLDER, LISTED, NARROW, letters, made, stored, visible, wide
-from lake_assets_tests.world import NW, World
+from lake_assets_tests.world import NW, World, plan
 
 
 @pytest.fixture

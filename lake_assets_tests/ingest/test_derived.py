@@ -12,13 +12,12 @@ import pytest
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import run_check
 from lake_assets.errors import SchemaError
-from lake_assets.ingest.dry_run import plan
 from lake_assets.landing.read import read_records
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.maintenance.compaction import compact
 from lake_assets.report.state import read_state
 from lake_assets_tests.ingest.test_in_rows import put
-from lake_assets_tests.world import World
+from lake_assets_tests.world import World, plan
 
 LAYOUT = "date={ts,,YY}-{ts,,MM}-{ts,,DD}"
 DATE = {"type": "date", "from": "ts", "start": "2025-02-17", "end": "2025-02-20"}

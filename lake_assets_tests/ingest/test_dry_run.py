@@ -14,14 +14,14 @@ from lake_assets.cli import main
 from lake_assets.errors import CatalogError, LakeAssetsError, SourceError
 from lake_assets.history.restore import restore
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.dry_run import Plan, plan, plan_stream
+from lake_assets.ingest.dry_run import Plan, plan_stream
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.database import CatalogDatabase, Row
 from lake_assets.lake.ledger.read import Pace
 from lake_assets.parquet.read import read_footer
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, plan, sales
 
 EARLY = "region=NW,date=2026-02-01"
 

@@ -12,14 +12,13 @@ from lake_assets.checks.result import Scope
 from lake_assets.checks.run import run_check
 from lake_assets.errors import EmptySourceError, SchemaError
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.maintenance.compaction import compact
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.maintenance.test_compaction import scatter
-from lake_assets_tests.world import NW, SW, World
+from lake_assets_tests.world import NW, SW, World, plan
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 LATER = "region=NW,date=2026-02-12"

@@ -9,11 +9,10 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import EmptySourceError, SchemaError, SourceChangedError, SourceError
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.partition_run import TRIES
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, plan, sales
 
 
 def test_a_partition_reaches_the_lake_and_is_replaced_alone(world: World) -> None:

@@ -18,7 +18,7 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.partition_runs import passing_on_interrupts
+from lake_assets.ingest.partition_run import passing_on_interrupts
 from lake_assets.ingest.replace import write_step as writing
 from lake_assets.parquet.job import Job, JobResult
 from lake_assets.report.state import read_state

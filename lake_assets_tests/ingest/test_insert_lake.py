@@ -12,7 +12,6 @@ from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.doctor import examine
 from lake_assets.errors import CatalogError
-from lake_assets.ingest.dry_run import plan as plan_of
 from lake_assets.ingest.replace import staging
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.change import Change, Written
@@ -25,6 +24,7 @@ from lake_assets.storage.store import Store
 from lake_assets_tests.faults.writer import make_table, put, write
 from lake_assets_tests.ingest.encrypted import ENCRYPTED, NULL, ODD, assert_secret, nobody, stored, telling
 from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import plan as plan_of
 
 
 def test_compaction_reads_and_writes_without_spark(local_encrypted: World) -> None:

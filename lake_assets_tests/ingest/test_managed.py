@@ -23,7 +23,6 @@ from lake_assets.history.diff import diff
 from lake_assets.history.read import history
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.dry_run import plan as plan_of
 from lake_assets.lake import attach, ducklake
 from lake_assets.lake.commit.statements import insert_statement
 from lake_assets.maintenance.compaction import compact
@@ -32,6 +31,7 @@ from lake_assets_tests.faults.writer import ROWS, make_table, write
 from lake_assets_tests.lake.commit.test_deltas import exporting
 from lake_assets_tests.lake.commit.test_deltas import rows as deltas_of
 from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import plan as plan_of
 from lake_assets_tests.world_fixtures import database_on
 
 MANAGED: dict[str, Any] = {"catalog": {"type": "motherduck", "database": "retail"}}

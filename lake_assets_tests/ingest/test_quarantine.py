@@ -13,12 +13,11 @@ from pydantic import ValidationError
 from lake_assets.checks.result import Scope
 from lake_assets.errors import LakeAssetsError, SchemaError, SourceError, StorageError
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.replace import write_step
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import by_partition, check
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, plan, sales
 
 GOOD, BAD = "a_good.parquet", "bad.parquet"  # the first object makes the table
 WRONG_TYPE = pa.table({"id": pa.array([7], pa.int64()), "total": ["seven"]})

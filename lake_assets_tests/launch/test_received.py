@@ -6,8 +6,7 @@ from dataclasses import replace
 from lake_assets.errors import LauncherError, SourceError
 from lake_assets.events import Event, listening
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome, pending
-from lake_assets.ingest.reported import reported_run
+from lake_assets.ingest.outcome import Outcome, pending, reported_run
 from lake_assets.launch.received import Received
 from lake_assets.remote.messages import message_of
 from lake_assets_tests.world import NW, SW, World

@@ -11,7 +11,7 @@ from dev.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.partition_runs import record_skipped
+from lake_assets.ingest.partition_run import record_skipped
 from lake_assets.lake.commit.change import Committed
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.streams.stream import OpenStream

@@ -1,5 +1,6 @@
 """A request for a driver that reads no config."""
 
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.remote.request import Request
 
 
@@ -12,10 +13,5 @@ def request(run_id: str) -> Request:
         stream="sales",
         facts={},
         partitions=["region=NW"],
-        run_id=run_id,
-        run_at="2026-02-11T00:00:00+00:00",
-        requested_by=None,
-        force=False,
-        landed_only=False,
-        outside=False,
+        options=IngestOptions(run_id=run_id),
     )

@@ -14,7 +14,7 @@ from opentelemetry.trace import StatusCode
 from dev.servers.inbox import Inbox, inbox
 from lake_assets.cli import main
 from lake_assets.events import about, listening, report, step
-from lake_assets.ingest.reported import reported_run
+from lake_assets.ingest.outcome import reported_run
 from lake_assets.telemetry.exported import Exported
 from lake_assets.telemetry.gauges import Value
 from lake_assets.telemetry.instruments import INSTRUMENTS

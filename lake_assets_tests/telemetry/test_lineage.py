@@ -18,8 +18,7 @@ from dev.servers.inbox import Inbox, inbox
 from lake_assets.cli import main
 from lake_assets.errors import ConfigError, MissingExtraError, SourceError
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome, pending
-from lake_assets.ingest.reported import report_outcome
+from lake_assets.ingest.outcome import Outcome, pending, report_outcome
 from lake_assets.telemetry import lineage as lineage_module
 from lake_assets.telemetry import lineage_events
 from lake_assets.telemetry.lineage import is_asked_for, lineage

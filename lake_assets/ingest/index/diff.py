@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from lake_assets.errors import OutsidePartitionError, SourceError
-from lake_assets.ingest.known import Comparison, compared
+from lake_assets.ingest.compare_objects import Comparison, compared
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.plan import PartitionPlan, Planner
 from lake_assets.lake.commit.statements import list_files_statement

@@ -14,15 +14,13 @@ from typing import Any
 
 from lake_assets.errors import LakeAssetsError, SourceError, StorageUnreachableError
 from lake_assets.events import about, step
+from lake_assets.ingest.compare_objects import moved_since
 from lake_assets.ingest.index.diff import IndexPlan, changed_objects, plan_index, present
 from lake_assets.ingest.index.register import Registrar
-from lake_assets.ingest.known import moved_since
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.partition_run import PartitionRun, State
-from lake_assets.ingest.partition_runs import chunks, record_failures, record_skipped
+from lake_assets.ingest.outcome import Outcome, reported_run
+from lake_assets.ingest.partition_run import PartitionRun, State, chunks, record_failures, record_skipped
 from lake_assets.ingest.plan import Action, PartitionPlan, empty_source
-from lake_assets.ingest.reported import reported_run
 from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import first_lines

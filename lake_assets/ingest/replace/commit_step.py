@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.partition_runs import chunks, fail_all, record_skipped, still_open
+from lake_assets.ingest.partition_run import PartitionRun, chunks, fail_all, record_skipped, still_open
 from lake_assets.ingest.plan import Decision, Planner, empty_source
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.commit.change import Change, New, Requirements, Staged, UnknownCommitError, Written

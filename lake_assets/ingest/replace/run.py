@@ -11,11 +11,10 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import LakeAssetsError, SchemaDriftError, StorageUnreachableError
 from lake_assets.events import about, step
-from lake_assets.ingest.known import moved_since
+from lake_assets.ingest.compare_objects import moved_since
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.partition_runs import chunks, fail_all, record_failures, share_refusal, still_open
+from lake_assets.ingest.partition_run import PartitionRun, chunks, fail_all, record_failures, share_refusal, still_open
 from lake_assets.ingest.plan import Planner
 from lake_assets.ingest.replace.commit_step import LISTINGS, Committer
 from lake_assets.ingest.replace.write_step import Writer

@@ -20,9 +20,7 @@ from lake_assets.errors import (
     WholeStorageError,
 )
 from lake_assets.events import report
-from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.partition_runs import still_open
-from lake_assets.ingest.replace.copy_rules import copy_rules
+from lake_assets.ingest.partition_run import PartitionRun, still_open
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.lake.schema.evolve import evolve_table
 from lake_assets.lake.schema.tables import create_table, data_schema, is_never_filled, prepare_table
@@ -309,7 +307,7 @@ class Writer:
             paths=self._paths,
             derived=config.derived,
             selects=config.selects_rows,
-            copies=copy_rules(self.stream),
+            copies=self.stream.copy_rules,
             letters=self.stream.letters,
         )
 

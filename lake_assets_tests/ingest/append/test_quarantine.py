@@ -10,7 +10,6 @@ from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of
 from lake_assets.errors import LakeAssetsError, SchemaError, SourceError
 from lake_assets.history.restore import restore
-from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.run import ReplaceRun
 from lake_assets.report.state import read_state
@@ -21,7 +20,7 @@ from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.test_in_rows import both_in_rows, put, rows
 from lake_assets_tests.ingest.test_quarantine import BAD, BADS, LACKING, WRONG_TYPE, reasons
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, plan, sales
 
 __all__ = ["sessions"]  # the jobs on Spark are those of the tests of mode replace
 

@@ -4,10 +4,9 @@ import pytest
 
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
-from lake_assets.ingest.dry_run import plan
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.ingest.append.test_append import APPEND, statuses
-from lake_assets_tests.world import NW, World, sales
+from lake_assets_tests.world import NW, World, plan, sales
 
 ENCRYPTED = {"attach_options": {"encrypted": True}}
 TRANSFORM = {"transform": {"sql": "SELECT sum(id) AS id, sum(total) AS total FROM source"}}

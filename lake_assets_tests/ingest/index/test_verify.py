@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.index.diff import plan_index
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.index.verify import check_indexed, repair_indexed
@@ -14,7 +13,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.ingest.index.indexing import with_partition
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, plan, sales
 
 CATALOGS = pytest.mark.parametrize(
     "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local"), ("postgres", "s3")], indirect=True

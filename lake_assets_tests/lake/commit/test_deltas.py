@@ -15,7 +15,6 @@ import pytest
 from dev.plain_client import plain_client
 from lake_assets.errors import CatalogError, ConfigError, StorageError
 from lake_assets.history.restore import restore
-from lake_assets.ingest.dry_run import plan
 from lake_assets.lake.commit import exporter, strategy
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
@@ -23,7 +22,7 @@ from lake_assets.orchestration.metadata import materialization_metadata
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.without_spark import sessions
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, plan, sales
 
 __all__ = ["sessions"]
 

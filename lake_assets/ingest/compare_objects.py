@@ -135,13 +135,13 @@ def compared(noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines:
 
 
 def moved_since(
-    stream: OpenStream, planned: Mapping[Partition, str] | None, landed: Mapping[Partition, Manifest]
+    stream: OpenStream, planned: Mapping[str, str] | None, landed: Mapping[Partition, Manifest]
 ) -> dict[Partition, PlanMovedError]:
     """Return the error of each partition whose landed objects are not the planned ones.
 
     Args:
         stream: of the partitions.
-        planned: the fingerprints of the plan; None if none is applied.
+        planned: the fingerprints of the plan, by path; None if none is applied.
         landed: the objects now.
     """
     return {
@@ -150,5 +150,5 @@ def moved_since(
             f"make a new plan: `lake-assets plan {stream.name}`.",
         )
         for partition, manifest in landed.items()
-        if planned is not None and stream.fingerprint(manifest) != planned.get(partition)
+        if planned is not None and stream.fingerprint(manifest) != planned.get(partition.path)
     }
