@@ -13,8 +13,8 @@ from obstore.store import LocalStore
 from lake_assets.cli.app import main
 from lake_assets.errors import LakeAssetsError, SourceError
 from lake_assets.escapes import visible, visible_name
+from lake_assets.ingest.outcome import error_text
 from lake_assets.ingest.view import view_partition
-from lake_assets.orchestration.failures import text_of
 from lake_assets.orchestration.metadata import markdown, materialization_metadata
 from lake_assets.orchestration.unmatched import unmatched_metadata
 from lake_assets.storage.access import odd_name
@@ -50,7 +50,7 @@ def test_texts_and_names_are_escaped() -> None:
     assert visible("one\r\ntwo\tthree \U0001f469\u200d\U0001f680 é") == "one\ntwo\tthree \U0001f469\u200d\U0001f680 é"
     error = LakeAssetsError(f"the server says {EVIL}:", EVIL)
     assert not CONTROLS.search(f"{error} {error.problem} {error.hint} {error.args}")
-    assert not CONTROLS.search(text_of(ValueError(EVIL)))
+    assert not CONTROLS.search(error_text(ValueError(EVIL)))
     assert markdown(EVIL) == r"a\\x1b\[2Jb\\x9b31m\\u202e c"
 
 

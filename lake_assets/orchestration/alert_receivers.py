@@ -3,6 +3,7 @@
 import html
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Literal
 
 import requests
@@ -47,10 +48,9 @@ class Alert:
     url: str | None = None
 
     @property
-    def fields(self) -> dict[str, str | list[str]]:
+    def fields(self) -> dict[str, str | tuple[str, ...]]:
         """The attributes that apply, for programs."""
-        found = {"source": "lake-assets"} | {name: value for name, value in asdict(self).items() if value}
-        return found | ({"assets": list(self.assets)} if self.assets else {})
+        return {"source": "lake-assets"} | {name: value for name, value in asdict(self).items() if value}
 
 
 class NotSentError(LakeAssetsError):
@@ -65,27 +65,18 @@ def receivers(alerts: Alerts) -> dict[str, Callable[[Alert], None]]:
     Raises:
         MissingExtraError: the config has `slack`, and its package is not installed.
     """
-    found: dict[str, Callable[[Alert], None]] = {}
+    senders: dict[str, Callable[[Alert], None]] = {}
     if alerts.slack is not None:
-        require_slack()
-        found["slack"] = lambda alert, slack=alerts.slack: _to_slack(slack, alert)  # type: ignore[misc]
+        try:
+            import dagster_slack  # noqa: F401, PLC0415 - an extra
+        except ImportError as error:
+            raise MissingExtraError("alerts.slack needs dagster-slack:", "pip install 'lake-assets[slack]'.") from error
+        senders["slack"] = partial(_to_slack, alerts.slack)
     if alerts.email is not None:
-        found["email"] = lambda alert, email=alerts.email: _to_mail(email, alert)  # type: ignore[misc]
+        senders["email"] = partial(_to_mail, alerts.email)
     if alerts.webhook is not None:
-        found["webhook"] = lambda alert, webhook=alerts.webhook: to_webhook(webhook, alert)  # type: ignore[misc]
-    return found
-
-
-def require_slack() -> None:
-    """Refuse alerts by Slack without its package.
-
-    Raises:
-        MissingExtraError: the package is not installed.
-    """
-    try:
-        import dagster_slack  # noqa: F401, PLC0415 - an extra
-    except ImportError as error:
-        raise MissingExtraError("alerts.slack needs dagster-slack:", "pip install 'lake-assets[slack]'.") from error
+        senders["webhook"] = partial(_to_webhook, alerts.webhook)
+    return senders
 
 
 def slack_text(alert: Alert) -> str:
@@ -109,7 +100,7 @@ def mail_body(alert: Alert) -> str:
     return shown.encode("ascii", "xmlcharrefreplace").decode()
 
 
-def to_webhook(webhook: Webhook, alert: Alert) -> None:
+def _to_webhook(webhook: Webhook, alert: Alert) -> None:
     """Send the alert as a JSON object; a server that is away or fails is tried again.
 
     Raises:
@@ -150,9 +141,13 @@ def _post(webhook: Webhook, alert: Alert) -> None:
 def _to_slack(slack: Slack, alert: Alert) -> None:
     from dagster_slack import SlackResource  # noqa: PLC0415 - an extra
 
-    client = SlackResource(token=slack.token.get_secret_value()).get_client()
+    client, text = SlackResource(token=slack.token.get_secret_value()).get_client(), slack_text(alert)
+    blocks: list[dict[str, object]] = [{"type": "section", "text": {"type": "mrkdwn", "text": text}}]
+    if alert.url is not None:
+        label = {"type": "plain_text", "text": "View in Dagster UI"}
+        blocks.append({"type": "actions", "elements": [{"type": "button", "text": label, "url": alert.url}]})
     try:
-        client.chat_postMessage(channel=slack.channel, text=slack_text(alert))
+        client.chat_postMessage(channel=slack.channel, text=text, blocks=blocks)
     except Exception as error:  # noqa: BLE001 - of Slack's client, and of urllib below it
         raise NotSentError(f"the alert was not sent to alerts.slack: {masked(str(error), slack)}") from None
 

@@ -1,27 +1,27 @@
-"""Dagster's sensors of alerts: one for each receiver sends failed runs, and one looks for stale streams."""
+"""Dagster's sensors of alerts: one for each receiver sends failed runs, and one finds stale streams."""
 
-from collections.abc import Sequence
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
 from lake_assets.config.alerts import Alerts
-from lake_assets.layout.texts import several
-from lake_assets.orchestration.alert_receivers import (
-    Alert,
-    NotSentError,
-    mail_body,
-    mail_subject,
-    require_slack,
-    slack_text,
-    to_webhook,
-)
+from lake_assets.detection.packing import packed, time_of, unpacked
+from lake_assets.errors import LakeAssetsError
+from lake_assets.escapes import visible_name
+from lake_assets.layout.texts import count, several
+from lake_assets.orchestration.alert_receivers import Alert, NotSentError, receivers
 from lake_assets.orchestration.dagster_private import OWN_JOB, PARTITION, RANGE_END, RANGE_START
-from lake_assets.orchestration.stale_streams import stale_sensor
+from lake_assets.orchestration.landing_zone import recent_partitions
+from lake_assets.streams.pending import Lag, lag_of
 from lake_assets.streams.stream import OpenStream
 
 FAILURE_TEXT = 2_000  # characters of a run's errors
+NAMED = 5  # stale partitions in a text
 
-_Status = dg.DefaultSensorStatus
+Send = Callable[[Alert], None]
+"""Sends an alert to one receiver, or raises `NotSentError`."""
 
 
 def alert_sensors(alerts: Alerts | None, streams: Sequence[OpenStream]) -> list[dg.SensorDefinition]:
@@ -32,10 +32,30 @@ def alert_sensors(alerts: Alerts | None, streams: Sequence[OpenStream]) -> list[
     """
     if alerts is None:
         return []
-    return [*(_failure_sensors(alerts) if alerts.failed_runs else []), stale_sensor(alerts, streams)]
+    senders = receivers(alerts)
+    of_runs = senders.items() if alerts.failed_runs else ()
+    return [*(_failure_sensor(alerts, name, send) for name, send in of_runs), _stale_sensor(alerts, senders, streams)]
 
 
-def failed_run(alerts: Alerts, context: dg.RunFailureSensorContext) -> Alert:
+def _failure_sensor(alerts: Alerts, receiver: str, send: Send) -> dg.SensorDefinition:
+    places = {"slack": "channel", "email": "addresses", "webhook": "web server"}
+
+    @dg.run_failure_sensor(
+        name=f"{alerts.name}_failed_runs_to_{receiver}",
+        description=f"Sends failed runs to the {places[receiver]} of `alerts.{receiver}`.",
+        default_status=dg.DefaultSensorStatus(alerts.status.upper()),
+    )
+    def failed_runs(context: dg.RunFailureSensorContext) -> None:
+        try:
+            send(_failed_run(alerts, context))
+        except NotSentError as error:
+            raise error.with_traceback(None) from None
+
+    sensor: dg.SensorDefinition = failed_runs
+    return sensor
+
+
+def _failed_run(alerts: Alerts, context: dg.RunFailureSensorContext) -> Alert:
     """Return the alert of a failed run."""
     run = context.dagster_run
     assets = tuple(sorted("/".join(key.path) for key in run.asset_selection or ()))
@@ -64,55 +84,105 @@ def _step_text(event: dg.DagsterEvent) -> str:
     return data.error.message.strip() if data.error is not None else event.message or ""
 
 
-def _failure_sensors(alerts: Alerts) -> list[dg.SensorDefinition]:
-    status = _Status.RUNNING if alerts.status == "running" else _Status.STOPPED
-    sensors: list[dg.SensorDefinition] = []
-    if alerts.slack is not None:
-        require_slack()
-        from dagster_slack import make_slack_on_run_failure_sensor  # noqa: PLC0415 - an extra
+def _stale_sensor(alerts: Alerts, senders: Mapping[str, Send], streams: Sequence[OpenStream]) -> dg.SensorDefinition:
+    """Return the sensor `<name>_stale_streams`: each receiver gets one alert of a stale stream, and one of its end.
 
-        def section(context: dg.RunFailureSensorContext) -> list[dict[str, object]]:
-            return [{"type": "section", "text": {"type": "mrkdwn", "text": slack_text(failed_run(alerts, context))}}]
+    Its cursor has what each receiver got. A receiver that cannot be reached is tried again at the next tick.
+    """
 
-        sensors.append(
-            make_slack_on_run_failure_sensor(
-                alerts.slack.channel,
-                alerts.slack.token.get_secret_value(),
-                text_fn=lambda context: slack_text(failed_run(alerts, context)),
-                blocks_fn=section,
-                name=f"{alerts.name}_failed_runs_to_slack",
-                default_status=status,
-                webserver_base_url=None if alerts.ui_url is None else alerts.ui_url.rstrip("/"),
-            )
-        )
-    if (email := alerts.email) is not None:
-        sensors.append(
-            dg.make_email_on_run_failure_sensor(
-                email.sender,
-                email.password.get_secret_value(),
-                list(email.to),
-                email_body_fn=lambda context: mail_body(failed_run(alerts, context)),
-                email_subject_fn=lambda context: mail_subject(failed_run(alerts, context)),
-                smtp_host=email.host,
-                smtp_type=email.security.upper(),
-                smtp_port=email.port,
-                smtp_user=email.user,
-                name=f"{alerts.name}_failed_runs_to_email",
-                default_status=status,
-            )
-        )
-    if (webhook := alerts.webhook) is not None:
+    @dg.sensor(
+        name=f"{alerts.name}_stale_streams",
+        minimum_interval_seconds=alerts.interval,
+        default_status=dg.DefaultSensorStatus(alerts.status.upper()),
+        description="Tells when landed objects, or refreshes, are older than the config allows.",
+    )
+    def stale(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        cursor = _Cursor.of(context.cursor)
+        found = {stream.name: _alert(alerts, stream, context.instance, cursor) for stream in streams}
+        problems = _send(senders, found, cursor)
+        for problem in problems:
+            context.log.error(problem)
+        wrong = [f"{name}: {alert.kind}" for name, alert in found.items() if alert.kind != "recovered"]
+        reason = f"{count(len(streams), 'stream')}; {', '.join(wrong) or 'all are in time'}"
+        return dg.SensorResult(skip_reason="\n".join([reason, *problems]), cursor=cursor.text)
 
-        @dg.run_failure_sensor(
-            name=f"{alerts.name}_failed_runs_to_webhook",
-            description="Sends failed runs to the web server of `alerts.webhook`.",
-            default_status=status,
+    return stale
+
+
+class _Cursor:
+    """What was sent to each receiver of each stream, and since when streams have pending partitions of unknown age."""
+
+    def __init__(self, sent: dict[str, dict[str, str]], undated: dict[str, str]) -> None:
+        self.sent = sent
+        self.undated = undated
+
+    @classmethod
+    def of(cls, text: str | None) -> "_Cursor":
+        """Return the cursor of a text; a new one if it cannot be read, so that each receiver gets its alerts again."""
+        return unpacked(text, cls._read) or cls({}, {})
+
+    @classmethod
+    def _read(cls, state: Mapping[str, Any]) -> "_Cursor":
+        sent = {receiver: dict(kinds) for receiver, kinds in state["told"].items()}
+        return cls(sent, {stream: first for stream, first in state["undated"].items() if time_of(first)})
+
+    @property
+    def text(self) -> str:
+        return packed({"told": self.sent, "undated": self.undated})
+
+    def since(self, lag: Lag) -> dt.datetime | None:
+        """Since when the stream lags; of pending partitions without a date, since they were first seen."""
+        if not lag.undated:
+            self.undated.pop(lag.stream, None)
+            return lag.since
+        first = dt.datetime.fromisoformat(self.undated.setdefault(lag.stream, lag.read_at.isoformat()))
+        return first if lag.since is None else min(first, lag.since)
+
+
+def _alert(alerts: Alerts, stream: OpenStream, instance: dg.DagsterInstance, cursor: _Cursor) -> Alert:
+    """Return what is wrong with a stream; `recovered` if nothing is."""
+    name = stream.name
+    try:
+        lag = lag_of(stream, recent_partitions(stream, instance, alerts.lookback))
+    except LakeAssetsError as error:
+        title = f"The landing zone or the lake of {name} cannot be read"
+        return Alert(kind="unreadable", title=title, text=str(error), stream=name)
+    since = cursor.since(lag)
+    hours = 0.0 if since is None else (lag.read_at - since).total_seconds() / 3600
+    if hours > alerts.stale_hours:
+        partitions = several([visible_name(str(partition)) for partition in lag.pending], NAMED)
+        text = (
+            f"{count(len(lag.pending), 'partition')} of {name} with landed objects that are not in the lake, the "
+            f"oldest for {hours:.1f} hours: {partitions}.\n"
+            f"Look at the runs of {name} and its schedule or sensor, or run `lake-assets report {name}`."
         )
-        def failed_runs(context: dg.RunFailureSensorContext) -> None:
+        title = f"{name} is stale: landed objects have not been in the lake for {hours:.1f} hours"
+        return Alert(kind="stale", title=title, text=text, stream=name)
+    freshness, newest = stream.config.freshness, lag.newest_commit
+    age = 0.0 if newest is None else (lag.read_at - newest).total_seconds() / 3600
+    if freshness is not None and age > freshness.fail_hours:
+        text = (
+            f"The newest commit of {name} is {age:.1f} hours old, and freshness.fail_hours is "
+            f"{freshness.fail_hours:g}. All that has landed is in the lake: look at what writes the landing zone."
+        )
+        title = f"{name} has had nothing new for {age:.1f} hours"
+        return Alert(kind="not_refreshed", title=title, text=text, stream=name)
+    return Alert(kind="recovered", title=f"{name} is in time again", text="Nothing is to be done.", stream=name)
+
+
+def _send(senders: Mapping[str, Send], found: Mapping[str, Alert], cursor: _Cursor) -> list[str]:
+    """Send each alert that a receiver did not get yet; returns the errors."""
+    problems: dict[str, str] = {}
+    for receiver, send in senders.items():
+        sent = cursor.sent.setdefault(receiver, {})
+        for stream, alert in found.items():
+            kind = "" if alert.kind == "recovered" else alert.kind
+            if sent.get(stream, "") == kind or receiver in problems:
+                continue
             try:
-                to_webhook(webhook, failed_run(alerts, context))
+                send(alert)
             except NotSentError as error:
-                raise error.with_traceback(None) from None
-
-        sensors.append(failed_runs)
-    return sensors
+                problems[receiver] = str(error)
+            else:
+                sent[stream] = kind
+    return list(problems.values())

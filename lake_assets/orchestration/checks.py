@@ -9,6 +9,7 @@ import dagster as dg
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import CheckRun, checks_of, describe, is_by_partition, scope_of_run
 from lake_assets.errors import LakeAssetsError
+from lake_assets.ingest.outcome import error_text
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration import handover
 from lake_assets.orchestration.dagster_private import (
@@ -19,7 +20,7 @@ from lake_assets.orchestration.dagster_private import (
     selected_checks,
 )
 from lake_assets.orchestration.evaluations import Evaluator, step_of_checks
-from lake_assets.orchestration.failures import lines_by_text, text_of
+from lake_assets.orchestration.failures import lines_by_text
 from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_def
 from lake_assets.streams.stream import OpenStream
 
@@ -77,7 +78,7 @@ def _failure(errors: Mapping[str, LakeAssetsError]) -> Exception:
     """Return the error of the step for the checks that could not be made."""
     if len(errors) == 1:
         return next(iter(errors.values()))
-    lines = lines_by_text({name: text_of(error) for name, error in errors.items()}, len(errors), "")
+    lines = lines_by_text({name: error_text(error) for name, error in errors.items()}, len(errors), "")
     return dg.Failure("\n".join([f"{len(errors)} checks could not be made.", *lines]), allow_retries=False)
 
 

@@ -29,14 +29,13 @@ from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster._utils.alert import EMAIL_MESSAGE, send_email_via_ssl, send_email_via_starttls
-from dagster_aws.utils import ResourceWithBoto3Configuration
 from dagster_pyspark import LazyPySparkResource
 from dagster_shared.record import replace
 from dagster_spark.utils import flatten_dict
 
 from lake_assets.config.alerts import Email
 
-__all__ = ["DATA_VERSION_TAG", "ResourceWithBoto3Configuration", "Target"]
+__all__ = ["DATA_VERSION_TAG", "Target"]
 
 PARTITION = "dagster/partition"
 RANGE_START = "dagster/asset_partition_range_start"

@@ -4,14 +4,8 @@ import re
 from collections.abc import Mapping
 
 from lake_assets.errors import LakeAssetsError
-from lake_assets.escapes import visible
+from lake_assets.ingest.outcome import error_text
 from lake_assets.layout.texts import first_lines, several
-
-
-def text_of(error: Exception) -> str:
-    """Return the text of an error in Dagster."""
-    return str(error) if isinstance(error, LakeAssetsError) else visible(f"{type(error).__name__}: {error}")
-
 
 _OBJECT = re.compile(r"\bobject (\S.*?\.\w+)(?=[\s:,]|$)")  # as errors name it: `the object s3://…/a.parquet cannot be`
 
@@ -19,7 +13,7 @@ _OBJECT = re.compile(r"\bobject (\S.*?\.\w+)(?=[\s:,]|$)")  # as errors name it:
 def facts_of(error: Exception) -> dict[str, str]:
     """What a person has to know of a failed partition: the error, the object if it is one's fault, and the fix."""
     if not isinstance(error, LakeAssetsError):
-        return {"status": "failed", "error": text_of(error)}
+        return {"status": "failed", "error": error_text(error)}
     facts = {"status": "failed", "error": error.problem.removesuffix(":")}
     if (named := _OBJECT.search(error.problem)) is not None:
         facts["object"] = named[1]

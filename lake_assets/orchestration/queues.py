@@ -13,35 +13,11 @@ from lake_assets.config.secrets import mask_error, masked
 from lake_assets.config.sections import SqsSensor
 from lake_assets.detection.deliveries import Message
 from lake_assets.errors import QueueError
-from lake_assets.orchestration.dagster_private import ResourceWithBoto3Configuration
 from lake_assets.storage.vendor_errors import Meaning, meaning_of_queue
 
 _BATCH = 10  # messages that SQS gives or takes with one request
 _LONGEST_WAIT = 5  # seconds for which SQS may hold a request until a message comes
 _RETRY_SECONDS = 5  # seconds beyond that
-
-
-class SqsResource(ResourceWithBoto3Configuration):
-    """SQS with the settings of dagster-aws's resources; dagster-aws itself has none for SQS."""
-
-    def get_client(self) -> Any:  # noqa: ANN401 - boto3 makes its clients at run time
-        """Return a client of SQS."""
-        session = boto3.session.Session(profile_name=self.profile_name)
-        return session.client(
-            "sqs",
-            region_name=self.region_name,
-            use_ssl=self.use_ssl,
-            endpoint_url=self.endpoint_url,
-            verify=self.verify,
-            aws_access_key_id=self.aws_access_key_id,
-            aws_secret_access_key=self.aws_secret_access_key,
-            aws_session_token=self.aws_session_token,
-            config=Config(
-                retries={"total_max_attempts": self.max_attempts, "mode": "standard"},
-                connect_timeout=_RETRY_SECONDS,
-                read_timeout=_LONGEST_WAIT + _RETRY_SECONDS,
-            ),
-        )
 
 
 class Queue:
@@ -95,14 +71,20 @@ class Queue:
     def _client(self) -> Any:  # noqa: ANN401 - as above
         if self._made is None:
             config = self._config
-            self._made = SqsResource(
-                max_attempts=2,  # Dagster ends a tick after 60 seconds; the next tick is the retry
+            self._made = boto3.session.Session().client(
+                "sqs",
                 region_name=config.region,
                 endpoint_url=config.endpoint,
                 aws_access_key_id=config.key_id,
                 aws_secret_access_key=config.secret.get_secret_value() if config.secret else None,
                 aws_session_token=config.session_token.get_secret_value() if config.session_token else None,
-            ).get_client()
+                config=Config(
+                    # Dagster ends a tick after 60 seconds; the next tick is the retry.
+                    retries={"total_max_attempts": 2, "mode": "standard"},
+                    connect_timeout=_RETRY_SECONDS,
+                    read_timeout=_LONGEST_WAIT + _RETRY_SECONDS,
+                ),
+            )
         return self._made
 
     @contextmanager

@@ -25,7 +25,7 @@ from lake_assets.errors import (
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome, pending, reported_run
+from lake_assets.ingest.outcome import Outcome, error_text, pending, reported_run
 from lake_assets.ingest.partition_run import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.read import rows_of_run
@@ -35,7 +35,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import StepContext
 from lake_assets.orchestration.event_log import EventLog
-from lake_assets.orchestration.failures import facts_of, lines_by_text, text_of
+from lake_assets.orchestration.failures import facts_of, lines_by_text
 from lake_assets.orchestration.metadata import Metadata, materialization_metadata
 from lake_assets.orchestration.partitions import dimension_tags
 from lake_assets.orchestration.translator import StreamSpecs
@@ -215,7 +215,7 @@ class StreamRun:
         elif error is not None:
             if is_interrupt(error):
                 raise error
-            first = self.first_keys.setdefault(text_of(error), key)
+            first = self.first_keys.setdefault(error_text(error), key)
             self.failed[key] = error
             if first != key:
                 self._log(f"{label} failed by the same error as {visible_name(first)}")
@@ -258,7 +258,7 @@ class StreamRun:
 
     def failure(self) -> dg.Failure:
         """Return the failure of the run, with the errors of its partitions."""
-        texts = {key: text_of(error) for key, error in self.failed.items()}
+        texts = {key: error_text(error) for key, error in self.failed.items()}
         if self.number == 1:
             (text,) = texts.values()
             return dg.Failure(text, allow_retries=False)

@@ -245,7 +245,7 @@ def test_a_stream_that_gets_nothing_new_is_told_by_its_freshness(
 
     later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=25)
     monkeypatch.setattr(
-        "lake_assets.orchestration.stale_streams.lag_of",
+        "lake_assets.orchestration.alerts.lag_of",
         lambda stream, partitions: lag_of(stream, partitions, later),
     )
     assert looks.tick() == "1 stream; sales: not_refreshed"

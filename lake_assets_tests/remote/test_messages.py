@@ -16,14 +16,13 @@ from lake_assets.errors import (
     StorageUnreachableError,
 )
 from lake_assets.events import Event
-from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.outcome import Outcome, error_text
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.schema.evolve import ColumnChange
 from lake_assets.launch.received import Ended, Received
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.orchestration.failures import text_of
 from lake_assets.parquet.job import LetterFile
 from lake_assets.remote.messages import DriverTracebackError, End, message_of, report_of
 from lake_assets.storage.manifest import LandedObject, Manifest
@@ -122,7 +121,7 @@ def test_a_bug_arrives_with_its_name_its_text_and_its_traceback() -> None:
     arrived = error_of(raised.value)
 
     assert not isinstance(arrived, LakeAssetsError)
-    assert text_of(arrived) == text_of(raised.value) == "ZeroDivisionError: division by zero"
+    assert error_text(arrived) == error_text(raised.value) == "ZeroDivisionError: division by zero"
     assert isinstance(arrived.__cause__, DriverTracebackError)
     assert "in broken" in str(arrived.__cause__)
 
