@@ -86,6 +86,6 @@ def schema(command: str | None) -> None:
     # yaml-language-server: $schema=lake.schema.json
     """  # noqa: D301 - click reads the \b
     from lake_assets.cli.documents import output_schema
-    from lake_assets.config.models import schema_of
+    from lake_assets.config.models import LakeConfig
 
-    echo(json.dumps(schema_of() if command is None else output_schema(command), indent=2))
+    echo(json.dumps(LakeConfig.model_json_schema() if command is None else output_schema(command), indent=2))

@@ -13,7 +13,7 @@ from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.output import Form, documented, form_option
 from lake_assets.cli.selecting import confirm, selected_or_only, selection_options, yes_option
 from lake_assets.cli.terminal import echo, info
-from lake_assets.config.launchers import LAUNCHERS
+from lake_assets.config.modes import LAUNCHERS
 from lake_assets.layout.texts import count
 from lake_assets.progress import counting
 

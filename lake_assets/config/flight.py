@@ -15,11 +15,10 @@ import pendulum
 from pydantic import ValidationError
 
 from lake_assets.config.fields import below, check_identifier
-from lake_assets.config.globs import is_glob, split_glob
+from lake_assets.config.globs import has_query, is_glob, split_glob
 from lake_assets.config.model import is_true
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sentences import sentence
-from lake_assets.config.web import has_query
 from lake_assets.errors import ConfigError
 from lake_assets.layout.hive import escape
 from lake_assets.layout.template import Template

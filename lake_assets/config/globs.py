@@ -14,6 +14,11 @@ def is_glob(text: str) -> bool:
     return _WILDCARD.search(text) is not None
 
 
+def has_query(url: str) -> bool:
+    """Return whether it is a URL of a web server with a query, which may have a signature."""
+    return url.startswith(("http://", "https://")) and "?" in url
+
+
 def folder_globs(template: Template) -> list[str]:
     """Return the layout's folders as globs, such as `region=*` and `date=*`."""
     if not template.parts:

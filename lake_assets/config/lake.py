@@ -111,17 +111,9 @@ class Lake(Model):
         """Whether one of its streams writes bad rows beside its landing zone."""
         return self._has_dead_letters
 
-    def note_indexed(self, sources: Iterable[AnyStorage]) -> None:
-        """Take over the sources of its streams in mode index. `LakeConfig` calls it while it validates."""
-        self._indexed = tuple(sources)
-
-    def note_deltas(self) -> None:
-        """Note that a stream exports deltas. `LakeConfig` calls it while it validates."""
-        self._exports_deltas = True
-
-    def note_dead_letters(self) -> None:
-        """Note that a stream has dead letters. `LakeConfig` calls it while it validates."""
-        self._has_dead_letters = True
+    def note_streams(self, indexed: Iterable[AnyStorage], *, exports_deltas: bool, has_dead_letters: bool) -> None:
+        """Take over what its streams make of it. `LakeConfig` calls it while it validates."""
+        self._indexed, self._exports_deltas, self._has_dead_letters = tuple(indexed), exports_deltas, has_dead_letters
 
     @field_validator("attach_options", mode="before")
     @classmethod
@@ -154,10 +146,9 @@ class Lake(Model):
         """The names of its own tables, in lower case, because DuckLake's names are case-insensitive."""
         return frozenset(self._table_names)
 
-    @property
-    def own_tables_clash(self) -> bool:
-        """Whether two of its own tables have the same name."""
-        return len(set(self._table_names)) < len(self._table_names)
+    def shares_table(self, name: str) -> bool:
+        """Return whether two of its own tables have this name."""
+        return self._table_names.count(name.lower()) > 1
 
     @property
     def _table_names(self) -> list[str]:
@@ -193,7 +184,7 @@ class Lake(Model):
         for key, storage in (("storage", self.storage), ("staging", self.staging)):
             if isinstance(storage, S3Storage) and storage.anonymous:
                 raise ValueError(f"the lake's {key} is written to, so it cannot be anonymous: give keys or a role")
-            if isinstance(storage, GcsStorage) and not storage.key_id and not storage.provider:
+            if isinstance(storage, GcsStorage) and not storage.has_hmac_keys:
                 raise ValueError(
                     f"DuckDB accesses Google Cloud Storage with an HMAC key: give the lake's {key} key_id and secret, "
                     "or provider: credential_chain to find them in the environment (AWS_ACCESS_KEY_ID, "

@@ -4,7 +4,7 @@ All are frozen, refuse unknown keys, and have no connections. Secrets are `Secre
 shows them. The validation context (`fields.below`) makes relative paths absolute.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +12,7 @@ from typing import Any, Self
 from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
 from lake_assets.config.alerts import Alerts
-from lake_assets.config.catalogs import Catalog, MotherDuckCatalog
+from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.defaults import Defaults, schema_with_defaults, with_defaults
 from lake_assets.config.fields import Identifier, KeyPrefix, folder_of
 from lake_assets.config.lake import Lake
@@ -20,15 +20,10 @@ from lake_assets.config.model import LocatedError, Model
 from lake_assets.config.runs import CONFIG_MISSING, InProcess, Runs, is_elsewhere, refusal
 from lake_assets.config.secrets import secret_in
 from lake_assets.config.spark import Spark
-from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage
+from lake_assets.config.storages import GcsStorage, LocalStorage
 from lake_assets.config.streams import Stream
 
-
-class OfStreamError(LocatedError):
-    """A stream contradicts another stream or its lake."""
-
-    def __init__(self, stream: str, key: str, text: str) -> None:
-        super().__init__(text, "streams", stream, key)
+_Contradiction = tuple[str, str, str]  # of a stream: its name, the key, and what is wrong with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,66 +88,57 @@ class LakeConfig(Model):
         return self
 
     @model_validator(mode="after")
-    def _exports_have_storages_of_their_own(self) -> Self:
-        roots = self._roots()
-        exports: dict[str, str] = {}
+    def _streams_fit(self) -> Self:
+        of_lakes: dict[str, list[Stream]] = {name: [] for name in self.lakes}
         for name, stream in self.streams.items():
-            if stream.deltas is None:
-                continue
-            lake, root = self.lakes[self.lake_name(name)], stream.deltas.to.root
-            if (other := _overlapping(root, roots)) is not None:
-                raise OfStreamError(
-                    name,
-                    "deltas",
-                    f"stream {name} exports to {root}, which is within {roots[other]}, or the reverse: "
-                    "give deltas.to a folder of its own",
-                )
-            if (first := exports.setdefault(root, name)) != name:
-                raise OfStreamError(
-                    name, "deltas", f"streams {first} and {name} both export to {root}: give each deltas.to of its own"
-                )
-            if lake.is_encrypted and not stream.deltas.plaintext:
-                raise OfStreamError(
-                    name,
-                    "deltas",
-                    f"stream {name} would export plain files from the encrypted lake "
-                    f"{self.lake_name(name)}: write plaintext: true below deltas to permit it, or remove deltas",
-                )
-            lake.note_deltas()
-            if lake.own_tables_clash:
-                raise OfStreamError(
-                    name,
-                    "deltas",
-                    "delta_manifest is a table of its own: give it another name than the ledger",
-                )
+            of_lakes[self.lake_name(name)].append(stream)
+        for name, streams in of_lakes.items():
+            self.lakes[name].note_streams(
+                indexed=[stream.source for stream in streams if stream.mode == "index"],
+                exports_deltas=any(stream.deltas is not None for stream in streams),
+                has_dead_letters=any(stream.on_bad_row == "dead_letter" for stream in streams),
+            )
+        for problems in (self._of_exports, self._of_dead_letters, self._of_tables, self._of_inserts, self._of_index):
+            for name, key, text in problems():
+                raise LocatedError(text, "streams", name, key)
         return self
 
-    @model_validator(mode="after")
-    def _dead_letters_have_places(self) -> Self:
+    def _of_exports(self) -> Iterator[_Contradiction]:
+        roots = self._roots()
+        exports: dict[str, str] = {}
+        for name, stream, lake_name, lake in self._placed():
+            if stream.deltas is None:
+                continue
+            root = stream.deltas.to.root
+            if (other := _overlapping(root, roots)) is not None:
+                text = f"stream {name} exports to {root}, which is within {roots[other]}, or the reverse: give"
+                yield name, "deltas", f"{text} deltas.to a folder of its own"
+            if (first := exports.setdefault(root, name)) != name:
+                text = f"streams {first} and {name} both export to {root}: give each deltas.to of its own"
+                yield name, "deltas", text
+            if lake.is_encrypted and not stream.deltas.plaintext:
+                text = f"stream {name} would export plain files from the encrypted lake {lake_name}: write"
+                yield name, "deltas", f"{text} plaintext: true below deltas to permit it, or remove deltas"
+            if lake.shares_table(lake.delta_manifest):
+                yield name, "deltas", "delta_manifest is a table of its own: give it another name than the ledger"
+
+    def _of_dead_letters(self) -> Iterator[_Contradiction]:
         exports = {n: stream.deltas.to for n, stream in self.streams.items() if stream.deltas is not None}
         roots = self._roots() | {to.root: f"the deltas of stream {name}" for name, to in exports.items()}
-        for name, stream in self.streams.items():
+        for name, stream, lake_name, lake in self._placed():
             if stream.on_bad_row == "fail":
                 continue
-            lake, letters = self.lakes[self.lake_name(name)], stream.dead_letters
+            letters = stream.dead_letters
             if letters is not None and (other := _overlapping(letters.to.root, roots)) is not None:
                 text = f"stream {name} has its dead letters in {letters.to.root}, which is within {roots[other]}, or"
-                raise OfStreamError(
-                    name, "dead_letters", f"{text} the reverse: give dead_letters.to a folder of its own"
-                )
+                yield name, "dead_letters", f"{text} the reverse: give dead_letters.to a folder of its own"
             if lake.is_encrypted and letters is not None and not letters.plaintext:
-                text = f"stream {name} would write plain rows for the encrypted lake {self.lake_name(name)}: write"
-                raise OfStreamError(
-                    name,
-                    "dead_letters",
-                    f"{text} plaintext: true below dead_letters to permit it, or remove dead_letters, so that they "
-                    "are in the landing zone, which has these rows in plain files already",
-                )
-            lake.note_dead_letters()
-            if lake.own_tables_clash:
+                text = f"stream {name} would write plain rows for the encrypted lake {lake_name}: write"
+                text += " plaintext: true below dead_letters to permit it, or remove dead_letters, so that they are in"
+                yield name, "dead_letters", f"{text} the landing zone, which has these rows in plain files already"
+            if lake.shares_table(lake.dead_letter_manifest):
                 text = "dead_letter_manifest is a table of its own: give it another name than the lake's other tables"
-                raise OfStreamError(name, "on_bad_row", text)
-        return self
+                yield name, "on_bad_row", text
 
     def _roots(self) -> dict[str, str]:
         """Return what each storage of lakes and landing zones is, for errors, by its root."""
@@ -166,57 +152,49 @@ class LakeConfig(Model):
             roots |= {landing.root: f"the landing zone of stream {name}" for landing in landings}
         return roots
 
-    @model_validator(mode="after")
-    def _streams_have_lakes_of_their_own(self) -> Self:
+    def _of_tables(self) -> Iterator[_Contradiction]:
         targets: dict[tuple[str, str, str], str] = {}
-        for name, stream in self.streams.items():
-            lake_name = self.lake_name(name)
-            lake, schema, table = self.lakes[lake_name], stream.destination.schema_name, stream.destination.table
+        for name, stream, lake_name, lake in self._placed():
+            schema, table = stream.destination.schema_name, stream.destination.table
             other = targets.setdefault((lake_name, schema.lower(), table.lower()), name)
             if other != name:
                 text = f"streams {other} and {name} both fill {schema}.{table} of lake {lake_name}: give each its own"
-                raise OfStreamError(name, "destination", f"{text} table")
+                yield name, "destination", f"{text} table"
             if table.lower() in lake.own_tables:
                 text = f"stream {name} would fill the lake's own table {table}: give it another table, or the lake"
-                raise OfStreamError(name, "destination", f"{text} another ledger and manifest")
+                yield name, "destination", f"{text} another ledger and manifest"
             if lake.is_managed and (unavailable := {"ledger", "data_files"}.intersection(stream.checks.blocking)):
                 text = f"stream {name}: checks.blocking names {min(unavailable)}, which reads DuckLake's own tables,"
-                raise OfStreamError(name, "checks", f"{text} and MotherDuck has those of lake {lake_name}: remove it")
-        return self
+                yield name, "checks", f"{text} and MotherDuck has those of lake {lake_name}: remove it"
 
-    @model_validator(mode="after")
-    def _batches_have_files(self) -> Self:
-        for name, stream in self.streams.items():
-            lake_name = self.lake_name(name)
-            lake = self.lakes[lake_name]
-            if stream.commit_batch > 1 and lake.inserts_only:
-                kind = "managed by MotherDuck" if lake.is_managed else "encrypted"
-                text = (
-                    f"stream {name} has commit_batch: {stream.commit_batch}, and lake {lake_name} is {kind}: its rows "
-                    "are written by INSERT while the commit holds the lock"
-                )
-                raise OfStreamError(name, "commit_batch", f"{text}, so each partition is a commit: remove commit_batch")
-        return self
+    def _of_inserts(self) -> Iterator[_Contradiction]:
+        for name, stream, lake_name, lake in self._placed():
+            kind = "managed by MotherDuck" if lake.is_managed else "encrypted"
+            if lake.inserts_only and stream.commit_batch > 1:
+                text = f"stream {name} has commit_batch: {stream.commit_batch}, and lake {lake_name} is {kind}: its"
+                text += " rows are written by INSERT while the commit holds the lock, so each partition is a commit:"
+                yield name, "commit_batch", f"{text} remove commit_batch"
+            if lake.inserts_only and stream.mode == "index":
+                text = f"stream {name} has mode: index, and lake {lake_name} is {kind}: files cannot be registered in"
+                yield name, "mode", f"{text} such a lake, so use mode: replace"
 
-    @model_validator(mode="after")
-    def _lakes_read_what_they_index(self) -> Self:
-        indexed: dict[str, list[AnyStorage]] = {name: [] for name in self.lakes}
-        for name, stream in self.streams.items():
+    def _of_index(self) -> Iterator[_Contradiction]:
+        for name, stream, _, lake in self._placed():
             if stream.mode != "index":
                 continue
+            if isinstance(stream.source, GcsStorage) and not stream.source.has_hmac_keys:
+                text = f"stream {name} has mode: index, so DuckDB reads its source, and accesses Google Cloud Storage"
+                text += " with an HMAC key: give the source key_id and secret, or provider: credential_chain"
+                yield name, "source", text
+            if isinstance(lake.catalog, MotherDuckCatalog) and isinstance(stream.source, LocalStorage):
+                text = f"stream {name} has mode: index, and MotherDuck cannot read a folder of this machine: give a"
+                yield name, "source", f"{text} bucket"
+
+    def _placed(self) -> Iterator[tuple[str, Stream, str, Lake]]:
+        """Yield each stream with its lake, and the names of both."""
+        for name, stream in self.streams.items():
             lake_name = self.lake_name(name)
-            lake = self.lakes[lake_name]
-            if lake.inserts_only:
-                kind = "managed by MotherDuck" if lake.is_managed else "encrypted"
-                text = (
-                    f"stream {name} has mode: index, and lake {lake_name} is {kind}: files cannot be registered in such"
-                )
-                raise OfStreamError(name, "mode", f"{text} a lake, so use mode: replace")
-            check_readable(name, stream.source, lake.catalog)
-            indexed[lake_name].append(stream.source)
-        for name, lake in self.lakes.items():
-            lake.note_indexed(indexed[name])
-        return self
+            yield name, stream, lake_name, self.lakes[lake_name]
 
     def lake_name(self, stream: str) -> str:
         """Return the name of the stream's lake.
@@ -227,35 +205,14 @@ class LakeConfig(Model):
         lake, known = self.streams[stream].lake, ", ".join(self.lakes)
         if lake is None and len(self.lakes) > 1:
             text = f"stream {stream} names no lake and there are several: write lake, one of {known}"
-            raise OfStreamError(stream, "lake", text)
+            raise LocatedError(text, "streams", stream, "lake")
         lake = lake or next(iter(self.lakes))
         if lake not in self.lakes:
-            raise OfStreamError(stream, "lake", f"stream {stream} has the unknown lake {lake!r}: write {known}")
+            text = f"stream {stream} has the unknown lake {lake!r}: write {known}"
+            raise LocatedError(text, "streams", stream, "lake")
         return lake
 
 
 def _overlapping(root: str, roots: Iterable[str]) -> str | None:
     """Return the first of these roots that lies within a root, or has it within."""
     return next((r for r in roots if f"{root}/".startswith(f"{r}/") or f"{r}/".startswith(f"{root}/")), None)
-
-
-def check_readable(stream: str, source: AnyStorage, catalog: Catalog) -> None:
-    """Refuse a source of mode index that readers of the lake cannot read.
-
-    Raises:
-        OfStreamError: readers cannot read it.
-    """
-    if isinstance(source, GcsStorage) and not source.key_id and not source.provider:
-        text = (
-            f"stream {stream} has mode: index, so DuckDB reads its source, and accesses Google Cloud Storage with an "
-            "HMAC key: give the source key_id and secret, or provider: credential_chain"
-        )
-        raise OfStreamError(stream, "source", text)
-    if isinstance(catalog, MotherDuckCatalog) and isinstance(source, LocalStorage):
-        text = f"stream {stream} has mode: index, and MotherDuck cannot read a folder of this machine: give a bucket"
-        raise OfStreamError(stream, "source", text)
-
-
-def schema_of(model: type[Model] = LakeConfig) -> Mapping[str, Any]:
-    """Return the JSON Schema of a config file, for editors."""
-    return model.model_json_schema()

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self, TypeGuard
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from lake_assets.config.fields import FolderPath, Texts, short_for
-from lake_assets.config.launchers import Launcher
 from lake_assets.config.model import Model
+from lake_assets.config.modes import Launcher
 from lake_assets.config.uris import DriverPath, S3Folder, S3Object
 
 DEPLOY_MODE = "spark.submit.deployMode"

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from lake_assets.config import editor_schema
 from lake_assets.config.fields import Identifier, short_for
 from lake_assets.config.model import Model
+from lake_assets.config.modes import Compression
 from lake_assets.config.schedules import Status
 from lake_assets.config.storages import Endpoint, S3Storage, Storage, TemporaryKeys
 from lake_assets.errors import LayoutError
@@ -162,15 +163,12 @@ class _Written(Model):
         return self
 
 
-DeltaCompression = Literal["zstd", "snappy", "gzip", "none"]
-
-
 class Deltas(_Written):
     """Where a stream's commits export the rows that they insert and remove, and how."""
 
     key = "deltas"
     to: Storage = Field(description="Storage of the exported files, outside of the lake and of every landing zone.")
-    compression: DeltaCompression = Field("zstd", description="Codec of the exported files.")
+    compression: Compression = Field("zstd", description="Codec of the exported files.")
     format: Literal["parquet"] = Field("parquet", description="Format of the exported files.")
     latest: bool = Field(
         default=False, description="Whether `_latest.json` beside the files lists those of the newest commits."

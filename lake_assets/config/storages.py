@@ -233,6 +233,11 @@ class GcsStorage(KeyedStorage):
         return self
 
     @property
+    def has_hmac_keys(self) -> bool:
+        """Whether DuckDB can access it: by an HMAC key of the config or of the environment."""
+        return bool(self.key_id or self.provider)
+
+    @property
     def root(self) -> str:
         """`gs://bucket/prefix`."""
         return _uri("gs", self.bucket, self.prefix)

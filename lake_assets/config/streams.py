@@ -1,6 +1,6 @@
 """A stream: landed files, and how they become a table of the lake."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Self, TypeVar
 
@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.clashes import clash, misfit
 from lake_assets.config.fields import FileSize, Identifier, KeyPrefix, Texts
-from lake_assets.config.globs import folder_globs, is_glob, split_glob
+from lake_assets.config.globs import folder_globs, has_query, is_glob, split_glob
 from lake_assets.config.landing import Landing, arrow_type, ending_of, unread
 from lake_assets.config.model import Model
 from lake_assets.config.modes import (
@@ -22,7 +22,6 @@ from lake_assets.config.modes import (
     OnEmpty,
     SchemaPolicy,
     Verify,
-    check_mode,
 )
 from lake_assets.config.partition_fields import PartitionField
 from lake_assets.config.path_layout import (
@@ -43,7 +42,6 @@ from lake_assets.config.sections import (
     SqsSensor,
 )
 from lake_assets.config.storages import S3Storage, Source, WebStorage
-from lake_assets.config.web import check_names, check_use, has_query
 from lake_assets.errors import LayoutError, PartitionError
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition, PartitionColumn
@@ -310,8 +308,80 @@ class Stream(Model):
 
     @model_validator(mode="after")
     def _fits_its_mode(self) -> Self:
-        check_mode(self)
+        for problem in (*self._problems_of_mode(), *self._problems_of_policies()):
+            raise ValueError(problem)
         return self
+
+    def _problems_of_mode(self) -> Iterator[str]:
+        if self.mode == "append" and self.on_empty == "clear":
+            yield "mode: append takes no rows away, so on_empty cannot be clear: use fail or keep"
+        if self.mode != "append" and self.on_changed == "refresh":
+            yield f"on_changed: refresh is for mode: append; remove it from this stream of mode: {self.mode}"
+        if self.mode == "index":
+            yield from self._problems_of_index()
+        elif self.owns_source:
+            yield f"owns_source is for mode: index; in mode: {self.mode} the lake has files of its own"
+
+    def _problems_of_index(self) -> Iterator[str]:
+        for name, field in self.partitions.items():
+            if field.where == "rows":
+                yield (
+                    f"partitions.{name} is in: rows, and mode: index registers whole files, each of one partition: use "
+                    "mode: replace"
+                )
+            if field.empty == "null":
+                yield (
+                    f"partitions.{name} is empty: null, and a registered file has the value of its folder, an empty "
+                    "text: write empty: value, or use mode: replace"
+                )
+        if self.path_columns:
+            yield "mode: index registers files as they are, without path_columns: use mode: replace"
+        if "commit_batch" in self.model_fields_set:
+            yield "mode: index registers the files of all partitions in one commit already: remove commit_batch"
+        if self.transform is not None:
+            yield "mode: index registers files as they are, untransformed: use mode: replace"
+        for name in ("compression", "target_file_size", "verify", "immutable_source", "copying"):
+            if name in self.model_fields_set:  # also with the default value
+                key = type(self).model_fields[name].alias or name
+                yield f"{key} is for written files, and mode: index writes none: remove it"
+        if self.schema_policy != "strict":
+            yield (
+                f"schema_policy: {self.schema_policy} is for tables that a refresh writes, and mode: index registers "
+                "only files that fit the table: remove it, or use mode: replace"
+            )
+        if self.on_empty == "clear":
+            yield "mode: index only adds files, so on_empty cannot be clear: use fail or keep"
+        if self.deltas is not None:
+            yield (
+                "deltas are of rows that a commit writes and removes. mode: index registers landed files, and the old "
+                "rows of a file that changed or vanished are gone, so its deletes cannot be exported: remove deltas. "
+                "The manifest names the files of each commit, and `lake-assets changes` reads their rows"
+            )
+
+    def _problems_of_policies(self) -> Iterator[str]:
+        if self.mode == "index" and self.on_bad_object == "quarantine":
+            yield (
+                "on_bad_object: quarantine is for mode: replace and mode: append, and mode: index leaves an object "
+                "that it cannot register out by itself: remove on_bad_object"
+            )
+        if self.mode == "index" and self.on_bad_row == "dead_letter":
+            yield (
+                "on_bad_row: dead_letter is for modes that write rows, and mode: index registers whole files: remove "
+                "it, or use mode: replace"
+            )
+        if self.on_bad_row == "fail" and self.dead_letters is not None:
+            yield "dead_letters is for on_bad_row: dead_letter: remove it, or set on_bad_row"
+        for name in ("verify", "immutable_source"):
+            if self.copying == "never" and name in self.model_fields_set:
+                yield f"{name} is for copied files, and copy: never copies none: remove one of them"
+        for check, key, value, fix in (
+            ("appended_objects", "mode", "append", "remove it"),
+            ("indexed_objects", "mode", "index", "remove it"),
+            ("quarantine", "on_bad_object", "quarantine", "remove it, or set on_bad_object"),
+            ("dead_letters", "on_bad_row", "dead_letter", "remove it, or set on_bad_row"),
+        ):
+            if check in self.checks.blocking and getattr(self, key) != value:
+                yield f"checks.blocking names {check}, which is a check of {key}: {value}: {fix}"
 
     @model_validator(mode="after")
     def _fits_its_source(self) -> Self:
@@ -323,20 +393,38 @@ class Stream(Model):
                 self.template, self.path_typed, schema
             ):
                 raise ValueError(f"landing.columns: {' '.join(problem).rstrip('.')}")
-        if isinstance(self.source, WebStorage):
-            check_names(self.files, self.template, self.columns, self.partitions)
-            check_use(self.mode, self.sensor, self.landing)
-        elif self.landing is not None and ending_of(self.files) is None:
+        is_web = isinstance(self.source, WebStorage)
+        for text in self._problems_of_web_source() if is_web else ():
+            raise ValueError(text)
+        if not is_web and self.landing is not None and ending_of(self.files) is None:
             raise ValueError(f"{unread(self.files)}: write files: '*.parquet', or another pattern that matches them")
-        if self.on_bad_row == "dead_letter" and self.dead_letters is None:
-            is_anonymous = isinstance(self.source, S3Storage) and self.source.anonymous
-            if isinstance(self.source, WebStorage) or is_anonymous:
-                kind = "is anonymous" if is_anonymous else "is a web server"
-                raise ValueError(
-                    f"on_bad_row: dead_letter writes below the source, which {kind} and so is read-only: name another "
-                    "storage in dead_letters.to"
-                )
+        is_anonymous = isinstance(self.source, S3Storage) and self.source.anonymous
+        if self.on_bad_row == "dead_letter" and self.dead_letters is None and (is_web or is_anonymous):
+            kind = "is anonymous" if is_anonymous else "is a web server"
+            raise ValueError(
+                f"on_bad_row: dead_letter writes below the source, which {kind} and so is read-only: name another "
+                "storage in dead_letters.to"
+            )
         return self
+
+    def _problems_of_web_source(self) -> Iterator[str]:
+        """Yield what a web server cannot do: files are requested by name, nothing is listed, and nothing written."""
+        why, hint = "a web server cannot be listed", "or name the bucket behind it as source (s3://bucket/prefix)"
+        if is_glob(self.files):
+            yield f"{why}, and files is a pattern: give the name of a partition's one file, {hint}, which can be"
+        in_path = [name for name, field in self.partitions.items() if field.where == "path"]
+        if any(placeholder.name not in in_path for placeholder in self.template.placeholders):
+            folders = f"folders of the layout {self.template.text!r} are in no partition"
+            yield f"{why}, and {folders}: leave them out, {hint}, which can be"
+        for name in in_path:
+            if self.partitions[name].values is None and self.partitions[name].start is None:
+                yield f"{why}, so partitions.{name} needs its values"
+        if self.mode == "index":
+            yield "mode: index registers the files of a bucket or folder, not a web server's: use mode: replace"
+        if self.sensor is not None:
+            yield f"{why}, so a sensor finds nothing there: use schedule or automation"
+        if self.landing is not None and not self.landing.outputs:
+            yield "landing without outputs writes to the source, and a web server is read-only: add outputs"
 
     @cached_property
     def template(self) -> Template:

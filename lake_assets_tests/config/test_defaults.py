@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from lake_assets.config.load import parse_config
-from lake_assets.config.models import LakeConfig, schema_of
+from lake_assets.config.models import LakeConfig
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import S3Storage
 from lake_assets.errors import ConfigError
@@ -29,7 +29,7 @@ defaults:
   checks: {blocking: [positive], sql: {positive: SELECT * FROM refreshed WHERE total < 0}}
 streams:
 """
-SCHEMA = jsonschema.Draft202012Validator(schema_of())
+SCHEMA = jsonschema.Draft202012Validator(LakeConfig.model_json_schema())
 
 
 def parsed(streams: str, defaults: str = DEFAULTS) -> LakeConfig:
@@ -162,7 +162,7 @@ def test_the_schema_still_asks_for_what_a_stream_needs_where_there_are_no_defaul
     found = {error.message for error in SCHEMA.iter_errors(stream)}
 
     assert "'source' is a required property" in found
-    jsonschema.Draft202012Validator.check_schema(schema_of())
+    jsonschema.Draft202012Validator.check_schema(LakeConfig.model_json_schema())
 
 
 def test_defaults_that_are_null_are_none_for_the_schema_too() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.config.editor_schema import LAYOUT, TIME_ZONE
-from lake_assets.config.models import schema_of
+from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LayoutError
 from lake_assets.layout.template import Template
 from lake_assets_tests.layout.strategies import templates
@@ -47,7 +47,7 @@ def test_every_zone_that_is_named_exists_and_the_schema_names_them() -> None:
 
     assert {"UTC", "Europe/Berlin", "US/Pacific"} <= set(zones)
     assert all(pendulum.timezone(zone) for zone in zones)
-    models = schema_of()["$defs"]
+    models = LakeConfig.model_json_schema()["$defs"]
     assert models["Stream"]["properties"]["time_zone"]["anyOf"][0]["enum"] == zones
     assert models["LayoutOptions"]["properties"]["time_zone"]["anyOf"][0]["enum"] == zones
     assert {"type": "string", **LAYOUT} in models["Stream"]["properties"]["layout"]["anyOf"]

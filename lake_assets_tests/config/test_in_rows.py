@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lake_assets.config.load import parse_config
-from lake_assets.config.models import LakeConfig, schema_of
+from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
 from lake_assets_tests.config.test_load import FILE, GOOD
@@ -90,6 +90,6 @@ def test_a_schedule_with_lookback_is_taken() -> None:
 
 
 def test_editors_know_the_key() -> None:
-    field = schema_of()["$defs"]["PartitionField"]["properties"]["in"]
+    field = LakeConfig.model_json_schema()["$defs"]["PartitionField"]["properties"]["in"]
 
     assert (field["anyOf"][0]["enum"], field["default"]) == (["path", "rows"], "path")

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lake_assets.config.load import load_config
-from lake_assets.config.models import schema_of
+from lake_assets.config.models import LakeConfig
 from lake_assets.errors import StorageError
 from lake_assets.landing.retail import Retail
 from lake_assets.landing.writer import LandingWriter
@@ -99,7 +99,7 @@ def _start(folder: Path, write: Callable[[Path], None]) -> list[Path]:
     with _made(folder), TemporaryDirectory(prefix=".lake-assets-init-", dir=folder) as name:
         building = Path(name)
         write(building)
-        _write(building / "lake.schema.json", json.dumps(schema_of(), indent=2) + "\n")
+        _write(building / "lake.schema.json", json.dumps(LakeConfig.model_json_schema(), indent=2) + "\n")
         made = sorted(building.iterdir())
         written = [path.relative_to(building) for path in _shown(made)]
         for path in made:
