@@ -1,7 +1,8 @@
-"""What works without the packages of the extras: each test blocks their import in a process of its own."""
+"""What works without the packages of the extras, or without the wings: each test blocks them in its own process."""
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from packaging.requirements import Requirement
 
-BLOCKED = ("pandas", "matplotlib", "PIL")
+from lake_assets_tests.test_rooms import DOORS
+
+PACKAGES = ("pandas", "matplotlib", "PIL")
 INSTALL = "pip install 'lake-assets[report]'."
 CONFIG = """\
 lakes:
@@ -34,9 +37,9 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def without_packages(folder: Path, script: str) -> str:
+def without(blocked: Iterable[str], folder: Path, script: str) -> str:
     """What a script prints in a process that cannot import the packages."""
-    block = f"import sys; sys.modules.update(dict.fromkeys({BLOCKED!r}))\n"
+    block = f"import sys; sys.modules.update(dict.fromkeys({tuple(blocked)!r}))\n"
     done = subprocess.run(
         [sys.executable, "-c", block + script], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -44,7 +47,7 @@ def without_packages(folder: Path, script: str) -> str:
     return done.stdout
 
 
-def command(folder: Path, *arguments: str) -> list[str]:
+def command(folder: Path, *arguments: str, blocked: Iterable[str] = PACKAGES) -> list[str]:
     """The exit code of a command, and all lines of its output, standard error last."""
     script = f"""\
 from click.testing import CliRunner
@@ -52,13 +55,22 @@ from lake_assets.cli import main
 result = CliRunner().invoke(main, {arguments!r})
 print(result.exit_code, result.stdout, result.stderr, sep="\\n")
 """
-    return without_packages(folder, script).splitlines()
+    return without(blocked, folder, script).splitlines()
 
 
 def test_help_and_plan_need_no_extra(shop: Path) -> None:
     assert command(shop, "--help")[0] == "0"
     planned = command(shop, "plan", "--partition", PARTITION)
     assert planned[:2] == ["0", "sales region=NW/date=2026-02-11: replace the partition"]
+
+
+@pytest.mark.long
+def test_an_ingest_needs_no_wing(shop: Path) -> None:
+    wings = [f"lake_assets.{wing.strip('/')}" for wing in DOORS]
+    assert command(shop, "--help", blocked=wings)[0] == "0"
+    assert command(shop, "plan", "--partition", PARTITION, blocked=wings)[0] == "0"
+    assert command(shop, "ingest", "--partition", PARTITION, blocked=wings)[0] == "0"
+    assert command(shop, "query", "SELECT count(*) FROM sales", "--format", "csv", blocked=wings)[2] == "2"
 
 
 @pytest.mark.parametrize("form", ["table", "csv", "json"])
@@ -87,7 +99,7 @@ asset = definitions.resolve_assets_def("sales_report")
 print(event.metadata["partitions_missing"].value)
 print(event.metadata["heat_map"].value)
 """
-    action, missing, picture = without_packages(shop, script).splitlines()
+    action, missing, picture = without(PACKAGES, shop, script).splitlines()
     assert (action, missing) == ("replace the partition", "1")
     assert picture == f"There is no picture: pictures need Matplotlib and Pillow: {INSTALL}"
 
@@ -102,7 +114,7 @@ try:
 except PySparkImportError as error:
     print(error)
 """
-    assert "Pandas" in without_packages(tmp_path, script)
+    assert "Pandas" in without(PACKAGES, tmp_path, script)
 
 
 def test_the_packages_of_pictures_are_in_the_extra() -> None:

@@ -1,8 +1,8 @@
-"""The rooms are those of the architecture page, and each imports only rooms above it there."""
+"""The rooms are those of the architecture page, and each imports only rooms above it there, or a wing by its door."""
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -14,6 +14,16 @@ from lake_assets.lake.catalog import spec
 PACKAGE = Path(lake_assets.__file__).parent
 PAGE = PACKAGE.parent / "docs" / "architecture.md"
 LINE = re.compile(r"( +)([a-z_/]+(?:/|\.py)) {2}")
+WINGS = "      — wings —\n"
+
+# The files of the spine that import each wing.
+DOORS = {
+    "landing/": {"cli/generate.py", "cli/land.py", "orchestration/landing.py"},
+    "launch/": {"cli/partitions.py", "orchestration/stream_run.py"},
+    "telemetry/": {"exports.py"},
+    "proposals/": {"cli/init.py"},
+    "templates/": {"cli/demo.py", "cli/init.py"},
+}
 
 
 def listed(text: str) -> list[str]:
@@ -39,10 +49,21 @@ def files(package: Path) -> Mapping[str, Path]:
     }
 
 
-def imports(name: str, path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
-    """The package's modules that one imports, anywhere in it and in any form."""
+def nodes(node: ast.AST, *, deferred: bool) -> Iterator[ast.AST]:
+    """A node and those in it; unless `deferred`, without what does not run when the module is imported."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        is_deferred = isinstance(child, ast.FunctionDef) or (
+            isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        )
+        if deferred or not is_deferred:
+            yield from nodes(child, deferred=deferred)
+
+
+def imports(name: str, path: Path, modules: Mapping[str, Path], *, on_import: bool = False) -> Iterator[str]:
+    """The package's modules that one imports in any form, anywhere in it, or only when it is imported itself."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(ast.parse(path.read_text()), deferred=not on_import):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names if alias.name in modules)
@@ -72,8 +93,8 @@ def rank(path: Path, package: Path, rooms: list[str]) -> int | None:
     return rooms.index(max(fitting, key=len)) if fitting else None
 
 
-def upward(package: Path, rooms: list[str]) -> list[tuple[str, str]]:
-    """The imports of a room below the importing one on the page."""
+def upward(package: Path, rooms: list[str], wings: Collection[str] = ()) -> list[tuple[str, str]]:
+    """The imports of a room below the importing one on the page, but not those of a wing by the spine."""
     modules = files(package)
     ranks = {name: rank(path, package, rooms) for name, path in modules.items()}
     return [
@@ -81,7 +102,23 @@ def upward(package: Path, rooms: list[str]) -> list[tuple[str, str]]:
         for name, path in modules.items()
         for other in imports(name, path, modules)
         if (own := ranks[name]) is not None and (above := ranks[other]) is not None and above > own
+        if rooms[own] in wings or rooms[above] not in wings
     ]
+
+
+def doors(*, on_import: bool = False) -> dict[str, set[str]]:
+    """The files of the spine that import each wing."""
+    text = PAGE.read_text()
+    rooms, modules = listed(text), files(PACKAGE)
+    wings = listed(f"    lake_assets/\n{text[text.index(WINGS) :]}")
+    found: dict[str, set[str]] = {wing: set() for wing in wings}
+    for name, path in modules.items():
+        if (own := rank(path, PACKAGE, rooms)) is not None and rooms[own] not in wings:
+            for other in imports(name, path, modules, on_import=on_import):
+                other_rank = rank(modules[other], PACKAGE, rooms)
+                if other_rank is not None and rooms[other_rank] in wings:
+                    found[rooms[other_rank]].add(str(path.relative_to(PACKAGE)))
+    return found
 
 
 def test_the_page_names_every_room() -> None:
@@ -101,7 +138,15 @@ def test_a_room_that_lists_its_files_lists_them_all() -> None:
 
 
 def test_a_room_imports_only_rooms_above_it() -> None:
-    assert upward(PACKAGE, listed(PAGE.read_text())) == []
+    assert upward(PACKAGE, listed(PAGE.read_text()), DOORS) == []
+
+
+def test_the_spine_imports_a_wing_only_by_its_doors() -> None:
+    assert doors() == DOORS
+
+
+def test_the_spine_imports_a_wing_only_inside_functions() -> None:
+    assert doors(on_import=True) == {wing: set() for wing in DOORS}
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:

@@ -36,8 +36,8 @@ from lake_assets.cli.sync_dagster import sync_dagster
 from lake_assets.cli.terminal import echo, is_plain
 from lake_assets.cli.verbosity import accept_verbosity, end_verbosity, quiet_option, set_verbosity, verbose_option
 from lake_assets.cli.waiting import silent_storages
+from lake_assets.exports import telemetry
 from lake_assets.logs import LogFormat
-from lake_assets.telemetry.process import telemetry
 
 SIGNALLED = 128  # a shell's exit code is this plus the number of the signal
 

@@ -21,6 +21,6 @@ def demo(folder: Path) -> None:
     Flights land as Parquet, and Spark ingests some partitions into a new lake. One partition changes and is ingested
     again. Then the lake and its ledger are queried. Takes less than a minute; needs no server and no network.
     """
-    from lake_assets.cli.demo_run import run
+    from lake_assets.templates.demo.run import run
 
     run(folder)

@@ -33,11 +33,11 @@ from lake_assets.lake.failures import catalog_location, storage_location
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.maintenance.cleaning import KeptObject
+from lake_assets.report.metrics import Value
 from lake_assets.report.state import PartitionState, State, StreamState
 from lake_assets.report.summary import Summary
 from lake_assets.streams.left_out import UnmatchedFolder
 from lake_assets.streams.stream import OpenStream, open_streams
-from lake_assets.telemetry.gauges import Value
 
 if TYPE_CHECKING:
     from lake_assets.maintenance.compaction import Compacted

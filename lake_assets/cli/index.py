@@ -116,10 +116,10 @@ def _index(
     options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form, *, outside: bool
 ) -> bool:
     from lake_assets.cli.run_documents import IndexRunDocument
+    from lake_assets.exports import lineage
     from lake_assets.ingest.index.diff import plan_index
     from lake_assets.ingest.index.run import index_all
     from lake_assets.ingest.options import IngestOptions
-    from lake_assets.telemetry.lineage import lineage
 
     outcomes, wanted = Outcomes(form, debug=options.debug), IngestOptions(outside=outside, requested_by=user())
     plan = None if partitions is not None else plan_index(stream, options=wanted)

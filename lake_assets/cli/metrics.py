@@ -25,8 +25,8 @@ def metrics(options: Options, form: str) -> None:
     Landing zones are listed, and the ledgers and catalogs are read. If OpenTelemetry's environment variable
     OTEL_EXPORTER_OTLP_ENDPOINT is set, the figures are sent there too; this needs the extra `otel`.
     """
-    from lake_assets.telemetry.gauges import gauges, prometheus_text
-    from lake_assets.telemetry.process import set_gauges
+    from lake_assets.exports import set_gauges
+    from lake_assets.report.metrics import gauges, prometheus_text
 
     values = list(gauges(options.load()))
     set_gauges(values)

@@ -153,7 +153,7 @@ def _run(
     launcher: str | None,
 ) -> None:
     """Refresh the partitions in this process or by a driver, with a progress bar."""
-    from lake_assets.telemetry.lineage import lineage
+    from lake_assets.exports import lineage
 
     with counting(opened.name, "partitions", len(partitions)) as done, lineage(opened):
 

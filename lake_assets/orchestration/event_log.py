@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import dagster as dg
 
 from lake_assets.events import EVENTS, Event, listening
+from lake_assets.exports import telemetry
 from lake_assets.layout.texts import several
-from lake_assets.telemetry.process import telemetry
 
 
 class EventLog:

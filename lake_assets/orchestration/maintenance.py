@@ -11,6 +11,7 @@ from lake_assets.config.lake import Audit, Maintenance
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
+from lake_assets.exports import telemetry
 from lake_assets.layout.texts import first_lines
 from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.orchestration.failures import lines_by_text
@@ -18,7 +19,6 @@ from lake_assets.orchestration.metadata import markdown
 from lake_assets.orchestration.queued_runs import unless_queued
 from lake_assets.orchestration.resources import sessions
 from lake_assets.streams.stream import OpenStream
-from lake_assets.telemetry.process import telemetry
 
 NAMED = 20
 

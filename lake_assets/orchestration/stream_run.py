@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -23,14 +24,13 @@ from lake_assets.errors import (
     is_interrupt,
 )
 from lake_assets.escapes import visible_name
+from lake_assets.exports import lineage
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, error_text, pending, reported_run
 from lake_assets.ingest.partition_run import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.read import rows_of_run
-from lake_assets.launch.launcher import driver_of, launch
-from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import StepContext
@@ -43,7 +43,9 @@ from lake_assets.orchestration.unmatched import newest_landing_scan
 from lake_assets.remote.request import Request
 from lake_assets.spark.session import Sessions
 from lake_assets.streams.stream import OpenStream
-from lake_assets.telemetry.lineage import lineage
+
+if TYPE_CHECKING:
+    from lake_assets.launch.received import Received
 
 LOG_SECONDS = 1.0  # between two messages of progress: Dagster stores one in more time than a small commit takes
 NAMED_FAILURES = 20  # errors of a range in the text of its failure; the log and the ledger have them all
@@ -159,6 +161,8 @@ class StreamRun:
         self, config: LakeConfig, partitions: Sequence[Partition], note: Callable[[Outcome], None]
     ) -> None:
         """Refresh the partitions in a driver's process."""
+        from lake_assets.launch.received import Received  # noqa: PLC0415 - a wing
+
         stream, options = self.stream, self._options
         received = Received(pending(stream, partitions, options), note, log=self._context.log.log)
         with reported_run(options.run_id, stream.name, stream.config.mode, len(partitions)):
@@ -169,7 +173,9 @@ class StreamRun:
                     self._take_unreported(received)
                 raise
 
-    def _launch(self, config: LakeConfig, partitions: Sequence[Partition], received: Received) -> None:
+    def _launch(self, config: LakeConfig, partitions: Sequence[Partition], received: "Received") -> None:
+        from lake_assets.launch.launcher import driver_of, launch  # noqa: PLC0415 - a wing
+
         runs = config.runs
         assert not isinstance(runs, InProcess)  # noqa: S101 - the caller runs it itself
         try:
@@ -180,7 +186,7 @@ class StreamRun:
             return
         received.finish(ended)
 
-    def _take_unreported(self, received: Received) -> None:
+    def _take_unreported(self, received: "Received") -> None:
         """Take the commits that the driver of a cancelled run did not report, by their ledger rows."""
         stream, options = self.stream, self._options
         try:

@@ -17,8 +17,7 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from lake_assets.events import Event
-from lake_assets.telemetry.gauges import Value
-from lake_assets.telemetry.instruments import INSTRUMENTS, Instrument
+from lake_assets.report.metrics import INSTRUMENTS, Instrument, Value
 from lake_assets.version import VERSION
 
 SCOPE = "lake_assets"

@@ -1,4 +1,4 @@
-"""Lineage of commits to an OpenLineage receiver, by OpenLineage's own environment variables."""
+"""Lineage of commits to an OpenLineage receiver. Importing it needs the extra `openlineage`."""
 
 import datetime as dt
 import logging
@@ -6,60 +6,38 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from lake_assets.errors import ConfigError, MissingExtraError
+from openlineage.client import OpenLineageClient
+from openlineage.client.event_v2 import RunEvent
+from openlineage.client.transport.console import ConsoleTransport
+
+from lake_assets.errors import ConfigError
 from lake_assets.events import Event, listening
 from lake_assets.ingest.outcome import PartitionEnded
 from lake_assets.streams.stream import OpenStream
-
-if TYPE_CHECKING:
-    from openlineage.client import OpenLineageClient
-    from openlineage.client.event_v2 import RunEvent
+from lake_assets.telemetry.lineage_events import Parent, events_of
 
 STOP_SECONDS = 5.0  # for which the end of a run is delayed at most, if the receiver does not answer
 PAUSE_SECONDS = 60.0  # without a try after the receiver has failed
 _MOST = 10_000  # events that are not sent yet
-_DISABLED = "OPENLINEAGE_DISABLED"
 _OWN = "OPENLINEAGE__"  # begins variables of the client's config
-_NAMED = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG")
 
 _LOG = logging.getLogger(__name__)
 
 
-def is_asked_for(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether the environment names a receiver or the client's config, and does not disable the client."""
-    if environment.get(_DISABLED, "").strip().lower() == "true":
-        return False
-    return any(environment.get(name) for name in _NAMED) or any(name.startswith(_OWN) for name in environment)
-
-
 @contextmanager
-def lineage(stream: OpenStream, run: tuple[str, str] | None = None) -> Iterator[None]:
-    """Send the lineage of the stream's partitions that end within the block, if the environment says so.
-
-    The driver of a launched run sends none: its launcher has the same events.
+def sent_lineage(stream: OpenStream, run: tuple[str, str] | None) -> Iterator[None]:
+    """Send the lineage of the stream's partitions that end within the block.
 
     Args:
         stream: of the partitions.
         run: Dagster's run, its id and the name of its job; None outside Dagster.
 
     Raises:
-        MissingExtraError: the environment asks for it, and the package is not installed.
         ConfigError: the client's config is not valid, or names no receiver.
     """
-    if not is_asked_for():
-        yield
-        return
-    try:
-        from lake_assets.telemetry.lineage_events import Parent, events_of  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise MissingExtraError(
-            "the environment asks for OpenLineage, whose package is not installed:",
-            f"pip install 'lake-assets[openlineage]', or set {_DISABLED}=true.",
-        ) from error
     sender, began = _Sender(_client()), dt.datetime.now(dt.UTC)
     parent = None if run is None else Parent(*run)
 
@@ -82,10 +60,7 @@ def lineage(stream: OpenStream, run: tuple[str, str] | None = None) -> Iterator[
         sender.stop()
 
 
-def _client() -> "OpenLineageClient":
-    from openlineage.client import OpenLineageClient  # noqa: PLC0415 - an extra
-    from openlineage.client.transport.console import ConsoleTransport  # noqa: PLC0415
-
+def _client() -> OpenLineageClient:
     before = dict(os.environ)
     try:
         client = OpenLineageClient()
@@ -93,7 +68,7 @@ def _client() -> "OpenLineageClient":
     except Exception as error:
         raise ConfigError(
             f"OpenLineage's client does not take its config ({type(error).__name__}: {error}):",
-            f"correct its variables or its file, or set {_DISABLED}=true.",
+            "correct its variables or its file, or set OPENLINEAGE_DISABLED=true.",
         ) from error
     finally:
         # The client writes the URL and the key into variables of its own, which children would inherit.
@@ -102,7 +77,8 @@ def _client() -> "OpenLineageClient":
                 del os.environ[name]
     if isinstance(client.transport, ConsoleTransport) and kind != "console":
         raise ConfigError(
-            "OpenLineage's config names no receiver:", f"set OPENLINEAGE_URL, or `transport`, or {_DISABLED}=true."
+            "OpenLineage's config names no receiver:",
+            "set OPENLINEAGE_URL, or `transport`, or OPENLINEAGE_DISABLED=true.",
         )
     return client
 
@@ -110,7 +86,7 @@ def _client() -> "OpenLineageClient":
 class _Sender:
     """Sends events in a thread of its own, so that a receiver that is slow or away delays nothing but the end."""
 
-    def __init__(self, client: "OpenLineageClient") -> None:
+    def __init__(self, client: OpenLineageClient) -> None:
         self._client = client
         self._events: queue.Queue[RunEvent | None] = queue.Queue(_MOST)
         self._paused_until = 0.0  # by the monotonic clock
@@ -122,7 +98,7 @@ class _Sender:
             logger.addFilter(self._is_of_others)
         self._thread.start()
 
-    def send(self, event: "RunEvent") -> None:
+    def send(self, event: RunEvent) -> None:
         """Send it as soon as the earlier ones are sent, without waiting for that."""
         try:
             self._events.put_nowait(event)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lake_assets.telemetry.instruments import INSTRUMENTS, Instrument
+from lake_assets.report.metrics import INSTRUMENTS, Instrument
 
 FILE = Path(__file__).parents[2] / "deploy" / "grafana" / "lake-assets.json"
 OF_HISTOGRAMS = ("_bucket", "_sum", "_count")

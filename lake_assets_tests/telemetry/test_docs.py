@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 from lake_assets.orchestration.alert_receivers import Kind
-from lake_assets.telemetry.instruments import INSTRUMENTS
+from lake_assets.report.metrics import INSTRUMENTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "operate.md").read_text("utf-8")
 

@@ -14,11 +14,10 @@ from opentelemetry.trace import StatusCode
 from dev.servers.inbox import Inbox, inbox
 from lake_assets.cli import main
 from lake_assets.events import about, listening, report, step
+from lake_assets.exports import telemetry, wants_telemetry
 from lake_assets.ingest.outcome import reported_run
+from lake_assets.report.metrics import INSTRUMENTS, Value
 from lake_assets.telemetry.exported import Exported
-from lake_assets.telemetry.gauges import Value
-from lake_assets.telemetry.instruments import INSTRUMENTS
-from lake_assets.telemetry.process import is_wanted, telemetry
 from lake_assets_tests.telemetry.receiver import DELTA, received
 from lake_assets_tests.telemetry.unused import is_imported
 from lake_assets_tests.world import NW, SW, World, sales
@@ -198,11 +197,11 @@ def test_a_receiver_that_is_away_fails_no_command(
     ],
 )
 def test_the_environment_decides(environment: dict[str, str], *, wanted: bool) -> None:
-    assert is_wanted(environment) is wanted
+    assert wants_telemetry(environment) is wanted
 
 
 def test_without_a_receiver_nothing_is_imported() -> None:
-    script = "from lake_assets.telemetry.process import telemetry\nwith telemetry(): pass"
+    script = "from lake_assets.exports import telemetry\nwith telemetry(): pass"
     assert not is_imported("opentelemetry", script, "OTEL_")
 
 

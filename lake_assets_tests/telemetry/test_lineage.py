@@ -17,11 +17,11 @@ from click.testing import CliRunner
 from dev.servers.inbox import Inbox, inbox
 from lake_assets.cli import main
 from lake_assets.errors import ConfigError, MissingExtraError, SourceError
+from lake_assets.exports import lineage, wants_lineage
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, pending, report_outcome
 from lake_assets.telemetry import lineage as lineage_module
 from lake_assets.telemetry import lineage_events
-from lake_assets.telemetry.lineage import is_asked_for, lineage
 from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.launched_runs import run
 from lake_assets_tests.orchestration.test_spark_submit import SPARK
@@ -368,13 +368,13 @@ def test_a_config_that_the_client_refuses_is_an_error(local_world: World, monkey
     ],
 )
 def test_the_environment_decides(environment: dict[str, str], *, asked: bool) -> None:
-    assert is_asked_for(environment) is asked
+    assert wants_lineage(environment) is asked
 
 
 def test_without_the_extra_only_a_run_that_asks_for_it_fails(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "lake_assets.telemetry.lineage_events", None)
+    monkeypatch.setitem(sys.modules, "lake_assets.telemetry.lineage", None)
     with lineage(local_world.stream):
         report_outcome(failure(local_world))
     monkeypatch.setenv(URL, AWAY)
@@ -391,5 +391,5 @@ def test_without_the_extra_only_a_run_that_asks_for_it_fails(
 
 
 def test_without_a_receiver_nothing_is_imported() -> None:
-    script = "from lake_assets.telemetry.lineage import lineage\nwith lineage(None): pass"
+    script = "from lake_assets.exports import lineage\nwith lineage(None): pass"
     assert not is_imported("openlineage", script, "OPENLINEAGE")

@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from lake_assets.cli import main
-from lake_assets.telemetry.gauges import Value, gauges, prometheus_text
-from lake_assets.telemetry.instruments import INSTRUMENTS
+from lake_assets.report.metrics import INSTRUMENTS, Value, gauges, prometheus_text
 from lake_assets_tests.world import NW, SW, World, sales
 
 
