@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.result import CheckResult
 from lake_assets.lake.catalog.corrected_bounds import wrong_bounds
+from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.past import LIVE, Key, key_of
 from lake_assets.lake.catalog.snapshots import snapshot_span, snapshots
-from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.ledger.relation import Wanted, query, relation
 from lake_assets.lake.ledger.tables import ADDS, LEDGER_COLUMNS, LedgerRow, ledger_table
 from lake_assets.layout.texts import count
@@ -102,7 +103,7 @@ def _commit_of(row: LedgerRow) -> _Commit:
 
 def _snapshots(facts: Facts, commits: Sequence[_Commit]) -> tuple[set[int], int]:
     """Those of the commits' snapshots that exist, and the newest snapshot of the lake."""
-    with facts.catalog() as database:
+    with catalog_tables(facts.lake) as database:
         return set(snapshots(database, [commit.snapshot for commit in commits])), snapshot_span(database)[1]
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.result import NAMED, CheckResult
+from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.snapshots import columns_since, last_addition
-from lake_assets.lake.catalog.table import read_folder
-from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.catalog.table import named_since, read_folder
 from lake_assets.lake.ledger.tables import ledger_table
 
 Columns = Sequence[tuple[object, ...]]
@@ -28,7 +28,7 @@ def _is_of_run(facts: Facts) -> bool:
 
 def _of_run(facts: Facts) -> CheckResult:
     """Return the check after a run, by the catalog's own tables; the ledger of all runs is not read."""
-    with facts.catalog() as database:
+    with catalog_tables(facts.lake) as database:
         table_id, *_ = read_folder(database, facts.stream.table)
         previous = last_addition(database, table_id, facts.scope.first_commit)
         since = None if previous is None else columns_since(database, table_id, previous)

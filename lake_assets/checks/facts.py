@@ -1,13 +1,11 @@
 """What the checks of one scope share: each fact of the lake and each listing is read once, when a check needs it."""
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from lake_assets.checks.result import CheckResult, Scope
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading, catalog_view
 from lake_assets.lake.catalog.past import LIVE, PastTable
 from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.ledger.lookup import LastRuns
@@ -161,25 +159,6 @@ class Facts:
         paths = None if tried is None else [partition.path for partition in tried]
         found = dead_letters(self._session, self.stream.name, self.stream.table, paths)
         return self.stream.config.by_partition(found)
-
-    @contextmanager
-    def catalog(self) -> Iterator[CatalogDatabase]:
-        """The catalog's own tables, by the driver of their database if possible; DuckDB must not be used meanwhile.
-
-        That database applies a statement's conditions, so only the rows that it returns are read. DuckDB's scanner of
-        SQLite reads whole tables instead.
-
-        Raises:
-            SpecificationError: this package does not know the version of the catalog's tables.
-            CatalogError: the catalog cannot be read.
-        """
-        _ = self.lake.metadata  # refuses an unknown version
-        with ExitStack() as stack:
-            try:
-                database = stack.enter_context(catalog_reading(self.lake))
-            except NotDirectError:
-                database = stack.enter_context(catalog_view(self.lake))
-            yield database
 
     def past(self, since: int = LIVE) -> PastTable:
         """Return the files of the scope's partitions, live and ended; `since` is as of `past_table`.

@@ -9,8 +9,8 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.duckdb_progress import followed
 from lake_assets.errors import CatalogError, PartitionError
 from lake_assets.history.snapshots import require_snapshot
-from lake_assets.lake.catalog.changed import earlier_names
 from lake_assets.lake.catalog.past import where
+from lake_assets.lake.catalog.past_columns import earlier_names
 from lake_assets.lake.commit.difference import spill_outside
 from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession

@@ -11,8 +11,7 @@ from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.catalog.past import Key, PastPartition, partition_of
 from lake_assets.lake.catalog.past_files import changed_partitions, past_table
 from lake_assets.lake.catalog.snapshots import Snapshot, first_kept, snapshots, snapshots_of_table
-from lake_assets.lake.catalog.table import read_folder
-from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.catalog.table import named_since, read_folder
 from lake_assets.lake.ledger.read import commits
 from lake_assets.lake.ledger.tables import ADDING, Hold, LedgerRow
 from lake_assets.lake.session import LakeSession
@@ -197,7 +196,7 @@ def _of_other(snapshot: Snapshot, path: str | None, rows_before: int | None, row
         snapshot.time,
         path,
         None,
-        ", ".join(dict.fromkeys(word.partition(":")[0] for word in snapshot.changes.split(","))),
+        ", ".join(dict.fromkeys(kind for kind, _ in snapshot.changes)),
         rows_before,
         rows,
         snapshot.author,

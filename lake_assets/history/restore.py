@@ -22,7 +22,7 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import blank_row, of_partition
 from lake_assets.ingest.plan import PartitionPlan, Planner
 from lake_assets.lake.catalog.past import CatalogFile, PastPartition
-from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.commit.change import Change, Copy, EarlierRows, Requirements
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.commit.statements import count_partition

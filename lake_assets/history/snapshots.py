@@ -10,8 +10,7 @@ from lake_assets.lake.catalog.past import PastPartition
 from lake_assets.lake.catalog.past_columns import PastColumns, past_columns
 from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.catalog.snapshots import snapshot_span, snapshots
-from lake_assets.lake.catalog.table import read_folder
-from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.catalog.table import named_since, read_folder
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream

@@ -29,8 +29,7 @@ from lake_assets.ingest.outcome import blank_row
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
 from lake_assets.lake.catalog.past import LIVE, CatalogFile, partition_of
 from lake_assets.lake.catalog.past_files import past_table
-from lake_assets.lake.catalog.table import Partitioning, read_folder, read_partitioning
-from lake_assets.lake.catalog.table_files import columns_changed_at
+from lake_assets.lake.catalog.table import Partitioning, columns_changed_at, read_folder, read_partitioning
 from lake_assets.lake.commit.change import Change, Requirements, Rewrite, Written
 from lake_assets.lake.commit.strategy import UNDONE, commit
 from lake_assets.lake.ledger.read import last_commits

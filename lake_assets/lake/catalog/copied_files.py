@@ -13,18 +13,14 @@ from lake_assets.lake.catalog.transaction import Transaction
 _AT_ONCE = 500  # ids in one statement
 
 
-def add_copies(
-    database: CatalogDatabase, transaction: Transaction, table: Table, folder: str, copies: Mapping[int, str]
-) -> int | None:
+def add_copies(transaction: Transaction, table: Table, copies: Mapping[int, str]) -> int | None:
     """Add copies of data files to the table, with the partition, mapping and statistics of their originals.
 
     So readers find the columns in a copy as in its original, also those that were added, widened or renamed since.
 
     Args:
-        database: the catalog.
-        transaction: the open transaction of that catalog.
+        transaction: the open transaction of the catalog.
         table: of the files.
-        folder: URI of the table's folder, ending in a slash.
         copies: the URI of each copy by the id of its original.
 
     Returns:
@@ -33,6 +29,7 @@ def add_copies(
     Raises:
         NotDirectError: a file has rows of several snapshots, row ids of its own, or its own key.
     """
+    database = transaction.database
     names = database.columns(spec.DATA_FILE)
     files = {file["data_file_id"]: file for file in _entries(database, spec.DATA_FILE, names, list(copies))}
     if set(files) != set(copies):
@@ -51,8 +48,8 @@ def add_copies(
             "data_file_id": new_ids[file_id],
             "begin_snapshot": transaction.snapshot_id,
             "end_snapshot": None,
-            "path": uri.removeprefix(folder),
-            "path_is_relative": uri.startswith(folder),
+            "path": uri.removeprefix(table.folder),
+            "path_is_relative": uri.startswith(table.folder),
             "row_id_start": row_id,
         }
         row_id += file["record_count"]

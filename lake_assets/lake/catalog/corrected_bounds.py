@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
-from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import (
     FLOATS,
@@ -64,7 +63,7 @@ def correct_bounds(
         # DuckLake itself has written encrypted files; a partition column has one value.
         is_merged = "encryption_key IS NULL AND column_id IN (SELECT unnest(?))"
         condition = f"f.begin_snapshot = ? AND ({_UNKNOWN} OR {is_merged})"
-        examined = _examined(session, catalog, name, condition, [snapshot_id, [column_id for (column_id,) in as_texts]])
+        examined = _examined(catalog, name, condition, [snapshot_id, [column_id for (column_id,) in as_texts]])
         now, with_bounds = _table_bounds(catalog, table_id), _with_bounds(catalog, table_id, snapshot_id)
         # NULL is for "no value yet"; other clients leave it for unknown bounds too, and the extension for those of a
         # file that has only NULLs.
@@ -133,7 +132,7 @@ def repair_bounds(session: LakeSession, name: TableName) -> dict[int, str]:
         with catalog_view(session) as catalog:
             table = read_table(catalog, name)
             condition = f"column_id IN (SELECT unnest(?)) AND {_UNKNOWN}"
-            examined = _examined(session, catalog, name, condition, [list(wrong)])
+            examined = _examined(catalog, name, condition, [list(wrong)])
         with translated(session.config):
             _read_files(session, table, examined)
         _set_table_bounds(session, table, wrong, None)
@@ -147,11 +146,10 @@ _Examined = tuple[int, str, int, bool]
 
 
 def _examined(
-    session: LakeSession, catalog: CatalogDatabase, name: TableName, condition: str, parameters: Sequence[object]
+    catalog: CatalogDatabase, name: TableName, condition: str, parameters: Sequence[object]
 ) -> list[_Examined]:
     """Each column of a file by a condition: the file's id and URI, the column's id, and whether the file is plain."""
-    table_id, folder, is_relative = read_folder(catalog, name)
-    folder = (data_path(session.config) if is_relative else "") + folder
+    table_id, folder = read_folder(catalog, name)
     rows = catalog.rows(
         "SELECT data_file_id, CASE WHEN path_is_relative::BOOLEAN THEN ? || path ELSE path END, column_id, "
         f"encryption_key IS NULL FROM {spec.FILE_COLUMN_STATS} s JOIN {spec.DATA_FILE} f USING (data_file_id) "

@@ -4,7 +4,7 @@ import datetime as dt
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import duckdb
 
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.duckdb_engine import identifier
+from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.driver import driver_errors
 from lake_assets.lake.failures import catalog_error, translated
@@ -31,13 +32,15 @@ class CatalogDatabase(ABC):
     """An open transaction. Statements mark parameters by `?`, and contain no other question mark or percent sign.
 
     Attributes:
+        root: URI of the lake's folder, ending in a slash.
         by_time: what follows an inlined time in a statement that compares or orders it.
     """
 
     by_time = ""
 
-    def __init__(self, connection: Any) -> None:  # noqa: ANN401 - of the driver
+    def __init__(self, connection: Any, root: str) -> None:  # noqa: ANN401 - of the driver
         self._connection = connection
+        self.root = root
 
     @cached_property
     def version(self) -> spec.Version:
@@ -170,8 +173,7 @@ class _Duckdb(CatalogDatabase):
         return moment
 
 
-@contextmanager
-def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
+def catalog_transaction(session: LakeSession) -> AbstractContextManager[CatalogDatabase]:
     """A transaction that is committed when the block ends, and rolled back when the block raises.
 
     Raises:
@@ -182,23 +184,19 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
     """
     if session.config.inserts_only:
         raise NotDirectError("the lake accepts rows by INSERT only, and no files that were written outside of it")
-    with _opened(session, writes=True) as database:
-        yield database
+    return _opened(session, writes=True)
 
 
-@contextmanager
-def statistics_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
+def statistics_transaction(session: LakeSession) -> AbstractContextManager[CatalogDatabase]:
     """A `catalog_transaction` of any lake, for statistics of files that DuckLake has written.
 
     Raises:
         CatalogError, NotDirectError: as `catalog_transaction`.
     """
-    with _opened(session, writes=True) as database:
-        yield database
+    return _opened(session, writes=True)
 
 
-@contextmanager
-def catalog_reading(session: LakeSession) -> Iterator[CatalogDatabase]:
+def catalog_reading(session: LakeSession) -> AbstractContextManager[CatalogDatabase]:
     """One state of the catalog by the driver of its database, for reading only; it blocks no writer.
 
     Raises:
@@ -207,8 +205,7 @@ def catalog_reading(session: LakeSession) -> Iterator[CatalogDatabase]:
         CatalogError: the catalog cannot be read.
         NotDirectError: the catalog has no database that can be opened beside the extension.
     """
-    with _opened(session, writes=False) as database:
-        yield database
+    return _opened(session, writes=False)
 
 
 @contextmanager
@@ -227,7 +224,7 @@ def _opened(session: LakeSession, *, writes: bool) -> Iterator[CatalogDatabase]:
                 yield database
         else:
             with session.driver.transaction(writes=writes) as connection:
-                yield (_Sqlite if session.driver.is_sqlite else _Postgres)(connection)
+                yield (_Sqlite if session.driver.is_sqlite else _Postgres)(connection, data_path(session.config))
     except errors as error:
         raise catalog_error(error, session.config) from error
 
@@ -241,7 +238,27 @@ def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
     """
     with translated(session.config), session.connection.cursor() as connection:
         connection.execute(f"USE {session.metadata}")
-        yield _Duckdb(connection)
+        yield _Duckdb(connection, data_path(session.config))
+
+
+@contextmanager
+def catalog_tables(session: LakeSession) -> Iterator[CatalogDatabase]:
+    """The tables of any catalog for reading, by the driver of its database if possible, else through DuckDB.
+
+    That database applies a statement's conditions, so only the rows that it returns are read. DuckDB's scanner of
+    SQLite reads whole tables instead. DuckDB must not be used meanwhile.
+
+    Raises:
+        SpecificationError: this package does not know the version of the catalog's tables.
+        CatalogError: the catalog cannot be read.
+    """
+    _ = session.metadata  # refuses an unknown version
+    with ExitStack() as stack:
+        try:
+            database = stack.enter_context(catalog_reading(session))
+        except NotDirectError:
+            database = stack.enter_context(catalog_view(session))
+        yield database
 
 
 @contextmanager
@@ -251,7 +268,7 @@ def _duckdb(session: LakeSession) -> Iterator[CatalogDatabase]:
         connection.execute(f"USE {session.metadata}")
         connection.execute("BEGIN")
         try:
-            yield _Duckdb(connection)
+            yield _Duckdb(connection, data_path(session.config))
             connection.execute("COMMIT")
         except BaseException:
             _roll_back(connection)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, catalog_view
-from lake_assets.lake.catalog.table_files import live_table_id
+from lake_assets.lake.catalog.database import catalog_tables
+from lake_assets.lake.catalog.partition_files import values_of_files
+from lake_assets.lake.catalog.table import find_table
 from lake_assets.lake.driver import driver_errors
 from lake_assets.lake.session import LakeSession, TableName
 
@@ -27,7 +28,7 @@ class TableFiles:
 
 def snapshots(session: LakeSession) -> int:
     """Return the number of snapshots that have not expired."""
-    with catalog_view(session) as database:
+    with catalog_tables(session) as database:
         ((number,),) = database.rows(f"SELECT count(*) FROM {spec.SNAPSHOT}")
     return int(number)
 
@@ -37,7 +38,7 @@ def catalog_size(session: LakeSession) -> int | None:
     catalog = session.config.catalog
     if isinstance(catalog, SqliteCatalog | DuckdbCatalog):
         return sum(_size(Path(f"{catalog.path}{suffix}")) for suffix in ("", "-wal", ".wal"))
-    if not isinstance(catalog, PostgresCatalog) or session.driver is None:
+    if not isinstance(catalog, PostgresCatalog):
         return None
     with suppress(*driver_errors(session.config)):
         ((size,),) = session.driver.rows(
@@ -62,26 +63,14 @@ def table_files(session: LakeSession, table: TableName, keys: int) -> TableFiles
         table: the table.
         keys: the number of its partition columns.
     """
-    table_id = live_table_id(session, table)
-    if table_id is None:
-        return TableFiles(0, 0)
-    with catalog_view(session) as database:
-        return _table_files(database, table_id, keys)
-
-
-def _table_files(database: CatalogDatabase, table_id: int, keys: int) -> TableFiles:
-    ((files,),) = database.rows(
-        f"SELECT count(*) FROM {spec.DATA_FILE} WHERE table_id = ? AND end_snapshot IS NULL", [table_id]
-    )
-    values = ", ".join(
-        f"max(CASE WHEN v.partition_key_index = {index} THEN v.partition_value END) AS k{index}"
-        for index in range(keys)
-    )
-    groups = ", ".join(f"k{index}" for index in range(keys))
-    ((most,),) = database.rows(
-        f"SELECT max(n) FROM (SELECT count(*) AS n FROM (SELECT v.data_file_id, {values} "
-        f"FROM {spec.FILE_PARTITION_VALUE} v JOIN {spec.DATA_FILE} f ON f.data_file_id = v.data_file_id "
-        f"WHERE f.table_id = ? AND f.end_snapshot IS NULL GROUP BY v.data_file_id) AS a GROUP BY {groups}) AS b",
-        [table_id],
-    )
+    with catalog_tables(session) as database:
+        table_id = find_table(database, table)
+        live = "f.table_id = ? AND f.end_snapshot IS NULL"
+        ((files,),) = database.rows(f"SELECT count(*) FROM {spec.DATA_FILE} f WHERE {live}", [table_id])
+        values, joins = values_of_files(range(keys))
+        ((most,),) = database.rows(
+            "SELECT max(files) FROM (SELECT count(*) AS files "
+            f"FROM {spec.DATA_FILE} f {joins} WHERE {live} GROUP BY {values}) AS partitions",
+            [table_id],
+        )
     return TableFiles(int(files), int(most or 0))

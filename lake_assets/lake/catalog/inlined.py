@@ -3,24 +3,10 @@
 from dataclasses import dataclass
 
 from lake_assets.duckdb_engine import identifier
-from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.table import read_folder
-from lake_assets.lake.session import LakeSession, TableName
-
-
-def table_named_since(database: CatalogDatabase, table: TableName) -> int:
-    """Return the snapshot that gave this name to the table that has it now; see `table_files.named_since`."""
-    ids = database.rows(f"SELECT t.table_id, t.schema_id FROM {spec.live_table()}", [table.schema, table.table])
-    if not ids:
-        return 0
-    ((since,),) = database.rows(
-        f"SELECT min(begin_snapshot) FROM {spec.TABLE} "
-        "WHERE table_id = ? AND schema_id = ? AND lower(table_name) = lower(?)",
-        [*ids[0], table.table],
-    )
-    return int(since)
+from lake_assets.lake.session import TableName
 
 
 def inlined_tables(database: CatalogDatabase, table_id: int) -> list[str]:
@@ -32,6 +18,15 @@ def inlined_tables(database: CatalogDatabase, table_id: int) -> list[str]:
     return [name for (name,) in rows]
 
 
+def inlined_rows(database: CatalogDatabase, table_id: int) -> int:
+    """Return the number of inlined rows of a table in the newest snapshot."""
+    live = f"WHERE {database.version.end_snapshot} IS NULL"
+    counts = [
+        database.rows(f"SELECT count(*) FROM {identifier(name)} {live}") for name in inlined_tables(database, table_id)
+    ]
+    return sum(int(count) for ((count,),) in counts)
+
+
 @dataclass(frozen=True, slots=True)
 class FlushedFile:
     """A live data file."""
@@ -40,13 +35,13 @@ class FlushedFile:
     until: int  # the last snapshot that can have added a row of it
 
 
-def flushed_files(session: LakeSession, database: CatalogDatabase, table: TableName) -> list[FlushedFile]:
+def flushed_files(database: CatalogDatabase, table: TableName) -> list[FlushedFile]:
     """Return a table's live data files, the newest first.
 
     Raises:
         NotDirectError: the files cannot be read by themselves: rows were deleted from them, or they are encrypted.
     """
-    table_id, folder, is_relative = read_folder(database, table)
+    table_id, folder = read_folder(database, table)
     rows = database.rows(
         # A file of several snapshots' rows has the last one in `partial_max`.
         "SELECT path, path_is_relative, encryption_key, coalesce(partial_max, begin_snapshot) "
@@ -57,8 +52,7 @@ def flushed_files(session: LakeSession, database: CatalogDatabase, table: TableN
         return []
     if any(key is not None for _, _, key, _ in rows) or has_deletes(database, table_id):
         raise NotDirectError(f"the files of {table} cannot be read by themselves")
-    root = (data_path(session.config) if is_relative else "") + folder
-    return [FlushedFile((root if relative else "") + path, until) for path, relative, _, until in rows]
+    return [FlushedFile((folder if relative else "") + path, until) for path, relative, _, until in rows]
 
 
 def has_deletes(database: CatalogDatabase, table_id: int) -> bool:

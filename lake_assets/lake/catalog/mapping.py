@@ -6,33 +6,24 @@ The first file of a table has a new mapping, and so has the first file after its
 from collections.abc import Collection, Iterator
 
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
-from lake_assets.lake.catalog.table import Column, Partitioning, Table
+from lake_assets.lake.catalog.database import Row
+from lake_assets.lake.catalog.table import Column, Table
 from lake_assets.lake.catalog.transaction import Transaction
 
 Folders = frozenset[tuple[str, str]]
 """Partition columns, in lower case, each with the name of the path's folder that holds its value."""
 
 
-def read_mapping(
-    database: CatalogDatabase,
-    table: Table,
-    partitioning: Partitioning,
-    inside: Collection[str] = (),
-    folders: Folders = frozenset(),
-) -> int:
+def ensure_mapping(transaction: Transaction, table: Table, from_path: Collection[int], folders: Folders) -> int:
     """Return the id of the mapping for files that have exactly the table's columns, except those read from the path.
 
     Args:
-        database: the catalog.
-        table: the table of the files.
-        partitioning: of that table; its columns are read from the file's path.
-        inside: names in lower case of the partition columns that are read from the file instead.
-        folders: of the partition columns whose folder has another name than the column.
-
-    Raises:
-        NotDirectError: no mapping fits the table's present columns.
+        transaction: gets a new mapping if there is none.
+        table: of the files.
+        from_path: ids of the partition columns that are read from the file's path.
+        folders: of those columns whose folder has another name than the column.
     """
+    database = transaction.database
     mappings: dict[int, list[tuple[int, str, int, int | None, bool]]] = {}
     for mapping_id, *entry in database.rows(
         "SELECT m.mapping_id, n.column_id, n.source_name, n.target_field_id, n.parent_column, n.is_partition "
@@ -41,7 +32,6 @@ def read_mapping(
         [table.table_id],
     ):
         mappings.setdefault(mapping_id, []).append(tuple(entry))
-    from_path = partitioning.read_from_path(inside)
     expected = {
         (column.column_id, _source_name(table, column, folders), column.parent, column.column_id in from_path)
         for column in table.columns.values()
@@ -53,23 +43,7 @@ def read_mapping(
             for _, source, target, parent, in_path in entries
         }:
             return mapping_id
-    raise NotDirectError("no file with the table's columns has been registered yet")
-
-
-def ensure_mapping(
-    database: CatalogDatabase,
-    transaction: Transaction,
-    table: Table,
-    partitioning: Partitioning,
-    inside: Collection[str] = (),
-    folders: Folders = frozenset(),
-) -> int:
-    """Return the id of the mapping that `read_mapping` finds; a new mapping if there is none."""
-    try:
-        return read_mapping(database, table, partitioning, inside, folders)
-    except NotDirectError:
-        mapping_id = transaction.new_file_id()  # the extension numbers mappings and files together
-    from_path = partitioning.read_from_path(inside)
+    mapping_id = transaction.new_file_id()  # the extension numbers mappings and files together
     numbers: dict[int | None, int | None] = {None: None}
     rows: list[Row] = []
     for number, column in enumerate(_parents_first(table, None)):

@@ -1,10 +1,11 @@
-"""The columns of a table in an earlier snapshot, compared with those of today."""
+"""The columns of a table in one snapshot, compared with those of another one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog.database import CatalogDatabase, catalog_tables
+from lake_assets.lake.catalog.table import Column, find_table, read_columns
+from lake_assets.lake.session import LakeSession, TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,28 +23,37 @@ class PastColumns:
     others: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    column_id: int
-    name: str
-    type: str
-    parent: int | None
+def earlier_names(
+    session: LakeSession, table: TableName, first: int, second: int | None = None
+) -> Mapping[str, str] | None:
+    """Return the names in one snapshot of the columns that a table has in another; a renamed column keeps its id.
+
+    Args:
+        session: an open lake.
+        table: it exists.
+        first: the snapshot of the names.
+        second: the other one; the newest when None.
+
+    Returns:
+        Names by the others in lower case, without columns that the first snapshot lacks; None if the catalog's tables
+        are unknown.
+    """
+    if session.unknown_specification is not None:
+        return None
+    with catalog_tables(session) as database:
+        table_id = find_table(database, table)
+        then, now = (
+            {c.column_id: c.name for c in read_columns(database, table_id, at) if c.parent is None}
+            for at in (first, second)
+        )
+    return {name.lower(): then[number] for number, name in now.items() if number in then}
 
 
 def past_columns(database: CatalogDatabase, table_id: int, snapshot: int) -> PastColumns:
     """Compare the columns of a table in a snapshot with those of today; a column keeps its id when it is renamed."""
-    now: dict[int, _Entry] = {}
-    then: dict[int, _Entry] = {}
-    for column_id, name, kind, parent, begin, end in database.rows(
-        "SELECT column_id, column_name, column_type, parent_column, begin_snapshot, end_snapshot "
-        f"FROM {spec.COLUMN} WHERE table_id = ? ORDER BY column_order",
-        [table_id],
-    ):
-        entry = _Entry(column_id, name, kind, parent)
-        if end is None:
-            now[column_id] = entry
-        if begin <= snapshot and (end is None or end > snapshot):
-            then[column_id] = entry
+    now, then = (
+        {column.column_id: column for column in read_columns(database, table_id, at)} for at in (None, snapshot)
+    )
     by_path = {_path(then, entry).lower(): entry.column_id for entry in then.values()}
     differences: list[str] = []
     others: list[str] = []
@@ -69,6 +79,6 @@ def past_columns(database: CatalogDatabase, table_id: int, snapshot: int) -> Pas
     return PastColumns(names, differences, others)
 
 
-def _path(entries: Mapping[int, _Entry], entry: _Entry) -> str:
+def _path(entries: Mapping[int, Column], entry: Column) -> str:
     parent = None if entry.parent is None else entries.get(entry.parent)
     return entry.name if parent is None else f"{_path(entries, parent)}.{entry.name}"

@@ -3,13 +3,12 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lake_assets.duckdb_engine import identifier
-from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_reading
 from lake_assets.lake.catalog.inlined import inlined_tables
 from lake_assets.lake.catalog.partition_files import of_partition, values_of_files
 from lake_assets.lake.catalog.past import LIVE, NEVER, SINGLY, CatalogFile, Deletes, Key, PastTable, Span, key_of
-from lake_assets.lake.catalog.snapshots import Snapshot, changes_rows, snapshots_with_rows
+from lake_assets.lake.catalog.snapshots import Snapshot, snapshots_with_rows
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
@@ -68,7 +67,7 @@ def changed_partitions(
         found = reader.changed([snapshot.number for snapshot in numbers], most)
         hidden = reader.hidden()
     for snapshot in numbers:
-        if changes_rows(snapshot.changes, reader.table_id) and any(snapshot.number in span for span in hidden):
+        if snapshot.changes_rows(reader.table_id) and any(snapshot.number in span for span in hidden):
             keys = found.setdefault(snapshot.number, set())
             keys |= _changed_in(session, name, columns, reader.names_at(snapshot.number), snapshot.number, most)
     return found
@@ -100,8 +99,7 @@ class _Reader:
         self, session: LakeSession, database: CatalogDatabase, name: TableName, columns: Sequence[PartitionColumn]
     ) -> None:
         self.session, self.database, self.name = session, database, name
-        self.table_id, path, is_relative = read_folder(database, name)
-        self.folder = (data_path(session.config) if is_relative else "") + path
+        self.table_id, self.folder = read_folder(database, name)
         self.names = self._names()
         now = {
             name.lower(): number for number, names in self.names.items() for name, span in names if span.last == NEVER

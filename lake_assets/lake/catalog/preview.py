@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from lake_assets.duckdb_engine import glob_literal, identifier, literal
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
-from lake_assets.lake.catalog.described import column_types
 from lake_assets.lake.catalog.past import LIVE, CatalogFile
 from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.catalog.snapshots import columns_since
-from lake_assets.lake.catalog.table import read_columns, read_folder
+from lake_assets.lake.catalog.table import column_types, read_columns, read_folder
 from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition

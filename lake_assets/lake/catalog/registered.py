@@ -4,25 +4,25 @@ DuckLake deletes the file of an ended path once no snapshot needs it, even if th
 is registered only once, in one table.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, Row
+from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.partition_files import values_of_files
+from lake_assets.lake.catalog.table import Table
 from lake_assets.lake.catalog.whole_files import refuse_inlined_rows
 
 PathState = Literal["live", "ended", "elsewhere"]
 """The state of a registered path: live in this table, ended in all tables, or live in another table."""
 
-Query = Callable[[str, Sequence[object]], list[Row]]
-"""Runs a query over the catalog's tables."""
-
 _AT_ONCE = 1000  # paths in one statement
 
 
-def registered_before(query: Query, table_id: int, folder: str, uris: Sequence[str]) -> dict[str, PathState]:
+def registered_before(
+    database: CatalogDatabase, table_id: int, folder: str, uris: Sequence[str]
+) -> dict[str, PathState]:
     """Return the states of those of the files that the catalog has.
 
     `folder` is the URI of the table's folder, ending in a slash; the paths of files in it are relative.
@@ -31,7 +31,7 @@ def registered_before(query: Query, table_id: int, folder: str, uris: Sequence[s
     names = {uri: uri for uri in uris} | {u.removeprefix(folder): u for u in uris if u.startswith(folder)}
     for paths in _chunks(list(names)):
         marks = ", ".join("?" for _ in paths)
-        for path, owner, end, is_relative in query(
+        for path, owner, end, is_relative in database.rows(
             f"SELECT path, table_id, end_snapshot, path_is_relative FROM {spec.DATA_FILE} WHERE path IN ({marks})",
             paths,
         ):
@@ -40,24 +40,23 @@ def registered_before(query: Query, table_id: int, folder: str, uris: Sequence[s
             state: PathState = "ended" if end is not None else "live" if owner == table_id else "elsewhere"
             if states.get(names[path], "ended") == "ended":
                 states[names[path]] = state
-        for (path,) in query(
-            f"SELECT path FROM {spec.FILES_SCHEDULED_FOR_DELETION} WHERE path IN ({marks})",
-            paths,
+        for (path,) in database.rows(
+            f"SELECT path FROM {spec.FILES_SCHEDULED_FOR_DELETION} WHERE path IN ({marks})", paths
         ):
             states.setdefault(names[path], "ended")
     return states
 
 
-def live_file_ids(query: Query, table_id: int, folder: str, uris: Sequence[str]) -> dict[str, int]:
+def live_file_ids(database: CatalogDatabase, table: Table, uris: Sequence[str]) -> dict[str, int]:
     """Return the ids of those of the files that are live in the table."""
     ids: dict[str, int] = {}
-    names = {uri.removeprefix(folder): uri for uri in uris}
+    names = {uri.removeprefix(table.folder): uri for uri in uris}
     for paths in _chunks(list(names)):
         marks = ", ".join("?" for _ in paths)
-        for file_id, path in query(
+        for file_id, path in database.rows(
             f"SELECT data_file_id, path FROM {spec.DATA_FILE} "
             f"WHERE table_id = ? AND end_snapshot IS NULL AND path IN ({marks})",
-            [table_id, *paths],
+            [table.table_id, *paths],
         ):
             ids[names[path]] = file_id
     return ids

@@ -4,9 +4,10 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog.database import CatalogDatabase, Row
 
 # DuckLake's words for what a snapshot did to a table's rows. A merge of files, a rewrite and a flush change no row.
 ADDED = re.compile(r"^(?:inserted_into_table|inlined_insert|tables_inserted_into)$")
@@ -23,18 +24,38 @@ class Snapshot:
     time: dt.datetime
     author: str | None
     message: str | None
-    changes: str  # DuckLake's words for them, with commas between
+    extra_info: str | None
+    changes: Sequence[tuple[str, str]]  # DuckLake's word for each, and what it changed, as the id of a table
+
+    @classmethod
+    def of(cls, row: Row) -> Self:
+        """Return the snapshot of a row by `_SNAPSHOT`."""
+        number, time, author, message, extra_info, changes = row
+        moment = dt.datetime.fromisoformat(time) if isinstance(time, str) else time
+        return cls(number, moment, author, message, extra_info, _changes(changes))
+
+    def changes_rows(self, table_id: int | None, *kinds: re.Pattern[str]) -> bool:
+        """Return whether it inserted or deleted (or did what `kinds` say with) rows of a table; of any when None."""
+        return _changes_rows(self.changes, table_id, *kinds)
 
 
 _SNAPSHOT = (
-    "SELECT s.snapshot_id, s.snapshot_time, c.author, c.commit_message, c.changes_made "
+    "SELECT s.snapshot_id, s.snapshot_time, c.author, c.commit_message, c.commit_extra_info, c.changes_made "
     f"FROM {spec.SNAPSHOT} s LEFT JOIN {spec.SNAPSHOT_CHANGES} c ON c.snapshot_id = s.snapshot_id"
 )
 
 
-def _snapshot(number: int, time: dt.datetime | str, author: str | None, message: str | None, changes: str) -> Snapshot:
-    moment = dt.datetime.fromisoformat(time) if isinstance(time, str) else time
-    return Snapshot(number, moment, author, message, changes or "")
+def _changes(text: str | None) -> list[tuple[str, str]]:
+    parts = (part.partition(":") for part in (text or "").split(","))
+    return [(kind, what) for kind, _, what in parts]
+
+
+def _changes_rows(changes: Sequence[tuple[str, str]], table_id: int | None, *kinds: re.Pattern[str]) -> bool:
+    return any(
+        (table_id is None or what == str(table_id))
+        and any(pattern.match(kind) for pattern in kinds or (ADDED, REMOVED))
+        for kind, what in changes
+    )
 
 
 def snapshots(database: CatalogDatabase, numbers: Sequence[int]) -> dict[int, Snapshot]:
@@ -44,7 +65,7 @@ def snapshots(database: CatalogDatabase, numbers: Sequence[int]) -> dict[int, Sn
         some = list(numbers[start : start + _AT_ONCE])
         marks = ", ".join("?" for _ in some)
         for row in database.rows(f"{_SNAPSHOT} WHERE s.snapshot_id IN ({marks})", some):
-            found[row[0]] = _snapshot(*row)
+            found[row[0]] = Snapshot.of(row)
     return found
 
 
@@ -55,7 +76,13 @@ def snapshots_of_table(database: CatalogDatabase, table_id: int, newest: int) ->
         f"{_SNAPSHOT} WHERE c.changes_made LIKE ? OR c.changes_made LIKE ? ORDER BY s.snapshot_id DESC LIMIT ?",
         [f"%:{table_id}", f"%:{table_id},%", newest],
     )
-    return [_snapshot(*row) for row in rows]
+    return [Snapshot.of(row) for row in rows]
+
+
+def snapshots_between(database: CatalogDatabase, first: int, last: int) -> list[Snapshot]:
+    """Return the snapshots from one number to another, in their order."""
+    rows = database.rows(f"{_SNAPSHOT} WHERE s.snapshot_id BETWEEN ? AND ? ORDER BY s.snapshot_id", [first, last])
+    return [Snapshot.of(row) for row in rows]
 
 
 def snapshots_with_rows(database: CatalogDatabase, table_id: int) -> list[tuple[int, int | None]]:
@@ -66,13 +93,7 @@ def snapshots_with_rows(database: CatalogDatabase, table_id: int) -> list[tuple[
         "WHERE c.changes_made LIKE ? OR c.changes_made LIKE ? ORDER BY c.snapshot_id DESC",
         [f"%:{table_id}", f"%:{table_id},%"],
     )
-    return [(number, before) for number, before, changes in rows if changes_rows(changes, table_id)]
-
-
-def changes_rows(changes: str, table_id: int) -> bool:
-    """Return whether the changes of a snapshot, in DuckLake's words, inserted or deleted rows of a table."""
-    parts = (part.partition(":") for part in changes.split(","))
-    return any(table == str(table_id) and (ADDED.match(kind) or REMOVED.match(kind)) for kind, _, table in parts)
+    return [(number, before) for number, before, changes in rows if _changes_rows(_changes(changes), table_id)]
 
 
 def snapshot_span(database: CatalogDatabase) -> tuple[int, int]:

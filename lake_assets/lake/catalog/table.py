@@ -1,18 +1,22 @@
-"""A table as the catalog describes it: its columns and its partitioning."""
+"""A table as the catalog describes it: its name, columns, partitioning and options."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
+from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import duckdb_type
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
-from lake_assets.lake.session import TableName
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_tables
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
 # How Parquet nests the parts of a list or map.
 _INSIDE_LIST = "list, element"
 _INSIDE_MAP = "key_value, "
+
+_IN_SNAPSHOT = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,7 @@ class Table:
     """A table of the lake, as of the last snapshot."""
 
     table_id: int
-    path: str  # of its folder, below the lake's root unless `is_relative` is unset; ends in a slash
-    is_relative: bool
+    folder: str  # its URI, ending in a slash
     columns: Mapping[int, Column]
 
     @cached_property
@@ -53,8 +56,8 @@ class Table:
         return next(matching, None)
 
 
-def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str, bool]:
-    """Return a table's id, the path of its folder, and whether that is below the lake's root.
+def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str]:
+    """Return a table's id, and the URI of its folder, which ends in a slash.
 
     Raises:
         NotDirectError: it does not exist.
@@ -66,7 +69,8 @@ def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str, b
     if len(rows) != 1:
         raise NotDirectError(f"the catalog has {len(rows)} tables {name}")
     table_id, schema_path, schema_is_relative, path, is_relative = rows[0]
-    return (table_id, schema_path + path, bool(schema_is_relative)) if is_relative else (table_id, path, False)
+    root = (database.root if schema_is_relative else "") + schema_path
+    return table_id, (root if is_relative else "") + path
 
 
 def find_table(database: CatalogDatabase, name: TableName) -> int | None:
@@ -75,12 +79,13 @@ def find_table(database: CatalogDatabase, name: TableName) -> int | None:
     return ids[0][0] if len(ids) == 1 else None
 
 
-def read_columns(database: CatalogDatabase, table_id: int) -> list[Column]:
-    """Return the columns of a table and the parts of nested ones, in their order."""
+def read_columns(database: CatalogDatabase, table_id: int | None, snapshot: int | None = None) -> list[Column]:
+    """Return the columns of a table and the parts of nested ones, in their order; in a snapshot, or now when None."""
+    at, numbers = ("end_snapshot IS NULL", []) if snapshot is None else (_IN_SNAPSHOT, [snapshot, snapshot])
     rows = database.rows(
         f"SELECT column_id, column_name, column_type, parent_column FROM {spec.COLUMN} "
-        "WHERE table_id = ? AND end_snapshot IS NULL ORDER BY column_order",
-        [table_id],
+        f"WHERE table_id = ? AND {at} ORDER BY column_order",
+        [table_id, *numbers],
     )
     return [Column(*row) for row in rows]
 
@@ -91,9 +96,9 @@ def read_table(database: CatalogDatabase, name: TableName) -> Table:
     Raises:
         NotDirectError: the table does not exist, or has columns of an unsupported type or with the same path.
     """
-    table_id, path, is_relative = read_folder(database, name)
+    table_id, folder = read_folder(database, name)
     columns = {column.column_id: column for column in read_columns(database, table_id)}
-    table = Table(table_id, path, is_relative, columns)
+    table = Table(table_id, folder, columns)
     if len(table.leaves) < len(columns.keys() - {column.parent for column in columns.values()}):
         raise NotDirectError(f"two columns of {name} have one path in Parquet, as `a, b` and the field b of a have")
     for column in table.leaves.values():
@@ -129,7 +134,25 @@ def read_partitioning(database: CatalogDatabase, table_id: int) -> Partitioning:
     Raises:
         NotDirectError: the table has none, or one that transforms its columns.
     """
-    keys = database.rows(
+    keys = _partition_keys(database, table_id)
+    if not keys or any(transform != "identity" for _, transform, *_ in keys):
+        raise NotDirectError("the table is not partitioned by the plain values of its columns")
+    return Partitioning(keys[0][0], tuple(Column(*column) for _, _, *column in keys))
+
+
+def partition_keys(session: LakeSession, name: TableName) -> list[str]:
+    """Return the names of the columns by which a table is partitioned now, in lower case, in the order of its keys.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    with catalog_tables(session) as database:
+        return [name.lower() for _, _, _, name, *_ in _partition_keys(database, find_table(database, name))]
+
+
+def _partition_keys(database: CatalogDatabase, table_id: int | None) -> list[Row]:
+    """Return the keys of a table's partitioning: its id, the key's transform, and the column."""
+    return database.rows(
         "SELECT i.partition_id, k.transform, c.column_id, c.column_name, c.column_type, c.parent_column "
         f"FROM {spec.PARTITION_INFO} i "
         f"JOIN {spec.PARTITION_COLUMN} k ON k.partition_id = i.partition_id AND k.table_id = i.table_id "
@@ -137,9 +160,6 @@ def read_partitioning(database: CatalogDatabase, table_id: int) -> Partitioning:
         "WHERE i.table_id = ? AND i.end_snapshot IS NULL AND c.end_snapshot IS NULL ORDER BY k.partition_key_index",
         [table_id],
     )
-    if not keys or any(transform != "identity" for _, transform, *_ in keys):
-        raise NotDirectError("the table is not partitioned by the plain values of its columns")
-    return Partitioning(keys[0][0], tuple(Column(*column) for _, _, *column in keys))
 
 
 def key_values(partitioning: Partitioning, partition: Partition) -> list[str | None]:
@@ -156,3 +176,137 @@ def key_values(partitioning: Partitioning, partition: Partition) -> list[str | N
     if set(names) != set(texts):
         raise NotDirectError(f"the table is partitioned by {', '.join(names)}, the stream by {', '.join(texts)}")
     return [texts[name] for name in names]
+
+
+def column_types(columns: Sequence[Column]) -> dict[str, str] | None:
+    """Return the SQL type of each column, by its name; None if a type is unknown here.
+
+    Args:
+        columns: of a table, with the parts of nested ones, in their order.
+    """
+    types = {column.name: _sql_type(column, columns) for column in columns if column.parent is None}
+    known = {name: text for name, text in types.items() if text is not None}
+    return known if len(known) == len(types) else None
+
+
+def _sql_type(column: Column, columns: Sequence[Column]) -> str | None:
+    parts = [part for part in columns if part.parent == column.column_id]
+    types = [_sql_type(part, columns) for part in parts]
+    if None in types:
+        return None
+    match column.type, types:
+        case "list", [element]:
+            return f"{element}[]"
+        case "map", [key, value]:
+            return f"MAP({key}, {value})"
+        case "struct", [_, *_]:
+            fields = (f"{identifier(part.name)} {text}" for part, text in zip(parts, types, strict=True))
+            return f"STRUCT({', '.join(fields)})"
+        case name, []:
+            return duckdb_type(name)
+    return None
+
+
+def read_options(database: CatalogDatabase, table_id: int | None) -> dict[str, str]:
+    """Return the options of the lake, and those of a table in their place."""
+    rows = database.rows(
+        f"SELECT key, value FROM {spec.METADATA} WHERE scope IS NULL "
+        f"OR (scope = 'table' AND scope_id = ?) ORDER BY scope IS NOT NULL",
+        [table_id],
+    )
+    return dict(rows)
+
+
+def table_options(session: LakeSession, name: TableName) -> dict[str, str]:
+    """Return the DuckLake options that were set for this table only, as texts.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    with catalog_tables(session) as database:
+        rows = database.rows(
+            f"SELECT key, value FROM {spec.METADATA} WHERE scope = 'table' AND scope_id = ?",
+            [find_table(database, name)],
+        )
+    return dict(rows)
+
+
+def is_sorted(session: LakeSession, name: TableName) -> bool:
+    """Return whether a table has an order in which DuckLake writes its rows.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    with catalog_tables(session) as database:
+        orders = f"SELECT 1 FROM {spec.SORT_INFO} WHERE table_id = ? AND end_snapshot IS NULL"
+        return bool(database.rows(orders, [find_table(database, name)]))
+
+
+def columns_changed_at(session: LakeSession, name: TableName) -> int:
+    """Return the snapshot that last changed a table's columns.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    with catalog_tables(session) as database:
+        (moments,) = database.rows(
+            f"SELECT max(begin_snapshot), max(end_snapshot) FROM {spec.COLUMN} WHERE table_id = ?",
+            [find_table(database, name)],
+        )
+    return max(moment or 0 for moment in moments)
+
+
+def named_since(session: LakeSession, name: TableName, database: CatalogDatabase | None = None) -> int:
+    """Return the snapshot that gave this name to the table that has it now.
+
+    Earlier ledger rows are those of a table that was dropped or renamed. 0 if there is no table, or if the catalog's
+    tables cannot be used.
+
+    Args:
+        session: an open lake.
+        name: of the table.
+        database: an open transaction of the catalog to read in; one of its own when None.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    if session.unknown_specification is not None:
+        return 0
+    with catalog_tables(session) if database is None else nullcontext(database) as catalog:
+        ids = catalog.rows(f"SELECT t.table_id, t.schema_id FROM {spec.live_table()}", [name.schema, name.table])
+        if not ids:
+            return 0
+        ((since,),) = catalog.rows(
+            # A table may have an entry for each of its changes.
+            f"SELECT min(begin_snapshot) FROM {spec.TABLE} "
+            "WHERE table_id = ? AND schema_id = ? AND lower(table_name) = lower(?)",
+            [*ids[0], name.table],
+        )
+    return int(since)
+
+
+def is_unfilled(database: CatalogDatabase, table: TableName, author: str, message: str) -> bool:
+    """Return whether a snapshot of this author and message created the table, and it has never had rows.
+
+    Nor has a later snapshot changed its columns or partitioning.
+    """
+    tables = database.rows(
+        f"SELECT t.table_id, t.begin_snapshot FROM {spec.live_table()} "
+        f"AND t.table_id NOT IN (SELECT table_id FROM {spec.TABLE_STATS} WHERE next_row_id > 0)",
+        [table.schema, table.table],
+    )
+    if not tables:
+        return False
+    ((table_id, created),) = tables
+    if not database.rows(
+        f"SELECT 1 FROM {spec.SNAPSHOT_CHANGES} WHERE snapshot_id = ? AND author = ? AND commit_message = ?",
+        [created, author, message],
+    ):
+        return False
+    return not any(
+        database.rows(
+            f"SELECT 1 FROM {name} WHERE table_id = ? AND (begin_snapshot <> ? OR end_snapshot IS NOT NULL) LIMIT 1",
+            [table_id, created],
+        )
+        for name in (spec.COLUMN, spec.PARTITION_INFO)
+    )

@@ -17,10 +17,10 @@ _NONE = Bounds(None, None)
 
 
 class Transaction:
-    """The next snapshot of an open transaction. `finish` must be called last, and once."""
+    """The next snapshot of an open transaction of a catalog. `finish` must be called last, and once."""
 
     def __init__(self, database: CatalogDatabase, engine: duckdb.DuckDBPyConnection) -> None:
-        self._database = database
+        self.database = database
         self._engine = engine
         self._version = database.version  # another client may have migrated the catalog since the lake was opened
         ((last, self._schema_version, self._next_catalog_id, next_file_id),) = database.rows(
@@ -36,7 +36,7 @@ class Transaction:
         """Remove these data files from the table's new snapshot."""
         for start in range(0, len(file_ids), _FILES_AT_ONCE):
             ids = file_ids[start : start + _FILES_AT_ONCE]
-            self._database.execute(
+            self.database.execute(
                 f"UPDATE {spec.DATA_FILE} SET end_snapshot = ? WHERE data_file_id IN ({', '.join('?' for _ in ids)})",
                 [self.snapshot_id, *ids],
             )
@@ -48,14 +48,9 @@ class Transaction:
         table: Table,
         partitioning: Partitioning,
         mapping_id: int,
-        folder: str,
         files: Sequence[tuple[FileFacts, Sequence[str | None]]],
     ) -> None:
-        """Add data files to the table.
-
-        Each file has its partition's values, in the order of `partitioning.columns`. `folder` is the URI of the table's
-        folder, ending in a slash; the path of a file outside it is the whole URI.
-        """
+        """Add data files to the table. Each has its partition's values, in the order of `partitioning.columns`."""
         if not files:
             return
         first = row_id = self.grow(table, sum(f.rows for f, _ in files), sum(f.size for f, _ in files))
@@ -65,8 +60,8 @@ class Transaction:
         facts = [_all_columns(partitioning, partition, file) for file, partition in files]
         for (file, partition), of_file in zip(files, facts, strict=True):
             file_id = self.new_file_id()
-            is_relative = file.uri.startswith(folder)
-            path = file.uri.removeprefix(folder)
+            is_relative = file.uri.startswith(table.folder)  # the path of a file outside is the whole URI
+            path = file.uri.removeprefix(table.folder)
             data_files.append(
                 (
                     file_id, table.table_id, self.snapshot_id, path, is_relative, "parquet", file.rows, file.size,
@@ -80,9 +75,9 @@ class Transaction:
         if self._version.counts_row_groups:
             columns = (*_DATA_FILE, _ROW_GROUPS)
             data_files = [(*row, file.row_groups) for row, (file, _) in zip(data_files, files, strict=True)]
-        self._database.insert(spec.DATA_FILE, columns, data_files)
-        self._database.insert(spec.FILE_PARTITION_VALUE, _PARTITION_VALUE, values)
-        self._database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, statistics)
+        self.database.insert(spec.DATA_FILE, columns, data_files)
+        self.database.insert(spec.FILE_PARTITION_VALUE, _PARTITION_VALUE, values)
+        self.database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, statistics)
         self.widen(table, _by_column(facts), is_first=not first)
         self._changes.append(f"inserted_into_table:{table.table_id}")
 
@@ -94,7 +89,7 @@ class Transaction:
         """
         if not rows:
             return
-        inlined_tables = self._database.rows(
+        inlined_tables = self.database.rows(
             f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ? "
             "ORDER BY schema_version DESC LIMIT 1",
             [table.table_id],
@@ -103,11 +98,11 @@ class Transaction:
         if not inlined_tables or None in described or len(table.columns) != len(columns):
             raise NotDirectError(f"rows with the columns {', '.join(columns)} do not fit table {table.table_id}")
         first = self.grow(table, len(rows), 0)
-        self._database.insert(
+        self.database.insert(
             inlined_tables[0][0],
             (self._version.row_id, self._version.begin_snapshot, *columns),
             [
-                (first + number, self.snapshot_id, *(self._database.inlined(value) for value in row))
+                (first + number, self.snapshot_id, *(self.database.inlined(value) for value in row))
                 for number, row in enumerate(rows)
             ],
         )
@@ -129,12 +124,12 @@ class Transaction:
         # DuckLake's clients cache statistics under this number, so it must change.
         next_file_id = max(self._next_file_id, self._first_file_id + 1)
         moment = moment or dt.datetime.now(dt.UTC)
-        self._database.insert(
+        self.database.insert(
             spec.SNAPSHOT,
             ("snapshot_id", "snapshot_time", "schema_version", "next_catalog_id", "next_file_id"),
             [(self.snapshot_id, moment, self._schema_version, self._next_catalog_id, next_file_id)],
         )
-        self._database.insert(
+        self.database.insert(
             spec.SNAPSHOT_CHANGES,
             ("snapshot_id", "changes_made", "author", "commit_message", "commit_extra_info"),
             [(self.snapshot_id, ",".join(dict.fromkeys(self._changes)), author, message, extra)],
@@ -155,17 +150,17 @@ class Transaction:
         facts = [_all_columns(partitioning, partition, file) for *_, file, partition in files]
         for (file_id, mapping_id, file, _), columns in zip(files, facts, strict=True):
             row_id = self.grow(table, file.rows, file.size)
-            self._database.execute(
+            self.database.execute(
                 f"UPDATE {spec.DATA_FILE} SET record_count = ?, file_size_bytes = ?, footer_size = ?, "
                 "row_id_start = ?, mapping_id = ? WHERE data_file_id = ?",
                 [file.rows, file.size, file.footer_size, row_id, mapping_id, file_id],
             )
             if self._version.counts_row_groups:
-                self._database.execute(
+                self.database.execute(
                     f"UPDATE {spec.DATA_FILE} SET {_ROW_GROUPS} = ? WHERE data_file_id = ?", [file.row_groups, file_id]
                 )
-            self._database.execute(f"DELETE FROM {spec.FILE_COLUMN_STATS} WHERE data_file_id = ?", [file_id])
-            self._database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, _statistics_rows(table, file_id, columns))
+            self.database.execute(f"DELETE FROM {spec.FILE_COLUMN_STATS} WHERE data_file_id = ?", [file_id])
+            self.database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, _statistics_rows(table, file_id, columns))
         self.widen(table, _by_column(facts), is_first=False)
         self._changes += [f"deleted_from_table:{table.table_id}", f"inserted_into_table:{table.table_id}"]
 
@@ -180,15 +175,15 @@ class Transaction:
 
     def grow(self, table: Table, rows: int, size: int) -> int:
         """Count new rows; returns the row id of the first. Ended rows stay counted, as the extension counts them."""
-        counts = self._database.rows(f"SELECT next_row_id FROM {spec.TABLE_STATS} WHERE table_id = ?", [table.table_id])
+        counts = self.database.rows(f"SELECT next_row_id FROM {spec.TABLE_STATS} WHERE table_id = ?", [table.table_id])
         if not counts:
-            self._database.insert(
+            self.database.insert(
                 spec.TABLE_STATS,
                 ("table_id", "record_count", "next_row_id", "file_size_bytes"),
                 [(table.table_id, rows, rows, size)],
             )
             return 0
-        self._database.execute(
+        self.database.execute(
             f"UPDATE {spec.TABLE_STATS} SET record_count = record_count + ?, next_row_id = next_row_id + ?, "
             "file_size_bytes = file_size_bytes + ? WHERE table_id = ?",
             [rows, rows, size, table.table_id],
@@ -207,7 +202,7 @@ class Transaction:
         """
         before = {
             column_id: (has_null, has_nan, Bounds(least, greatest))
-            for column_id, has_null, has_nan, least, greatest in self._database.rows(
+            for column_id, has_null, has_nan, least, greatest in self.database.rows(
                 "SELECT column_id, contains_null, contains_nan, min_value, max_value "
                 f"FROM {spec.TABLE_COLUMN_STATS} WHERE table_id = ?",
                 [table.table_id],
@@ -225,7 +220,7 @@ class Transaction:
                     wider.append((column_id, has_null, bounds.least, bounds.greatest))
             elif is_first:
                 # A column that was added to a table with rows has no statistics: the old rows have its default.
-                self._database.insert(
+                self.database.insert(
                     spec.TABLE_COLUMN_STATS,
                     ("table_id", "column_id", "contains_null", "min_value", "max_value"),
                     [(table.table_id, column_id, has_null, bounds.least, bounds.greatest)],
@@ -241,7 +236,7 @@ class Transaction:
         def by_column(sql: str) -> str:
             return f"CASE column_id {f'WHEN ? THEN CAST(? AS {sql}) ' * len(columns)}END"
 
-        self._database.execute(
+        self.database.execute(
             f"UPDATE {spec.TABLE_COLUMN_STATS} SET contains_null = {by_column('BOOLEAN')}, contains_nan = NULL, "
             f"min_value = {by_column('VARCHAR')}, max_value = {by_column('VARCHAR')} "
             f"WHERE table_id = ? AND column_id IN ({', '.join('?' for _ in ids)})",
@@ -256,7 +251,7 @@ class Transaction:
         values += [(column_id, before[column_id]) for column_id in added if column_id in before]
         # NULL is for "no value yet". Other clients leave it for unknown bounds too.
         first = {i for i, b in values if b != _NONE == before.get(i) and table.columns[i].type not in FLOATS}
-        of_files = bounds_of_files(self._database, table.table_id, first)
+        of_files = bounds_of_files(self.database, table.table_id, first)
         values += of_files
         result = merged(self._engine, ((i, table.columns[i].type, bounds) for i, bounds in dict.fromkeys(values)))
         unknown = {column_id for column_id, of_column in added.items() if any(c.has_unknown_bounds for c in of_column)}

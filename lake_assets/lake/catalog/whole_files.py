@@ -5,7 +5,7 @@ from collections.abc import Collection
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
-from lake_assets.lake.catalog.inlined import inlined_tables
+from lake_assets.lake.catalog.inlined import inlined_rows
 from lake_assets.lake.catalog.partition_files import PartitionFile, files_of_partitions
 from lake_assets.lake.catalog.table import Partitioning, Table
 
@@ -47,9 +47,8 @@ def refuse_inlined_rows(database: CatalogDatabase, table_id: int) -> None:
     Raises:
         NotDirectError: it has some in the newest snapshot.
     """
-    for name in inlined_tables(database, table_id):
-        if database.rows(f"SELECT 1 FROM {identifier(name)} WHERE {database.version.end_snapshot} IS NULL LIMIT 1"):
-            raise NotDirectError("the table has inlined rows")
+    if inlined_rows(database, table_id):
+        raise NotDirectError("the table has inlined rows")
 
 
 def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection[int]) -> None:

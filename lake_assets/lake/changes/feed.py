@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError
-from lake_assets.lake.catalog.changed import ChangedSnapshot, changed_snapshots, earlier_names
+from lake_assets.lake.catalog.changed import ChangedSnapshot, changed_snapshots
 from lake_assets.lake.catalog.past import where
+from lake_assets.lake.catalog.past_columns import earlier_names
 from lake_assets.lake.commit.difference import Rows, columns_at, difference, meta_fields, stream, taken_name, with_meta
 from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession, TableName

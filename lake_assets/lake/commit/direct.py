@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import duckdb
 
 from lake_assets.errors import CatalogError, StorageError
-from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog.copied_files import add_copies
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_transaction
 from lake_assets.lake.catalog.footers import read_footers
@@ -53,11 +52,6 @@ class OpenTable:
     table: Table
     partitioning: Partitioning
 
-    @property
-    def folder(self) -> str:
-        """URI of the table's folder, ending in a slash."""
-        return (data_path(self.session.config) if self.table.is_relative else "") + self.table.path
-
     def values(self, partition: Partition) -> tuple[str | None, ...]:
         """Return the partition's values as texts of the catalog.
 
@@ -76,9 +70,9 @@ class OpenTable:
         return {partition: counts.get(self.values(partition), 0) for partition in partitions}
 
     def mapping(self, file: LandedFile | None = None) -> int:
-        """Return the id of the mapping for such files, by default for those that tasks write; see `read_mapping`."""
+        """Return the id of the mapping for such files, by default for those that tasks write."""
         inside, folders = (frozenset[str](), frozenset()) if file is None else (file.inside, file.folders)
-        return ensure_mapping(self.database, self.transaction, self.table, self.partitioning, inside, folders)
+        return ensure_mapping(self.transaction, self.table, self.partitioning.read_from_path(inside), folders)
 
     def finish(self, changes: Sequence[Change], rows_before: Mapping[Partition, int]) -> list[LedgerRow]:
         """Append the rows of this package's tables, and write the snapshot, which has the time of exported changes.
@@ -180,7 +174,7 @@ def _add_written(opened: OpenTable, changes: Sequence[Change]) -> None:
         facts = read_footers(session.engine, [file.uri for file, _ in files], leaves, table.columns, in_path, known)
     values = [opened.values(partition) for _, partition in files]
     added = list(zip(facts, values, strict=True))
-    opened.transaction.add_files(table, partitioning, opened.mapping(), opened.folder, added)
+    opened.transaction.add_files(table, partitioning, opened.mapping(), added)
 
 
 def _add_copies(opened: OpenTable, change: Change, restored: EarlierRows) -> None:
@@ -190,7 +184,7 @@ def _add_copies(opened: OpenTable, change: Change, restored: EarlierRows) -> Non
     _check_stored(opened.session, [DataFile(copy.uri, 0, copy.size) for copy in restored.copies])
     copies = {copy.file_id: copy.uri for copy in restored.copies}
     with translated(opened.session.config):
-        rows = add_copies(opened.database, opened.transaction, opened.table, opened.folder, copies)
+        rows = add_copies(opened.transaction, opened.table, copies)
     if rows is None:
         raise CatalogError(
             f"snapshot {restored.snapshot} expired while partition {change.partition} was being restored:",
@@ -237,7 +231,7 @@ def register_directly(session: LakeSession, changes: Sequence[Change]) -> list[L
         if opened.table != described:
             raise CatalogError(f"the columns of {table} changed while files were being registered:", "run it again.")
         uris = [file.uri for file in files]
-        if states := registered_before(opened.database.rows, opened.table.table_id, opened.folder, uris):
+        if states := registered_before(opened.database, opened.table.table_id, opened.table.folder, uris):
             raise RegisteredBeforeError(states)
         before = opened.rows_of(change.partition for change in changes)
         by_shape: dict[tuple[object, ...], list[LandedFile]] = {}
@@ -245,9 +239,7 @@ def register_directly(session: LakeSession, changes: Sequence[Change]) -> list[L
             by_shape.setdefault((file.inside, file.folders), []).append(file)
         for same in by_shape.values():
             added = [(file.facts, opened.values(file.partition)) for file in same if file.facts is not None]
-            opened.transaction.add_files(
-                opened.table, opened.partitioning, opened.mapping(same[0]), opened.folder, added
-            )
+            opened.transaction.add_files(opened.table, opened.partitioning, opened.mapping(same[0]), added)
         return opened.finish(changes, before)
 
 
@@ -270,7 +262,7 @@ def repair_directly(session: LakeSession, changes: Sequence[Change]) -> list[Led
     with open_table(session, changes[0].table) as opened:
         table, partitions = opened.table, [change.partition for change in changes]
         uris = [*(uri for one in renewed for uri in one.vanished), *(file.uri for file in files)]
-        ids = live_file_ids(opened.database.rows, table.table_id, opened.folder, uris)
+        ids = live_file_ids(opened.database, table, uris)
         if set(ids) != set(uris) or (files and table != described):
             raise CatalogError(f"{changes[0].table} changed while its files were being inspected:", "run it again.")
         refuse_deletes(opened.database, table, set(ids.values()))

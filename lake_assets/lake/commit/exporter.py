@@ -24,7 +24,7 @@ from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.events import step
 from lake_assets.lake.catalog.past import NEVER, where
-from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.commit.change import Change, EarlierRows, Staged, Written
 from lake_assets.lake.commit.deltas import LATEST, Delta, DeltaFile, Export, file_prefix, table_tag
 from lake_assets.lake.commit.difference import (

@@ -9,14 +9,12 @@ import duckdb
 
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import CatalogError, CatalogUnreachableError, LakeUnreachableError
-from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.corrected_bounds import correct_bounds, table_bounds
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.registered import registered_before
-from lake_assets.lake.catalog.table import read_folder
-from lake_assets.lake.catalog.table_files import partition_keys
+from lake_assets.lake.catalog.table import partition_keys, read_folder
 from lake_assets.lake.commit.change import (
     Change,
     Landed,
@@ -202,9 +200,7 @@ def _add_landed(session: LakeSession, table: TableName, files: Sequence[LandedFi
 
 def _refuse_registered(session: LakeSession, table: TableName, files: Sequence[LandedFile]) -> None:
     with catalog_view(session) as catalog:
-        table_id, path, is_relative = read_folder(catalog, table)
-        folder = (data_path(session.config) if is_relative else "") + path
-        states = registered_before(catalog.rows, table_id, folder, [file.uri for file in files])
+        states = registered_before(catalog, *read_folder(catalog, table), [file.uri for file in files])
     if states:
         raise RegisteredBeforeError(states)
 

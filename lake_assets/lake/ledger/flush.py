@@ -17,9 +17,9 @@ from functools import partial
 from typing import Any
 
 from lake_assets.duckdb_engine import identifier
-from lake_assets.lake.catalog.database import catalog_view
-from lake_assets.lake.catalog.inlined import has_deletes
-from lake_assets.lake.catalog.table_files import inlined_rows, is_sorted, live_table_id, table_options
+from lake_assets.lake.catalog.database import catalog_tables
+from lake_assets.lake.catalog.inlined import has_deletes, inlined_rows
+from lake_assets.lake.catalog.table import is_sorted, read_folder, table_options
 from lake_assets.lake.ledger.tables import OF_RUNS, OWN_TABLES, ledger_table, set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
@@ -54,7 +54,8 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
         table = own.name(session.config)
         if not own.order or not own.is_used(session.config) or not session.exists(table):
             continue
-        rows = inlined_rows(session, table)
+        with catalog_tables(session) as database:
+            rows = inlined_rows(database, read_folder(database, table)[0])
         if dry_run:
             flushed += rows if rows >= MANY else 0
             continue
@@ -101,9 +102,8 @@ def _rows_with_files(session: LakeSession, sql: str, parameters: Sequence[object
 
 
 def _has_deletes(session: LakeSession, table: TableName) -> bool:
-    table_id = live_table_id(session, table)
-    with catalog_view(session) as database:
-        return table_id is not None and has_deletes(database, table_id)
+    with catalog_tables(session) as database:
+        return has_deletes(database, read_folder(database, table)[0])
 
 
 def _rewrite(session: LakeSession, table: TableName) -> None:

@@ -18,15 +18,14 @@ from dataclasses import dataclass, replace
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
-from lake_assets.lake.catalog.inlined import FlushedFile, flushed_files, inlined_tables, table_named_since
+from lake_assets.lake.catalog.inlined import FlushedFile, flushed_files, inlined_tables
 from lake_assets.lake.catalog.partition_files import (
     PartitionFile,
     all_partition_files,
     files_of_partitions,
     partition_files,
 )
-from lake_assets.lake.catalog.table import Partitioning, key_values, read_folder, read_partitioning
-from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.catalog.table import Partitioning, key_values, named_since, read_folder, read_partitioning
 from lake_assets.lake.ledger.relation import (
     Relation,
     Wanted,
@@ -127,13 +126,13 @@ def newest_runs(session: LakeSession, table: TableName, load_partitions: Sequenc
     try:
         with catalog_reading(session) as database:
             ledger_id, *_ = read_folder(database, ledger)
-            since = table_named_since(database, table)
+            since = named_since(session, table, database)
             for name in inlined_tables(database, ledger_id):
                 for paths in _statements(_lacking(load_partitions, found)):
                     for path, runs in _inlined(database, name, str(table), paths, since).items():
                         found[path] = found[path].or_older(runs) if path in found else runs
             older = _lacking(load_partitions, found)
-            files = flushed_files(session, database, ledger) if older is None or older else []
+            files = flushed_files(database, ledger) if older is None or older else []
     except NotDirectError:
         if not session.exists(ledger):
             return {}

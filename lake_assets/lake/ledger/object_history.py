@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lake_assets.lake.catalog.database import CatalogDatabase
-from lake_assets.lake.catalog.inlined import table_named_since
-from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.ledger.relation import ADDED, Relation, Wanted, query, relation
 from lake_assets.lake.ledger.tables import (
     COMPACT,
@@ -101,7 +100,7 @@ def partition_objects(
     """
     of_ledger = _of_stream(stream, load_partitions)
     of_manifest = of_ledger if uris is None or len(uris) > URIS else {**of_ledger, "uri": uris}
-    since = named_since(session, table) if database is None else table_named_since(database, table)
+    since = named_since(session, table, database)
     rows = _noted(
         session,
         of_ledger,

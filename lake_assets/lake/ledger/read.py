@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.errors import CatalogError
-from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.ledger.lookup import LastRuns, commits_by_files, newest_runs
 from lake_assets.lake.ledger.relation import Wanted, query, relation
 from lake_assets.lake.ledger.tables import (

@@ -92,7 +92,7 @@ def relation(
             table_id, *_ = read_folder(catalog, table)
             names = inlined_tables(catalog, table_id)
             inlined = [row for name in names for row in _inlined(catalog, name, columns, wanted)]
-            files = [glob_literal(file.uri) for file in flushed_files(session, catalog, table)]
+            files = [glob_literal(file.uri) for file in flushed_files(catalog, table)]
     except NotDirectError:
         if database is not None:
             raise

@@ -10,9 +10,7 @@ from lake_assets.config.modes import Compression
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError, SchemaError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
-from lake_assets.lake.catalog.described import column_types, read_options
-from lake_assets.lake.catalog.table import find_table, read_columns
-from lake_assets.lake.catalog.unfilled import is_unfilled
+from lake_assets.lake.catalog.table import column_types, find_table, is_unfilled, read_columns, read_options
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import set_option
 from lake_assets.lake.retry import under_lock
@@ -79,9 +77,11 @@ def is_never_filled(session: LakeSession, table: TableName) -> bool:
     Raises:
         CatalogError: the catalog cannot be read.
     """
-    if session.unknown_specification is not None:
+    try:
+        with catalog_reading(session) as database:
+            return is_unfilled(database, table, _MAKER, _message(table))
+    except NotDirectError:
         return False
-    return is_unfilled(session, table, author=_MAKER, message=_message(table))
 
 
 def _message(table: TableName) -> str:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from lake_assets.lake.catalog.table_files import inlined_rows
+from lake_assets.lake.catalog.database import catalog_tables
+from lake_assets.lake.catalog.inlined import inlined_rows
+from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.ledger import flush, tables
@@ -16,8 +18,8 @@ COMBINATIONS = [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")]
 
 
 def inlined(world: World, table: TableName) -> int:
-    with world.stream.lake.open(read_only=True) as lake:
-        return inlined_rows(lake, table)
+    with world.stream.lake.open(read_only=True) as lake, catalog_tables(lake) as database:
+        return inlined_rows(database, read_folder(database, table)[0])
 
 
 @pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
