@@ -12,7 +12,7 @@ import click
 from lake_assets.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from lake_assets.layout.olake import OlakeStream
+    from lake_assets.config.olake import OlakeStream
 
 
 @click.group(name="import")
@@ -45,9 +45,8 @@ def olake(catalog: Path, source: str, lake: str, start: dt.datetime, names: tupl
 
     CATALOG is its catalog.json or streams.json. If a stream cannot be imported, nothing is printed.
     """
-    from lake_assets.config.olake import stream_config
+    from lake_assets.config.olake import read_catalog, stream_config
     from lake_assets.errors import ConfigError, LakeAssetsError
-    from lake_assets.layout.olake import read_catalog
 
     streams = _select(read_catalog(catalog.read_text(encoding="utf-8")), names, catalog)
     configs, refused = [], []

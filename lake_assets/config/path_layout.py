@@ -11,7 +11,7 @@ from lake_assets.config.model import Model
 from lake_assets.config.partition_fields import ColumnType, LayoutColumn, PartitionField
 from lake_assets.config.sections import LayoutOptions
 from lake_assets.errors import LayoutError
-from lake_assets.layout.derived import Derived, folder, placeholders
+from lake_assets.layout.derived import Derived, placeholders
 from lake_assets.layout.grammar import NOW, Placeholder, Static, quoted
 from lake_assets.layout.template import Template
 from lake_assets.layout.times import TIME_TYPES, zone_of
@@ -84,7 +84,7 @@ def _hive(in_path: Mapping[str, PartitionField], time_zone: str) -> Template:
     if not derived:
         return Template.hive(in_path)
     folders = [
-        folder(name, field.type, field.source) if field.source is not None else f"{name}={{{name}}}"
+        f"{name}={placeholders(field.type, field.source) if field.source is not None else f'{{{name}}}'}"
         for name, field in in_path.items()
     ]
     zones = {zone_of(field.type, time_zone) for name in derived if (field := in_path[name]).type in TIME_TYPES}

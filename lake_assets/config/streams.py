@@ -43,10 +43,9 @@ from lake_assets.config.sections import (
 )
 from lake_assets.config.storages import S3Storage, Source, WebStorage
 from lake_assets.errors import LayoutError, PartitionError
-from lake_assets.layout.derived import Derived
+from lake_assets.layout.derived import Derived, check_time_type
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
-from lake_assets.layout.time_types import check_time_type
 from lake_assets.layout.times import TIME_TYPES
 
 Value = TypeVar("Value")

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 from lake_assets.config.streams import Stream
 from lake_assets.detection.reading import Listing
 from lake_assets.errors import StorageError
-from lake_assets.layout import codec
-from lake_assets.layout.grammar import Part, Placeholder, Static
+from lake_assets.layout.codec import HiveCodec
+from lake_assets.layout.grammar import Part, Placeholder, Static, folders
 from lake_assets.layout.template import Template
 from lake_assets.layout.times import TIME_TYPES, zone_of
 from lake_assets.layout.timestamps import Granularity
@@ -44,7 +44,7 @@ class TimePrefix:
     def of(cls, stream: Stream, now: dt.datetime) -> "TimePrefix":
         """Return the time prefix of a stream's layout; its `lookback` and `end` say which partitions are active now."""
         template = stream.template
-        segments = _segments(template.parts)
+        segments = [tuple(folder) for folder in folders(template.parts)]
         # OLake's paths may leave folders out, so each first folder has one digest.
         depth = 1 if template.compat else len(segments)
         if not template.nested:
@@ -70,7 +70,7 @@ class TimePrefix:
             if isinstance(lead[0], Static) and len(lead) == 1:
                 prefixes = [f"{prefix}{lead[0].text}/" for prefix in prefixes]
                 continue
-            pattern = codec.pattern(lead, nested=False)
+            pattern = HiveCodec(lead, ZoneInfo("UTC")).pattern
             prefixes = [
                 f"{folder}/"
                 for prefix in prefixes
@@ -91,20 +91,6 @@ class TimePrefix:
     def is_active(self, folder: str) -> bool:
         """Return whether a folder of `depth` parts, with a slash at its end, is active."""
         return self.active_from is not None and folder[len(self.prefix_of(folder)) :] > self.active_from
-
-
-def _segments(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-    """Return the template's parts by folder."""
-    segments: list[list[Part]] = [[]]
-    for part in parts:
-        if isinstance(part, Placeholder):
-            segments[-1].append(part)
-            continue
-        first, *rest = part.text.split("/")
-        if first:
-            segments[-1].append(Static(first))
-        segments.extend([Static(text)] if text else [] for text in rest)
-    return [tuple(segment) for segment in segments]
 
 
 def _joined(segments: Sequence[Sequence[Part]]) -> Iterator[Part]:

@@ -1,6 +1,6 @@
 """Paths for the rows of an Arrow table: each distinct value is rendered once, and rows have codes."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import repeat
 from zoneinfo import ZoneInfo
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from lake_assets.errors import LayoutError
-from lake_assets.layout.codec import PlaceholderTexts
+from lake_assets.layout.codec import HiveCodec
 from lake_assets.layout.grammar import Part, Placeholder, Static
 from lake_assets.layout.values import out_of_range
 
@@ -22,34 +22,25 @@ _CLOCK = "^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9
 Codes = npt.NDArray[np.int64]
 
 
-def render_rows(
-    parts: Sequence[Part],
-    rows: pa.Table | pa.RecordBatch,
-    now: datetime,
-    zone: ZoneInfo,
-    write: Callable[[Placeholder, object], str],
-    clean: Callable[[str], str],
-) -> pa.DictionaryArray:
+def render_rows(codec: HiveCodec, rows: pa.Table | pa.RecordBatch, now: datetime) -> pa.DictionaryArray:
     """Return the path of every row; see `Template.render`.
 
     Args:
-        parts: the template's parts.
+        codec: how the template's paths are written.
         rows: the rows; a missing column is NULL in every row.
         now: the time of the run.
-        zone: the time zone of the parts of timestamps.
-        write: returns the text of a placeholder for a value.
-        clean: returns the final path for the joined texts.
 
     Raises:
         LayoutError: paths cannot hold a column's type or value.
     """
+    parts = codec.parts
     columns = [p.column for p in parts if isinstance(p, Placeholder) and not p.is_now and p.column in rows.schema.names]
     codes: Codes = np.zeros(rows.num_rows, np.int64)
     keys: dict[str, Codes] = {}
     values: dict[str, list[object]] = {}
     for column in dict.fromkeys(columns):
         span = _span(p for p in parts if isinstance(p, Placeholder) and p.column == column)
-        new, values[column] = _distinct(column, rows.column(column), span, zone)
+        new, values[column] = _distinct(column, rows.column(column), span, codec.zone)
         codes, keys = _combine(codes, keys, column, new, len(values[column]))
     count = min(1, rows.num_rows) if not keys else len(next(iter(keys.values())))
 
@@ -57,31 +48,27 @@ def render_rows(
         if isinstance(part, Static):
             return repeat(part.text, count)
         if part.is_now or part.column not in keys:
-            return repeat(write(part, now if part.is_now else None), count)
-        written = [write(part, value) for value in values[part.column]]
+            return repeat(codec.write(part, now if part.is_now else None), count)
+        written = [codec.write(part, value) for value in values[part.column]]
         return [written[code] for code in keys[part.column].tolist()]
 
-    return _decode(codes, [clean("".join(path)) for path in zip(*map(texts, parts or (Static(""),)), strict=True)])
+    return _decode(
+        codes, [codec.clean("".join(path)) for path in zip(*map(texts, parts or (Static(""),)), strict=True)]
+    )
 
 
 def read_rows(
-    placeholders: Sequence[Placeholder],
-    column: pa.ChunkedArray | pa.Array,
-    zone: ZoneInfo,
-    write: Callable[[Placeholder, object], str],
-    read: Callable[[PlaceholderTexts], str | None],
+    codec: HiveCodec, placeholders: Sequence[Placeholder], column: pa.ChunkedArray | pa.Array
 ) -> pa.DictionaryArray:
     """One column's value in the path of every row; see `Template.read_rows`.
 
     Args:
+        codec: how the template's paths are written.
         placeholders: the column's, at least one.
         column: the values.
-        zone: see `render_rows`.
-        write: see `render_rows`.
-        read: returns the encoded value of the placeholders' texts.
     """
-    codes, values = _distinct(placeholders[0].column, column, _span(placeholders), zone)
-    texts = [read([(placeholder, write(placeholder, value)) for placeholder in placeholders]) for value in values]
+    codes, values = _distinct(placeholders[0].column, column, _span(placeholders), codec.zone)
+    texts = [codec.read([(p, codec.write(p, value)) for p in placeholders]) for value in values]
     # No partition has an empty text, so it marks a value that cannot be read back.
     return _decode(codes, [text or "" for text in texts])
 

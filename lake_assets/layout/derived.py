@@ -1,13 +1,21 @@
-"""Partition columns that are derived from another column of the rows: the date of a timestamp, or another name."""
+"""Partition columns that are derived from another column of the rows, and the types of time that a layout's paths hold.
 
+Such a column is the date of a timestamp, or the rows' own value under another name.
+"""
+
+import datetime as dt
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from lake_assets.errors import PartitionError
 from lake_assets.layout.grammar import quoted
-from lake_assets.layout.partition import PartitionType
+from lake_assets.layout.partition import PartitionColumn, PartitionType
 from lake_assets.layout.template import Template
-from lake_assets.layout.times import TIME_TYPES
+from lake_assets.layout.times import TIME_TYPES, TimeName
+
+_SAMPLE = dt.datetime(2026, 2, 9, 3, tzinfo=dt.UTC)  # no two of its parts have the same digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +49,64 @@ class Derived:
         return self.template.read_rows(self.name, values)
 
 
-def folder(name: str, kind: PartitionType, column: str) -> str:
-    """Hive's folder of a derived partition column, such as `date={ts,,YY}-{ts,,MM}-{ts,,DD}` or `region={store}`.
-
-    Args:
-        name: the partition column, an identifier.
-        kind: its type; a time is made of a timestamp's parts.
-        column: the column of the rows.
-    """
-    return f"{name}={placeholders(kind, column)}"
-
-
 def placeholders(kind: PartitionType, column: str) -> str:
-    """Return the placeholders that make a partition column of this type from a column of the rows."""
+    """Return the placeholders that make a partition column of this type from a column of the rows.
+
+    Such as `{ts,,YY}-{ts,,MM}-{ts,,DD}` for a date, or `{store}`.
+    """
     source, parts = quoted(column), TIME_TYPES[kind].parts if kind in TIME_TYPES else ()
     return "-".join(f"{{{source},,{part}}}" for part in parts) or f"{{{source}}}"
+
+
+def time_type(template: Template, column: str) -> TimeName | None:
+    """Return the type of time that the paths hold; None if they hold the whole column, or other parts of a time."""
+    text = _sample_text(template, column)
+    return next((kind.name for kind in TIME_TYPES.values() if kind.text(_SAMPLE) == text), None)
+
+
+def check_time_type(template: Template, column: PartitionColumn, field: str) -> None:
+    """Refuse a column type whose values the layout's paths do not hold.
+
+    Args:
+        template: the layout, which has the column.
+        column: the column with its type.
+        field: the config's field of the type.
+
+    Raises:
+        ValueError: the paths hold parts of a time that are not a value of the type; or they hold hours of another time
+            zone than UTC, two of which have the same name when daylight saving ends.
+    """
+    text = _sample_text(template, column.name)
+    if text is None:
+        return
+    if column.type == "hour" and template.time_zone != "UTC":
+        raise ValueError(
+            f"{field} is hour, and hours are those of UTC: leave time_zone {template.time_zone} out of the layout"
+        )
+    kind = TIME_TYPES.get(column.type)
+    if not (kind.text(_SAMPLE) == text if kind else _is_value(column, text)):
+        other = time_type(template, column.name)
+        hint = f"write {other}" if other else "write string, or other parts in the layout"
+        example = f", not {kind.text(_SAMPLE)}" if kind else ""
+        raise ValueError(
+            f"{field} is {column.type}, and the paths of the layout {template.text!r} hold values such as "
+            f"{text}{example}: {hint}"
+        )
+
+
+def _is_value(column: PartitionColumn, text: str) -> bool:
+    try:
+        return column.text(column.parse(text)) == text
+    except PartitionError:
+        return False
+
+
+def _sample_text(template: Template, column: str) -> str | None:
+    """Return the column's value in the sample's path; None if the path holds the whole column."""
+    if any(placeholder.granularity is None for placeholder in template.placeholders if placeholder.name == column):
+        return None
+    now = _SAMPLE.replace(tzinfo=ZoneInfo(template.time_zone))
+    whole = {placeholder.column for placeholder in template.placeholders if placeholder.granularity is None}
+    row = {p.column: "1" if p.column in whole else now for p in template.placeholders}
+    values = template.match(f"{template.render_row(row, now=now)}/file", file=True)
+    return values[column] if values else None

@@ -95,16 +95,15 @@ def parse(text: str) -> tuple[Part, ...]:
         _check_names(text, parts, names, len(segments) + 1)
         segments.append(parts)
         start = until + 1
-    return _finish([part for segment in segments for part in (Static("/"), *segment)][1:])
+    return _with_iso_years(with_slashes(segments))
 
 
-def _finish(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts with neighbouring static texts joined, and `iso_year` set."""
+def _with_iso_years(parts: Sequence[Part]) -> tuple[Part, ...]:
     granularities: dict[str | None, set[Granularity]] = {}
     for part in parts:
         if isinstance(part, Placeholder) and part.granularity:
             granularities.setdefault(part.name, set()).add(part.granularity)
-    return joined(
+    return tuple(
         replace(part, iso_year=has_iso_year(granularities.get(part.name, ())))
         if isinstance(part, Placeholder)
         else part
@@ -112,10 +111,23 @@ def _finish(parts: Sequence[Part]) -> tuple[Part, ...]:
     )
 
 
-def joined(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Return the parts with neighbouring static texts joined."""
-    result: list[Part] = []
+def folders(parts: Iterable[Part]) -> list[list[Part]]:
+    """Return the parts of each folder of a path; none for a folder without a name."""
+    result: list[list[Part]] = [[]]
     for part in parts:
+        if isinstance(part, Placeholder):
+            result[-1].append(part)
+            continue
+        first, *others = part.text.split("/")
+        result[-1] += [Static(first)] if first else []
+        result += [[Static(name)] if name else [] for name in others]
+    return result
+
+
+def with_slashes(folders: Iterable[Sequence[Part]]) -> tuple[Part, ...]:
+    """Return the parts of these folders with a slash between two, and neighbouring static texts joined."""
+    result: list[Part] = []
+    for part in [part for folder in folders for part in (Static("/"), *folder)][1:]:
         if isinstance(part, Static) and result and isinstance(result[-1], Static):
             result[-1] = Static(result[-1].text + part.text)
         else:
@@ -215,12 +227,11 @@ def _granularity(text: str, word: str, at: int, quoted: bool) -> Granularity | N
 
 def with_now_name(parts: list[Part]) -> list[Part]:
     """Return the parts of a segment; in `name={now(),…}` the placeholders get the name."""
-    first = parts[0]
-    has_name = isinstance(first, Static) and re.fullmatch("[^=]+=", first.text)
-    if not has_name or not all(part.is_now for part in parts if isinstance(part, Placeholder)):
-        return parts
-    name = first.text[:-1] if isinstance(first, Static) else None
-    return [replace(part, name=name) if isinstance(part, Placeholder) else part for part in parts]
+    match parts:
+        case [Static(text), *_] if re.fullmatch("[^=]+=", text):
+            if all(part.is_now for part in parts if isinstance(part, Placeholder)):
+                return [replace(part, name=text[:-1]) if isinstance(part, Placeholder) else part for part in parts]
+    return parts
 
 
 def _check_names(text: str, parts: list[Part], names: dict[str, int], segment: int) -> None:

@@ -36,20 +36,19 @@ def percent(character: str) -> str:
     return quote(character, safe="") if not character.isascii() else f"%{ord(character):02X}"
 
 
-def escape(value: str, *, also: str = "") -> str:
+def escape(value: str) -> str:
     """Return the value as the name of one folder, or as a part of it.
 
     Unlike in Spark, `.` and `..` are encoded, so that they are safe as names of folders.
 
     Args:
         value: any text; the empty text is written as NULL.
-        also: further characters to encode, such as the separator of two values.
     """
     if not value:
         return HIVE_NULL
     if value in {".", ".."}:
         return value.replace(".", "%2E")
-    return escape_characters(value, also=also)
+    return escape_characters(value)
 
 
 def escape_characters(value: str, *, also: str = "", spelling: str = _ESCAPED) -> str:

@@ -10,9 +10,10 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import cached_property
 
-from lake_assets.layout import codec
-from lake_assets.layout.grammar import NOW, Part, Placeholder, Static, joined, with_now_name
+from lake_assets.layout.codec import HiveCodec, PlaceholderTexts
+from lake_assets.layout.grammar import NOW, Part, Placeholder, Static, folders, with_now_name, with_slashes
 from lake_assets.layout.hive import HIVE_NULL, escape, unescape
 from lake_assets.layout.timestamps import DIGITS, Granularity, join_parts, read_timestamp
 from lake_assets.layout.timestamps import part as part_of
@@ -58,44 +59,92 @@ def _placeholder(match: re.Match[str]) -> Iterator[Placeholder]:
 def _with_now_names(parts: Sequence[Part]) -> tuple[Part, ...]:
     """The parts with `now()` named after its folder, as `dt` in `dt={now(),,YYYY}`, unless that name is taken."""
     taken = {part.name for part in parts if isinstance(part, Placeholder) and part.name}
-    result: list[Part] = []
-    for folder in _folders(parts):
+    result: list[list[Part]] = []
+    for folder in folders(parts):
         named = with_now_name(folder)
         names = {part.name for part in named if isinstance(part, Placeholder) and part.is_now and part.name}
-        result += folder if names & taken else named
+        result.append(folder if names & taken else named)
         taken |= names
-    return joined(result)
+    return with_slashes(result)
 
 
-def _folders(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """Yield the parts of each folder, and each slash between folders."""
-    folder: list[Part] = []
-    for part in parts:
-        texts = [Static(text) for text in re.split("(/)", part.text) if text] if isinstance(part, Static) else [part]
-        for piece in texts:
-            if piece == Static("/"):
-                yield from ([folder] if folder else [])
-                yield [piece]
-                folder = []
-            else:
-                folder.append(piece)
-    if folder:
-        yield folder
+class OlakeCodec(HiveCodec):
+    """The paths of a template as OLake writes them: nothing is encoded, so a value may be empty, or have `/` or `..`.
 
-
-def write(placeholder: Placeholder, value: object) -> str:
-    """The text of a placeholder for a row's value. It is not encoded, so it may be empty, or have slashes or `..`.
-
-    Raises:
-        LayoutError: paths cannot hold values of this type.
+    A value has one spelling.
     """
-    if value is None:
-        return placeholder.null
-    time = _time(placeholder.column, value) if placeholder.granularity else None
-    if placeholder.granularity is None or time is None:
-        return go_text(placeholder.column, value)
-    written = part_of(time, placeholder.granularity, iso_year=False)
-    return str(int(written)) if placeholder.granularity == "YY" else written
+
+    def write(self, placeholder: Placeholder, value: object, spelling: str = "") -> str:  # noqa: ARG002 - of the base
+        """Return the text of a placeholder for a row's value.
+
+        Raises:
+            LayoutError: paths cannot hold values of this type.
+        """
+        if value is None:
+            return placeholder.null
+        time = _time(placeholder.column, value) if placeholder.granularity else None
+        if placeholder.granularity is None or time is None:
+            return go_text(placeholder.column, value)
+        return _in_go(placeholder, part_of(time, placeholder.granularity, iso_year=False))
+
+    def write_partition(self, placeholder: Placeholder, text: str, spelling: str = "") -> str:
+        """Return the text of a placeholder for a partition's value.
+
+        Raises:
+            LayoutError: the placeholder is a part of a time, and the text is not a time.
+        """
+        if text == HIVE_NULL:
+            return placeholder.null
+        if not text or placeholder.granularity is None:
+            return unescape(text)
+        return _in_go(placeholder, super().write_partition(placeholder, text, spelling))
+
+    def match(self, folder: str) -> re.Match[str] | None:
+        """Return the match of a path without a slash at its end, with a group for each placeholder.
+
+        An empty value that is a folder alone leaves the folder out; its group is None then.
+        """
+        return self.pattern.fullmatch(f"{folder}/" if folder else "")
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The template as a regular expression, for a path with a slash at its end."""
+        text = ""
+        for folder in filter(None, folders(self.parts)):
+            is_alone = len(folder) == 1 and isinstance(folder[0], Placeholder) and folder[0].granularity is None
+            text += "(?:(.+?)/)?" if is_alone else f"{''.join(map(self.group, folder))}/"
+        return re.compile(text, re.DOTALL)
+
+    def group(self, part: Part) -> str:
+        """Return a part of the template as a regular expression."""
+        if isinstance(part, Static):
+            return re.escape(part.text)
+        if part.granularity is None:
+            return "(.*?)"
+        digits = "[0-9]{1,4}" if part.granularity == "YY" else DIGITS[part.granularity]
+        return f"({digits}|{re.escape(part.null)})"
+
+    def read(self, texts: PlaceholderTexts) -> str | None:
+        """Return the encoded value of a partition column.
+
+        OLake's defaults may be equal to values. A whole value that is equal to the default is read as NULL; a part of
+        a time, such as 2025, is read as a time.
+        """
+        digits: dict[Granularity, str] = {}
+        for placeholder, text in texts:
+            if placeholder.granularity is None:
+                return HIVE_NULL if text == placeholder.null else escape(text) if text else ""
+            digits[placeholder.granularity] = f"{text:0>4}" if placeholder.granularity == "YY" else text
+        return join_parts(digits, iso_year=False) if all(text.isdecimal() for _, text in texts) else HIVE_NULL
+
+    def clean(self, path: str) -> str:
+        """Return the path that Go's `filepath.Join` returns, below the stream's folder; it may begin with `..`."""
+        path = posixpath.normpath(f"./{path}")
+        return "" if path == "." else path
+
+
+def _in_go(placeholder: Placeholder, digits: str) -> str:
+    return str(int(digits)) if placeholder.granularity == "YY" else digits
 
 
 def _time(column: str, value: object) -> dt.datetime | None:
@@ -120,60 +169,3 @@ def _from_seconds(seconds: int) -> dt.datetime:
     if year > 9999 and (time.month, time.day) == (2, 29):  # 9999 has no such day, and Go takes 1 March
         time += dt.timedelta(days=1)
     return time.replace(year=min(year, 9999))
-
-
-def write_partition(placeholder: Placeholder, text: str, granularities: Sequence[Granularity]) -> str:
-    """Return the text of a placeholder for a partition's value; see `codec.write_partition`.
-
-    Raises:
-        LayoutError: the placeholder is a part of a time, and the text is not a time.
-    """
-    if text == HIVE_NULL:
-        return placeholder.null
-    if not text or placeholder.granularity is None:
-        return unescape(text)
-    digits = codec.write_partition(placeholder, text, granularities, dt.UTC, nested=True)
-    return str(int(digits)) if placeholder.granularity == "YY" else digits
-
-
-def pattern(parts: Sequence[Part]) -> re.Pattern[str]:
-    """Return the template as a regular expression with a group for each placeholder, for a folder with a final slash.
-
-    An empty value that is a folder alone leaves the folder out; its group is None then.
-    """
-    text = ""
-    for folder in _folders(parts):
-        if folder == [Static("/")]:
-            continue
-        is_alone = len(folder) == 1 and isinstance(folder[0], Placeholder) and folder[0].granularity is None
-        text += "(?:(.+?)/)?" if is_alone else f"{''.join(map(_group, folder))}/"
-    return re.compile(text, re.DOTALL)
-
-
-def _group(part: Part) -> str:
-    if isinstance(part, Static):
-        return re.escape(part.text)
-    if part.granularity is None:
-        return "(.*?)"
-    digits = "[0-9]{1,4}" if part.granularity == "YY" else DIGITS[part.granularity]
-    return f"({digits}|{re.escape(part.null)})"
-
-
-def read(texts: codec.PlaceholderTexts) -> str | None:
-    """Return the encoded value of a partition column.
-
-    OLake's defaults may be equal to values. A whole value that is equal to the default is read as NULL; a part of a
-    time, such as 2025, is read as a time.
-    """
-    digits: dict[Granularity, str] = {}
-    for placeholder, text in texts:
-        if placeholder.granularity is None:
-            return HIVE_NULL if text == placeholder.null else escape(text) if text else ""
-        digits[placeholder.granularity] = f"{text:0>4}" if placeholder.granularity == "YY" else text
-    return join_parts(digits, iso_year=False) if all(text.isdecimal() for _, text in texts) else HIVE_NULL
-
-
-def clean(path: str) -> str:
-    """Return the path that Go's `filepath.Join` returns, below the stream's folder; it may begin with `..`."""
-    path = posixpath.normpath(f"./{path}")
-    return "" if path == "." else path

@@ -1,7 +1,6 @@
 """Layout templates: from the values of a row to the folders of its file, and back."""
 
 import datetime as dt
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -13,11 +12,13 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from lake_assets.errors import LayoutError
-from lake_assets.layout import codec, grammar, olake_paths
+from lake_assets.layout import grammar, olake_paths
 from lake_assets.layout.arrow import read_rows, render_rows
+from lake_assets.layout.codec import HiveCodec
 from lake_assets.layout.grammar import NOW, Part, Placeholder, Static
 from lake_assets.layout.hive import SPELLINGS, escape
 from lake_assets.layout.names import is_hidden, is_reserved
+from lake_assets.layout.olake_paths import OlakeCodec
 
 Compat = Literal["olake"]
 
@@ -156,10 +157,10 @@ class Template:
         texts = [
             part.text
             if isinstance(part, Static)
-            else self._write(part, run_time if part.is_now else row.get(part.column))
+            else self._codec.write(part, run_time if part.is_now else row.get(part.column))
             for part in self.parts
         ]
-        return self._clean("".join(texts))
+        return self._codec.clean("".join(texts))
 
     def render(self, rows: pa.Table | pa.RecordBatch, *, now: dt.datetime | None = None) -> pa.DictionaryArray:
         """Return the path of every row, in the rows' order, as `dictionary<int32, string>` without nulls.
@@ -175,7 +176,7 @@ class Template:
                 years 1 to 9999.
         """
         self._require_columns(rows.schema.names)
-        return render_rows(self.parts, rows, self._run_time(now), self._zone, self._write, self._clean)
+        return render_rows(self._codec, rows, self._run_time(now))
 
     def source(self, name: str) -> str | None:
         """Return the column of the rows that a partition column's values come from; None for the time of the run."""
@@ -201,7 +202,7 @@ class Template:
             LayoutError: paths cannot hold values of this type, or a time is outside the years 1 to 9999.
         """
         placeholders = [p for p in self.placeholders if p.name == name and not p.is_now]
-        return read_rows(placeholders, column, self._zone, self._write, self._read)
+        return read_rows(self._codec, placeholders, column)
 
     def match(self, path: str, *, file: bool = False) -> Mapping[str, str] | None:
         """Return the partition values of a path by partition column; None if the path does not fit the template.
@@ -220,14 +221,14 @@ class Template:
         """
         if file or (self.nested and not path.endswith("/")):
             path = path.rpartition("/")[0]
-        match = self._matched(path.removesuffix("/"))
+        match = self._codec.match(path.removesuffix("/"))
         if match is None:
             return None
         texts: dict[str, list[tuple[Placeholder, str]]] = {name: [] for name in self.columns}
         for placeholder, text in zip(self.placeholders, match.groups(), strict=True):
             if placeholder.name is not None:
                 texts[placeholder.name].append((placeholder, text or ""))
-        values = {name: value for name in texts if (value := self._read(texts[name])) is not None}
+        values = {name: value for name in texts if (value := self._codec.read(texts[name])) is not None}
         return values if len(values) == len(texts) else None
 
     def hides(self, folders: Sequence[str]) -> bool:
@@ -242,9 +243,9 @@ class Template:
         if not is_hidden(folders):
             return False
         if self.nested:
-            fits = self._matched("/".join(folders)) is not None
+            fits = self._codec.match("/".join(folders)) is not None
             return any(is_hidden([name]) and (not fits or is_reserved(name)) for name in folders)
-        names = zip_longest(folders, self._segments[: len(folders)])
+        names = zip_longest(folders, self._codec.folder_patterns[: len(folders)])
         return any(is_hidden([name]) and not (form and form.fullmatch(name)) for name, form in names)
 
     def prefix(self, texts: Mapping[str, str], spellings: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -277,21 +278,19 @@ class Template:
         return self._folder(prefix)
 
     @cached_property
-    def _zone(self) -> ZoneInfo:
-        return ZoneInfo(self.time_zone)
+    def _codec(self) -> HiveCodec:
+        codec = OlakeCodec if self.compat else HiveCodec
+        return codec(self.parts, ZoneInfo(self.time_zone), self.nested)
 
     def _run_time(self, now: dt.datetime | None) -> dt.datetime:
         if now is None:
-            return dt.datetime.now(self._zone)
+            return dt.datetime.now(self._codec.zone)
         if now.tzinfo is None:
             raise LayoutError(f"the time of the run {now} has no time zone:", "give it one, such as datetime.UTC.")
-        return now.astimezone(self._zone)
-
-    def _clean(self, path: str) -> str:
-        return olake_paths.clean(path) if self.compat else path
+        return now.astimezone(self._codec.zone)
 
     def _folder(self, path: str) -> str:
-        path = self._clean(path)
+        path = self._codec.clean(path)
         if path.split("/")[0] == "..":
             raise LayoutError(f"the path {path!r} is outside the source:", "use another value, or leave compat out.")
         return f"{path}/" if path else ""
@@ -304,11 +303,6 @@ class Template:
                     f"add it, or give it a default: {{{placeholder.column},unknown}}.",
                 )
 
-    def _write(self, placeholder: Placeholder, value: object) -> str:
-        if self.compat:
-            return olake_paths.write(placeholder, value)
-        return codec.write(placeholder, value, self._zone, nested=self.nested)
-
     def value_text(self, placeholder: Placeholder, text: str, spelling: str = SPELLINGS[0]) -> str:
         """Return the text of a placeholder in a path, for a partition's value as `Partition.texts` returns it.
 
@@ -317,25 +311,7 @@ class Template:
         Raises:
             LayoutError: the placeholder is a part of a time, and the value is not a time.
         """
-        granularities = [other.granularity for other in self.placeholders if other.name == placeholder.name]
-        parts = () if None in granularities else tuple(part for part in granularities if part is not None)
-        if self.compat:
-            return olake_paths.write_partition(placeholder, text, parts)
-        return codec.write_partition(placeholder, text, parts, self._zone, nested=self.nested, spelling=spelling)
-
-    def _read(self, texts: codec.PlaceholderTexts) -> str | None:
-        return olake_paths.read(texts) if self.compat else codec.read(texts, self._zone)
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return olake_paths.pattern(self.parts) if self.compat else codec.pattern(self.parts, nested=self.nested)
-
-    def _matched(self, folder: str) -> re.Match[str] | None:
-        return self._pattern.fullmatch(f"{folder}/" if self.compat and folder else folder)
-
-    @cached_property
-    def _segments(self) -> tuple[re.Pattern[str], ...]:
-        return codec.segment_patterns(self.parts)
+        return self._codec.write_partition(placeholder, text, spelling)
 
 
 @lru_cache(1024)

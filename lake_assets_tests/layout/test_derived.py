@@ -12,8 +12,8 @@ from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.detection.scan import scan
+from lake_assets.layout.derived import time_type
 from lake_assets.layout.template import Template
-from lake_assets.layout.time_types import time_type
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets_tests.detection.bucket import NOW, Bucket
 
