@@ -6,7 +6,6 @@ Every check raises LakeAssetsError if the lake or its storage cannot be read.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.result import CheckResult
@@ -14,24 +13,15 @@ from lake_assets.lake.catalog.corrected_bounds import wrong_bounds
 from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.past import LIVE, Key, key_of
 from lake_assets.lake.catalog.snapshots import snapshot_span, snapshots
-from lake_assets.lake.catalog.table import named_since
-from lake_assets.lake.ledger.relation import Wanted, query, relation
-from lake_assets.lake.ledger.tables import ADDS, LEDGER_COLUMNS, LedgerRow, ledger_table
+from lake_assets.lake.ledger.read import commits
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.texts import count
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
 SINGLY = 8  # files of one folder that take a request each; more are found by a listing of the folder
+_COLUMNS = ("run_id", "stream", "load_partition", "mode", "row_count", "rows_before", "snapshot_id")
 REQUESTS = 16  # in parallel: most of the time is network latency
-
-
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """A committed ledger row."""
-
-    snapshot: int
-    path: str  # of the partition
-    rows: int  # of the partition, after the commit
 
 
 def ledger(facts: Facts) -> PreparedCheck:
@@ -44,79 +34,63 @@ def ledger(facts: Facts) -> PreparedCheck:
 
     After a run, the run's own rows are compared; with partitions and no run, the rows of these.
     """
-    commits = _commits(facts)
-    exist, newest = _snapshots(facts, commits)
-    existing = [commit for commit in commits if commit.snapshot in exist]
-    lost = [commit for commit in commits if commit.snapshot > newest]
-    held = _held(facts, existing)
-    wrong = [(commit, f"{commit.path}: there is no snapshot {commit.snapshot}") for commit in lost]
-    wrong += [
-        (
-            commit,
-            f"{commit.path}: {count(rows, 'row')} in snapshot {commit.snapshot}, {commit.rows:,} in the ledger",
-        )
-        for commit, rows in zip(existing, held, strict=True)
-        if rows != commit.rows
-    ]
-    failing = [facts.stream.config.partition_at(commit.path) for commit, _ in wrong]
+    committed = _commits(facts)
+    exist, newest = _snapshots(facts, committed)
+    existing = [row for row in committed if row.snapshot in exist]
+    lost = [row for row in committed if row.snapshot > newest]
+    wrong = [(row, f"{row.load_partition}: there is no snapshot {row.snapshot}") for row in lost]
+    for row, rows in zip(existing, _held(facts, existing), strict=True):
+        if rows != (expected := row.rows_after or 0):
+            text = f"{count(rows, 'row')} in snapshot {row.snapshot}, {expected:,} in the ledger"
+            wrong.append((row, f"{row.load_partition}: {text}"))
+    failing = [facts.stream.config.partition_at(row.load_partition) for row, _ in wrong]
     result = CheckResult.of_findings(
         "ledger",
         [text for _, text in wrong],
         failure="Ledger and snapshots do not agree; ingest these partitions with --force.",
         success=f"Ledger and snapshots agree about {count(len(existing), 'commit')}.",
-        numbers={"commits": len(commits), "expired": len(commits) - len(existing) - len(lost), "wrong": len(wrong)},
+        numbers={"commits": len(committed), "expired": len(committed) - len(existing) - len(lost), "wrong": len(wrong)},
         failing=None if None in failing else frozenset(key_of(p) for p in failing if p is not None),
     )
     return PreparedCheck(lambda: result)
 
 
-def _commits(facts: Facts) -> list[_Commit]:
-    """Return the committed ledger rows of the scope, of the present table."""
-    if facts.scope.results:
-        return [_commit_of(result.row) for result in facts.scope.results.values() if result.row.snapshot_id is not None]
-    lake, stream, scope = facts.lake, facts.stream, facts.scope
-    among: dict[str, Sequence[str]] = {
-        "destination_table": [str(stream.table)],
-        "stream": [stream.name],
-        "status": ["committed"],
-    }
-    if scope.tried is not None:
-        among["load_partition"] = [partition.path for partition in scope.tried]
-    names = ("run_id", "load_partition", "mode", "row_count", "rows_before", "snapshot_id")
-    of_stream = relation(lake, ledger_table(lake.config), {name: LEDGER_COLUMNS[name] for name in names}, Wanted(among))
-    rows = query(
-        lake,
-        f"SELECT snapshot_id, load_partition, row_count + if({ADDS}, rows_before, 0) FROM "  # noqa: S608
-        "(SELECT *, max(snapshot_id) FILTER (mode = 'repair') OVER (PARTITION BY load_partition) AS repaired "
-        f"FROM {of_stream} WHERE snapshot_id >= ?) "
-        "WHERE mode <> 'repair' AND (mode <> 'index' OR snapshot_id > coalesce(repaired, 0)) "
-        "AND (?::VARCHAR IS NULL OR run_id = ?) ORDER BY snapshot_id",
-        [*of_stream.parameters, named_since(lake, stream.table), scope.run_id, scope.run_id],
-        [of_stream],
-    )
-    return [_Commit(*row) for row in rows]
+def _commits(facts: Facts) -> list[LedgerRow]:
+    """Return the committed ledger rows of the scope, of the present table, the oldest first."""
+    stream, scope = facts.stream, facts.scope
+    if scope.results:
+        return [result.row for result in scope.results.values() if result.row.snapshot_id is not None]
+    paths = None if scope.tried is None else [partition.path for partition in scope.tried]
+    rows = [row for row in commits(facts.lake, stream.table, paths, columns=_COLUMNS) if row.stream == stream.name]
+    repaired: dict[str, int] = {}  # the newest repair of each partition
+    for row in rows:
+        if row.mode == "repair":
+            repaired.setdefault(row.load_partition, row.snapshot)
+    return [
+        row
+        for row in reversed(rows)
+        if scope.run_id in (None, row.run_id)
+        and row.mode != "repair"
+        and (row.mode != "index" or row.snapshot > repaired.get(row.load_partition, 0))
+    ]
 
 
-def _commit_of(row: LedgerRow) -> _Commit:
-    return _Commit(row.snapshot_id or 0, row.load_partition, row.rows_after or 0)
-
-
-def _snapshots(facts: Facts, commits: Sequence[_Commit]) -> tuple[set[int], int]:
+def _snapshots(facts: Facts, rows: Sequence[LedgerRow]) -> tuple[set[int], int]:
     """Those of the commits' snapshots that exist, and the newest snapshot of the lake."""
     with catalog_tables(facts.lake) as database:
-        return set(snapshots(database, [commit.snapshot for commit in commits])), snapshot_span(database)[1]
+        return set(snapshots(database, [row.snapshot for row in rows])), snapshot_span(database)[1]
 
 
-def _held(facts: Facts, commits: Sequence[_Commit]) -> list[int]:
+def _held(facts: Facts, rows: Sequence[LedgerRow]) -> list[int]:
     """Return the rows that each commit's partition has in the commit's snapshot."""
-    if not commits:
+    if not rows:
         return []
-    past = facts.past(min(commit.snapshot for commit in commits))
-    partitions = [facts.stream.config.partition_at(commit.path) for commit in commits]
+    past = facts.past(min(row.snapshot for row in rows))
+    partitions = [facts.stream.config.partition_at(row.load_partition) for row in rows]
     return [
         # The ledger still has the rows of earlier partition columns.
-        past.of(partition).rows(commit.snapshot) if partition is not None else commit.rows
-        for commit, partition in zip(commits, partitions, strict=True)
+        past.of(partition).rows(row.snapshot) if partition is not None else row.rows_after or 0
+        for row, partition in zip(rows, partitions, strict=True)
     ]
 
 

@@ -6,8 +6,8 @@ from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.result import NAMED, CheckResult
 from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.snapshots import columns_since, last_addition
-from lake_assets.lake.catalog.table import named_since, read_folder
-from lake_assets.lake.ledger.tables import ledger_table
+from lake_assets.lake.catalog.table import read_folder
+from lake_assets.lake.ledger.read import commits
 
 Columns = Sequence[tuple[object, ...]]
 
@@ -37,16 +37,10 @@ def _of_run(facts: Facts) -> CheckResult:
 
 def _previous_by_ledger(facts: Facts) -> int | None:
     """Return the snapshot of the newest commit of another run; None if there is none."""
-    lake, stream = facts.lake, facts.stream
-    ((snapshot,),) = lake.rows(
-        "SELECT max(snapshot_id) FILTER (run_id <> coalesce(?, last_run)) FROM "  # noqa: S608 - a quoted name
-        "(SELECT run_id, snapshot_id, last_value(run_id) OVER (ORDER BY snapshot_id ROWS BETWEEN UNBOUNDED PRECEDING "
-        "AND UNBOUNDED FOLLOWING) AS last_run FROM (SELECT *, stream = ? AND destination_table = ? "
-        f"AND status = 'committed' AND snapshot_id >= ? AS wanted FROM {ledger_table(lake.config).sql}) "
-        "WHERE wanted IS TRUE)",
-        [facts.scope.run_id, stream.name, str(stream.table), named_since(lake, stream.table)],
-    )
-    return None if snapshot is None else int(snapshot)
+    stream, columns = facts.stream, ("run_id", "stream", "snapshot_id")
+    rows = [row for row in commits(facts.lake, stream.table, columns=columns) if row.stream == stream.name]
+    last = facts.scope.run_id or (rows[0].run_id if rows else None)
+    return next((row.snapshot_id for row in rows if row.run_id != last), None)
 
 
 def _compared(facts: Facts, previous: int | None) -> CheckResult:

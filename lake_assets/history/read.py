@@ -84,7 +84,7 @@ def _entries(
     stream: OpenStream, session: LakeSession, partition: Partition | None, since: int, limit: int
 ) -> list[HistoryEntry]:
     """Return the entries of one partition, or of the table."""
-    rows = commits(session, stream.table, since, None if partition is None else [partition.path], limit)
+    rows = commits(session, stream.table, None if partition is None else [partition.path], limit)
     try:
         reader = _Reader(stream, session, since)
         return reader.of_table(rows, limit) if partition is None else reader.of(partition, rows, limit)
@@ -112,7 +112,7 @@ class _Reader:
 
     def of(self, partition: Partition, rows: Sequence[LedgerRow], limit: int) -> list[HistoryEntry]:
         """Return the entries of one partition."""
-        items = [_Item(row.snapshot_id or 0, row.load_partition, row) for row in rows]
+        items = [_Item(row.snapshot, row.load_partition, row) for row in rows]
         # With `limit` rows of the ledger, older snapshots are not wanted.
         known = {item.number for item in items}
         oldest = min(known, default=0) if len(rows) == limit else 0
@@ -123,7 +123,7 @@ class _Reader:
 
     def of_table(self, rows: Sequence[LedgerRow], limit: int) -> list[HistoryEntry]:
         """Return the entries of all partitions."""
-        items = [_Item(row.snapshot_id or 0, row.load_partition, row) for row in rows]
+        items = [_Item(row.snapshot, row.load_partition, row) for row in rows]
         known = {item.number for item in items}
         oldest = min(known, default=0) if len(rows) == limit else 0
         with catalog_reading(self.session) as database:
@@ -179,7 +179,7 @@ class _Reader:
 
     def _kept(self, row: LedgerRow, past: PastPartition | None) -> int | None:
         """Return a snapshot that still exists with the rows of a commit whose own has expired."""
-        number = row.snapshot_id or 0
+        number = row.snapshot
         with catalog_reading(self.session) as database:
             kept = first_kept(database, number)
         is_same = past is not None and kept is not None and past.has_rows_of(row.rows_after, number, kept)
@@ -217,7 +217,7 @@ def _of_runs(session: LakeSession, rows: Sequence[LedgerRow]) -> list[HistoryEnt
 def _entry(row: LedgerRow, kept: int | None) -> HistoryEntry:
     added = (row.rows_before or 0) if row.mode in ADDING else 0
     return HistoryEntry(
-        row.snapshot_id or 0,
+        row.snapshot,
         row.finished_at,
         row.load_partition,
         row.run_id,

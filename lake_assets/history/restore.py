@@ -22,7 +22,6 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import blank_row, of_partition
 from lake_assets.ingest.plan import PartitionPlan, Planner
 from lake_assets.lake.catalog.past import CatalogFile, PastPartition
-from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.commit.change import Change, Copy, EarlierRows, Requirements
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.commit.statements import count_partition
@@ -256,7 +255,7 @@ def _refuse_index(stream: OpenStream) -> None:
 def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapshot: int) -> _Plan:
     require_snapshot(session, stream, snapshot)
     state = past_state(session, stream, partition, snapshot)
-    rows = commits(session, stream.table, named_since(session, stream.table), [partition.path])
+    rows = commits(session, stream.table, [partition.path])
     commit = commit_of(rows, snapshot)
     if not state.rows and not state.was_there and commit is None:
         raise PartitionError(

@@ -12,7 +12,7 @@ import pytest
 
 from dev.servers.postgres import stoppable_in
 from lake_assets_tests.faults.actors import Actors
-from lake_assets_tests.faults.lives import assert_either, begin, finish, next_round
+from lake_assets_tests.faults.scenarios import assert_either, begin, finish, next_round
 from lake_assets_tests.faults.without_spark import no_session
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
@@ -60,9 +60,9 @@ def fill(folder: Path, left: int = NOTHING_LEFT) -> Path:
 def assert_refused(
     world: World, actors: Actors, kind: str, folder: Path, *, left: int = NOTHING_LEFT, may_succeed: bool = False
 ) -> None:
-    """A life of this kind whose disk gets full: its act is refused, and succeeds when there is space again."""
-    life = begin(world, actors, kind)
-    begun = next_round(life, kind)
+    """A scenario of this kind whose disk gets full: its act is refused, and succeeds when there is space again."""
+    scenario = begin(world, actors, kind)
+    begun = next_round(scenario, kind)
     filler = fill(folder, left)
 
     ended = actors.run(world, begun.act, **begun.options)
@@ -77,7 +77,7 @@ def assert_refused(
         assert "free space" in ended.refused
         assert "run it again" in ended.refused
     assert_either(world, begun.before, begun.after, cleaning=begun.cleaning)
-    finish(life, begun)
+    finish(scenario, begun)
 
 
 def local(tmp_path: Path, catalog: str = "sqlite") -> World:
@@ -141,11 +141,11 @@ def test_a_full_disk_of_a_postgres_server_is_one_error(
     with stoppable_in(folder) as postgres:
         world, server = local(tmp_path), postgres.server
         world.catalog = database_on(server)
-        life = begin(world, actors, kind)
-        ingested = life.landed.rows()
+        scenario = begin(world, actors, kind)
+        ingested = scenario.landed.rows()
         for number in range(300):  # whose rows of the manifest need more than the pages that PostgreSQL has
-            life.landed.land(NW, f"more-{number}.parquet", sales(number))
-        begun = next_round(life, kind)
+            scenario.landed.land(NW, f"more-{number}.parquet", sales(number))
+        begun = next_round(scenario, kind)
         if kind != "restore":
             begun.before = ingested
         filler = fill(folder)
@@ -158,7 +158,7 @@ def test_a_full_disk_of_a_postgres_server_is_one_error(
         assert "free space on the disk of its data, and run it again" in ended.refused
         filler.unlink()
         assert_either(world, begun.before, begun.after, cleaning=begun.cleaning)
-        finish(life, begun)
+        finish(scenario, begun)
 
 
 @pytest.mark.servers
@@ -171,8 +171,8 @@ def test_a_postgres_server_that_ends_because_its_disk_is_full_is_one_error(
     with stoppable_in(folder) as postgres:
         world, server = local(tmp_path), postgres.server
         world.catalog = database_on(server)
-        life = begin(world, actors, "replace")
-        begun = next_round(life, "replace")
+        scenario = begin(world, actors, "replace")
+        begun = next_round(scenario, "replace")
         filler = fill(folder)
         with suppress(psycopg.Error), server.connect() as other:
             for number in range(4):  # each takes a new file of the log
@@ -186,4 +186,4 @@ def test_a_postgres_server_that_ends_because_its_disk_is_full_is_one_error(
         postgres.stop()
         postgres.start()
         assert_either(world, begun.before, begun.after, cleaning=begun.cleaning)
-        finish(life, begun)
+        finish(scenario, begun)

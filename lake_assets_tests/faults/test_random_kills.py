@@ -11,7 +11,7 @@ import time
 import pytest
 
 from lake_assets_tests.faults.actors import Actors, Ended
-from lake_assets_tests.faults.lives import KINDS, Life, Round, assert_either, begin, finish, next_round
+from lake_assets_tests.faults.scenarios import KINDS, Round, Scenario, assert_either, begin, finish, next_round
 from lake_assets_tests.faults.sound import assert_sound
 from lake_assets_tests.world import World
 
@@ -24,24 +24,24 @@ LAKES = pytest.mark.parametrize(
 )
 
 
-def check(life: Life, begun: Round, ended: Ended) -> None:
+def check(scenario: Scenario, begun: Round, ended: Ended) -> None:
     """The lake after a kill, and after the next run."""
     assert ended.crashed is None, ended.crashed
     assert ended.refused is None, ended.refused
     if ended.was_killed:
-        assert_either(life.world, begun.before, begun.after, cleaning=begun.cleaning)
+        assert_either(scenario.world, begun.before, begun.after, cleaning=begun.cleaning)
     else:
-        assert_sound(life.world, begun.after, landed=begun.landed)
-    finish(life, begun)
+        assert_sound(scenario.world, begun.after, landed=begun.landed)
+    finish(scenario, begun)
 
 
-def measured(life: Life, kind: str) -> tuple[int, float]:
+def measured(scenario: Scenario, kind: str) -> tuple[int, float]:
     """The steps of a round that nobody kills, and its seconds."""
-    begun = next_round(life, kind)
+    begun = next_round(scenario, kind)
     start = time.perf_counter()
-    ended = life.actors.run(life.world, begun.act, **begun.options)
+    ended = scenario.actors.run(scenario.world, begun.act, **begun.options)
     seconds = time.perf_counter() - start
-    check(life, begun, ended)
+    check(scenario, begun, ended)
     return ended.steps, seconds
 
 
@@ -51,18 +51,18 @@ def measured(life: Life, kind: str) -> tuple[int, float]:
 def test_a_kill_at_a_random_moment_leaves_a_sound_lake(world: World, actors: Actors, kind: str) -> None:
     print(f"LAKE_ASSETS_SEED={SEED}")  # noqa: T201 - shown when the test fails
     moments = random.Random(f"{SEED} {kind} {world.catalog['type']}")
-    life = begin(world, actors, kind)
-    steps, seconds = measured(life, kind)
+    scenario = begin(world, actors, kind)
+    steps, seconds = measured(scenario, kind)
     killed = 0
     for number in range(KILLS):
-        begun = next_round(life, kind)
+        begun = next_round(scenario, kind)
         # Every second kill comes by the clock, and can hit the middle of a step.
         if number % 2:
             ended = actors.kill(world, begun.act, moments.uniform(0, seconds), **begun.options)
         else:
             ended = actors.run(world, begun.act, die_at=moments.randint(1, steps), **begun.options)
         killed += ended.was_killed
-        check(life, begun, ended)
+        check(scenario, begun, ended)
 
     assert killed >= KILLS / 2
 
@@ -72,11 +72,11 @@ def test_a_kill_at_a_random_moment_leaves_a_sound_lake(world: World, actors: Act
 def test_a_kill_of_maintenance_or_of_a_quarantine_leaves_a_sound_lake(
     local_world: World, actors: Actors, kind: str
 ) -> None:
-    life = begin(local_world, actors, kind)
-    measured(life, kind)
-    steps, _ = measured(life, kind)  # the first round may have more steps than later ones
+    scenario = begin(local_world, actors, kind)
+    measured(scenario, kind)
+    steps, _ = measured(scenario, kind)  # the first round may have more steps than later ones
     for part in (0.5, 1.0):
-        begun = next_round(life, kind)
+        begun = next_round(scenario, kind)
         ended = actors.run(local_world, begun.act, die_at=round(part * steps), **begun.options)
         assert ended.was_killed
-        check(life, begun, ended)
+        check(scenario, begun, ended)

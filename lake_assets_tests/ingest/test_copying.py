@@ -17,7 +17,7 @@ import pytest
 
 from lake_assets.errors import SourceError
 from lake_assets.maintenance.compaction import compact
-from lake_assets_tests.lake.commit.twins import SCHEMA, row
+from lake_assets_tests.lake.commit.strategy_pair import SCHEMA, row
 from lake_assets_tests.world import NW, SW, World, sales
 
 TYPES = pa.Table.from_pylist([row(n) for n in range(2000)] + [dict.fromkeys(SCHEMA.names)] * 3, SCHEMA)
@@ -37,7 +37,7 @@ def damaged() -> bytes:
     return bytes(body)
 
 
-def twins(world: World, *objects: bytes, first: pa.Table | None = None, **options: Any) -> tuple[World, World]:
+def both_ways(world: World, *objects: bytes, first: pa.Table | None = None, **options: Any) -> tuple[World, World]:
     """Two lakes with these landed objects in one partition, copied in the first and encoded in the second.
 
     Args:
@@ -53,7 +53,7 @@ def twins(world: World, *objects: bytes, first: pa.Table | None = None, **option
     worlds = []
     for policy in ("always", "never"):
         folder = Path(world.catalog["path"]).parent / policy
-        twin = replace(
+        encoding = replace(
             world,
             catalog={"type": "sqlite", "path": str(folder / "catalog.sqlite")},
             storage={"type": "local", "path": str(folder / "data")},
@@ -61,8 +61,8 @@ def twins(world: World, *objects: bytes, first: pa.Table | None = None, **option
             _opened=None,
         )
         if first is not None:
-            twin.ingest(SW)
-        worlds.append(twin)
+            encoding.ingest(SW)
+        worlds.append(encoding)
     return worlds[0], worlds[1]
 
 
@@ -120,7 +120,7 @@ def assert_same(copied: World, encoded: World) -> None:
 
 
 def test_types_of_all_kinds(local_world: World) -> None:
-    copied, encoded = twins(local_world, landed(TYPES, row_group_size=700))
+    copied, encoded = both_ways(local_world, landed(TYPES, row_group_size=700))
 
     for _ in range(2):  # the extension commits a table's first file
         assert (copied.ingest(NW, force=True).row.files_copied, encoded.ingest(NW, force=True).row.files_copied) == (
@@ -141,7 +141,7 @@ def test_another_order_of_columns(local_world: World) -> None:
     rows = TYPES.slice(0, 2).append_column("r", named).append_column("s", pa.array(["a", "ü"]))
     encoded_texts = rows.set_column(rows.column_names.index("s"), "s", rows["s"].dictionary_encode())
     first = rows.select(order).set_column(0, "r", named.cast(pa.struct([("x", pa.int16()), ("y", pa.int8())])))
-    copied, encoded = twins(local_world, landed(encoded_texts), first=first)
+    copied, encoded = both_ways(local_world, landed(encoded_texts), first=first)
 
     assert (copied.ingest(NW).row.files_copied, encoded.ingest(NW).row.files_copied) == (1, 0)
 
@@ -191,7 +191,7 @@ def test_partition_columns_inside_the_file(local_world: World, statistics_of: bo
     rows = sales(1, 2, 3)
     own = rows.append_column("region", pa.array(["NW"] * 3)).append_column("date", pa.array([dt.date(2026, 2, 11)] * 3))
     columns = True if statistics_of else rows.column_names
-    copied, encoded = twins(local_world, landed(own, write_statistics=columns), first=rows)
+    copied, encoded = both_ways(local_world, landed(own, write_statistics=columns), first=rows)
 
     assert (copied.ingest(NW).row.files_copied, encoded.ingest(NW).row.files_copied) == (1, 0)
 
@@ -219,7 +219,7 @@ def by_iceberg(_: Path) -> bytes:
 
 @pytest.mark.parametrize("writer", [by_duckdb, by_iceberg])
 def test_files_of_other_writers(local_world: World, tmp_path: Path, writer: Callable[[Path], bytes]) -> None:
-    copied, encoded = twins(local_world, writer(tmp_path / "other.parquet"))
+    copied, encoded = both_ways(local_world, writer(tmp_path / "other.parquet"))
 
     assert (copied.ingest(NW).row.files_copied, encoded.ingest(NW).row.files_copied) == (1, 0)
 
@@ -247,7 +247,7 @@ UNFIT: dict[str, tuple[pa.Table, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", UNFIT)
 def test_what_readers_would_read_otherwise_is_encoded(local_world: World, name: str) -> None:
     table, writer = UNFIT[name]
-    copied, encoded = twins(local_world, landed(table, **writer))
+    copied, encoded = both_ways(local_world, landed(table, **writer))
 
     assert (copied.ingest(NW).row.files_copied, encoded.ingest(NW).row.files_copied) == (0, 0)
 
@@ -255,7 +255,7 @@ def test_what_readers_would_read_otherwise_is_encoded(local_world: World, name: 
 
 
 def test_a_codec_that_parquet_does_not_have_is_named(local_world: World) -> None:
-    copied, encoded = twins(local_world, landed(sales(1)))
+    copied, encoded = both_ways(local_world, landed(sales(1)))
     for world in (copied, encoded):
         body = landed(sales(1))
         place = body.rindex(b"\x19\x18\x05total\x15") + 9  # the codec of the second column, by its path
@@ -266,7 +266,7 @@ def test_a_codec_that_parquet_does_not_have_is_named(local_world: World) -> None
 
 
 def test_copied_and_encoded_files_in_one_commit(local_world: World) -> None:
-    copied, encoded = twins(
+    copied, encoded = both_ways(
         local_world, landed(sales(1)), landed(sales(2, math.nan)), landed(sales()), landed(sales(3))
     )
 
@@ -319,7 +319,7 @@ def test_objects_of_a_bucket(world: World) -> None:
 
 def test_an_object_without_rows_and_pages_is_left_out(local_world: World) -> None:
     """A writer without dictionaries gives a row group without rows no page at all."""
-    copied, encoded = twins(local_world, landed(sales(), use_dictionary=False), landed(sales(1.5)))
+    copied, encoded = both_ways(local_world, landed(sales(), use_dictionary=False), landed(sales(1.5)))
     for world in (copied, encoded):
         assert (world.ingest(NW).row.row_count, world.totals()) == (1, [1.5])
 
@@ -352,7 +352,7 @@ def test_a_damaged_page_fails_the_partition_and_leaves_no_file(local_world: Worl
 @pytest.mark.parametrize("policy", ["strict", "evolve"])
 def test_misfits_have_the_errors_and_the_changes_of_the_encoding_job(local_world: World, policy: str) -> None:
     more = sales(1, 2).append_column("more", pa.array(["x", None]))
-    copied, encoded = twins(local_world, landed(more), landed(sales(3)), first=sales(0), schema_policy=policy)
+    copied, encoded = both_ways(local_world, landed(more), landed(sales(3)), first=sales(0), schema_policy=policy)
 
     outcomes: list[object] = []
     for world in (copied, encoded):
@@ -369,7 +369,7 @@ def test_misfits_have_the_errors_and_the_changes_of_the_encoding_job(local_world
 def test_a_row_of_another_partition_has_the_error_of_the_encoding_job(local_world: World) -> None:
     wrong = sales(1, 2).append_column("region", pa.array(["NW", "SW"]))
     errors = []
-    for world in twins(local_world, landed(wrong), first=sales(0)):
+    for world in both_ways(local_world, landed(wrong), first=sales(0)):
         with pytest.raises(Exception, match="has a row with region='SW'") as raised:
             world.ingest(NW)
         errors.append(str(raised.value))
@@ -385,7 +385,7 @@ def test_a_time_in_a_struct_with_another_order_of_fields_is_refused(local_world:
     first = pa.table({"part": pa.array([(1, 0)], pa.struct([("n", pa.int64()), ("at", pa.timestamp("us"))]))})
     other = pa.array([(early, 1)], pa.struct([("at", pa.timestamp("us")), ("n", pa.int64())]))
     errors = []
-    for world in twins(local_world, landed(pa.table({"part": other})), first=first):
+    for world in both_ways(local_world, landed(pa.table({"part": other})), first=first):
         with pytest.raises(SourceError, match="TIMESTAMP") as caught:
             world.ingest(NW)
         errors.append(str(caught.value).replace("always", "never"))

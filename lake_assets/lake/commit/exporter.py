@@ -38,7 +38,7 @@ from lake_assets.lake.commit.difference import (
     with_meta,
 )
 from lake_assets.lake.failures import translated
-from lake_assets.lake.ledger.relation import Wanted, query, relation
+from lake_assets.lake.ledger.relation import Wanted, wanted_rows
 from lake_assets.lake.ledger.tables import DELTAS
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.parquet.attempt import discard, discard_unfinished
@@ -246,12 +246,10 @@ def refuse_earlier_exports(session: LakeSession, stream: str, table: TableName) 
     Raises:
         CatalogError: the table was dropped or renamed after the stream exported changes, or cannot be read.
     """
-    manifest, columns = DELTAS.name(session.config), {"snapshot_id": DELTAS.columns["snapshot_id"]}
     created = named_since(session, table) if session.exists(table) else NEVER
-    found = relation(session, manifest, columns, Wanted({"stream": [stream]}))
-    sql = f"SELECT max(snapshot_id) FROM {found} WHERE snapshot_id < ?"  # noqa: S608 - its own SQL
-    ((last,),) = query(session, sql, [*found.parameters, created], [found])
-    if last is not None:
+    wanted = Wanted(DELTAS, ["snapshot_id"], {"stream": [stream]})
+    for (last,) in wanted_rows(session, wanted, "WHERE snapshot_id < ? ORDER BY snapshot_id DESC LIMIT 1", [created]):
+        manifest = DELTAS.name(session.config)
         raise CatalogError(
             f"the table {table} of snapshot {last} was dropped or renamed, so consumers of the deltas of {stream} "
             "would keep its rows:",
@@ -270,10 +268,8 @@ def write_latest(session: LakeSession, stream: str, export: Export) -> None:
         StorageError: the export's storage is unreachable or refuses.
     """
     names = [name for name in DELTAS.columns if name != "stream"]
-    columns = {name: DELTAS.columns[name] for name in names}
-    found = relation(session, DELTAS.name(session.config), columns, Wanted({"stream": [stream]}))
-    sql = f"SELECT {', '.join(names)} FROM {found} ORDER BY snapshot_id DESC, uri DESC LIMIT ?"  # noqa: S608
-    rows = query(session, sql, [*found.parameters, LISTED], [found])
+    wanted = Wanted(DELTAS, names, {"stream": [stream]})
+    rows = wanted_rows(session, wanted, "ORDER BY snapshot_id DESC, uri DESC LIMIT ?", [LISTED])
     body: dict[str, Any] = {
         "stream": stream,
         "snapshot_id": rows[0][names.index("snapshot_id")] if rows else None,

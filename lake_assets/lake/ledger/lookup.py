@@ -27,14 +27,22 @@ from lake_assets.lake.catalog.partition_files import (
 )
 from lake_assets.lake.catalog.table import Partitioning, key_values, named_since, read_folder, read_partitioning
 from lake_assets.lake.ledger.relation import (
-    Relation,
     Wanted,
     query,
     read_inlined,
     relation_of_files,
     relation_of_lake,
 )
-from lake_assets.lake.ledger.tables import ADDING, ADDS, COMPACT, LEDGER_COLUMNS, LedgerRow, Status, ledger_table
+from lake_assets.lake.ledger.tables import (
+    ADDING,
+    ADDS,
+    COMPACT,
+    LEDGER,
+    LEDGER_COLUMNS,
+    LedgerRow,
+    Status,
+    ledger_table,
+)
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.file_names import is_marked, named_fingerprint
@@ -111,7 +119,7 @@ class LastRuns:
         return LastRuns(
             max(self.newest, other.newest, key=lambda row: row.moment),
             max(sources, key=lambda row: row.moment, default=None),
-            max(commits, key=lambda row: row.snapshot_id or 0, default=None),
+            max(commits, key=lambda row: row.snapshot, default=None),
         )
 
 
@@ -226,12 +234,10 @@ def _aggregated(
     among: dict[str, Sequence[str]] = {"destination_table": [str(table)]}
     if load_partitions is not None:
         among["load_partition"] = load_partitions
-    types = {name: LEDGER_COLUMNS[name] for name in (*_COLUMNS, "on_empty")}
-    rows: Relation
-    if files is None:
-        rows = relation_of_lake(session, ledger_table(session.config), types, Wanted(among))
-    else:
-        rows = relation_of_files([file.uri for file in files], types, Wanted(among))
+    wanted = Wanted(LEDGER, (*_COLUMNS, "on_empty"), among)
+    rows = (
+        relation_of_lake(session, wanted) if files is None else relation_of_files([file.uri for file in files], wanted)
+    )
     run = f"struct_pack({', '.join(f'{name} := {name}' for name in map(identifier, _COLUMNS))})"
     commit = "status = 'committed' AND snapshot_id >= ?"
     found = query(

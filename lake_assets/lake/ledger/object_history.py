@@ -9,12 +9,12 @@ from typing import Any
 
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.table import named_since
-from lake_assets.lake.ledger.relation import ADDED, Relation, Wanted, query, relation
+from lake_assets.lake.ledger.relation import ADDED, Relation, Wanted, query, relation, wanted_rows
 from lake_assets.lake.ledger.tables import (
     COMPACT,
-    LEDGER_COLUMNS,
+    LEDGER,
     LETTERS,
-    MANIFEST_COLUMNS,
+    MANIFEST,
     LedgerRow,
     ledger_table,
     manifest_table,
@@ -132,8 +132,8 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
     if not uris or not (session.exists(ledger) and session.exists(manifest)):
         return {}
     of_uris = {"uri": list(uris)}
-    named = relation(session, manifest, {"load_partition": "VARCHAR"}, Wanted(of_uris, distinct=True))
-    partitions = [path for (path,) in query(session, f"FROM {named}", named.parameters, [named])]
+    named = wanted_rows(session, Wanted(MANIFEST, ["load_partition"], of_uris, distinct=True))
+    partitions = [path for (path,) in named]
     rows = _noted(
         session,
         {"load_partition": partitions},
@@ -196,11 +196,10 @@ def objects_at(session: LakeSession, stream: str, root: str, rows: Sequence[Ledg
     if not before or not session.exists(manifest_table(session.config)):
         return Manifest(())
     # A replacement and a restore note all objects of their rows; other commits note those that they add.
-    first = max((row.snapshot_id or 0 for row in before if row.mode in ("replace", "restore")), default=0)
-    runs = {row.run_id for row in before if (row.snapshot_id or 0) >= first}
+    first = max((row.snapshot for row in before if row.mode in ("replace", "restore")), default=0)
+    runs = {row.run_id for row in before if row.snapshot >= first}
     among = {"stream": [stream], "load_partition": [before[0].load_partition], "run_id": sorted(runs)}
-    columns = {**MANIFEST_COLUMNS, ADDED: "BIGINT"}
-    found = relation(session, manifest_table(session.config), columns, Wanted(among))
+    found = relation(session, Wanted(MANIFEST, (*MANIFEST.columns, ADDED), among))
     noted = query(
         session,
         # A run can be repeated under its id: each object has a row of each time.
@@ -245,7 +244,7 @@ def dead_letters(
     if not (session.exists(ledger_table(session.config)) and session.exists(letters)):
         return {}
     among = _of_stream(stream, load_partitions)
-    commits, noted = _commits(session, among), relation(session, letters, LETTERS.columns, Wanted(among))
+    commits, noted = _commits(session, among), relation(session, Wanted(LETTERS, tuple(LETTERS.columns), among))
     at = _NEWEST if at is None else at
     rows = query(
         session,
@@ -273,11 +272,8 @@ def _of_stream(stream: str, load_partitions: Sequence[str] | None) -> dict[str, 
 def _commits(
     session: LakeSession, among: Mapping[str, Sequence[str]], database: CatalogDatabase | None = None
 ) -> Relation:
-    names = ("run_id", "stream", "load_partition", "mode", "snapshot_id")
-    columns = {name: LEDGER_COLUMNS[name] for name in names}
-    return relation(
-        session, ledger_table(session.config), columns, Wanted({"status": ["committed"], **among}), database
-    )
+    columns = ("run_id", "stream", "load_partition", "mode", "snapshot_id")
+    return relation(session, Wanted(LEDGER, columns, {"status": ["committed"], **among}), database)
 
 
 def _noted(
@@ -297,8 +293,7 @@ def _noted(
     because a run can be repeated under its id. An object that has ended has no time, and is the last.
     """
     commits = _commits(session, of_ledger, database)
-    columns = {**MANIFEST_COLUMNS, ADDED: "BIGINT"}
-    objects = relation(session, manifest_table(session.config), columns, Wanted(of_manifest), database)
+    objects = relation(session, Wanted(MANIFEST, (*MANIFEST.columns, ADDED), of_manifest), database)
     key = "run_id, stream, load_partition"
     return query(
         session,

@@ -6,15 +6,16 @@ says otherwise. See `lookup.py` for what the newest runs of partitions cost, and
 
 import datetime as dt
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.ledger.lookup import LastRuns, commits_by_files, newest_runs
-from lake_assets.lake.ledger.relation import Wanted, query, relation
+from lake_assets.lake.ledger.relation import Wanted, wanted_rows
 from lake_assets.lake.ledger.tables import (
     COMPACT,
+    LEDGER,
     LEDGER_COLUMNS,
     RELEASE,
     RESTORE,
@@ -28,6 +29,7 @@ from lake_assets.layout.partition import Partition
 
 PACE_ROWS = 500  # of the ledger by which the pace is known
 
+_ALL = tuple(LEDGER_COLUMNS)
 _NEWEST_FIRST = "ORDER BY finished_at DESC NULLS LAST, started_at DESC NULLS LAST LIMIT ?"
 _NEWEST_COMMIT = "QUALIFY row_number() OVER (PARTITION BY load_partition ORDER BY snapshot_id DESC) = 1"
 
@@ -56,7 +58,7 @@ def _holders(session: LakeSession, table: TableName, load_partitions: Sequence[s
     """Return the commit that began the hold of each held partition; a forced refresh of one does not begin it."""
     found: dict[str, LedgerRow] = {}
     ended = set()
-    for row in commits(session, table, named_since(session, table), load_partitions):
+    for row in commits(session, table, load_partitions):
         if row.mode != COMPACT and row.load_partition not in ended:
             if row.is_held:
                 found[row.load_partition] = row
@@ -123,7 +125,7 @@ def read_ledger(
         among["load_partition"] = [load_partition]
     if set(statuses) != set(STATUSES):
         among["status"] = statuses
-    wanted = Wanted(among, since=since, until=until, newest=limit)
+    wanted = Wanted(LEDGER, _ALL, among, since=since, until=until, newest=limit)
     rows = _rows(session, wanted, _NEWEST_FIRST, [limit])
     if not rows and not session.exists(table := ledger_table(session.config)):
         raise CatalogError(f"the lake has no ledger {table} yet:", "ingest a partition first.")
@@ -139,32 +141,34 @@ def rows_of_run(session: LakeSession, stream: str, run_id: str, since: dt.dateti
         run_id: of the run.
         since: when the run began, if that is known, with a time zone; then files of earlier rows are not read.
     """
-    wanted = Wanted({"run_id": [run_id], "stream": [stream]}, since=since)
+    wanted = Wanted(LEDGER, _ALL, {"run_id": [run_id], "stream": [stream]}, since=since)
     return _rows(session, wanted, "ORDER BY coalesce(finished_at, started_at), snapshot_id")
 
 
 def commits(
     session: LakeSession,
     table: TableName,
-    since: int,
     load_partitions: Sequence[str] | None = None,
     newest: int | None = None,
+    columns: Sequence[str] = _ALL,
 ) -> list[LedgerRow]:
     """Return the committed rows of a table, the newest first.
+
+    If the table was dropped and recreated, its earlier commits are ignored.
 
     Args:
         session: an open lake.
         table: the destination.
-        since: only commits of this snapshot or later, by `named_since`.
         load_partitions: their rows only, in the path's form.
         newest: this many rows at most.
+        columns: those to read, with `snapshot_id`; the others are None.
     """
     among: dict[str, Sequence[str]] = {"destination_table": [str(table)], "status": ["committed"]}
     if load_partitions is not None:
         among["load_partition"] = load_partitions
     limit = "" if newest is None else f" LIMIT {newest:d}"
     tail = f"WHERE snapshot_id >= ? ORDER BY snapshot_id DESC{limit}"
-    return _rows(session, Wanted(among, newest=newest), tail, [since])
+    return _rows(session, Wanted(LEDGER, columns, among, newest=newest), tail, [named_since(session, table)])
 
 
 def newest_commits(
@@ -182,7 +186,7 @@ def newest_commits(
     """
     among = {"stream": [stream], "destination_table": [str(table)], "status": ["committed"]}
     tail = f"WHERE mode NOT IN ('{COMPACT}', '{RELEASE}') AND snapshot_id >= ? {_NEWEST_COMMIT} ORDER BY snapshot_id"
-    return _rows(session, Wanted(among, since=since), tail, [named_since(session, table)])
+    return _rows(session, Wanted(LEDGER, _ALL, among, since=since), tail, [named_since(session, table)])
 
 
 def commit_of(rows: Sequence[LedgerRow], snapshot: int) -> LedgerRow | None:
@@ -200,7 +204,8 @@ def restored_partitions(session: LakeSession, table: TableName, load_partitions:
         "load_partition": list(load_partitions),
     }
     tail = f"WHERE snapshot_id >= ? {_NEWEST_COMMIT}"
-    rows = _rows(session, Wanted(among), tail, [named_since(session, table)], ("load_partition", "mode", "snapshot_id"))
+    wanted = Wanted(LEDGER, ("load_partition", "mode", "snapshot_id"), among)
+    rows = _rows(session, wanted, tail, [named_since(session, table)])
     return {row.load_partition for row in rows if row.mode == RESTORE}
 
 
@@ -221,7 +226,7 @@ def rows_as_written(session: LakeSession, rows: Iterable[LedgerRow]) -> list[Led
         "load_partition": [first.load_partition, *(row.load_partition for row in others)],
         "status": ["committed"],
     }
-    written = {(row.load_partition, row.started_at): row for row in _rows(session, Wanted(among))}
+    written = {(row.load_partition, row.started_at): row for row in _rows(session, Wanted(LEDGER, _ALL, among))}
     if (first.load_partition, first.started_at) not in written:
         return None
     return [written.get((row.load_partition, row.started_at), row) for row in (first, *others)]
@@ -237,8 +242,7 @@ def partitions_in_ledger(
     among: dict[str, Sequence[str]] = {"destination_table": [str(table)]}
     if load_partitions is not None:
         among["load_partition"] = load_partitions
-    rows = _rows(session, Wanted(among, distinct=True), "", (), ["load_partition"])
-    return {row.load_partition for row in rows}
+    return {path for (path,) in wanted_rows(session, Wanted(LEDGER, ["load_partition"], among, distinct=True))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +300,7 @@ class Pace:
 
 def pace(session: LakeSession, stream: str, mode: str) -> Pace | None:
     """Return the pace of a stream's last runs of a mode; None if none has committed."""
-    wanted = Wanted({"stream": [stream], "status": ["committed"]}, newest=PACE_ROWS)
+    wanted = Wanted(LEDGER, _ALL, {"stream": [stream], "status": ["committed"]}, newest=PACE_ROWS)
     rows = _rows(session, wanted, _NEWEST_FIRST, [PACE_ROWS])
     by_run: dict[str, list[LedgerRow]] = {}
     for row in rows:
@@ -325,19 +329,5 @@ def _seconds(run: Sequence[LedgerRow]) -> float:
     return max(dt.timedelta(), ended - min(row.started_at for row in run)).total_seconds()
 
 
-def _rows(
-    session: LakeSession,
-    wanted: Wanted,
-    tail: str = "",
-    parameters: Sequence[object] = (),
-    columns: Iterable[str] = LEDGER_COLUMNS,
-) -> list[LedgerRow]:
-    """Return the wanted rows after SQL's other clauses (`tail`, with its parameters), with these columns."""
-    ledger = ledger_table(session.config)
-    if not session.exists(ledger):
-        return []
-    types: Mapping[str, str] = {name: LEDGER_COLUMNS[name] for name in columns}
-    found = relation(session, ledger, types, wanted)
-    names = ", ".join(f'"{name}"' for name in types)
-    sql = f"SELECT {names} FROM {found} {tail}"  # noqa: S608 - quoted names
-    return [LedgerRow.of(types, row) for row in query(session, sql, [*found.parameters, *parameters], [found])]
+def _rows(session: LakeSession, wanted: Wanted, tail: str = "", parameters: Sequence[object] = ()) -> list[LedgerRow]:
+    return [LedgerRow.of(wanted.columns, row) for row in wanted_rows(session, wanted, tail, parameters)]

@@ -9,7 +9,7 @@ DuckLake could skip them too. But on a SQLite catalog it then reads the statisti
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +18,8 @@ from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
 from lake_assets.lake.catalog.inlined import flushed_files, inlined_tables
 from lake_assets.lake.catalog.table import read_folder
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.ledger.tables import OwnTable
+from lake_assets.lake.session import LakeSession
 
 RANGES = 50  # into which values are divided, for DuckDB to skip row groups by
 MOST = 10_000  # values of a column; with more, DuckLake reads the table
@@ -32,13 +33,23 @@ _ENDED, _STARTED = "finished_at", "started_at"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Conditions on rows, which all must hold. Those after `distinct` are for the ledger only."""
+    """Rows of a table of this package: their columns, and conditions that all must hold.
 
+    A column that the table lacks is NULL. Conditions after `distinct` are for the ledger only.
+    """
+
+    own: OwnTable
+    columns: Sequence[str]
     among: Mapping[str, Sequence[str]] = field(default_factory=lambda: MappingProxyType({}))  # columns and their values
     distinct: bool = False  # of equal rows only one
     since: dt.datetime | None = None  # runs that ended then or later
     until: dt.datetime | None = None  # runs that ended before then
     newest: int | None = None  # this many rows, of the runs that ended last
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The columns' types in DuckDB, by their names."""
+        return {name: "BIGINT" if name == ADDED else self.own.columns[name] for name in self.columns}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +76,26 @@ def query(
     return run(sql, parameters)
 
 
-def relation(
-    session: LakeSession,
-    table: TableName,
-    columns: Mapping[str, str],
-    wanted: Wanted,
-    database: CatalogDatabase | None = None,
-) -> Relation:
+def wanted_rows(
+    session: LakeSession, wanted: Wanted, tail: str = "", parameters: Sequence[object] = ()
+) -> list[tuple[Any, ...]]:
+    """Return the wanted rows after SQL's other clauses (`tail`, with its parameters); none if there is no such table.
+
+    Raises:
+        CatalogError: the table cannot be read.
+    """
+    if not session.exists(wanted.own.name(session.config)):
+        return []
+    found = relation(session, wanted)
+    names = ", ".join(map(identifier, wanted.columns))
+    return query(session, f"SELECT {names} FROM {found} {tail}", [*found.parameters, *parameters], [found])  # noqa: S608
+
+
+def relation(session: LakeSession, wanted: Wanted, database: CatalogDatabase | None = None) -> Relation:
     """Return the rows of a table of this package that are wanted.
 
     Args:
         session: an open lake with the table.
-        table: ledger or manifest.
-        columns: those of the relation, with their types; one that the table lacks is NULL.
         wanted: the rows.
         database: an open transaction of the catalog to read in; one of its own when None.
 
@@ -85,61 +103,62 @@ def relation(
         NotDirectError: only DuckLake can read the rows, and that is outside of the given transaction.
         CatalogError: the catalog cannot be read.
     """
+    table = wanted.own.name(session.config)
     try:
         if any(len(values) > MOST for values in wanted.among.values()):
             raise NotDirectError(f"there are too many values for the rows of {table}")  # noqa: TRY301
         with catalog_reading(session) if database is None else nullcontext(database) as catalog:
             table_id, *_ = read_folder(catalog, table)
             names = inlined_tables(catalog, table_id)
-            inlined = [row for name in names for row in _inlined(catalog, name, columns, wanted)]
+            inlined = [row for name in names for row in _inlined(catalog, name, wanted)]
             files = [glob_literal(file.uri) for file in flushed_files(catalog, table)]
     except NotDirectError:
         if database is not None:
             raise
-        return relation_of_lake(session, table, columns, wanted)
-    values = list(zip(*inlined, strict=True)) or [() for _ in columns]
-    sql = _typed(columns)
+        return relation_of_lake(session, wanted)
+    values = list(zip(*inlined, strict=True)) or [() for _ in wanted.columns]
+    sql = _typed(wanted)
     parameters: list[object] = [list(column) for column in values]
     if files:
-        bound = None if wanted.newest is None else _bound(session, files, columns, inlined, wanted)
-        part, more = _part(_FILES, columns, *_conditions(wanted, bound), wanted)
+        bound = None if wanted.newest is None else _bound(session, files, inlined, wanted)
+        part, more = _part(_FILES, *_conditions(wanted, bound), wanted)
         sql, parameters = f"{sql} UNION ALL BY NAME ({part})", [*parameters, files, *more]
     return Relation(sql, parameters, needs_lake=False)
 
 
-def relation_of_files(uris: Sequence[str], columns: Mapping[str, str], wanted: Wanted) -> Relation:
+def relation_of_files(uris: Sequence[str], wanted: Wanted) -> Relation:
     """Return the wanted rows of these files of a table; see `relation`."""
-    part, parameters = _part(_FILES, columns, *_conditions(wanted, None), wanted)
+    part, parameters = _part(_FILES, *_conditions(wanted, None), wanted)
     files = [glob_literal(uri) for uri in uris]
-    return Relation(_beside_none(columns, part), [*([] for _ in columns), files, *parameters], needs_lake=False)
+    return _beside_none(wanted, part, [files, *parameters], needs_lake=False)
 
 
-def relation_of_lake(session: LakeSession, table: TableName, columns: Mapping[str, str], wanted: Wanted) -> Relation:
+def relation_of_lake(session: LakeSession, wanted: Wanted) -> Relation:
     """Return the wanted rows of a table, which DuckLake reads; see `relation`."""
     condition, parameters = _conditions(wanted, None)
-    source = table.sql
-    if ADDED in columns:
+    source = wanted.own.name(session.config).sql
+    if ADDED in wanted.columns:
         source = f"(SELECT *, snapshot_id AS {ADDED} FROM {source})"  # noqa: S608 - a quoted name
     if isinstance(session.config.catalog, SqliteCatalog):
         # No conditions by which DuckLake prunes files.
         source = f"(SELECT *, {condition} AS wanted FROM {source})"  # noqa: S608 - quoted names
         condition = "wanted IS TRUE"
-    part, parameters = _part(source, columns, condition, parameters, wanted)
-    return Relation(_beside_none(columns, part), [*([] for _ in columns), *parameters], needs_lake=True)
+    part, parameters = _part(source, condition, parameters, wanted)
+    return _beside_none(wanted, part, parameters, needs_lake=True)
 
 
-def _beside_none(columns: Mapping[str, str], part: str) -> str:
-    return f"{_typed(columns)} UNION ALL BY NAME ({part})"
+def _beside_none(wanted: Wanted, part: str, parameters: Sequence[object], *, needs_lake: bool) -> Relation:
+    """Return the relation of a part that may lack columns."""
+    none: list[object] = [[] for _ in wanted.columns]
+    return Relation(f"{_typed(wanted)} UNION ALL BY NAME ({part})", [*none, *parameters], needs_lake)
 
 
-def _typed(columns: Mapping[str, str]) -> str:
-    return "SELECT " + ", ".join(f"unnest(?::{kind}[]) AS {identifier(name)}" for name, kind in columns.items())
+def _typed(wanted: Wanted) -> str:
+    return "SELECT " + ", ".join(f"unnest(?::{kind}[]) AS {identifier(name)}" for name, kind in wanted.types.items())
 
 
-def _part(
-    source: str, columns: Mapping[str, str], condition: str, parameters: Sequence[object], wanted: Wanted
-) -> tuple[str, list[object]]:
-    listed = ", ".join(f"'{name}'" for name in columns)
+def _part(source: str, condition: str, parameters: Sequence[object], wanted: Wanted) -> tuple[str, list[object]]:
+    listed = ", ".join(f"'{name}'" for name in wanted.columns)
     sql = f"SELECT {_distinct(wanted)}COLUMNS(c -> list_contains([{listed}], c)) FROM {source} WHERE {condition}"  # noqa: S608
     if wanted.newest is None:
         return sql, list(parameters)
@@ -192,29 +211,25 @@ def _conditions(wanted: Wanted, at_least: dt.datetime | None) -> tuple[str, list
 
 
 def _bound(
-    session: LakeSession,
-    files: Sequence[str],
-    columns: Mapping[str, str],
-    inlined: Sequence[Sequence[Any]],
-    wanted: Wanted,
+    session: LakeSession, files: Sequence[str], inlined: Sequence[Sequence[Any]], wanted: Wanted
 ) -> dt.datetime | None:
-    """A time before which no wanted run ended, by the inlined rows and the newest file; None if these are too few."""
+    """Return a time before which no wanted run ended, by inlined rows and the newest file; None if they are too few."""
     assert wanted.newest is not None  # noqa: S101 - the caller checks
-    ended = [row[list(columns).index(_ENDED)] for row in inlined]
+    ended = [row[wanted.columns.index(_ENDED)] for row in inlined]
     if len(ended) < wanted.newest and len(files) > 1:
-        part, parameters = _part(_FILES, {_ENDED: columns[_ENDED]}, *_conditions(wanted, None), wanted)
+        part, parameters = _part(_FILES, *_conditions(wanted, None), replace(wanted, columns=[_ENDED]))
         ended += [moment for (moment,) in session.engine_rows(part, [files[:1], *parameters])]
     times = sorted((moment for moment in ended if moment is not None), reverse=True)
     return times[wanted.newest - 1] if len(times) >= wanted.newest else None
 
 
-def _inlined(
-    database: CatalogDatabase, name: str, columns: Mapping[str, str], wanted: Wanted
-) -> list[tuple[object, ...]]:
+def _inlined(database: CatalogDatabase, name: str, wanted: Wanted) -> list[tuple[object, ...]]:
     """Return the wanted rows of one table of inlined rows; `newest` of each such table."""
     present = set(database.columns(name))
     added = {ADDED: database.version.begin_snapshot}
-    listed = ", ".join(added.get(column) or (identifier(column) if column in present else "NULL") for column in columns)
+    listed = ", ".join(
+        added.get(column) or (identifier(column) if column in present else "NULL") for column in wanted.columns
+    )
     conditions, parameters = [f"{database.version.end_snapshot} IS NULL"], list[object]()
     for column, values in wanted.among.items():
         conditions.append(f"{identifier(column)} IN ({', '.join('?' for _ in values) or 'NULL'})")
@@ -232,7 +247,7 @@ def _inlined(
         f"SELECT {_distinct(wanted)}{listed} FROM {identifier(name)} WHERE {' AND '.join(conditions)}{order}",  # noqa: S608
         parameters,
     )
-    return [read_inlined(row, list(columns.values())) for row in rows]
+    return [read_inlined(row, list(wanted.types.values())) for row in rows]
 
 
 def read_inlined(row: Sequence[Any], types: Sequence[str]) -> tuple[Any, ...]:

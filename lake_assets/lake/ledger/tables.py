@@ -110,6 +110,11 @@ class LedgerRow(Documented):
         return self.finished_at or self.started_at
 
     @property
+    def snapshot(self) -> int:
+        """The number of the commit's snapshot; 0 unless it is committed."""
+        return self.snapshot_id or 0
+
+    @property
     def is_held(self) -> bool:
         """Whether refreshes leave the partition alone after this commit."""
         return self.hold == HELD
@@ -224,7 +229,6 @@ OWN_TABLES = (LEDGER, MANIFEST, DELTAS, LETTERS, CLAIM)
 OF_RUNS = tuple(own for own in OWN_TABLES if own.ends_with_run)
 
 ledger_table, manifest_table = LEDGER.name, MANIFEST.name
-MANIFEST_COLUMNS = MANIFEST.columns
 
 
 def claim(session: LakeSession, row: LedgerRow) -> None:

@@ -10,7 +10,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.lake.catalog.database import catalog_transaction
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets_tests.lake.commit.twins import Twin, row
+from lake_assets_tests.lake.commit.strategy_pair import StrategyLake, row
 from lake_assets_tests.world_fixtures import database_on
 
 NW = "region=NW,date=2026-02-11"
@@ -24,13 +24,13 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     return {"type": request.param, "path": str(tmp_path / "catalog")}
 
 
-def twin(catalog: dict[str, Any], folder: Path, options: dict[str, Any] | None = None) -> Twin:
+def empty_lake(catalog: dict[str, Any], folder: Path, options: dict[str, Any] | None = None) -> StrategyLake:
     lake = {"catalog": catalog, "storage": str(folder), "attach_options": options or {}}
-    return Twin(replace_directly, Lake.model_validate(lake), folder)
+    return StrategyLake(replace_directly, Lake.model_validate(lake), folder)
 
 
 def test_existing_tables_are_found(catalog: dict[str, Any], tmp_path: Path) -> None:
-    with twin(catalog, tmp_path / "data").ducklake.open() as session, catalog_transaction(session) as database:
+    with empty_lake(catalog, tmp_path / "data").ducklake.open() as session, catalog_transaction(session) as database:
         assert database.has_table("ducklake_snapshot")
         assert not database.has_table("ducklake_inlined_delete_99")
         assert database.rows("SELECT count(*) FROM ducklake_schema") == [(1,)]
@@ -39,8 +39,8 @@ def test_existing_tables_are_found(catalog: dict[str, Any], tmp_path: Path) -> N
 @pytest.mark.parametrize("catalog", ["duckdb", "postgres"], indirect=True)
 def test_a_lake_in_a_schema_of_its_own_is_written_by_both_strategies(catalog: dict[str, Any], tmp_path: Path) -> None:
     lakes = {
-        "own": twin(catalog, tmp_path / "own", {"metadata_schema": SCHEMA}),
-        "default": twin(catalog, tmp_path / "default"),
+        "own": empty_lake(catalog, tmp_path / "own", {"metadata_schema": SCHEMA}),
+        "default": empty_lake(catalog, tmp_path / "default"),
     }
     for number, lake in enumerate(lakes.values()):
         lake.replace(NW, [row(number)], strategy=replace_by_extension)

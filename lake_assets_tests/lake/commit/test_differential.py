@@ -13,7 +13,7 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.schema.types import sql_type
-from lake_assets_tests.lake.commit.twins import NOTHING, SCHEMA, Twin, Twins, empty_twins, row
+from lake_assets_tests.lake.commit.strategy_pair import NOTHING, SCHEMA, StrategyLake, StrategyPair, empty_pair, row
 from lake_assets_tests.world_fixtures import database_on
 
 NW = "region=NW,date=2026-02-11"
@@ -37,66 +37,66 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], d
 
 
 @pytest.fixture
-def twins(catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path) -> Twins:
+def pair(catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path) -> StrategyPair:
     """A lake with commits by the extension, and one with direct commits; each has one partition."""
-    direct, extension = twins = empty_twins(catalog, tmp_path, options)
-    for twin in (direct, extension):
-        twin.replace(NW, [row(5), row(6)], strategy=replace_by_extension)
-    return twins
+    direct, extension = pair = empty_pair(catalog, tmp_path, options)
+    for side in (direct, extension):
+        side.replace(NW, [row(5), row(6)], strategy=replace_by_extension)
+    return pair
 
 
-def agree(twins: Twins, but: frozenset[str] = frozenset()) -> None:
-    direct, extension = (twin.catalog() for twin in twins)
+def agree(pair: StrategyPair, but: frozenset[str] = frozenset()) -> None:
+    direct, extension = (side.catalog() for side in pair)
     for title in extension.keys() - but:
         assert direct[title] == extension[title], title
 
 
-def both(twins: Twins, text: str, *files: Any, **options: Any) -> None:
-    direct, extension = (twin.replace(text, *files, **options) for twin in twins)
+def both(pair: StrategyPair, text: str, *files: Any, **options: Any) -> None:
+    direct, extension = (side.replace(text, *files, **options) for side in pair)
     assert (direct.rows_before, direct.snapshot_id) == (extension.rows_before, extension.snapshot_id)
 
 
-def test_a_replaced_partition(twins: Twins) -> None:
-    both(twins, NW, [row(1), row(100)], [row(50)])
-    agree(twins)
+def test_a_replaced_partition(pair: StrategyPair) -> None:
+    both(pair, NW, [row(1), row(100)], [row(50)])
+    agree(pair)
 
 
-def test_a_new_a_replaced_and_a_cleared_partition(twins: Twins) -> None:
-    both(twins, SW, [row(n) for n in range(20)])
-    both(twins, NW, [row(7)])
-    both(twins, SW, [row(2)], [row(3)], [row(4)])
-    both(twins, NW)
-    both(twins, NW)
-    agree(twins)
+def test_a_new_a_replaced_and_a_cleared_partition(pair: StrategyPair) -> None:
+    both(pair, SW, [row(n) for n in range(20)])
+    both(pair, NW, [row(7)])
+    both(pair, SW, [row(2)], [row(3)], [row(4)])
+    both(pair, NW)
+    both(pair, NW)
+    agree(pair)
 
 
-def test_several_row_groups_in_a_file(twins: Twins) -> None:
-    both(twins, NW, [row(n) for n in (30, 9, 100, 2, 77)], [NOTHING, row(8), row(11), NOTHING], row_group_size=2)
-    agree(twins)
+def test_several_row_groups_in_a_file(pair: StrategyPair) -> None:
+    both(pair, NW, [row(n) for n in (30, 9, 100, 2, 77)], [NOTHING, row(8), row(11), NOTHING], row_group_size=2)
+    agree(pair)
 
 
-def test_columns_that_are_always_null(twins: Twins) -> None:
-    both(twins, SW, [NOTHING, NOTHING])
-    both(twins, SW, [row(1)])
-    agree(twins)
+def test_columns_that_are_always_null(pair: StrategyPair) -> None:
+    both(pair, SW, [NOTHING, NOTHING])
+    both(pair, SW, [row(1)])
+    agree(pair)
 
 
-def test_partition_values_that_paths_encode(twins: Twins) -> None:
+def test_partition_values_that_paths_encode(pair: StrategyPair) -> None:
     values = ["a%2Fb", "O'Hare", "ünïcode", "N%2FA x", "a%3Db", "__HIVE_DEFAULT_PARTITION__", "[x]*"]
     for value in values:
-        both(twins, f"region={value},date=2026-02-11", [row(1)])
+        both(pair, f"region={value},date=2026-02-11", [row(1)])
     for value in values[::2]:
-        both(twins, f"region={value},date=2026-02-11", [row(2), row(3)])
-    agree(twins)
+        both(pair, f"region={value},date=2026-02-11", [row(2), row(3)])
+    agree(pair)
 
 
-def test_every_value_is_found_by_every_column(twins: Twins) -> None:
+def test_every_value_is_found_by_every_column(pair: StrategyPair) -> None:
     """With wrong statistics DuckLake skips files with matching rows."""
     numbers = range(1, 60, 7)
-    both(twins, NW, *[[row(n), NOTHING] for n in numbers])
-    both(twins, SW, [row(n) for n in numbers], row_group_size=2)
+    both(pair, NW, *[[row(n), NOTHING] for n in numbers])
+    both(pair, SW, [row(n) for n in numbers], row_group_size=2)
     names = ["i8", "i64", "u32", "f32", "f64", "text", "bytes", "id", "amount", "day", "clock", "local", "nanos"]
-    with twins[0].client() as client:
+    with pair[0].client() as client:
         for name in names:
             distinct = f"SELECT DISTINCT {name}::VARCHAR FROM lake.t WHERE {name} IS NOT NULL"
             values = client.execute(distinct).fetchall()
@@ -108,53 +108,53 @@ def test_every_value_is_found_by_every_column(twins: Twins) -> None:
                 assert rows == [(2,)], (name, text)
 
 
-def test_time_travel_and_changes_are_the_same(twins: Twins) -> None:
-    both(twins, NW, [row(1)])
-    both(twins, NW, [row(2), row(3)])
-    last = twins[0].query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
+def test_time_travel_and_changes_are_the_same(pair: StrategyPair) -> None:
+    both(pair, NW, [row(1)])
+    both(pair, NW, [row(2), row(3)])
+    last = pair[0].query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
     for sql in [
         *[f"SELECT i64 FROM lake.t AT (VERSION => {last - age}) ORDER BY ALL" for age in range(3)],
         f"SELECT i64, rowid FROM ducklake_table_insertions('lake', 'main', 't', {last - 1}, {last}) ORDER BY ALL",
         f"SELECT i64, rowid FROM ducklake_table_deletions('lake', 'main', 't', {last - 1}, {last}) ORDER BY ALL",
     ]:
-        direct, extension = (twin.query(sql) for twin in twins)
+        direct, extension = (side.query(sql) for side in pair)
         assert direct == extension
         assert direct
 
 
-def test_the_extension_commits_after_the_direct_strategy(twins: Twins) -> None:
-    both(twins, NW, [row(1), row(2)])
-    for twin in twins:
-        twin.replace(NW, [row(3)], [row(4)], strategy=replace_by_extension)
-        twin.execute("DELETE FROM lake.t WHERE i64 = 30")
-        twin.execute("INSERT INTO lake.t (i64, region, date) VALUES (1, 'NE', DATE '2026-02-12')")
-    direct, extension = twins
+def test_the_extension_commits_after_the_direct_strategy(pair: StrategyPair) -> None:
+    both(pair, NW, [row(1), row(2)])
+    for side in pair:
+        side.replace(NW, [row(3)], [row(4)], strategy=replace_by_extension)
+        side.execute("DELETE FROM lake.t WHERE i64 = 30")
+        side.execute("INSERT INTO lake.t (i64, region, date) VALUES (1, 'NE', DATE '2026-02-12')")
+    direct, extension = pair
     assert direct.query("SELECT rowid, * FROM lake.t ORDER BY ALL") == extension.query(
         "SELECT rowid, * FROM lake.t ORDER BY ALL"
     )
 
 
-def test_old_snapshots_expire_and_their_files_are_cleaned_up(twins: Twins) -> None:
-    both(twins, NW, [row(1)])
-    both(twins, NW, [row(2)])
-    direct, extension = twins
-    for twin in twins:
-        twin.execute("CALL ducklake_expire_snapshots('lake', older_than => now())")
-        twin.execute("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
-    names = [{file.name for file in twin.folder.rglob("*.parquet")} for twin in twins]
+def test_old_snapshots_expire_and_their_files_are_cleaned_up(pair: StrategyPair) -> None:
+    both(pair, NW, [row(1)])
+    both(pair, NW, [row(2)])
+    direct, extension = pair
+    for side in pair:
+        side.execute("CALL ducklake_expire_snapshots('lake', older_than => now())")
+        side.execute("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+    names = [{file.name for file in side.folder.rglob("*.parquet")} for side in pair]
     assert names[0] == names[1] == {"3-0.parquet"}
     assert direct.query("SELECT i64 FROM lake.t") == extension.query("SELECT i64 FROM lake.t") == [(20,)]
 
 
-def refused(twin: Twin, reason: str) -> None:
-    before = twin.catalog()
+def refused(side: StrategyLake, reason: str) -> None:
+    before = side.catalog()
     with pytest.raises(NotDirectError, match=reason):
-        twin.replace(NW, [row(9)])
-    assert twin.catalog() == before
+        side.replace(NW, [row(9)])
+    assert side.catalog() == before
 
 
-def test_partitions_of_more_than_whole_files_are_left_to_the_extension(twins: Twins) -> None:
-    direct, _ = twins
+def test_partitions_of_more_than_whole_files_are_left_to_the_extension(pair: StrategyPair) -> None:
+    direct, _ = pair
     direct.replace(NW, [row(1), row(2)])
     direct.execute("DELETE FROM lake.t WHERE i64 = 10")
     refused(direct, "rows were deleted")
@@ -172,8 +172,8 @@ def test_partitions_of_more_than_whole_files_are_left_to_the_extension(twins: Tw
     refused(direct, "another partitioning")
 
 
-def test_inlined_deletes_are_left_to_the_extension(twins: Twins) -> None:
-    direct, _ = twins
+def test_inlined_deletes_are_left_to_the_extension(pair: StrategyPair) -> None:
+    direct, _ = pair
     direct.replace(NW, [row(1), row(2)])
     direct.execute("CALL lake.set_option('data_inlining_row_limit', 10, table_name => 't')")
     direct.execute("DELETE FROM lake.t WHERE i64 = 10")
@@ -185,80 +185,80 @@ def test_inlined_deletes_are_left_to_the_extension(twins: Twins) -> None:
 def test_the_first_files_of_a_table(
     catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path
 ) -> None:
-    twins = empty_twins(catalog, tmp_path, options)
-    both(twins, NW, [row(30), NOTHING, row(9)], [row(100)], row_group_size=2)
-    agree(twins)
-    both(twins, SW, [NOTHING])
-    both(twins, NW, [row(1)])
-    agree(twins)
+    pair = empty_pair(catalog, tmp_path, options)
+    both(pair, NW, [row(30), NOTHING, row(9)], [row(100)], row_group_size=2)
+    agree(pair)
+    both(pair, SW, [NOTHING])
+    both(pair, NW, [row(1)])
+    agree(pair)
     with_nulls = "SELECT count(*), count(i64), max(i64) FROM lake.t"
-    assert [twin.query(with_nulls) for twin in twins] == [[(2, 1, 10)]] * 2
+    assert [side.query(with_nulls) for side in pair] == [[(2, 1, 10)]] * 2
 
 
 def test_the_first_files_of_a_table_may_be_all_null(
     catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path
 ) -> None:
-    twins = empty_twins(catalog, tmp_path, options)
-    both(twins, NW, [NOTHING, NOTHING])
-    agree(twins)
-    both(twins, NW, [row(1)])
-    agree(twins)
-    with twins[0].client() as client:
+    pair = empty_pair(catalog, tmp_path, options)
+    both(pair, NW, [NOTHING, NOTHING])
+    agree(pair)
+    both(pair, NW, [row(1)])
+    agree(pair)
+    with pair[0].client() as client:
         for condition in ("i64 = 10", "i64 >= 10", "i8 < 2", "region = 'NW'", "f32 = 0.5", "text LIKE 'ü1%'"):
             found = client.execute(f"SELECT count(*) FROM lake.t WHERE {condition}").fetchall()
             assert found == [(1,)], condition
 
 
-def test_the_first_file_after_changed_columns(twins: Twins) -> None:
-    for twin in twins:
-        twin.execute("ALTER TABLE lake.t RENAME COLUMN i8 TO small")
-    both(twins, NW, [row(1)])
-    agree(twins)
-    for twin in twins:
-        twin.execute("ALTER TABLE lake.t ADD COLUMN note VARCHAR")
-    both(twins, SW, [row(1) | {"note": "a"}])
-    both(twins, SW, [row(1) | {"note": "b"}])
-    agree(twins, frozenset({"files", "mappings"}))  # the numbers of mappings differ
+def test_the_first_file_after_changed_columns(pair: StrategyPair) -> None:
+    for side in pair:
+        side.execute("ALTER TABLE lake.t RENAME COLUMN i8 TO small")
+    both(pair, NW, [row(1)])
+    agree(pair)
+    for side in pair:
+        side.execute("ALTER TABLE lake.t ADD COLUMN note VARCHAR")
+    both(pair, SW, [row(1) | {"note": "a"}])
+    both(pair, SW, [row(1) | {"note": "b"}])
+    agree(pair, frozenset({"files", "mappings"}))  # the numbers of mappings differ
     names = (
         "SELECT source_name, target_field_id, parent_column, is_partition "
         "FROM __ducklake_metadata_lake.ducklake_name_mapping ORDER BY ALL"
     )
-    assert twins[0].query(names) == twins[1].query(names)
-    assert [twin.query("SELECT small, note FROM lake.t ORDER BY ALL") for twin in twins] == [[(1, "b"), (1, None)]] * 2
+    assert pair[0].query(names) == pair[1].query(names)
+    assert [side.query("SELECT small, note FROM lake.t ORDER BY ALL") for side in pair] == [[(1, "b"), (1, None)]] * 2
 
 
-def test_columns_that_were_added_or_widened(twins: Twins) -> None:
+def test_columns_that_were_added_or_widened(pair: StrategyPair) -> None:
     """Earlier files lack the added column and have a narrower type of the other."""
-    for twin in twins:
-        twin.replace(SW, [row(1), row(50)], strategy=replace_by_extension)
-        twin.execute("ALTER TABLE lake.t ADD COLUMN note VARCHAR")
+    for side in pair:
+        side.replace(SW, [row(1), row(50)], strategy=replace_by_extension)
+        side.execute("ALTER TABLE lake.t ADD COLUMN note VARCHAR")
         for column, wide in {"i8": "INTEGER", "u32": "UBIGINT", "f32": "DOUBLE", "amount": "DECIMAL(20,2)"}.items():
-            twin.execute(f"ALTER TABLE lake.t ALTER COLUMN {column} SET DATA TYPE {wide}")
-    for twin in twins:
-        twin.replace(NW, [row(7) | {"note": "b"}], strategy=replace_by_extension)
-    both(twins, NW, [row(2) | {"i8": 100_000, "u32": 2**40, "f32": 1e300, "note": "a"}], [row(3)])
-    both(twins, "region=NE,date=2026-02-11", [row(4) | {"note": "z"}], [NOTHING])
-    agree(twins)
+            side.execute(f"ALTER TABLE lake.t ALTER COLUMN {column} SET DATA TYPE {wide}")
+    for side in pair:
+        side.replace(NW, [row(7) | {"note": "b"}], strategy=replace_by_extension)
+    both(pair, NW, [row(2) | {"i8": 100_000, "u32": 2**40, "f32": 1e300, "note": "a"}], [row(3)])
+    both(pair, "region=NE,date=2026-02-11", [row(4) | {"note": "z"}], [NOTHING])
+    agree(pair)
     conditions = {
         "note IS NULL": 4, "note = 'a'": 1, "note >= 'z'": 1, "i8 = 100000": 1, "i8 = 50": 1, "u32 > 4294967296": 1,
         "f32 = 1e300": 1, "amount = 12.5": 1,
     }  # fmt: skip
     for condition, count in conditions.items():
-        for twin in twins:
-            assert twin.query(f"SELECT count(*) FROM lake.t WHERE {condition}") == [(count,)], condition
+        for side in pair:
+            assert side.query(f"SELECT count(*) FROM lake.t WHERE {condition}") == [(count,)], condition
 
 
-def test_nested_columns_that_gained_fields_and_became_wider(twins: Twins) -> None:
+def test_nested_columns_that_gained_fields_and_became_wider(pair: StrategyPair) -> None:
     """Earlier files lack the fields, and have narrower types, at any depth."""
     wide = {
         "shape": "STRUCT(x BIGINT, deep STRUCT(y DOUBLE[], z VARCHAR), more STRUCT(day DATE)[])",
         "counts": "MAP(VARCHAR, STRUCT(n BIGINT, share FLOAT))",
     }
-    for twin in twins:
-        twin.replace(SW, [row(1), row(50)], strategy=replace_by_extension)
+    for side in pair:
+        side.replace(SW, [row(1), row(50)], strategy=replace_by_extension)
         for column, kind in wide.items():
-            twin.execute(f"ALTER TABLE lake.t ALTER COLUMN {column} SET DATA TYPE {kind}")
-        twin.replace(NW, [row(7)], strategy=replace_by_extension)
+            side.execute(f"ALTER TABLE lake.t ALTER COLUMN {column} SET DATA TYPE {kind}")
+        side.replace(NW, [row(7)], strategy=replace_by_extension)
 
     def grown(n: int) -> dict[str, Any]:
         return row(n) | {
@@ -266,14 +266,14 @@ def test_nested_columns_that_gained_fields_and_became_wider(twins: Twins) -> Non
             "counts": [("a", {"n": n, "share": n / 4})],
         }
 
-    both(twins, NW, [grown(2), grown(3)], [row(4), NOTHING])
-    both(twins, "region=NE,date=2026-02-11", [row(5)])
-    agree(twins)
+    both(pair, NW, [grown(2), grown(3)], [row(4), NOTHING])
+    both(pair, "region=NE,date=2026-02-11", [row(5)])
+    agree(pair)
     conditions = {
         "shape.x = 50": 1, f"shape.x > {2**40}": 2, "shape.deep.z = 'z3'": 1, "shape.deep.z IS NULL": 5,
         "shape.more IS NULL": 5, "shape.more[1].day = DATE '2026-01-04'": 1, "counts['a'].share = 0.5": 1,
         "counts['k50'].n = 50": 1,
     }  # fmt: skip
-    with twins[0].client() as client:
+    with pair[0].client() as client:
         for condition, count in conditions.items():
             assert client.execute(f"SELECT count(*) FROM lake.t WHERE {condition}").fetchall() == [(count,)], condition

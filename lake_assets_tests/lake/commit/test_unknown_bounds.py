@@ -14,7 +14,7 @@ from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import Strategy
 from lake_assets.lake.schema.types import sql_type
-from lake_assets_tests.lake.commit.twins import NOTHING, SCHEMA, Twin, Twins, empty_twins, row
+from lake_assets_tests.lake.commit.strategy_pair import NOTHING, SCHEMA, StrategyLake, StrategyPair, empty_pair, row
 from lake_assets_tests.world_fixtures import database_on
 
 NW = "region=NW,date=2026-02-11"
@@ -27,27 +27,27 @@ UNKNOWN = [NOTHING, NOTHING, row(40)]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
-def twins(request: pytest.FixtureRequest, tmp_path: Path) -> Twins:
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> StrategyPair:
     def catalog(name: str) -> dict[str, Any]:
         if request.param == "postgres":
             return database_on(request.getfixturevalue("postgres"))
         return {"type": request.param, "path": str(tmp_path / f"{name}.{request.param}")}
 
-    return empty_twins(catalog, tmp_path)
+    return empty_pair(catalog, tmp_path)
 
 
-def insert_by_a_client(twin: Twin, partition: str, number: int) -> None:
+def insert_by_a_client(side: StrategyLake, partition: str, number: int) -> None:
     """Add a row by a client of DuckLake that knows nothing of this package."""
     keys = dict(part.split("=") for part in partition.split(","))
     added = pa.Table.from_pylist([row(number)], SCHEMA)
-    with twin.client() as client:
+    with side.client() as client:
         client.register("added", added)
         client.execute("INSERT INTO lake.t BY NAME SELECT *, ? AS region, ?::DATE AS date FROM added", [*keys.values()])
 
 
-def bounds(twin: Twin, column: str) -> tuple[str | None, str | None]:
+def bounds(side: StrategyLake, column: str) -> tuple[str | None, str | None]:
     """The bounds of a column of the whole table."""
-    (found,) = twin.query(
+    (found,) = side.query(
         "SELECT min_value, max_value FROM __ducklake_metadata_lake.ducklake_table_column_stats "
         "JOIN __ducklake_metadata_lake.ducklake_column USING (table_id, column_id) WHERE column_name = ?",
         column,
@@ -55,10 +55,10 @@ def bounds(twin: Twin, column: str) -> tuple[str | None, str | None]:
     return found
 
 
-def missed(twin: Twin, *numbers: int) -> list[tuple[str, int]]:
+def missed(side: StrategyLake, *numbers: int) -> list[tuple[str, int]]:
     """The columns and rows that a condition on the column does not find."""
     result = []
-    with twin.client() as client:
+    with side.client() as client:
         for name in ALONE:
             sql = sql_type(SCHEMA.field(name).type, name)
             texts = client.execute(f"SELECT i64, {name}::VARCHAR FROM lake.t WHERE i64 IS NOT NULL").fetchall()
@@ -73,82 +73,84 @@ def missed(twin: Twin, *numbers: int) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("strategy", [replace_directly, replace_by_extension])
 @pytest.mark.parametrize("next_strategy", [replace_directly, replace_by_extension, None])
 def test_values_below_those_of_a_later_commit_are_found(
-    twins: Twins, strategy: Strategy, next_strategy: Strategy | None
+    pair: StrategyPair, strategy: Strategy, next_strategy: Strategy | None
 ) -> None:
-    twin = twins[0]
-    twin.replace(NW, [row(30)], strategy=replace_by_extension)
-    twin.replace(SW, UNKNOWN, strategy=strategy, row_group_size=2)
+    side = pair[0]
+    side.replace(NW, [row(30)], strategy=replace_by_extension)
+    side.replace(SW, UNKNOWN, strategy=strategy, row_group_size=2)
     if next_strategy is None:
-        insert_by_a_client(twin, NE, 70)
+        insert_by_a_client(side, NE, 70)
     else:
-        twin.replace(NE, [row(70)], strategy=next_strategy)
-    assert missed(twin, 30, 40, 70) == []
+        side.replace(NE, [row(70)], strategy=next_strategy)
+    assert missed(side, 30, 40, 70) == []
 
 
-@pytest.mark.parametrize("twins", [pytest.param("postgres", marks=pytest.mark.servers)], indirect=True)
+@pytest.mark.parametrize("pair", [pytest.param("postgres", marks=pytest.mark.servers)], indirect=True)
 def test_bounds_of_a_client_that_commits_during_the_correction_are_kept(
-    twins: Twins, monkeypatch: pytest.MonkeyPatch
+    pair: StrategyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catalogs of the other types admit one writer at a time."""
-    twin = twins[0]
-    twin.replace(NW, [row(30)], strategy=replace_by_extension)
+    side = pair[0]
+    side.replace(NW, [row(30)], strategy=replace_by_extension)
     tries = iter([70])
 
     def merged_later(*arguments: Any) -> Any:  # between reading the table's bounds and writing them
         for number in tries:
-            insert_by_a_client(twin, NE, number)
+            insert_by_a_client(side, NE, number)
         return merged(*arguments)
 
     monkeypatch.setattr("lake_assets.lake.catalog.corrected_bounds.merged", merged_later)
-    twin.replace(SW, UNKNOWN, strategy=replace_by_extension, row_group_size=2)
+    side.replace(SW, UNKNOWN, strategy=replace_by_extension, row_group_size=2)
 
     assert next(tries, None) is None
-    assert missed(twin, 30, 40, 70) == []
-    assert bounds(twin, "i64") == ("300", "700")
+    assert missed(side, 30, 40, 70) == []
+    assert bounds(side, "i64") == ("300", "700")
 
 
 @pytest.mark.parametrize("strategy", [replace_directly, replace_by_extension])
-def test_a_first_commit_may_have_unknown_bounds(twins: Twins, strategy: Strategy) -> None:
-    twin = twins[0]
-    twin.replace(SW, UNKNOWN, strategy=strategy, row_group_size=2)
-    insert_by_a_client(twin, NE, 70)
-    assert missed(twin, 40, 70) == []
+def test_a_first_commit_may_have_unknown_bounds(pair: StrategyPair, strategy: Strategy) -> None:
+    side = pair[0]
+    side.replace(SW, UNKNOWN, strategy=strategy, row_group_size=2)
+    insert_by_a_client(side, NE, 70)
+    assert missed(side, 40, 70) == []
 
 
 @pytest.mark.parametrize("strategy", [replace_directly, replace_by_extension])
-def test_bounds_that_another_client_left_unknown_are_taken_from_the_files(twins: Twins, strategy: Strategy) -> None:
-    twin = twins[0]
-    twin.replace(NW, [row(30)], strategy=replace_by_extension)
-    with twin.ducklake.open() as session:
+def test_bounds_that_another_client_left_unknown_are_taken_from_the_files(
+    pair: StrategyPair, strategy: Strategy
+) -> None:
+    side = pair[0]
+    side.replace(NW, [row(30)], strategy=replace_by_extension)
+    with side.ducklake.open() as session:
         session.rows(f"UPDATE {session.metadata}.ducklake_table_column_stats SET min_value = NULL, max_value = NULL")
-    twin.replace(SW, [row(40)], strategy=strategy)
-    insert_by_a_client(twin, NE, 70)
-    assert missed(twin, 30, 40, 70) == []
+    side.replace(SW, [row(40)], strategy=strategy)
+    insert_by_a_client(side, NE, 70)
+    assert missed(side, 30, 40, 70) == []
 
 
-def test_a_column_without_values_has_no_bounds(twins: Twins) -> None:
-    for twin in twins:
-        twin.replace(NW, [NOTHING, NOTHING])
-        assert bounds(twin, "i64") == (None, None)
+def test_a_column_without_values_has_no_bounds(pair: StrategyPair) -> None:
+    for side in pair:
+        side.replace(NW, [NOTHING, NOTHING])
+        assert bounds(side, "i64") == (None, None)
 
 
 def test_bounds_of_a_file_without_statistics_are_read_from_its_data(
-    twins: Twins, monkeypatch: pytest.MonkeyPatch
+    pair: StrategyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = pq.write_table
-    for twin in twins:
-        twin.replace(NW, [row(30)], strategy=replace_by_extension)
+    for side in pair:
+        side.replace(NW, [row(30)], strategy=replace_by_extension)
         with monkeypatch.context() as patch:
             patch.setattr(pq, "write_table", partial(write, write_statistics=False))
-            twin.replace(SW, [row(40)])
-        twin.replace(NW, [row(31)])
+            side.replace(SW, [row(40)])
+        side.replace(NW, [row(31)])
     expected = {
         "i8": ("30", "40"),
         "text": ("", None),  # for conditions only
         "amount": ("7.50", "10.00"),
         "instant": ("2026-02-11 12:00:30+00", "2026-02-11 12:00:40+00"),
     }
-    for twin in twins:
-        assert {name: bounds(twin, name) for name in expected} == expected
-        insert_by_a_client(twin, NE, 70)
-        assert missed(twin, 31, 40, 70) == []
+    for side in pair:
+        assert {name: bounds(side, name) for name in expected} == expected
+        insert_by_a_client(side, NE, 70)
+        assert missed(side, 31, 40, 70) == []

@@ -19,7 +19,7 @@ from lake_assets.lake.driver import Driver
 from lake_assets.lake.ducklake import usual_version
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.layout.partition import Partition
-from lake_assets_tests.lake.commit.twins import COLUMNS, TABLE, Twin, Twins, empty_twins, row
+from lake_assets_tests.lake.commit.strategy_pair import COLUMNS, TABLE, StrategyLake, StrategyPair, empty_pair, row
 from lake_assets_tests.world_fixtures import database_on
 
 NW = "region=NW,date=2026-02-11"
@@ -36,20 +36,20 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], d
 
 
 @pytest.fixture
-def twins(catalog: Callable[[str], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Twins:
+def pair(catalog: Callable[[str], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StrategyPair:
     """A lake of version 1.0 and one that was migrated to 1.1, each with a partition; both have direct commits."""
     monkeypatch.setattr(spec, "TESTED", frozenset(spec.VERSIONS))
-    older, newer = twins = empty_twins(catalog, tmp_path)
-    for twin in twins:
-        twin.replace(NW, [row(5), row(6)], strategy=replace_directly)
+    older, newer = pair = empty_pair(catalog, tmp_path)
+    for side in pair:
+        side.replace(NW, [row(5), row(6)], strategy=replace_directly)
     migrate(newer)
     return older, newer
 
 
 @contextmanager
-def statements(twin: Twin) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
+def statements(side: StrategyLake) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
     """Runs SQL in the catalog's database."""
-    driver = Driver(twin.lake)
+    driver = Driver(side.lake)
     with closing(driver), driver.transaction(writes=True) as connection:
 
         def run(sql: str) -> list[tuple[Any, ...]]:
@@ -65,9 +65,9 @@ def rename(run: Callable[[str], list[tuple[Any, ...]]], old: spec.Version, new: 
             run(f"ALTER TABLE {identifier(table)} RENAME COLUMN {getattr(old, name)} TO {getattr(new, name)}")
 
 
-def migrate(twin: Twin) -> None:
+def migrate(side: StrategyLake) -> None:
     """The migration from 1.0 to 1.1 of DuckLake's manual, "Upgrading to DuckLake 1.1"."""
-    with statements(twin) as run:
+    with statements(side) as run:
         rename(run, spec.VERSIONS["1.0"], spec.VERSIONS["1.1"])
         for table in (spec.DATA_FILE, spec.DELETE_FILE):
             run(f"ALTER TABLE {table} ADD COLUMN row_group_count BIGINT")
@@ -78,9 +78,9 @@ def migrate(twin: Twin) -> None:
         run(f"UPDATE {spec.METADATA} SET value = '1.1' WHERE key = 'version'")
 
 
-def migrate_back(twin: Twin) -> None:
+def migrate_back(side: StrategyLake) -> None:
     """A catalog of version 1.0 again, which the installed extension can read."""
-    with statements(twin) as run:
+    with statements(side) as run:
         rename(run, spec.VERSIONS["1.1"], spec.VERSIONS["1.0"])
         for table in (spec.DATA_FILE, spec.DELETE_FILE):
             run(f"ALTER TABLE {table} DROP COLUMN row_group_count")
@@ -88,30 +88,30 @@ def migrate_back(twin: Twin) -> None:
         run(f"UPDATE {spec.METADATA} SET value = '1.0' WHERE key = 'version'")
 
 
-def agree(twins: Twins) -> None:
-    older, newer = twins
+def agree(pair: StrategyPair) -> None:
+    older, newer = pair
     migrate_back(newer)
     expected = older.catalog()
     for title, rows in newer.catalog().items():
         assert repr(rows).replace(str(newer.folder), str(older.folder)) == repr(expected[title]), title
 
 
-def test_replaced_new_and_cleared_partitions_are_in_the_same_tables(twins: Twins) -> None:
-    for twin in twins:
-        twin.replace(SW, [row(n) for n in range(20)], strategy=replace_directly)
-        twin.replace(NW, [row(7)], [row(8)], strategy=replace_directly)
-        twin.replace(SW, strategy=replace_directly)
-    agree(twins)
+def test_replaced_new_and_cleared_partitions_are_in_the_same_tables(pair: StrategyPair) -> None:
+    for side in pair:
+        side.replace(SW, [row(n) for n in range(20)], strategy=replace_directly)
+        side.replace(NW, [row(7)], [row(8)], strategy=replace_directly)
+        side.replace(SW, strategy=replace_directly)
+    agree(pair)
 
 
-def test_registered_files_are_in_the_same_tables(twins: Twins) -> None:
-    for twin in twins:
-        twin.register({SW: [row(1), row(2)], "region=NE,date=2026-02-12": [row(3)]}, register_directly)
-    agree(twins)
+def test_registered_files_are_in_the_same_tables(pair: StrategyPair) -> None:
+    for side in pair:
+        side.register({SW: [row(1), row(2)], "region=NE,date=2026-02-12": [row(3)]}, register_directly)
+    agree(pair)
 
 
-def test_the_row_groups_of_each_new_file_are_counted(twins: Twins) -> None:
-    _, newer = twins
+def test_the_row_groups_of_each_new_file_are_counted(pair: StrategyPair) -> None:
+    _, newer = pair
     newer.replace(SW, [row(n) for n in range(5)], [row(9)], strategy=replace_directly, row_group_size=2)
 
     with statements(newer) as run:
@@ -123,8 +123,8 @@ def test_the_row_groups_of_each_new_file_are_counted(twins: Twins) -> None:
     }
 
 
-def test_the_last_run_of_a_partition_is_found_in_the_ledger(twins: Twins) -> None:
-    _, newer = twins
+def test_the_last_run_of_a_partition_is_found_in_the_ledger(pair: StrategyPair) -> None:
+    _, newer = pair
     committed = newer.replace(NW, [row(1)], [row(2)], strategy=replace_directly)
     partition = Partition.parse(COLUMNS, NW)
 
@@ -136,7 +136,7 @@ def test_the_last_run_of_a_partition_is_found_in_the_ledger(twins: Twins) -> Non
 def test_without_a_test_against_the_extension_it_is_not_written_directly(
     catalog: Callable[[str], dict[str, Any]], tmp_path: Path
 ) -> None:
-    _, newer = empty_twins(catalog, tmp_path)
+    _, newer = empty_pair(catalog, tmp_path)
     migrate(newer)
 
     with closing(Driver(newer.lake)) as driver:

@@ -17,7 +17,7 @@ from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet import write
 from lake_assets.parquet.job import DataFile, Job
-from lake_assets_tests.lake.commit.twins import SCHEMA, row
+from lake_assets_tests.lake.commit.strategy_pair import SCHEMA, row
 from lake_assets_tests.world import NW, World, sales
 
 

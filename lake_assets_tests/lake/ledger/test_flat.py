@@ -21,7 +21,6 @@ from lake_assets.lake.ledger.tables import (
     LEDGER,
     LEDGER_COLUMNS,
     MANIFEST,
-    MANIFEST_COLUMNS,
     create_ledger,
     ledger_table,
     manifest_table,
@@ -80,7 +79,7 @@ def fill(world: World, size: int) -> None:
     }
     with DuckLake(world.config.lakes["test"]).open(create=True) as lake:
         create_ledger(lake)
-        columns_of = {ledger_table(lake.config): LEDGER_COLUMNS, manifest_table(lake.config): MANIFEST_COLUMNS}
+        columns_of = {ledger_table(lake.config): LEDGER_COLUMNS, manifest_table(lake.config): MANIFEST.columns}
         # More than 1,000 rows of one statement are not inlined: DuckLake writes them into a file, in the same order.
         for table, order in zip(columns_of, (LEDGER.order, MANIFEST.order), strict=True):
             flush._arrange(lake, table, order)

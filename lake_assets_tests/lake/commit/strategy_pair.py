@@ -87,7 +87,7 @@ NOTHING: dict[str, Any] = dict.fromkeys(SCHEMA.names)
 
 
 @dataclass
-class Twin:
+class StrategyLake:
     """One of the two lakes."""
 
     strategy: Strategy
@@ -214,12 +214,12 @@ _CATALOG = {
 }
 
 
-Twins = tuple[Twin, Twin]
+StrategyPair = tuple[StrategyLake, StrategyLake]
 
 
-def empty_twins(
+def empty_pair(
     catalog: Callable[[str], dict[str, Any]], folder: Path, options: Mapping[str, Any] = MappingProxyType({})
-) -> Twins:
+) -> StrategyPair:
     """A lake whose commits go directly and one whose commits go by the extension, each with an empty table.
 
     Args:
@@ -233,7 +233,7 @@ def empty_twins(
         return Lake.model_validate({"catalog": catalog(name), "storage": storage, "attach_options": dict(options)})
 
     direct, extension = (
-        Twin(strategy, lake(name), folder / name)
+        StrategyLake(strategy, lake(name), folder / name)
         for name, strategy in {"direct": replace_directly, "extension": replace_by_extension}.items()
     )
     return direct, extension

@@ -1,4 +1,4 @@
-"""Lives of a lake: in each round something changes, an act takes it into the lake, and the rows are known before."""
+"""Scenarios of a lake: in each round something changes, an act takes it in, and the rows are known before."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ class Landed:
 
 @dataclass
 class Round:
-    """What a round of a life does: the act, the rows before and after it, and what is known of the landing zone."""
+    """What a round of a scenario does: the act, the rows before and after it, and what is known of the landing zone."""
 
     act: str
     options: dict[str, Any]
@@ -60,8 +60,8 @@ class Round:
 
 
 @dataclass
-class Life:
-    """The life of one world by one kind of act."""
+class Scenario:
+    """The scenario of one world by one kind of act."""
 
     world: World
     actors: Actors
@@ -78,68 +78,70 @@ class Life:
         return sales(*(self.number + index / 8 for index in range(count)))
 
 
-def _replace(life: Life) -> Round:
-    before = life.landed.rows()
-    life.landed.land(NW, f"{life.number % 2}.parquet", life.numbers())
-    return Round("ingest", {"partition": NW}, before, life.landed.rows())
+def _replace(scenario: Scenario) -> Round:
+    before = scenario.landed.rows()
+    scenario.landed.land(NW, f"{scenario.number % 2}.parquet", scenario.numbers())
+    return Round("ingest", {"partition": NW}, before, scenario.landed.rows())
 
 
-def _append(life: Life) -> Round:
-    before = life.landed.rows()
-    life.landed.land(NW, f"{life.number}.parquet", life.numbers())
-    return Round("ingest", {"partition": NW}, before, life.landed.rows())
+def _append(scenario: Scenario) -> Round:
+    before = scenario.landed.rows()
+    scenario.landed.land(NW, f"{scenario.number}.parquet", scenario.numbers())
+    return Round("ingest", {"partition": NW}, before, scenario.landed.rows())
 
 
-def _index(life: Life) -> Round:
-    return Round("index", {}, _append(life).before, life.landed.rows())
+def _index(scenario: Scenario) -> Round:
+    return Round("index", {}, _append(scenario).before, scenario.landed.rows())
 
 
-def _evolve(life: Life) -> Round:
-    before = life.landed.rows()
-    column = pa.array([life.number] * 2, pa.int32())
-    life.landed.land(NW, f"{life.number % 3}.parquet", life.numbers().append_column(f"c{life.number}", column))
-    return Round("ingest", {"partition": NW}, before, life.landed.rows())
+def _evolve(scenario: Scenario) -> Round:
+    before = scenario.landed.rows()
+    column = pa.array([scenario.number] * 2, pa.int32())
+    scenario.landed.land(
+        NW, f"{scenario.number % 3}.parquet", scenario.numbers().append_column(f"c{scenario.number}", column)
+    )
+    return Round("ingest", {"partition": NW}, before, scenario.landed.rows())
 
 
-def _quarantine(life: Life) -> Round:
-    before = life.landed.rows()
-    life.landed.land(NW, "bad.parquet", DAMAGED + bytes(life.number))
-    life.landed.land(NW, f"{life.number % 2}.parquet", life.numbers())
-    return Round("ingest", {"partition": NW}, before, life.landed.rows())
+def _quarantine(scenario: Scenario) -> Round:
+    before = scenario.landed.rows()
+    scenario.landed.land(NW, "bad.parquet", DAMAGED + bytes(scenario.number))
+    scenario.landed.land(NW, f"{scenario.number % 2}.parquet", scenario.numbers())
+    return Round("ingest", {"partition": NW}, before, scenario.landed.rows())
 
 
-def _letters(life: Life) -> Round:
-    before = life.landed.rows()
-    life.landed.land_misfit(NW, f"{life.number % 2}.parquet", life.numbers())
-    return Round("ingest", {"partition": NW}, before, life.landed.rows())
+def _letters(scenario: Scenario) -> Round:
+    before = scenario.landed.rows()
+    scenario.landed.land_misfit(NW, f"{scenario.number % 2}.parquet", scenario.numbers())
+    return Round("ingest", {"partition": NW}, before, scenario.landed.rows())
 
 
-def _compact(life: Life) -> Round:
+def _compact(scenario: Scenario) -> Round:
     for name in ("a", "b"):
-        life.landed.land(NW, f"{life.number}-{name}.parquet", life.numbers())
-        life.do("ingest", partition=NW)
-    return Round("maintain", {}, life.landed.rows(), life.landed.rows())
+        scenario.landed.land(NW, f"{scenario.number}-{name}.parquet", scenario.numbers())
+        scenario.do("ingest", partition=NW)
+    return Round("maintain", {}, scenario.landed.rows(), scenario.landed.rows())
 
 
-def _clean(life: Life) -> Round:
+def _clean(scenario: Scenario) -> Round:
     for index in range(2):
-        life.landed.land(NW, f"{index}.parquet", life.numbers(1 + life.number % 3))
-        life.do("ingest", partition=NW)
-    return Round("maintain", {"days": 3}, life.landed.rows(), life.landed.rows(), cleaning=True)
+        scenario.landed.land(NW, f"{index}.parquet", scenario.numbers(1 + scenario.number % 3))
+        scenario.do("ingest", partition=NW)
+    return Round("maintain", {"days": 3}, scenario.landed.rows(), scenario.landed.rows(), cleaning=True)
 
 
-def _restore(life: Life) -> Round:
-    then = life.landed.rows()
-    life.do("ingest", partition=NW, force=True)
-    snapshot = next(row.snapshot_id for row in life.world.ledger(NW) if row.status == "committed")
-    life.landed.land(NW, f"{life.number % 2}.parquet", life.numbers())
-    life.do("ingest", partition=NW)
-    options = {"partition": NW, "snapshot": snapshot, "hold": life.number % 2 == 0}
-    return Round("restore", options, life.landed.rows(), then, landed=False)
+def _restore(scenario: Scenario) -> Round:
+    then = scenario.landed.rows()
+    scenario.do("ingest", partition=NW, force=True)
+    snapshot = next(row.snapshot_id for row in scenario.world.ledger(NW) if row.status == "committed")
+    scenario.landed.land(NW, f"{scenario.number % 2}.parquet", scenario.numbers())
+    scenario.do("ingest", partition=NW)
+    options = {"partition": NW, "snapshot": snapshot, "hold": scenario.number % 2 == 0}
+    return Round("restore", options, scenario.landed.rows(), then, landed=False)
 
 
 DELTAS = "deltas"  # is replaced by the storage of a world's exported changes
-KINDS: dict[str, tuple[dict[str, Any], Callable[[Life], Round]]] = {
+KINDS: dict[str, tuple[dict[str, Any], Callable[[Scenario], Round]]] = {
     "replace": ({}, _replace),
     "append": ({"mode": "append"}, _append),
     "index": ({"mode": "index"}, _index),
@@ -153,8 +155,8 @@ KINDS: dict[str, tuple[dict[str, Any], Callable[[Life], Round]]] = {
 }
 
 
-def begin(world: World, actors: Actors, kind: str) -> Life:
-    """A life with its first rows: two partitions, of which acts change one."""
+def begin(world: World, actors: Actors, kind: str) -> Scenario:
+    """A scenario with its first rows: two partitions, of which acts change one."""
     options, _ = KINDS[kind]
     world.options = {name: dict(value) if isinstance(value, dict) else value for name, value in options.items()}
     if kind == "deltas":
@@ -162,18 +164,18 @@ def begin(world: World, actors: Actors, kind: str) -> Life:
         remote = world.storage | {"prefix": "deltas"}
         world.options["deltas"]["to"] = local if world.storage["type"] == "local" else remote
     world.lake_options |= {"maintenance": MAINTENANCE | ({"compact": 2} if kind == "compaction" else {})}
-    life = Life(world, actors, Landed(world))
+    scenario = Scenario(world, actors, Landed(world))
     for text in (NW, SW):
-        life.landed.land(text, "0.parquet", life.numbers())
-        life.do("index" if kind == "index" else "ingest", **({} if kind == "index" else {"partition": text}))
-    return life
+        scenario.landed.land(text, "0.parquet", scenario.numbers())
+        scenario.do("index" if kind == "index" else "ingest", **({} if kind == "index" else {"partition": text}))
+    return scenario
 
 
-def next_round(life: Life, kind: str) -> Round:
+def next_round(scenario: Scenario, kind: str) -> Round:
     """The next round; what it needs before its act has been done."""
-    life.number += 1
+    scenario.number += 1
     _, make = KINDS[kind]
-    return make(life)
+    return make(scenario)
 
 
 def assert_either(world: World, before: Iterable[Row], after: Iterable[Row], *, cleaning: bool) -> None:
@@ -182,12 +184,12 @@ def assert_either(world: World, before: Iterable[Row], after: Iterable[Row], *, 
         assert_sound(world, after, landed=False, cleaning=cleaning)
 
 
-def finish(life: Life, begun: Round) -> None:
+def finish(scenario: Scenario, begun: Round) -> None:
     """The next run succeeds with nobody's help, and the lake has the rows of after."""
-    life.do(begun.act, **begun.options)
-    assert_sound(life.world, begun.after, landed=begun.landed)
+    scenario.do(begun.act, **begun.options)
+    assert_sound(scenario.world, begun.after, landed=begun.landed)
     if begun.act == "restore":  # the next round begins with the landing zone's rows
         if begun.options["hold"]:
-            life.do("release", partition=NW)
-        life.do("ingest", partition=NW, force=True)
-        assert_sound(life.world, life.landed.rows())
+            scenario.do("release", partition=NW)
+        scenario.do("ingest", partition=NW, force=True)
+        assert_sound(scenario.world, scenario.landed.rows())
