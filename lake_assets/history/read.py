@@ -84,7 +84,7 @@ def _entries(
     stream: OpenStream, session: LakeSession, partition: Partition | None, since: int, limit: int
 ) -> list[HistoryEntry]:
     """Return the entries of one partition, or of the table."""
-    rows = commits(session, stream.table, None if partition is None else [partition.path], limit)
+    rows = commits(session, stream.table, None if partition is None else [partition.path], limit, since=since)
     try:
         reader = _Reader(stream, session, since)
         return reader.of_table(rows, limit) if partition is None else reader.of(partition, rows, limit)

@@ -151,6 +151,8 @@ def commits(
     load_partitions: Sequence[str] | None = None,
     newest: int | None = None,
     columns: Sequence[str] = _ALL,
+    *,
+    since: int | None = None,
 ) -> list[LedgerRow]:
     """Return the committed rows of a table, the newest first.
 
@@ -162,13 +164,15 @@ def commits(
         load_partitions: their rows only, in the path's form.
         newest: this many rows at most.
         columns: those to read, with `snapshot_id`; the others are None.
+        since: the snapshot that `named_since` returns, if it is known.
     """
     among: dict[str, Sequence[str]] = {"destination_table": [str(table)], "status": ["committed"]}
     if load_partitions is not None:
         among["load_partition"] = load_partitions
     limit = "" if newest is None else f" LIMIT {newest:d}"
     tail = f"WHERE snapshot_id >= ? ORDER BY snapshot_id DESC{limit}"
-    return _rows(session, Wanted(LEDGER, columns, among, newest=newest), tail, [named_since(session, table)])
+    since = named_since(session, table) if since is None else since
+    return _rows(session, Wanted(LEDGER, columns, among, newest=newest), tail, [since])
 
 
 def newest_commits(
