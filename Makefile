@@ -26,7 +26,7 @@ SEED := 0
 # `make bench-peers ARGS='--quick'`, `make stack ARGS=--detach` and other options of a command.
 ARGS :=
 
-.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-failed test-newest quick kills differential lint lint-deploy image-test size format audit bench bench-peers bench-scale lock lock-peers clean
+.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-rest test-all test-failed test-newest quick kills differential lint lint-deploy image-test size format audit bench bench-peers bench-scale lock lock-peers clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,7 +62,13 @@ stack-status: $(STAMP)  ## whether each component of the stack runs and answers
 stack-stop: $(STAMP)  ## stop the stack
 	$(STACK) stop $(ARGS)
 
-test: $(STAMP) $(DBT)/.installed  ## all tests but `kills`; each worker has a Spark session and servers of its own
+test: $(STAMP) $(DBT)/.installed  ## every guarantee and every command once; each worker has a Spark session and servers of its own
+	$(PYTEST) $(WORKERS) -m 'not (more or installs or kill_all)'
+
+test-rest: $(STAMP) $(DBT)/.installed  ## what `make test` leaves out: more cases, combinations and examples of the same
+	$(PYTEST) $(WORKERS) -m '(more or installs) and not kill_all'
+
+test-all: $(STAMP) $(DBT)/.installed  ## all tests but `kills`
 	$(PYTEST) $(WORKERS) -m 'not kill_all'
 
 test-failed: $(STAMP)  ## the tests that the last run failed, one at a time; refuses if they are more than three

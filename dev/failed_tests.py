@@ -1,4 +1,4 @@
-"""Run the tests again that the last `make test` failed, one at a time, if they are at most three: `make test-failed`.
+"""Run the tests again that the last run failed, one at a time, if they are at most three: `make test-failed`.
 
 The last lines name the tests that passed only now: each has a race to mend.
 """

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -66,10 +67,35 @@ SERVED = {"postgres", "s3", "r2"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark `servers` all tests whose fixtures start one."""
+    """Mark `servers` all tests whose fixtures start one, and `more` the cases of a test that `make test` leaves out."""
+    tests: dict[tuple[str, str], list[pytest.Function]] = {}
     for item in items:
-        if isinstance(item, pytest.Function) and _needs_server(item):
-            item.add_marker(pytest.mark.servers)
+        if isinstance(item, pytest.Function):
+            if _needs_server(item):
+                item.add_marker(pytest.mark.servers)
+            if hasattr(item, "callspec") and not item.get_closest_marker("kill_all"):
+                pair = item.callspec.params.get("world")
+                others = item.name.replace("-".join(pair), "") if isinstance(pair, tuple) else ""
+                tests.setdefault((item.nodeid.split("[")[0], others), []).append(item)
+    for cases in tests.values():
+        for case in left_out(cases):
+            case.add_marker(pytest.mark.more)
+
+
+def left_out(cases: list[pytest.Function]) -> list[pytest.Function]:
+    """Return the cases of a test that only `make test-all` runs.
+
+    A test marked `sample(n)` keeps n cases, from all over its table; one with a world keeps one of its pairs of catalog
+    and storage, by its name, so that the tests of a file share the pairs out among them.
+    """
+    if marker := cases[0].get_closest_marker("sample"):
+        count = min(marker.args[0], len(cases))
+        kept = {index * len(cases) // count for index in range(count)}
+    elif isinstance(cases[0].callspec.params.get("world"), tuple):
+        kept = {crc32(cases[0].nodeid.split("[")[0].encode()) % len(cases)}
+    else:
+        return []
+    return [case for index, case in enumerate(cases) if index not in kept]
 
 
 def _needs_server(item: pytest.Function) -> bool:
