@@ -26,7 +26,7 @@ _SMALL = 2**20  # bytes that are kept for another read
 _COPIES = 4  # at a time in a task: mostly network latency, or the disk's
 
 
-def copy_or_encode(job: Job, threads: int, bins: Iterable[Bin]) -> Iterator[Report]:
+def copy_or_encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
     """Copy the objects of the bins that say so, and rewrite the rows of the others; arguments as of `encode`.
 
     Raises:
@@ -41,7 +41,7 @@ def copy_or_encode(job: Job, threads: int, bins: Iterable[Bin]) -> Iterator[Repo
             else:
                 yield item
 
-    yield from encode(job, threads, others())
+    yield from encode(job, others(), threads)
     for item in copied:
         refusals: list[Refusal] = []
         yield from reported(item.index, _files(job, item, refusals))

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lake_assets.errors import LakeAssetsError, StorageUnreachableError
+from lake_assets.errors import (
+    LakeAssetsError,
+    SchemaDriftError,
+    SourceChangedError,
+    SourceError,
+    StorageUnreachableError,
+)
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.job import DataFile, Job, LetterFile, Share
@@ -55,7 +61,7 @@ class Timing:
     files: int
     rows: int
     size: int
-    tries: int = 0
+    tries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +79,17 @@ class Report:
     timing: Timing | None = None
 
 
-Task = Callable[[Iterator[Bin]], Iterator[Report]]
-"""Does the work of some bins. It pickles, and runs in a Python worker of Spark."""
+Task = Callable[[Job, Iterator[Bin]], Iterator[Report]]
+"""Does the work of some bins of a job. It pickles, and runs in a Python worker of Spark."""
 
 
-def encode(job: Job, threads: int, bins: Iterable[Bin]) -> Iterator[Report]:
+def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
     """Rewrite the rows of the bins as data files of the table.
 
     Args:
         job: the job of the task.
-        threads: small objects are decoded in so many threads.
         bins: what the task reads.
+        threads: small objects are decoded in so many threads.
 
     Raises:
         StorageUnreachableError: a storage failed; another try of the task may succeed.
@@ -91,12 +97,12 @@ def encode(job: Job, threads: int, bins: Iterable[Bin]) -> Iterator[Report]:
     pa.set_cpu_count(1)
     reader = Reader(job, job.schema, threads=threads, dictionaries=job.key is None)
     for item in bins:
-        letters = letter_box(job, item.partition)
+        letters = _dead_letter_writer(job, item)
         rows = reader.read(item.shares, item.partition, letters)
         yield from reported(item.index, write(rows, job, item.destination), letters)
 
 
-def dead_letters(job: Job, schema: pa.Schema, bins: Iterable[Bin]) -> Iterator[Report]:
+def dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iterator[Report]:
     """Write the rows of the bins that do not fit a schema as dead letters, and nothing else.
 
     Raises:
@@ -105,15 +111,46 @@ def dead_letters(job: Job, schema: pa.Schema, bins: Iterable[Bin]) -> Iterator[R
     pa.set_cpu_count(1)
     reader = Reader(job, schema)
     for item in bins:
-        letters = letter_box(job, item.partition)
+        letters = _dead_letter_writer(job, item)
         # Without a row there is no file.
         files = (file for _ in reader.read(item.shares, item.partition, letters) for file in list[DataFile]())
         yield from reported(item.index, files, letters)
 
 
-def letter_box(job: Job, partition: Partition) -> DeadLetterWriter | None:
+def examine(job: Job, bins: Iterable[Bin], schema: pa.Schema, *, refuses_drift: bool) -> Iterator[Report]:
+    """Read each share of the bins as the job does, and report the objects that are damaged or do not fit.
+
+    Args:
+        job: the job of the task.
+        bins: what the task reads.
+        schema: in which the rows are read.
+        refuses_drift: report objects whose columns the table does not have yet, too.
+
+    Raises:
+        StorageUnreachableError: a storage failed; another try of the task may succeed.
+    """
+    pa.set_cpu_count(1)
+    reader = Reader(job, schema, checksums=job.copies is not None)
+    for item in bins:
+        for share in item.shares:
+            try:
+                for _ in reader.read((share,), item.partition):
+                    pass
+            except StorageUnreachableError:
+                raise
+            except SchemaDriftError as error:
+                if refuses_drift:
+                    yield Report(item.index, refusal=Refusal(share.key, str(error)))
+            except LakeAssetsError as error:
+                if isinstance(error, SourceError) and not isinstance(error, SourceChangedError):
+                    yield Report(item.index, refusal=Refusal(share.key, str(error)))
+                else:
+                    yield Report(item.index, error=error)
+
+
+def _dead_letter_writer(job: Job, item: Bin) -> DeadLetterWriter | None:
     """Return where the rows of a bin go that are left out; None if they are errors."""
-    return None if job.letters is None else DeadLetterWriter(job, partition)
+    return None if job.letters is None else DeadLetterWriter(job, item.partition)
 
 
 def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:
@@ -143,8 +180,14 @@ def reported(index: int, files: Iterable[DataFile], letters: DeadLetterWriter | 
         yield Report(index, error=error)
 
 
-def discarding(job: Job, reports: Iterable[Report]) -> Iterator[Report]:
-    """The reports of a task, and one of its time; if the task fails, the files that it has reported are removed."""
+def discarding(job: Job, reports: Iterable[Report], tries: int = 0) -> Iterator[Report]:
+    """Yield the reports of a task, and one of its time; if it fails, the files that it has reported are removed.
+
+    Args:
+        job: the job of the task.
+        reports: of the task.
+        tries: of the task before this one.
+    """
     written: list[str] = []
     letters: list[str] = []
     began, start, rows, size = time.time(), time.perf_counter(), 0, 0
@@ -157,7 +200,7 @@ def discarding(job: Job, reports: Iterable[Report]) -> Iterator[Report]:
                 letters.append(report.letter.uri)
             yield report
         seconds = time.perf_counter() - start
-        yield Report(-1, timing=Timing(socket.gethostname(), began, seconds, len(written), rows, size))
+        yield Report(-1, timing=Timing(socket.gethostname(), began, seconds, len(written), rows, size, tries))
     except BaseException:
         discard(job.storage, written)
         if job.letters is not None:

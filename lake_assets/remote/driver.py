@@ -26,8 +26,7 @@ from lake_assets.remote.channels import has_bucket, open_pipes
 from lake_assets.remote.messages import OBJECTS, PART, End, message_of, parts_of
 from lake_assets.remote.request import Request
 from lake_assets.remote.same_stream import check_same
-from lake_assets.spark.session import Sessions, own_session
-from lake_assets.spark.submitted import submitted_session
+from lake_assets.spark.session import Sessions, own_session, submitted_session
 from lake_assets.streams.stream import open_streams
 
 _SIGNALLED = 128  # an exit code is this plus the number of the signal

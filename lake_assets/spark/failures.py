@@ -22,7 +22,7 @@ from lake_assets.errors import (
 )
 from lake_assets.spark.python_side import has_ended
 from lake_assets.spark.remote import end_lost_sessions
-from lake_assets.spark.vendor_errors import Means, search
+from lake_assets.spark.vendor_errors import Meaning, find
 from lake_assets.spark.workers import refused
 
 VIEW = "source"
@@ -69,7 +69,7 @@ def job_error(error: PySparkException | Py4JJavaError, transform: Transform | No
         return _session_lost()
     if _is_gone(error):
         return _gone(error)
-    if raised := search(text, Means.WORKER_RAISED):
+    if raised := find(text, Meaning.WORKER_RAISED):
         return _python_error(raised[1], transform)
     if lost := _lost(text):
         return lost
@@ -131,7 +131,7 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
         return kind(text)
     if error := refused(text):
         return error
-    if search(name, Means.WORKER_MEMORY):
+    if find(name, Meaning.WORKER_MEMORY):
         return _no_memory(f"a Python worker of Spark had too little memory ({name})")
     users = [frame for frame in frames if not _OTHERS_CODE.search(frame["file"])]
     where = f" at {users[-1]['file']}, line {users[-1]['line']}" if users else ""
@@ -143,15 +143,15 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
 
 def _lost(text: str) -> LakeAssetsError | None:
     """Return the error for a process that ended or had too little memory; None if the text names none."""
-    if search(text, Means.WORKER_LOST):
+    if find(text, Meaning.WORKER_LOST):
         return TaskLostError(
             "a Python worker of Spark was killed, or ended, while it ran a task, at each try:",
             "most likely the machine had too little memory: let fewer tasks run side by side (spark.master: local[1]), "
             "and on a cluster raise spark.executor.memoryOverhead; code of a transform must not end its process.",
         )
-    if search(text, Means.JVM_MEMORY):
+    if find(text, Meaning.JVM_MEMORY):
         return _no_memory("Spark's JVM had too little memory")
-    if search(text, Means.EXECUTOR_LOST):
+    if find(text, Meaning.EXECUTOR_LOST):
         return TaskLostError(
             "an executor of Spark was lost while it ran a task, at each try:",
             "often it lacked memory: raise spark.executor.memory and spark.executor.memoryOverhead; then run it again.",
@@ -173,10 +173,10 @@ def _is_gone(error: BaseException) -> bool:
         return True
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, PySparkException) and search(seen, Means.SERVER_LOST):
+        if isinstance(seen, PySparkException) and find(seen, Meaning.SERVER_LOST):
             return True
         # An error that the JVM raised has a trace.
-        if isinstance(seen, Py4JError) and not isinstance(seen, Py4JJavaError) and not search(seen, Means.JVM_RAISED):
+        if isinstance(seen, Py4JError) and not isinstance(seen, Py4JJavaError) and not find(seen, Meaning.JVM_RAISED):
             return True
         seen = seen.__cause__ or seen.__context__
     return False
@@ -184,7 +184,7 @@ def _is_gone(error: BaseException) -> bool:
 
 def is_lost(error: BaseException) -> bool:
     """Return whether a Spark Connect server no longer has the session of the call that raised this error."""
-    return isinstance(error, PySparkException) and search(error, Means.SESSION_LOST) is not None
+    return isinstance(error, PySparkException) and find(error, Meaning.SESSION_LOST) is not None
 
 
 def _session_lost() -> SessionLostError:
@@ -196,7 +196,7 @@ def _session_lost() -> SessionLostError:
 
 
 def _gone(error: BaseException | None = None) -> SparkUnavailableError:
-    if error is not None and search(error, Means.SERVER_LOST):
+    if error is not None and find(error, Meaning.SERVER_LOST):
         return SparkUnreachableError(
             "the Spark Connect server ended, or was lost, while it was at work:",
             "often it lacked memory: start it again, with more of spark.driver.memory; then run it again.",
@@ -220,11 +220,11 @@ def _transform_failed(transform: Transform, problem: str, where: str) -> Transfo
 
 def _position_in(text: str) -> str:
     """Return the position of the error in the SQL, or the line of a function."""
-    if position := search(text, Means.POSITION):
+    if position := find(text, Meaning.POSITION):
         return f" at line {position[1]}, column {position[2]}"
-    if position := search(text, Means.POSITION_FROM_ZERO):
+    if position := find(text, Meaning.POSITION_FROM_ZERO):
         return f" at line {position[1]}, column {int(position[2]) + 1}"
-    if call := search(text, Means.CALLED_FROM):
+    if call := find(text, Meaning.CALLED_FROM):
         file, _, line = call[2].strip().rpartition(":")
         return f" at {file}, line {line}, in {call[1]}"
     return ""

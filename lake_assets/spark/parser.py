@@ -19,7 +19,7 @@ from lake_assets.errors import SparkUnavailableError
 from lake_assets.layout.texts import with_caret
 from lake_assets.spark.failures import first_sentence
 from lake_assets.spark.java import find_java
-from lake_assets.spark.vendor_errors import Means, search
+from lake_assets.spark.vendor_errors import Meaning, find
 
 _JARS = Path(pyspark.__file__).parent / "jars"
 _OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # it parses some lines
@@ -88,7 +88,7 @@ def _refusal(parser: Any, sql: str) -> str | None:  # noqa: ANN401 - a Java obje
         if error.java_exception.getClass().getName() != _REFUSES:
             return None
         text = str(error.java_exception.getMessage())
-        place = search(text, Means.POSITION_FROM_ZERO)
+        place = find(text, Meaning.POSITION_FROM_ZERO)
         line, column = (int(place[1]), int(place[2])) if place else (1, 0)
         problem = first_sentence(Exception(text))
         written = sql.splitlines()[line - 1] if sql.splitlines() else ""

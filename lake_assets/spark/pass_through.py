@@ -8,9 +8,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lake_assets.parquet.copying import copy_or_encode
-from lake_assets.parquet.examine import examine
 from lake_assets.parquet.job import Job, JobResult, PartitionJob, Share, shares, spark_tasks, task_threads
-from lake_assets.parquet.task import Bin, Report, dead_letters, encode
+from lake_assets.parquet.task import Bin, dead_letters, encode, examine
 from lake_assets.spark.cleanup import discard_failed
 from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.tasks import run_tasks, spark_cores
@@ -66,15 +65,9 @@ def bad_objects(spark: SparkSession, job: Job, schema: pa.Schema, *, refuses_dri
         LakeAssetsError: as `pass_through`.
     """
     with spark_errors():
-        cores = spark_cores(spark)
-        partition = job.partitions[0]
-        bins = [
-            Bin(0, partition.partition, partition.destination, tuple(share))
-            for share in shares(partition.objects, job.target_file_size, cores)
-        ]
-        size = sum(obj.size for obj in partition.objects)
-        task = partial(_examine, replace(job, partitions=()), schema, refuses_drift)
-        return run_tasks(spark, job, task, bins, spark_tasks(len(bins), size, cores))[0]
+        bins, tasks = _divided(replace(job, copies=None), spark_cores(spark))
+        task = partial(examine, schema=schema, refuses_drift=refuses_drift)
+        return run_tasks(spark, job, task, bins, tasks)[0]
 
 
 def dead_letters_of(spark: SparkSession, job: Job, schema: pa.Schema) -> JobResult:
@@ -84,30 +77,21 @@ def dead_letters_of(spark: SparkSession, job: Job, schema: pa.Schema) -> JobResu
         LakeAssetsError: as `pass_through`.
     """
     with spark_errors():
-        cores = spark_cores(spark)
-        bins = list(_bins(0, job.partitions[0], replace(job, copies=None), cores))
-        size = sum(obj.size for obj in job.partitions[0].objects)
-        task = partial(_dead_letters, replace(job, partitions=()), schema)
-        return run_tasks(spark, job, task, bins, spark_tasks(len(bins), size, cores))[0]
-
-
-def _dead_letters(job: Job, schema: pa.Schema, bins: Iterator[Bin]) -> Iterator[Report]:
-    return dead_letters(job, schema, bins)
-
-
-def _examine(job: Job, schema: pa.Schema, refuses_drift: bool, bins: Iterator[Bin]) -> Iterator[Report]:
-    return examine(job, schema, bins, refuses_drift=refuses_drift)
+        bins, tasks = _divided(replace(job, copies=None), spark_cores(spark))
+        return run_tasks(spark, job, partial(dead_letters, schema=schema), bins, tasks)[0]
 
 
 def _run(spark: SparkSession, job: Job, *, all_cores: int, cores: int) -> list[JobResult]:
+    bins, tasks = _divided(job, cores)
+    work = encode if job.copies is None else copy_or_encode
+    return run_tasks(spark, job, partial(work, threads=task_threads(tasks, all_cores)), bins, tasks)
+
+
+def _divided(job: Job, cores: int) -> tuple[list[Bin], int]:
+    """Return the work of a job, and the number of Spark tasks for it."""
     bins = [item for index, partition in enumerate(job.partitions) for item in _bins(index, partition, job, cores)]
     size = sum(obj.size for partition in job.partitions for obj in partition.objects)
-    # A task gets its own bins, and not the objects of all partitions.
-    tasks = spark_tasks(len(bins), size, cores)
-    task = partial(
-        encode if job.copies is None else copy_or_encode, replace(job, partitions=()), task_threads(tasks, all_cores)
-    )
-    return run_tasks(spark, job, task, bins, tasks)
+    return bins, spark_tasks(len(bins), size, cores)
 
 
 def _bins(index: int, partition: PartitionJob, job: Job, cores: int) -> Iterator[Bin]:

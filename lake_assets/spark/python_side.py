@@ -8,7 +8,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.context import SQLContext
 
-from lake_assets.spark.vendor_errors import Means, search
+from lake_assets.spark.vendor_errors import Meaning, find
 
 # They log each error of a query as JSON with all stack traces before it is raised.
 _QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -25,7 +25,7 @@ def silence() -> None:
 
 
 def _is_kept(record: logging.LogRecord) -> bool:
-    return search(record.msg, Means.CALL_LOST) is None
+    return find(record.msg, Meaning.CALL_LOST) is None
 
 
 def has_ended() -> bool:

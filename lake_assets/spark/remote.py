@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config.spark import REMOTE, without_parameters
 from lake_assets.errors import SparkUnavailableError, SparkUnreachableError
-from lake_assets.spark.vendor_errors import Means, search
+from lake_assets.spark.vendor_errors import Meaning, find
 
 _PORT = 15002  # Spark's default
 _MOST_TEXT = 600  # characters of an error
@@ -62,7 +62,7 @@ def check_client(url: str) -> None:
 
 def refused_session(url: str, error: PySparkException) -> SparkUnavailableError:
     """Return the error for a server that answers and does not start a session."""
-    if search(error, Means.TOKEN_REFUSED):
+    if find(error, Meaning.TOKEN_REFUSED):
         return SparkUnavailableError(
             f"the Spark Connect server at {without_parameters(url)} refuses the token, or its lack:",
             "correct the token at the end of the URL, as in sc://host:port/;token=${SPARK_TOKEN}.",
@@ -112,7 +112,7 @@ def _without_retries(spark: SparkSession) -> Iterator[None]:
         spark.client.set_retry_policies(policies)
 
 
-def be_patient(spark: SparkSession) -> None:
+def limit_retries(spark: SparkSession) -> None:
     """Let a client try to reach a server that is away for two minutes, every five seconds.
 
     Spark's own rule is ten minutes, in pauses of up to one.

@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import platformdirs
@@ -22,11 +22,11 @@ from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import CORRECT_JAVA_HOME, Java, find_java
 from lake_assets.spark.python_side import clear_ended, has_session, silence, stop_session
 from lake_assets.spark.remote import (
-    be_patient,
     check_client,
     end_lost_sessions,
     has_stopped,
     is_local,
+    limit_retries,
     refused_session,
     remote_url,
 )
@@ -170,14 +170,11 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
     if remote:
         check_client(remote)
     java = prepare_environment(conf)
-    builder = SparkSession.builder
-    for key, value in conf.items():
-        builder = builder.config(key, value)
     if java is not None and (options := sharing_options(java, conf)):
         # First, so that the user's options override them.
-        builder = builder.config(JVM_OPTIONS, f"{shlex.join(options)} {conf.get(JVM_OPTIONS, '')}")
+        conf = {**conf, JVM_OPTIONS: f"{shlex.join(options)} {conf.get(JVM_OPTIONS, '')}"}
     try:
-        session = builder.getOrCreate()
+        session = SparkSession.builder.config(map={**conf}).getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkUnavailableError(
             f"Spark's JVM ended while it started, with JAVA_HOME={os.environ['JAVA_HOME']} ({error}):",
@@ -189,13 +186,12 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
         end_lost_sessions()  # pyspark would return it again
         raise refused_session(remote, error) from error
     if remote:
-        be_patient(session)
+        limit_retries(session)
     return session
 
 
-@contextmanager
-def own_session(settings: Mapping[str, str], *, transforms: bool) -> Iterator[Sessions]:
-    """Yields a function that starts the session at its first call; the end of the block stops what it started.
+def own_session(settings: Mapping[str, str], *, transforms: bool) -> AbstractContextManager[Sessions]:
+    """Return a context that yields a function which starts the session at its first call; its end stops what started.
 
     A session that ran in this process before is used, and stays. One that a Spark Connect server has ended is replaced.
 
@@ -203,11 +199,24 @@ def own_session(settings: Mapping[str, str], *, transforms: bool) -> Iterator[Se
         settings: the config's Spark settings.
         transforms: as in `spark_config`.
     """
+    return _session(lambda: start_session(spark_config(settings=settings, transforms=transforms)))
+
+
+def submitted_session(settings: Mapping[str, str]) -> AbstractContextManager[Sessions]:
+    """Return a context as `own_session`, for a driver that a cluster has submitted, as EMR Serverless does.
+
+    Master, resources and the workers' Python are those of the submission. This package adds what its jobs need.
+    """
+    return _session(SparkSession.builder.config(map={**SQL_SETTINGS, **settings}).getOrCreate)
+
+
+@contextmanager
+def _session(start: Callable[[], SparkSession]) -> Iterator[Sessions]:
     started: list[SparkSession] = []
 
     def session() -> SparkSession:
         if not started or has_stopped(started[-1]):
-            started.append(start_session(spark_config(settings=settings, transforms=transforms)))
+            started.append(start())
         return started[-1]
 
     others = has_session()

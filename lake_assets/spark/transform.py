@@ -25,7 +25,7 @@ from lake_assets.parquet.shares import Reader
 from lake_assets.parquet.task import Report, reported, write
 from lake_assets.spark.failures import VIEW, failed_function, refused_result, refused_sql, spark_errors
 from lake_assets.spark.tasks import run_on_rows, spark_cores
-from lake_assets.spark.workers import carried
+from lake_assets.spark.workers import portable_work
 
 RESULT = "the transform's result"
 Result = TypeVar("Result")
@@ -51,7 +51,7 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
         for batch in batches:
             yield fitter.fit(batch.rename_columns(names).select(columns))
 
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[Report]:
+    def task(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[Report]:
         pa.set_cpu_count(1)
         return reported(0, write(fitted(batches), job, partition.destination))
 
@@ -85,7 +85,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
                     yield pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=schema)
 
     numbers = spark.range(0, len(bins), 1, numPartitions=len(bins))
-    return numbers.mapInArrow(carried(task), from_arrow_schema(schema, prefer_timestamp_ntz=True))
+    return numbers.mapInArrow(portable_work(task), from_arrow_schema(schema, prefer_timestamp_ntz=True))
 
 
 def read_as(file_schema: pa.Schema) -> pa.Schema:

@@ -3,13 +3,12 @@
 Each text is provoked on the real Spark by `spark/test_vendor_errors.py`, unless the table gives the reason why not.
 """
 
-import re
-from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cache
+
+from lake_assets.vendor_texts import Text, Texts
 
 
-class Means(Enum):
+class Meaning(Enum):
     """What a text says of a job or a session."""
 
     WORKER_RAISED = auto()  # Python code raised in a worker; group 1 is its traceback
@@ -27,72 +26,49 @@ class Means(Enum):
     CALLED_FROM = auto()  # a function of the DataFrame API, and the file and line that called it
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A text of Spark's.
-
-    Attributes:
-        pattern: a regular expression that finds it.
-        means: what it says.
-        when: Spark says it.
-        not_provoked: why no test provokes it; empty where one does.
-    """
-
-    pattern: str
-    means: Means
-    when: str
-    not_provoked: str = ""
-
-
 TEXTS = (
-    Text(r"Traceback \(most recent call last\):\n(?s:(.*))", Means.WORKER_RAISED, "a function raises in a worker"),
-    Text("Python worker exited unexpectedly", Means.WORKER_LOST, "the worker's process ends in a task"),
+    Text(r"Traceback \(most recent call last\):\n(?s:(.*))", Meaning.WORKER_RAISED, "a function raises in a worker"),
+    Text("Python worker exited unexpectedly", Meaning.WORKER_LOST, "the worker's process ends in a task"),
     Text(
         "Python worker failed to connect",
-        Means.WORKER_LOST,
+        Meaning.WORKER_LOST,
         "a worker without a daemon does not connect within 10 seconds",
     ),
-    Text(r"from [\w.]+\.daemon", Means.WORKER_LOST, "the daemon that forks the workers ends before its first worker"),
-    Text("^MemoryError$", Means.WORKER_MEMORY, "Python has no memory for an object"),
-    Text(r"^pyarrow\.lib\.ArrowMemoryError$", Means.WORKER_MEMORY, "Arrow has no memory for a buffer"),
-    Text("OutOfMemoryError", Means.JVM_MEMORY, "a row does not fit into the heap"),
-    Text("Not enough memory", Means.JVM_MEMORY, "a table that is broadcast does not fit into the heap"),
-    Text("ExecutorLostFailure", Means.EXECUTOR_LOST, "the process of an executor ends in a task"),
+    Text(r"from [\w.]+\.daemon", Meaning.WORKER_LOST, "the daemon that forks the workers ends before its first worker"),
+    Text("^MemoryError$", Meaning.WORKER_MEMORY, "Python has no memory for an object"),
+    Text(r"^pyarrow\.lib\.ArrowMemoryError$", Meaning.WORKER_MEMORY, "Arrow has no memory for a buffer"),
+    Text("OutOfMemoryError", Meaning.JVM_MEMORY, "a row does not fit into the heap"),
+    Text("Not enough memory", Meaning.JVM_MEMORY, "a table that is broadcast does not fit into the heap"),
+    Text("ExecutorLostFailure", Meaning.EXECUTOR_LOST, "the process of an executor ends in a task"),
     Text(
         "(?i:executor lost)",
-        Means.EXECUTOR_LOST,
+        Meaning.EXECUTOR_LOST,
         "the executor that holds the rows of an earlier stage ends",
-        "the stage runs again first, and the text comes only where no executor is left for it",
+        is_provoked=False,  # the stage runs again first, and the text comes only where no executor is left for it
     ),
     Text(
         r"StatusCode\.UNAVAILABLE|UNAVAILABLE: |RETRIES_EXCEEDED",
-        Means.SERVER_LOST,
+        Meaning.SERVER_LOST,
         "the Spark Connect server ends",
-        "the client of Spark Connect tries again for two minutes before it raises",
+        is_provoked=False,  # the client of Spark Connect tries again for two minutes before it raises
     ),
     Text(
         r"INVALID_HANDLE\.SESSION_(?:CLOSED|NOT_FOUND|CHANGED)",
-        Means.SESSION_LOST,
+        Meaning.SESSION_LOST,
         "the Spark Connect server has been started again, or has closed an idle session",
     ),
     Text(
         r"StatusCode\.UNAUTHENTICATED|UNAUTHENTICATED: |Invalid authentication token|No authentication token",
-        Means.TOKEN_REFUSED,
+        Meaning.TOKEN_REFUSED,
         "the token of the URL is not the Spark Connect server's",
     ),
-    Text("Trace:", Means.JVM_RAISED, "Python calls a method that the JVM does not have"),
-    Text(r"^Exception while sending command\.$", Means.CALL_LOST, "the JVM ends while Python awaits its answer"),
-    Text(r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==", Means.POSITION, "an expression of the SQL fails"),
-    Text(r"line (\d+),? pos (\d+)", Means.POSITION_FROM_ZERO, "the SQL cannot be parsed or resolved"),
-    Text(r'== DataFrame ==\n"(\w+)" was called from\n(\S.*)', Means.CALLED_FROM, "a column of the DataFrame API fails"),
+    Text("Trace:", Meaning.JVM_RAISED, "Python calls a method that the JVM does not have"),
+    Text(r"^Exception while sending command\.$", Meaning.CALL_LOST, "the JVM ends while Python awaits its answer"),
+    Text(r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==", Meaning.POSITION, "an expression of SQL fails"),
+    Text(r"line (\d+),? pos (\d+)", Meaning.POSITION_FROM_ZERO, "the SQL cannot be parsed or resolved"),
+    Text(r'== DataFrame ==\n"(\w+)" was called from\n(\S.*)', Meaning.CALLED_FROM, "a column of the DataFrame fails"),
 )
 
 
-def search(error: object, means: Means) -> re.Match[str] | None:
-    """Find a text of this meaning in the text of an error."""
-    return _pattern(means).search(str(error))
-
-
-@cache
-def _pattern(means: Means) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{text.pattern})" for text in TEXTS if text.means is means))
+find = Texts({"Spark": TEXTS}).find
+"""Finds a text of a meaning in the text of an error."""

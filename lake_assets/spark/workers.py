@@ -54,7 +54,7 @@ class Worker:
     tries: str
 
 
-def carried(work: Callable[[Iterator[In]], Iterator[Out]]) -> Callable[[Iterable[In]], Iterator[Out]]:
+def portable_work(work: Callable[[Iterator[In]], Iterator[Out]]) -> Callable[[Iterable[In]], Iterator[Out]]:
     """Return the work of a task as a function that any worker can load, and that refuses one with another version.
 
     `refused` finds the texts that it raises.
@@ -181,7 +181,7 @@ def _refuse(worker: Worker) -> None:
 
 
 def refused(text: str) -> WorkerError | None:
-    """Return the error for a text that a function of `carried` raised on a worker; None for any other text."""
+    """Return the error for a text that a function of `portable_work` raised on a worker; None for any other text."""
     if not _REFUSAL.match(text):
         return None
     if "lacks" in text:

@@ -22,7 +22,7 @@ from lake_assets.ingest.replace import write_step
 from lake_assets.lake import ducklake
 from lake_assets.lake.commit import strategy as strategies
 from lake_assets.parquet.job import Job, JobResult
-from lake_assets.parquet.task import Bin, Task
+from lake_assets.parquet.task import Bin, Task, discarding
 from lake_assets.spark import pass_through, tasks
 from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.faults.writer import STRATEGIES, deadly, die
@@ -38,7 +38,7 @@ def without_spark() -> Iterator[None]:
 
     def run(_: Any, job: Job, task: Task, bins: Sequence[Bin], __: int) -> list[JobResult]:
         results: Callable[..., list[JobResult]] = vars(tasks)["_results"]
-        return results(None, job, lambda: list(vars(tasks)["_discarded"](job.storage, task, iter(bins))))
+        return results(None, job, lambda: list(discarding(job, task(job, iter(bins)))))
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(pass_through, "run_tasks", run))

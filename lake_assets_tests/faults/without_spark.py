@@ -47,4 +47,4 @@ def sessions(request: pytest.FixtureRequest) -> Iterator[Callable[[], SparkSessi
 
 
 def _run_here(spark: SparkSession, job: Job, task: Task, bins: Sequence[Bin], _: int) -> list[JobResult]:
-    return tasks._results(spark, job, lambda: list(discarding(job, task(iter(bins)))))
+    return tasks._results(spark, job, lambda: list(discarding(job, task(job, iter(bins)))))

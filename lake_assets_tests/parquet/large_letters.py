@@ -29,7 +29,7 @@ def main() -> None:
     job = Job("run", landing, lake, SCHEMA, "zstd", 512 * 2**20, jobs, letters=rules)
     share = Share(landed.key, landed.etag, landed.size)
 
-    reports = list(encode(job, 1, [Bin(0, partition, "files/", (share,))]))
+    reports = list(encode(job, [Bin(0, partition, "files/", (share,))]))
 
     letters = sum(report.letter.rows for report in reports if report.letter)
     print(peak(), letters)  # noqa: T201 - the parent reads it

@@ -71,7 +71,7 @@ def test_an_object_that_changes(
 
         monkeypatch.setattr(copying, "copy_object", change_and_copy)
 
-    (report,) = copy_or_encode(job, 1, [item])
+    (report,) = copy_or_encode(job, [item])
 
     assert isinstance(report.error, SourceChangedError)
     assert Store(lake).list() == ()
@@ -94,7 +94,7 @@ def test_one_that_fails_leaves_no_copies_of_the_others(
     job, item = work(landing, lake)
 
     with pytest.raises(StorageUnreachableError):  # Spark tries the task again
-        list(copy_or_encode(job, 1, [item]))
+        list(copy_or_encode(job, [item]))
 
     assert Store(lake).list() == ()
 
@@ -105,7 +105,7 @@ def test_no_parquet_is_named(places: tuple[AnyStorage, AnyStorage]) -> None:
         file.write(b"no parquet " * 100)
     job, item = work(landing, lake)
 
-    (report,) = copy_or_encode(job, 1, [item])
+    (report,) = copy_or_encode(job, [item])
 
     assert isinstance(report.error, SourceError)
     assert "a.parquet cannot be read as Parquet" in str(report.error)
@@ -136,7 +136,7 @@ def test_encrypted_columns_behind_a_plain_footer(places: tuple[AnyStorage, AnySt
         file.write(sink.getvalue())
     job, item = work(landing, lake)
 
-    (report,) = copy_or_encode(job, 1, [item])
+    (report,) = copy_or_encode(job, [item])
 
     assert report.refusal is not None
     assert "encrypted" in report.refusal.reason

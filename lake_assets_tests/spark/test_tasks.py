@@ -49,7 +49,7 @@ class Frames:
         return self._spark.range(*args, **options)
 
 
-def reports_of(bins: Iterator[Bin]) -> Iterator[Report]:
+def reports_of(_: Job, bins: Iterator[Bin]) -> Iterator[Report]:
     for item in bins:
         yield from list(REPORTS.values())[item.index]
 

@@ -12,7 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 
-from lake_assets.spark.vendor_errors import TEXTS, Means, search
+from lake_assets.spark import vendor_errors
+from lake_assets.spark.vendor_errors import TEXTS, Meaning
 from lake_assets_tests.spark.processes import run_python
 
 SESSION = """
@@ -119,8 +120,8 @@ MEANS = {text.pattern: text.means for text in TEXTS}
 
 def find(pattern: str, text: str) -> bool:
     """Whether the pattern and the table find the text; a log is searched line by line."""
-    lines = text.splitlines() if MEANS[pattern] is Means.CALL_LOST else [text]
-    return any(re.search(pattern, line) and search(line, MEANS[pattern]) for line in lines)
+    lines = text.splitlines() if MEANS[pattern] is Meaning.CALL_LOST else [text]
+    return any(re.search(pattern, line) and vendor_errors.find(line, MEANS[pattern]) for line in lines)
 
 
 @pytest.mark.parametrize("pattern", IN_SESSION)
@@ -152,10 +153,10 @@ def test_a_client_says_it(tmp_path: Path, spark_connect: str, pattern: str) -> N
 
 
 def test_the_table_says_which_texts_no_test_provokes() -> None:
-    assert [text.pattern for text in TEXTS if text.not_provoked] == [
+    assert [text.pattern for text in TEXTS if not text.is_provoked] == [
         "(?i:executor lost)",
         r"StatusCode\.UNAVAILABLE|UNAVAILABLE: |RETRIES_EXCEEDED",
     ]
-    provoked = {text.pattern for text in TEXTS if not text.not_provoked}
+    provoked = {text.pattern for text in TEXTS if text.is_provoked}
     assert provoked == IN_SESSION.keys() | IN_PROCESS.keys() | IN_CLIENT.keys()
     assert not IN_SESSION.keys() & IN_PROCESS.keys()

@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 
 import lake_assets
 from dev.servers.connect import connect_server
-from lake_assets.spark.workers import carried, refused, zipped
+from lake_assets.spark.workers import portable_work, refused, zipped
 from lake_assets.version import VERSION
 from lake_assets_tests.end_to_end.test_spark_connect import ROWS, ingest
 from lake_assets_tests.spark.stranger import older, stranger
@@ -35,7 +35,7 @@ def of_this_package(items: Iterator[int]) -> Iterator[str]:
 def run(python: str, folder: Path, *path: Path) -> subprocess.CompletedProcess[str]:
     """Run `of_this_package` as a worker does."""
     job = folder / "job"
-    job.write_bytes(cloudpickle.dumps(carried(of_this_package)))  # type: ignore[no-untyped-call]
+    job.write_bytes(cloudpickle.dumps(portable_work(of_this_package)))  # type: ignore[no-untyped-call]
     environment = {"PYTHONPATH": ":".join(map(str, path)), "PATH": ""}
     return subprocess.run(
         [python, "-c", RUN, str(job)], cwd=folder, env=environment, capture_output=True, text=True, check=False
