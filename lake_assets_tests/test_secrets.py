@@ -88,7 +88,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is waited for. MotherDuck's extension asks its maker's server when it is loaded, so it is left out."""
     monkeypatch.setenv("MOTHERDUCK_TOKEN", plant("motherduck"))
     monkeypatch.setattr(clients, "_retry_config", lambda _: {"max_retries": 0})
-    monkeypatch.setattr("lake_assets.storage.access.retries", lambda _: Limit(retries=0))
+    monkeypatch.setattr("lake_assets.storage.retry_window.retries", lambda _: Limit(retries=0))
     monkeypatch.setattr("lake_assets.duckdb_engine._http_retries", lambda _: 0)
     monkeypatch.setattr(ducklake, "extensions", lambda c: tuple(n for n in extensions(c) if n != "motherduck"))
     monkeypatch.setattr("lake_assets.doctor.extensions", lambda _: ())

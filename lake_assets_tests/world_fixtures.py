@@ -87,7 +87,7 @@ def local_world(tmp_path: Path, sessions: Callable[[], "SparkSession"]) -> World
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clients of storages try once, where a test is not about their own retries with a server that is away."""
     monkeypatch.setattr("lake_assets.storage.clients._retry_config", lambda _: {"max_retries": 0})
-    monkeypatch.setattr("lake_assets.storage.access.retries", lambda _: Limit(retries=0))
+    monkeypatch.setattr("lake_assets.storage.retry_window.retries", lambda _: Limit(retries=0))
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The work of a task that copies landed objects which can be data files of the table as they are."""
 
-import io
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,9 +19,9 @@ from lake_assets.parquet.task import Bin, Refusal, Report, encode, reported
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.copying import copy_object
 from lake_assets.storage.manifest import Original
+from lake_assets.storage.ranges import RangeFile
 from lake_assets.storage.store import Store
 
-_SMALL = 2**20  # bytes that are kept for another read
 _COPIES = 4  # at a time in a task: mostly network latency, or the disk's
 
 
@@ -124,40 +123,5 @@ def _opened(store: Store, share: Share) -> pa.NativeFile:
         if found is None or found.etag != share.etag:
             raise store.changed(share.key)
         return ArrowStore(store.storage).open(share.key)  # the copy compares the file before and after
-    return pa.PythonFile(_Ranges(store, share), mode="r")
-
-
-class _Ranges(io.RawIOBase):
-    """An object as a file, each read of which is a request with the ETag as its condition."""
-
-    def __init__(self, store: Store, share: Share) -> None:
-        self._store = store
-        self._share = share
-        self._place = 0
-        self._last = (0, b"")  # where the last request began, and its bytes: the end of a file is read twice
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._place
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._share.size}[whence]
-        return self._place
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        end = self._share.size if size is None or size < 0 else min(self._place + size, self._share.size)
-        if end <= self._place:
-            return b""
-        start, self._place = self._place, end
-        began, known = self._last
-        if not began <= start <= end <= began + len(known):
-            began = start
-            known = self._store.get_range(self._share.key, self._share.etag, start, end).to_bytes()
-            if len(known) <= _SMALL:
-                self._last = began, known
-        return known[start - began : end - began]
+    ranges = RangeFile(share.size, lambda start, end: store.get_range(share.key, share.etag, start, end).to_bytes())
+    return pa.PythonFile(ranges, mode="r")

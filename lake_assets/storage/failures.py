@@ -1,9 +1,11 @@
 """The failures of a storage as errors that say how to fix them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
+
+from obstore.exceptions import InvalidPathError, NotFoundError, PermissionDeniedError, UnauthenticatedError
 
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.secrets import mask_error
@@ -17,14 +19,18 @@ from lake_assets.config.storages import (
     WebStorage,
 )
 from lake_assets.errors import (
+    AbsentStorageError,
+    LakeAssetsError,
     ObjectRefusedError,
     SourceChangedError,
+    SourceError,
     StorageError,
     StorageUnreachableError,
     WholeStorageError,
 )
 from lake_assets.escapes import visible_name
-from lake_assets.storage.vendor_errors import Meaning, find, meaning_of
+from lake_assets.storage import local
+from lake_assets.storage.vendor_errors import Meaning, code_of, find, meaning_of
 
 Doing = Literal["read", "written"]
 Operation = Literal["list", "read", "write", "delete"]
@@ -59,6 +65,11 @@ _PREAMBLE = re.compile(
     r"^.*?AWS Error \w+(?: \(HTTP status \d+\))? during \w+ operation: |^.*Azure Error: \[\w*\] |; Details: .*$"
 )
 _REASON = 200  # characters
+_REFUSALS = (PermissionDeniedError, UnauthenticatedError, PermissionError)
+
+
+# The client checks a key when it gets one, and in the answer to a listing.
+_ODD_NAME = re.compile(r'Error parsing Path "([^"]*)"', re.DOTALL)
 
 
 @contextmanager
@@ -104,11 +115,61 @@ def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> Stor
                 f"{location(storage)} does not exist: {uri} was not {doing}:",
                 "create it, or correct its name in the config.",
             )
-        case Meaning.MAY_PASS:
+        case Meaning.TRANSIENT:
             return no_answer(error, storage, f"{uri} was not {doing}")
     return StorageError(
         f"{uri} was not {doing} by {location(storage)}: {reason(error)}:", "correct the cause, and run it again."
     )
+
+
+def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | None:
+    """Return the error for an object whose name the client does not accept, such as one with control characters.
+
+    Args:
+        error: of the client.
+        root: of the storage.
+        uri: of the object; None if it was listed.
+
+    Returns:
+        A `SourceError` for one object, which `on_bad_object` may leave out; None for another error.
+    """
+    if not isinstance(error, (InvalidPathError, ValueError)) or (match := _ODD_NAME.search(str(error))) is None:
+        return None
+    kind, name = (StorageError, f"{root}/{match[1].lstrip('/')}") if uri is None else (SourceError, uri)
+    return kind(f"the object {visible_name(name)} has a control character in its name:", "rename it or remove it.")
+
+
+def client_error(
+    error: Exception, storage: AnyStorage, operation: Operation, uri: str | None, refusing: Callable[[], str]
+) -> StorageError:
+    """Return the error of ours for one of the client or of the operating system.
+
+    Args:
+        error: without secrets.
+        storage: of the failed operation.
+        operation: that failed.
+        uri: of its object; None if the operation was on the storage, or on a folder in it.
+        refusing: returns the URI of the storage or folder that refuses access; it may send a request.
+    """
+    if isinstance(storage, LocalStorage) and (refusal := local.refusal(error)):
+        return refusal
+    # Where the store gives a code, the code decides: a clock that is wrong is a 403 too.
+    text = code_of(error) or str(error)
+    if isinstance(error, UnauthenticatedError) or find(text, Meaning.WRONG_KEY):
+        return StorageError(f"{storage.root} refuses access:", access_fix(storage))
+    if isinstance(error, _REFUSALS) or find(text, Meaning.REFUSED):
+        if uri is None:
+            return StorageError(f"{refusing()} refuses access:", access_fix(storage, operation))
+        return refused_object(storage, uri, operation)
+    if find(text, Meaning.ABSENT):
+        kind = "container" if isinstance(storage, AzureStorage) else "bucket"
+        return AbsentStorageError(
+            f"the {kind} {storage.root.split('/')[2]!r} does not exist at {server_of(storage)}:",
+            f"create it, or correct `{kind}` in the config.",
+        )
+    if isinstance(error, (NotFoundError, FileNotFoundError)):
+        return StorageError(f"{storage.root} was removed while it was read:", "run it again.")
+    return no_answer(error, storage, f"{uri} was not read" if uri and operation == "read" else None)
 
 
 def no_answer(error: Exception, storage: AnyStorage, consequence: str | None = None) -> StorageUnreachableError:
@@ -153,7 +214,7 @@ def no_credentials(*roots: str) -> StorageError:
 
 def is_of_cloud(error: OSError) -> bool:
     """Return whether a cloud's client raised it, and not a reader that found wrong bytes."""
-    return find(error, Meaning.MAY_PASS) is not None
+    return find(error, Meaning.TRANSIENT) is not None
 
 
 def reason(error: Exception) -> str:

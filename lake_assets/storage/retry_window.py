@@ -8,7 +8,7 @@ from lake_assets.config.bucket_requests import RequestedStorage, Requests
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.progress import Watched
-from lake_assets.retrying import Limit, Pause, pause_from
+from lake_assets.retrying import Limit, Result, pause_from, retry
 
 Remote = TypeVar("Remote", bound=RequestedStorage)
 Server = AnyStorage | PostgresCatalog
@@ -37,11 +37,20 @@ def quick(storage: AnyStorage, seconds: float) -> AnyStorage:
     return storage.model_copy(update={"requests": storage.requests.model_copy(update={"retries": 0, **limits})})
 
 
+def retried(
+    storage: RequestedStorage, passes: type[Exception] | Callable[[BaseException], bool], work: Callable[[], Result]
+) -> Result:
+    """Return the result of requests, with the storage's retries and pauses; no pause is shorter than `first_wait`.
+
+    Args:
+        storage: that gets the requests.
+        passes: the errors after which they are sent again.
+        work: sends them, each once.
+    """
+    pause = pause_from(storage.requests.first_wait, storage.requests.wait_limit)
+    return retry(work, passes=passes, limit=retries(storage.requests), pause=pause)
+
+
 def retries(requests: Requests) -> Limit:
     """Return how often a request is retried."""
     return Limit(retries=requests.retries)
-
-
-def pauses(requests: Requests) -> Pause:
-    """Return the pauses between retries. None is shorter than `first_wait`."""
-    return pause_from(requests.first_wait, requests.wait_limit)

@@ -11,17 +11,15 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any, TypeVar
+from typing import Any
 
 from lake_assets.config.storages import AnyStorage, R2Storage, S3Storage
-from lake_assets.retrying import retry
+from lake_assets.retrying import Result
+from lake_assets.storage import retry_window
 from lake_assets.storage.clients import as_boto
 from lake_assets.storage.failures import changed_object, no_answer
 from lake_assets.storage.manifest import Original
-from lake_assets.storage.retry_window import pauses, retries
 from lake_assets.storage.vendor_errors import DELETION
-
-Result = TypeVar("Result")
 
 WHOLE = 5 * 2**30  # bytes that S3 copies by one request
 PART = 512 * 2**20  # bytes of each part of a larger object
@@ -67,10 +65,10 @@ def retried(storage: S3Storage | R2Storage, work: Callable[[], Result]) -> Resul
     Raises:
         ClientError, BotoCoreError: the last error.
     """
-    return retry(work, passes=_may_pass, limit=retries(storage.requests), pause=pauses(storage.requests))
+    return retry_window.retried(storage, _is_transient, work)
 
 
-def _may_pass(error: BaseException) -> bool:
+def _is_transient(error: BaseException) -> bool:
     from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - boto3 takes its time
 
     status = _status(error)
@@ -145,7 +143,7 @@ def copy_in_s3(source: S3Storage | R2Storage, original: Original, target: S3Stor
     except (ClientError, BotoCoreError) as error:
         if _status(error) in _GONE:
             raise changed_object(f"{source.root}/{original.key}") from error
-        if _may_pass(error):
+        if _is_transient(error):
             raise no_answer(error, target, f"{target.root}/{key} was not written") from error
         return False
     return True

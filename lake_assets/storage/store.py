@@ -2,22 +2,34 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
+from obstore.exceptions import BaseError as ObstoreError
 from obstore.store import HTTPStore
 
-from lake_assets.config.storages import LocalStorage, R2Storage, S3Storage, WebStorage
-from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
+from lake_assets.config.secrets import mask_error
+from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage, WebStorage
+from lake_assets.errors import AbsentStorageError, SourceChangedError, StorageError, StorageUnreachableError
 from lake_assets.layout.names import is_data
+from lake_assets.retrying import Result
 from lake_assets.storage import local, s3, walk, web
-from lake_assets.storage.access import Access
-from lake_assets.storage.clients import Client
-from lake_assets.storage.failures import changed_object
+from lake_assets.storage.clients import Client, as_obstore
+from lake_assets.storage.failures import (
+    Operation,
+    access_fix,
+    changed_object,
+    client_error,
+    location,
+    odd_name,
+    reason,
+)
 from lake_assets.storage.manifest import LandedObject, landed_object
+from lake_assets.storage.retry_window import once, retried, using
+from lake_assets.storage.vendor_errors import Meaning, find
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
@@ -26,11 +38,35 @@ _PART = 5 * 2**20  # bytes of a landed file, above which it is uploaded in parts
 _DELETIONS = 16  # at a time; a deletion is mostly latency
 
 
-class Store(Access):
+class Store:
     """The objects below a storage's root, addressed by keys relative to it.
 
-    Keys are exactly those of the store; a percent sign in a key has no meaning.
+    Keys are exactly those of the store; a percent sign in a key has no meaning. Nothing is connected at first.
     """
+
+    def __init__(self, storage: AnyStorage) -> None:
+        self.storage = storage
+        self._client: Client | None = None
+        self._once: Client | None = None  # sends each request once
+
+    @property
+    def root(self) -> str:
+        """The root as a URI without a trailing slash: an absolute path, or of the form `s3://bucket/prefix`."""
+        return self.storage.root
+
+    def uri(self, key: str) -> str:
+        """Return the key as a URI that DuckDB, Spark and people understand."""
+        return f"{self.root}/{key}"
+
+    def probe(self) -> LandedObject | None:
+        """Return an object below the root, hidden or not, by one request; None if there is none.
+
+        Raises:
+            StorageError: as `Store.list`.
+        """
+        with self._errors("list"):
+            page = next(iter(obstore.list(self._open(), chunk_size=1)), ())
+        return landed_object(self.root, page[0]) if page else None
 
     @property
     def is_listable(self) -> bool:
@@ -327,3 +363,83 @@ class Store(Access):
             return True
         # Some servers refuse the condition if the object is gone, as it is after a first answer that was lost.
         return is_gone or self.find(key) is None
+
+    def _listed(self, work: Callable[[], Result], prefix: str) -> Result:
+        """The result of a listing, which is repeated if an answer breaks off; obstore's client does not retry that."""
+
+        def attempt() -> Result:
+            with self._errors("list", folder=prefix):
+                return work()
+
+        if isinstance(self.storage, LocalStorage):
+            return attempt()
+        return retried(self.storage, _has_broken_off, attempt)
+
+    def _retried(self, operation: Operation, work: Callable[[Client], object], key: str | None = None) -> None:
+        """Do what may be done twice, with the storage's retries and pauses.
+
+        obstore's client sends a deletion once if the connection breaks, because the object may be gone then.
+        """
+        if isinstance(self.storage, LocalStorage):
+            with self._errors(operation, key):
+                work(self._open())
+            return
+        if self._once is None:
+            with self._errors(operation, key):
+                self._once = _made(once(self.storage))
+        opened = self._once
+
+        def attempt() -> None:
+            with self._errors(operation, key):
+                work(opened)
+
+        retried(self.storage, StorageUnreachableError, attempt)
+
+    def _open(self) -> Client:
+        if self._client is None:
+            if isinstance(self.storage, LocalStorage) and not Path(self.storage.path).is_dir():
+                raise AbsentStorageError(
+                    f"the folder {self.storage.path} does not exist:", "create it, or correct `path` in the config."
+                )
+            self._client = _made(self.storage)
+        return self._client
+
+    @contextmanager
+    def _errors(self, operation: Operation, key: str | None = None, folder: str = "") -> Iterator[None]:
+        """Raise the store's errors as ours, with the object of the key or the folder."""
+        try:
+            with using(self.storage):
+                yield
+        except (ObstoreError, OSError, ValueError) as error:
+            mask_error(error, self.storage)
+            if (odd := odd_name(error, self.root, None if key is None else self.uri(key))) is not None:
+                raise odd from error
+            if isinstance(error, ValueError) and not isinstance(error, ObstoreError):
+                raise
+            uri = None if key is None else self.uri(key)
+            raise client_error(error, self.storage, operation, uri, lambda: self._refusing(folder)) from error
+
+    def _refusing(self, folder: str) -> str:
+        """The URI that cannot be listed: this folder alone, or the whole store, for one error of all its folders."""
+        if folder:
+            with suppress(StorageError):
+                self.probe()
+                return self.uri(folder)
+        return self.root
+
+
+def _made(storage: AnyStorage) -> Client:
+    """Return the client of a storage.
+
+    Raises:
+        StorageError: there are no credentials, or the client refuses the config, such as an absent key file.
+    """
+    try:
+        return as_obstore(storage)
+    except ObstoreError as error:
+        mask_error(error, storage)
+        raise StorageError(f"{location(storage)} cannot be used: {reason(error)}:", access_fix(storage)) from error
+
+
+def _has_broken_off(error: BaseException) -> bool:
+    return isinstance(error, StorageUnreachableError) and find(error, Meaning.BROKEN_OFF) is not None

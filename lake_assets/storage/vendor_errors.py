@@ -23,7 +23,7 @@ class Meaning(Enum):
     REFUSED = auto()  # access is refused; the key may lack a right
     ABSENT = auto()  # the bucket, container or queue does not exist
     WRONG_REQUEST = auto()  # the request is refused for another reason, and would be again
-    MAY_PASS = auto()  # a client of a cloud failed; the same may succeed later
+    TRANSIENT = auto()  # a client of a cloud failed; the same may succeed later
     BROKEN_OFF = auto()  # the answer to a listing has broken off
     LINK_LOOP = auto()  # a symbolic link of a folder leads back to itself
     ODD_NAME = auto()  # the name of a file is not UTF-8
@@ -45,7 +45,7 @@ S3 = (
     Text("NO_SUCH_BUCKET|NoSuchBucket", Meaning.ABSENT, "there is no such bucket"),
     # 408 and 429 ask for another try.
     Text(r"HTTP status 4(?!08|29)\d\d", Meaning.WRONG_REQUEST, "the server refuses the request"),
-    Text("AWS Error|curl", Meaning.MAY_PASS, "any other error, or the server does not answer"),
+    Text("AWS Error|curl", Meaning.TRANSIENT, "any other error, or the server does not answer"),
     Text("Error getting list response body", Meaning.BROKEN_OFF, "the connection breaks during a listing"),
 )
 
@@ -56,14 +56,14 @@ AZURE = (
     Text("AuthorizationFailure", Meaning.REFUSED, "network rules refuse the client; of Azurite, the key is wrong"),
     Text("AuthorizationPermissionMismatch", Meaning.REFUSED, "the sas or role lacks a right"),
     Text("ContainerNotFound|[Tt]he specified container does not", Meaning.ABSENT, "there is no such container"),
-    Text("Azure Error", Meaning.MAY_PASS, "any other error, or the server does not answer"),
+    Text("Azure Error", Meaning.TRANSIENT, "any other error, or the server does not answer"),
 )
 
 GOOGLE = (
     Text("UNAUTHENTICATED", Meaning.WRONG_KEY, "the token is wrong"),
     Text("PERMISSION_DENIED", Meaning.REFUSED, "the account lacks a right"),
     Text("[Tt]he specified bucket does not", Meaning.ABSENT, "there is no such bucket"),
-    Text("google::cloud::Status", Meaning.MAY_PASS, "any other error, or the server does not answer"),
+    Text("google::cloud::Status", Meaning.TRANSIENT, "any other error, or the server does not answer"),
 )
 
 WEB = (
@@ -77,7 +77,7 @@ FOLDER = (
 )
 
 _TEXTS = Texts(
-    {"S3": S3, "Azure": AZURE, "Google": GOOGLE, "web": WEB, "folder": FOLDER}, ignoring_case={Meaning.MAY_PASS}
+    {"S3": S3, "Azure": AZURE, "Google": GOOGLE, "web": WEB, "folder": FOLDER}, ignoring_case={Meaning.TRANSIENT}
 )
 VENDORS = _TEXTS.vendors
 
@@ -93,7 +93,7 @@ NUMBERS: Mapping[int, Meaning] = MappingProxyType(
                 *(errno.EMFILE, errno.ENFILE, errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET),
                 *(errno.ECONNABORTED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
             ),
-            Meaning.MAY_PASS,
+            Meaning.TRANSIENT,
         ),
     }
 )
@@ -132,7 +132,7 @@ def meaning_of(error: Exception) -> Meaning | None:
     if number is not None and number in NUMBERS:
         return NUMBERS[number]
     # A number says that the storage has answered.
-    meanings = [means for means in Meaning if number is None or means is not Meaning.MAY_PASS]
+    meanings = [means for means in Meaning if number is None or means is not Meaning.TRANSIENT]
     return next((means for means in meanings if find(error, means)), None)
 
 

@@ -1,11 +1,10 @@
 """A web server as a landing zone: objects are requested by name, because web servers have no common listing."""
 
 import errno
-import io
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import obstore
 import pyarrow as pa
@@ -14,6 +13,7 @@ from obstore.exceptions import NotFoundError, NotSupportedError, PermissionDenie
 from obstore.store import HTTPStore
 
 from lake_assets.errors import StorageError
+from lake_assets.storage.ranges import RangeFile
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -62,7 +62,12 @@ def open_file(store: HTTPStore, key: str) -> pa.NativeFile:
             obstore.get_range(store, key, start=0, length=1)
         except NotSupportedError:
             return pa.PythonFile(_copy(store, key), "r")
-    return pa.PythonFile(_Ranges(store, key, size), "r")
+
+    def fetch(start: int, end: int) -> bytes:
+        with _os_errors():
+            return obstore.get_range(store, key, start=start, end=end).to_bytes()
+
+    return pa.PythonFile(RangeFile(size, fetch), "r")
 
 
 @contextmanager
@@ -76,42 +81,6 @@ def _os_errors() -> Iterator[None]:
         raise PermissionError(errno.EACCES, str(error).split("\n", 1)[0]) from error
     except ObstoreError as error:
         raise OSError(errno.EIO, str(error).split("\n", 1)[0]) from error
-
-
-class _Ranges(io.RawIOBase):
-    """An object as a file whose every read is a request."""
-
-    def __init__(self, store: HTTPStore, key: str, size: int) -> None:
-        self._store = store
-        self._key = key
-        self._size = size
-        self._at = 0
-
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
-    def seekable(self) -> bool:
-        """Yes."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position of the next read."""
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Set the position of the next read."""
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any buffer that can be written to
-        """Fill the buffer up to the end of the object."""
-        length = max(min(len(buffer), self._size - self._at), 0)
-        if length:
-            with _os_errors():
-                buffer[:length] = obstore.get_range(self._store, self._key, start=self._at, length=length)
-            self._at += length
-        return length
 
 
 def _copy(store: HTTPStore, key: str) -> IO[bytes]:
