@@ -46,7 +46,7 @@ def _previous_by_ledger(facts: Facts) -> int | None:
 def _compared(facts: Facts, previous: int | None) -> CheckResult:
     before = None if previous is None else _columns_at(facts, previous)
     if before is None:
-        return CheckResult("schema", True, "There is no previous run to compare with.", "warn")
+        return CheckResult("schema", True, "There is no previous run to compare with.")
     old, new = ({name: kind for name, kind, *_ in columns} for columns in (before, _columns_now(facts)))
     changes = [f"{name} {kind} is new" for name, kind in new.items() if name not in old]
     changes += [f"{name} {kind} is gone" for name, kind in old.items() if name not in new]
@@ -57,7 +57,6 @@ def _compared(facts: Facts, previous: int | None) -> CheckResult:
         "schema",
         False,
         f"The columns have changed since the previous run: {'; '.join(changes[:NAMED])}.",
-        "warn",
         {"columns": len(new), "changes": len(changes)},
         changes[:NAMED],
     )
@@ -65,7 +64,7 @@ def _compared(facts: Facts, previous: int | None) -> CheckResult:
 
 def _unchanged(columns: int) -> CheckResult:
     text = f"The {columns:,} columns are those of the previous run."
-    return CheckResult("schema", True, text, "warn", {"columns": columns, "changes": 0})
+    return CheckResult("schema", True, text, {"columns": columns, "changes": 0})
 
 
 def _columns_now(facts: Facts) -> Columns:

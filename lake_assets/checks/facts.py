@@ -9,7 +9,6 @@ from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.lake.catalog.past import LIVE, PastTable
 from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.ledger.lookup import LastRuns
-from lake_assets.lake.ledger.object_history import dead_letters, quarantined_objects
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -18,6 +17,7 @@ from lake_assets.report.state import StreamState, state_by, those_landed
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.left_out import LeftOut
+from lake_assets.streams.not_in_lake import dead_letters, quarantined
 from lake_assets.streams.stream import OpenStream
 
 
@@ -129,13 +129,7 @@ class Facts:
 
         In mode append the objects may have vanished since; see `still_landed`.
         """
-        if not self.has_table or self.stream.config.on_bad_object == "fail":
-            return {}
-        tried = self.scope.tried
-        paths = None if tried is None else [partition.path for partition in tried]
-        appends = self.stream.config.mode == "append"
-        found = quarantined_objects(self.lake, self.stream.name, self.stream.table, paths, adds=appends)
-        return self.stream.config.by_partition(found)
+        return quarantined(self.stream, self._session if self.has_table else None, self.scope.tried)
 
     def still_landed(self) -> dict[Partition, dict[str, str]]:
         """Return what `left_out` returns, without objects that have vanished since, which mode append does not note.
@@ -153,12 +147,7 @@ class Facts:
     @cached_property
     def dead_letters(self) -> dict[Partition, list[LetterFile]]:
         """The files of rows that the scope's partitions lack in the lake."""
-        if self._session is None or self.stream.config.on_bad_row == "fail":
-            return {}
-        tried = self.scope.tried
-        paths = None if tried is None else [partition.path for partition in tried]
-        found = dead_letters(self._session, self.stream.name, self.stream.table, paths)
-        return self.stream.config.by_partition(found)
+        return dead_letters(self.stream, self._session, self.scope.tried)
 
     def past(self, since: int = LIVE) -> PastTable:
         """Return the files of the scope's partitions, live and ended; `since` is as of `past_table`.

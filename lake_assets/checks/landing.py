@@ -3,9 +3,10 @@
 Every check raises LakeAssetsError if the landing zone or the lake cannot be read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import TypeVar
 
 from lake_assets.checks.facts import Facts, PreparedCheck, state_of_all
 from lake_assets.checks.result import NAMED, CheckResult, Scope
@@ -20,6 +21,8 @@ from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
+
+Found = TypeVar("Found")
 
 FEW = 4  # partitions outside the config, and folders of no partition, that a result names at most
 
@@ -75,7 +78,6 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut |
         "landing_zone",
         not (pending or left_out or unmatched),
         " ".join(sentences),
-        "warn",
         {"partitions": inside, "waiting": len(pending)}
         | ({"held": len(held)} if held else {})
         | ({"quarantined": quarantined} if quarantined else {})
@@ -105,7 +107,7 @@ def _of_partition(stream: str, state: PartitionState, *, is_failed: bool) -> Che
     passed = not (is_failed or state.is_waiting or state.is_left_out)
     numbers = {"objects": state.objects, "bytes": state.size}
     errors = [state.error] if state.error and not passed else ()
-    return CheckResult("landing_zone", passed, description, "warn", numbers, errors)
+    return CheckResult("landing_zone", passed, description, numbers, errors)
 
 
 def _states(facts: Facts) -> tuple[Sequence[PartitionState], LeftOut | None]:
@@ -188,18 +190,23 @@ def appended_objects(facts: Facts) -> PreparedCheck:
         nothing = Manifest(())
         return {p: compared(objects, landed.get(p, nothing), quarantines=True) for p, objects in partitions.items()}
 
-    def by_partition() -> Mapping[Partition, CheckResult]:
-        found = comparisons()
-        of_scope = found if tried is None else tried
-        return {p: _of_appended([found[p]] if p in found else []) for p in of_scope}
-
-    return PreparedCheck(lambda: _of_appended(list(comparisons().values())), by_partition)
+    return PreparedCheck(
+        lambda: _of_appended(comparisons()), lambda: _each_partition(facts, comparisons(), _of_appended)
+    )
 
 
-def _of_appended(comparisons: Sequence[Comparison]) -> CheckResult:
-    changed = [f"{obj.uri} has changed" for found in comparisons for obj in found.changed]
-    vanished = [f"{obj.uri} has vanished" for found in comparisons for obj in found.vanished]
-    known = sum(len(found.known) for found in comparisons)
+def _each_partition(
+    facts: Facts, found: Mapping[Partition, Found], result: Callable[[Mapping[Partition, Found]], CheckResult]
+) -> Mapping[Partition, CheckResult]:
+    """Return the result of what was found in each partition of a run; of the whole table, where something was."""
+    tried = facts.scope.tried
+    return {p: result({p: found[p]} if p in found else {}) for p in (found if tried is None else tried)}
+
+
+def _of_appended(comparisons: Mapping[Partition, Comparison]) -> CheckResult:
+    changed = [f"{obj.uri} has changed" for found in comparisons.values() for obj in found.changed]
+    vanished = [f"{obj.uri} has vanished" for found in comparisons.values() for obj in found.vanished]
+    known = sum(len(found.known) for found in comparisons.values())
     findings = [*changed, *vanished]
     return CheckResult(
         "appended_objects",
@@ -208,7 +215,6 @@ def _of_appended(comparisons: Sequence[Comparison]) -> CheckResult:
         "that were read from them."
         if findings
         else f"{count(known, 'appended object')} unchanged.",
-        "warn",
         {"appended": known, "vanished": len(vanished), "changed": len(changed)},
         findings[:NAMED],
     )
@@ -220,13 +226,8 @@ def dead_letters(facts: Facts) -> PreparedCheck:
     Raises:
         CatalogError: ledger or manifest cannot be read.
     """
-    letters, tried = facts.dead_letters, facts.scope.tried
-
-    def by_partition() -> Mapping[Partition, CheckResult]:
-        partitions = letters if tried is None else tried
-        return {partition: _of_letters({partition: letters.get(partition, [])}) for partition in partitions}
-
-    return PreparedCheck(lambda: _of_letters(letters), by_partition)
+    letters = facts.dead_letters
+    return PreparedCheck(lambda: _of_letters(letters), lambda: _each_partition(facts, letters, _of_letters))
 
 
 def _of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResult:
@@ -240,7 +241,6 @@ def _of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResul
         f"{count(rows, 'landed row')} {are} not in the lake; correct and land again, or remove."
         if files
         else "No landed row is a dead letter.",
-        "warn",
         {"rows": rows, "partitions": partitions},
         list(map(str, files[:NAMED])),
     )
@@ -253,14 +253,9 @@ def quarantine(facts: Facts) -> PreparedCheck:
         CatalogError: ledger or manifest cannot be read.
     """
     _ = facts.left_out, facts.runs
-    tried = facts.scope.tried
-
-    def by_partition() -> Mapping[Partition, CheckResult]:
-        left_out = facts.still_landed()
-        partitions = left_out if tried is None else tried
-        return {partition: _of_objects({partition: left_out.get(partition, {})}) for partition in partitions}
-
-    return PreparedCheck(lambda: _of_objects(facts.still_landed()), by_partition)
+    return PreparedCheck(
+        lambda: _of_objects(facts.still_landed()), lambda: _each_partition(facts, facts.still_landed(), _of_objects)
+    )
 
 
 def _of_objects(left_out: Mapping[Partition, Mapping[str, str]]) -> CheckResult:
@@ -273,7 +268,6 @@ def _of_objects(left_out: Mapping[Partition, Mapping[str, str]]) -> CheckResult:
         f"{count(len(reasons), 'landed object')} {are} quarantined; land again, or remove."
         if reasons
         else "No landed object is quarantined.",
-        "warn",
         {"objects": len(reasons), "partitions": partitions},
         reasons[:NAMED],
     )

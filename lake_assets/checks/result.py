@@ -10,6 +10,7 @@ from lake_assets.lake.catalog.past import Key
 from lake_assets.layout.partition import Partition
 
 Severity = Literal["error", "warn"]
+_WARNINGS = frozenset({"landing_zone", "schema", "quarantine", "dead_letters", "appended_objects"})
 
 NAMED = 10  # partitions, files or rows that a result names at most
 
@@ -52,7 +53,6 @@ class CheckResult:
         name: of the check.
         passed: whether the check passed.
         description: one sentence that says what is wrong and how to fix it.
-        severity: of a check that did not pass.
         numbers: figures by name.
         named: the first findings.
         failing: the partitions with findings; None if they are unknown. Only for checks without a result by partition.
@@ -61,10 +61,14 @@ class CheckResult:
     name: str
     passed: bool
     description: str
-    severity: Severity = "error"
     numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     named: Sequence[str] = ()
     failing: frozenset[Key] | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """The severity if it did not pass."""
+        return "warn" if self.name in _WARNINGS else "error"
 
     @classmethod
     def of_findings(
@@ -79,4 +83,4 @@ class CheckResult:
     ) -> Self:
         """Return the result of a check that passes if there are no findings."""
         text = failure if findings else success
-        return cls(name, not findings, text, "error", numbers, findings[:NAMED], failing)
+        return cls(name, not findings, text, numbers, findings[:NAMED], failing)

@@ -5,15 +5,15 @@ Every check raises LakeAssetsError if the landing zone or the lake cannot be rea
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 
-from lake_assets.checks.facts import Facts, Landed, PreparedCheck
+from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.result import CheckResult
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import SourceError
 from lake_assets.ingest.compare_objects import read_noted
-from lake_assets.lake.catalog.past import SINGLY, key_of
-from lake_assets.lake.commit.statements import count_partition
+from lake_assets.lake.catalog.past import counted_rows, key_of
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import restored_partitions
 from lake_assets.layout.partition import Partition
@@ -38,28 +38,15 @@ def row_counts(facts: Facts) -> PreparedCheck:
     """
     known = _committed(facts)
     counted = _count(facts, list(known))
-    appended = _appended(facts, list(known))
-    restored = _restored(facts, list(known))
-    runs, left_out = facts.runs, facts.left_out
-    lettered = {partition: sum(letter.rows for letter in of_one) for partition, of_one in facts.dead_letters.items()}
+    lake = _InLake(facts, _appended(facts, list(known)), _restored(facts, list(known)))
+    runs, _ = facts.runs, (facts.left_out, facts.dead_letters)
 
     @cache
     def counts() -> dict[Partition, _Counts]:
         if not _is_by_ledger(facts.stream):
             _ = facts.landed.all(runs) if facts.scope.tried is None else facts.landed.of(known)
         with ThreadPoolExecutor(READERS) as pool:
-            expected = pool.map(
-                lambda item: _expected(
-                    facts.stream,
-                    facts.landed,
-                    appended,
-                    *item,
-                    is_restored=item[0].path in restored,
-                    left_out=left_out.get(item[0], {}),
-                    lettered=lettered.get(item[0], 0),
-                ),
-                known.items(),
-            )
+            expected = pool.map(lake.expected, known, known.values())
             return {partition: (counted[partition], rows) for partition, rows in zip(known, expected, strict=True)}
 
     return PreparedCheck(
@@ -111,16 +98,9 @@ def _committed(facts: Facts) -> dict[Partition, LastRuns]:
 
 def _count(facts: Facts, partitions: Sequence[Partition]) -> dict[Partition, int]:
     """Return the number of rows of each partition in the lake."""
-    lake, table = facts.lake, facts.stream.table
     if partitions and facts.scope.tried is not None:
         return facts.past().live_rows(partitions)
-    if len(partitions) > SINGLY:
-        columns = ", ".join(identifier(column.name) for column in facts.stream.config.columns)
-        with all_threads(lake.connection):
-            rows = lake.rows(f"SELECT {columns}, count(*) FROM {table.sql} GROUP BY ALL")  # noqa: S608
-        counts = {row[:-1]: row[-1] for row in rows}
-        return {partition: counts.get(partition.values, 0) for partition in partitions}
-    return {partition: count_partition(lake, table, partition) for partition in partitions}
+    return counted_rows(facts.lake, facts.stream.table, partitions)
 
 
 def _appended(facts: Facts, partitions: Sequence[Partition]) -> Mapping[str, Collection[str]]:
@@ -143,39 +123,42 @@ def _is_by_ledger(stream: OpenStream) -> bool:
     return stream.config.transform is not None or stream.config.selects_rows
 
 
-def _expected(
-    stream: OpenStream,
-    landed: Landed,
-    appended: Mapping[str, Collection[str]],
-    partition: Partition,
-    last: LastRuns,
-    *,
-    is_restored: bool,
-    left_out: Collection[str],
-    lettered: int,
-) -> int | None:
-    if _is_by_ledger(stream):
-        return last.rows
-    (manifest,) = landed.of([partition]).values()
-    if stream.fingerprint(manifest) != last.fingerprint and landed.again([partition]):
+@dataclass(frozen=True, slots=True)
+class _InLake:
+    """What the rows of the lake's partitions were made of."""
+
+    facts: Facts
+    appended: Mapping[str, Collection[str]]  # URIs of objects, by the partition's path
+    restored: Collection[str]  # paths of partitions
+
+    def expected(self, partition: Partition, last: LastRuns) -> int | None:
+        """Return the rows that a partition should have; None if that is unknown."""
+        stream, landed = self.facts.stream, self.facts.landed
+        left_out = self.facts.left_out.get(partition, {})
+        if _is_by_ledger(stream):
+            return last.rows
         (manifest,) = landed.of([partition]).values()
-    if stream.fingerprint(manifest) != last.fingerprint:
-        return None
-    there = {obj.uri for obj in manifest.objects if obj.uri not in left_out}
-    if is_restored:
-        return last.rows  # without those of objects that were appended since the restored snapshot
-    if stream.config.mode == "append" and there != set(appended.get(partition.path, ())):
-        return last.rows  # with the rows of objects that have vanished
-    store = ArrowStore(stream.config.source)
-    try:
-        rows = sum(count_rows(store, obj.key) for obj in manifest.objects if obj.uri not in left_out)
-    except SourceError:
-        # It was read by the ingest, so it was changed or damaged since.
-        if stream.fingerprint(stream.manifest(partition)) != last.fingerprint:
+        if stream.fingerprint(manifest) != last.fingerprint and landed.again([partition]):
+            (manifest,) = landed.of([partition]).values()
+        if stream.fingerprint(manifest) != last.fingerprint:
             return None
-        raise
-    # For a source without rows the stream's policy decided what the lake has, and the ledger has the number.
-    return last.rows if rows == 0 and stream.config.mode == "replace" else rows - lettered
+        there = {obj.uri for obj in manifest.objects if obj.uri not in left_out}
+        if partition.path in self.restored:
+            return last.rows  # without those of objects that were appended since the restored snapshot
+        if stream.config.mode == "append" and there != set(self.appended.get(partition.path, ())):
+            return last.rows  # with the rows of objects that have vanished
+        store = ArrowStore(stream.config.source)
+        try:
+            rows = sum(count_rows(store, obj.key) for obj in manifest.objects if obj.uri not in left_out)
+        except SourceError:
+            # It was read by the ingest, so it was changed or damaged since.
+            if stream.fingerprint(stream.manifest(partition)) != last.fingerprint:
+                return None
+            raise
+        # For a source without rows the stream's policy decided what the lake has, and the ledger has the number.
+        if rows == 0 and stream.config.mode == "replace":
+            return last.rows
+        return rows - sum(letter.rows for letter in self.facts.dead_letters.get(partition, ()))
 
 
 def no_null_partition(facts: Facts) -> PreparedCheck:

@@ -9,7 +9,7 @@ from lake_assets.checks.catalog import data_files, ledger
 from lake_assets.checks.columns import schema
 from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.landing import appended_objects, dead_letters, indexed_objects, landing_zone, quarantine
-from lake_assets.checks.result import CheckResult, Scope, Severity
+from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.checks.rows import no_null_partition, row_counts
 from lake_assets.checks.sql import is_of_run, run_sql
 from lake_assets.config.modes import Mode
@@ -41,8 +41,6 @@ _BY_PARTITION = frozenset(
 
 # After a run these check the run's partitions, and have one result. So an earlier failure of others is kept.
 _KEPT = frozenset({"no_null_partition", "ledger", "data_files"})
-
-_WARNINGS = frozenset({"landing_zone", "schema", "quarantine", "dead_letters", "appended_objects"})
 
 _OF_MODES: Mapping[BuiltIn, Mode] = {"indexed_objects": "index", "appended_objects": "append"}
 
@@ -107,7 +105,7 @@ class CheckRun:
         self.scope = scope
         self._names = names
         self._by_partition = by_partition
-        self._examined: dict[str, PreparedCheck | Exception] = {}
+        self._prepared: dict[str, PreparedCheck | Exception] = {}
 
     def result(self, name: str) -> CheckResult:
         """Return the result of one check.
@@ -130,30 +128,30 @@ class CheckRun:
         return of_each()
 
     def _of(self, name: str) -> PreparedCheck:
-        if not self._examined:
-            self._examine()
-        examined = self._examined[name]
-        if isinstance(examined, Exception):
-            raise examined
-        return examined
+        if not self._prepared:
+            self._prepare()
+        prepared = self._prepared[name]
+        if isinstance(prepared, Exception):
+            raise prepared
+        return prepared
 
-    def _examine(self) -> None:
+    def _prepare(self) -> None:
         try:
             self._read()
         except LakeAssetsError as error:  # the lake could not be opened
-            self._examined = dict.fromkeys(self._names, error)
+            self._prepared = dict.fromkeys(self._names, error)
 
     def _read(self) -> None:
         with self.stream.lake.open_if_exists() as lake:
             facts = Facts(self.stream, self.scope, lake, by_partition=self._by_partition)
             for name in counted(self._names, f"read {self.stream.name}", "checks", len(self._names)):
                 try:
-                    self._examined[name] = _examine(facts, name)
+                    self._prepared[name] = _prepare(facts, name)
                 except Exception as error:  # noqa: BLE001 - raised as the result of this check
-                    self._examined[name] = error
+                    self._prepared[name] = error
 
 
-def _examine(facts: Facts, name: str) -> PreparedCheck:
+def _prepare(facts: Facts, name: str) -> PreparedCheck:
     if name != "landing_zone" and not facts.has_table:
         absent = CheckResult(name, True, f"There is no table {facts.stream.table} yet.")
         return PreparedCheck(lambda: absent, dict)
@@ -161,7 +159,7 @@ def _examine(facts: Facts, name: str) -> PreparedCheck:
 
 
 def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
-    """Run one check; several in one scope share a `Checkup`.
+    """Run one check; several in one scope share a `CheckRun`.
 
     Args:
         stream: the stream of the table.
@@ -172,11 +170,6 @@ def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
         LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
     """
     return CheckRun(stream, [name], scope).result(name)
-
-
-def severity_of(name: str) -> Severity:
-    """Return the severity of a check that does not pass."""
-    return "warn" if name in _WARNINGS else "error"
 
 
 def is_by_partition(stream: OpenStream, name: str) -> bool:

@@ -33,6 +33,7 @@ from lake_assets.lake.failures import catalog_location, storage_location
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.maintenance.cleaning import KeptObject
+from lake_assets.maintenance.compaction import CompactedPartition
 from lake_assets.report.metrics import Value
 from lake_assets.report.state import PartitionState, State, StreamState
 from lake_assets.report.summary import Summary
@@ -40,7 +41,6 @@ from lake_assets.streams.left_out import UnmatchedFolder
 from lake_assets.streams.stream import OpenStream, open_streams
 
 if TYPE_CHECKING:
-    from lake_assets.maintenance.compaction import Compacted
     from lake_assets.maintenance.run import Maintained
 
 
@@ -230,39 +230,6 @@ class RestoredPartition(Documented):
 
 
 @dataclass(frozen=True, slots=True)
-class CompactedPartition(Documented):
-    """A partition that was compacted, or left as it is."""
-
-    stream: str
-    """Its stream."""
-    partition: str
-    """As a path, such as `region=NW/date=2026-02-11`."""
-    files_before: int
-    """Data files before the compaction."""
-    bytes_before: int
-    """Their size in bytes."""
-    files_after: int | None
-    """Data files after it; null after a dry run, or if the partition was left."""
-    bytes_after: int | None
-    """Their size in bytes."""
-    left: str | None
-    """Why the partition was left as it is."""
-
-    @classmethod
-    def of(cls, item: "Compacted") -> "CompactedPartition":
-        """Return the partition as the document has it."""
-        return cls(
-            stream=item.stream,
-            partition=str(item.partition),
-            files_before=item.files_before,
-            bytes_before=item.bytes_before,
-            files_after=item.files_after,
-            bytes_after=item.bytes_after,
-            left=item.why,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class MaintainedLake(Documented):
     """The maintenance of one lake."""
 
@@ -312,7 +279,7 @@ class MaintainedLake(Documented):
             ledger_rows_deleted=result.forgotten,
             deltas_deleted=[delta.uri for delta in result.deltas],
             dead_letters_deleted=[letter.uri for letter in result.letters],
-            compacted=list(map(CompactedPartition.of, result.compacted)),
+            compacted=list(result.compacted),
             corrected=list(result.corrected),
         )
 

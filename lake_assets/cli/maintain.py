@@ -13,7 +13,7 @@ from lake_assets.cli.terminal import echo, info, style
 from lake_assets.layout.texts import count, first_lines, several, size
 
 if TYPE_CHECKING:
-    from lake_assets.maintenance.compaction import Compacted
+    from lake_assets.maintenance.compaction import CompactedPartition
     from lake_assets.maintenance.run import Maintained
 
 SHOWN = 20  # files and partitions of each kind
@@ -98,7 +98,7 @@ def _left_lines(result: "Maintained") -> list[str]:
     return [f"    left       {several(names)}: {why}" for why, names in left.items()]
 
 
-def _compacted(partition: "Compacted") -> str:
+def _compacted(partition: "CompactedPartition") -> str:
     before = f"{count(partition.files_before, 'file')}, {size(partition.bytes_before)}"
     text = f"{partition.stream} {partition.partition}: {before}"
     if partition.files_after is None or partition.bytes_after is None:

@@ -1,7 +1,8 @@
 """What differs between a partition's rows in two snapshots."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from lake_assets.documented import AsText, Documented
@@ -90,18 +91,7 @@ def diff(
 ) -> Difference:
     """Compare a partition's rows in two snapshots. The order of rows is no difference, and NULL equals NULL.
 
-    Args:
-        stream: of the partition.
-        partition: the partition.
-        first: the earlier snapshot.
-        second: the later one; the newest when None.
-        keys: columns that name a row, to find the rows with other values; without them such a row is one that was
-            deleted and one that was inserted.
-        sample: rows of each kind that are returned, at most.
-
-    Raises:
-        CatalogError: a snapshot is unknown or has expired, or a key is no column or not unique in the partition.
-        PartitionError: neither snapshot has rows of the partition.
+    `StreamPartition.diff` of the package's API describes the arguments, and the errors.
     """
     with stream.lake.open(read_only=True) as session:
         second = session.current_snapshot() if second is None else second
@@ -166,22 +156,20 @@ class _Comparison:
                 f"{self.second}:",
                 f"`lake-assets history {self.stream.name}` lists its snapshots.",
             )
-        inserted, deleted, updated, columns, sampled = (
-            self._by_keys(self._checked(keys), sample) if keys else self._by_rows(sample, rows_before, rows)
-        )
-        return Difference(
-            self.partition,
-            self.first,
-            self.second,
-            rows_before,
-            rows,
-            inserted,
-            deleted,
-            updated,
-            self.table,
-            columns,
-            sampled,
-        )
+        compare = partial(self._by_keys, self._checked(keys)) if keys else self._by_rows
+        inserted, deleted, updated, columns, sampled = compare(sample, rows_before, rows)
+        figures = (rows_before, rows, inserted, deleted, updated)
+        return Difference(self.partition, self.first, self.second, *figures, self.table, columns, sampled)
+
+    def _sample(self, query: Callable[[str, str], str]) -> list[SampledRow]:
+        """Return rows that only one snapshot has, by the SQL of `query` for what one relation has and another lacks."""
+        texts = ", ".join(_TEXT.format(identifier(name)) for name in self.common)
+        sides: tuple[tuple[Kind, str, str], ...] = (("delete", "old", "new"), ("insert", "new", "old"))
+        return [
+            SampledRow(kind, dict(zip(self.common, row, strict=True)))
+            for kind, one, other in sides
+            for row in self._rows(f"SELECT {texts} {query(one, other)}")
+        ]
 
     def _by_rows(
         self, sample: int, rows_before: int, rows: int
@@ -197,13 +185,9 @@ class _Comparison:
             columns = [
                 ChangedColumn(name, None) for name, is_other in zip(self.common, differs, strict=True) if is_other
             ]
-        texts = ", ".join(_TEXT.format(identifier(name)) for name in self.common)
-        sampled: list[SampledRow] = []
-        for kind, one, other in (("delete", "old", "new"), ("insert", "new", "old")):
-            found = self._rows(
-                f"SELECT {texts} FROM (FROM {one} EXCEPT ALL FROM {other}) ORDER BY ALL LIMIT {sample:d}"  # noqa: S608
-            )
-            sampled += [SampledRow(_kind(kind), dict(zip(self.common, row, strict=True))) for row in found]
+        sampled = self._sample(
+            lambda one, other: f"FROM (FROM {one} EXCEPT ALL FROM {other}) ORDER BY ALL LIMIT {sample:d}"
+        )
         return inserted, deleted, None, columns, sampled
 
     def _checked(self, keys: Sequence[str]) -> list[str]:
@@ -234,7 +218,9 @@ class _Comparison:
                 )
         return names
 
-    def _by_keys(self, keys: Sequence[str], sample: int) -> tuple[int, int, int, list[ChangedColumn], list[SampledRow]]:
+    def _by_keys(
+        self, keys: Sequence[str], sample: int, rows_before: int, rows: int
+    ) -> tuple[int, int, int, list[ChangedColumn], list[SampledRow]]:
         others = [name for name in self.common if name not in keys]
         on = " AND ".join(f"o.{identifier(key)} IS NOT DISTINCT FROM n.{identifier(key)}" for key in keys)
         both = f"old o JOIN new n ON {on}"
@@ -244,24 +230,16 @@ class _Comparison:
             ["count(*)", f"count(*) FILTER ({is_other})", *(f"count(*) FILTER ({d})" for d in differs.values())]
         )
         ((matched, updated, *changed),) = self._rows(f"SELECT {figures} FROM {both}")  # noqa: S608 - quoted names
-        ((rows_before, rows),) = self._rows("SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM new)")
         columns = [ChangedColumn(name, count) for name, count in zip(others, changed, strict=True) if count]
-        sampled: list[SampledRow] = []
-        texts = ", ".join(_TEXT.format(identifier(name)) for name in self.common)
         listed = ", ".join(map(identifier, keys))
-        for kind, one, other in (("delete", "old", "new"), ("insert", "new", "old")):
-            found = self._rows(
-                f"SELECT {texts} FROM {one} o WHERE NOT EXISTS "  # noqa: S608 - quoted names
-                f"(SELECT 1 FROM {other} n WHERE {on}) ORDER BY {listed} LIMIT {sample:d}"
+        sampled = self._sample(
+            lambda one, other: (
+                f"FROM {one} o WHERE NOT EXISTS (SELECT 1 FROM {other} n WHERE {on}) "  # noqa: S608
+                f"ORDER BY {listed} LIMIT {sample:d}"
             )
-            sampled += [SampledRow(_kind(kind), dict(zip(self.common, row, strict=True))) for row in found]
-        return (
-            rows - matched,
-            rows_before - matched,
-            updated,
-            columns,
-            sampled + self._updates(keys, differs, both, sample),
         )
+        sampled += self._updates(keys, differs, both, sample)
+        return rows - matched, rows_before - matched, updated, columns, sampled
 
     def _updates(self, keys: Sequence[str], differs: Mapping[str, str], both: str, sample: int) -> list[SampledRow]:
         if not differs:
@@ -284,7 +262,3 @@ class _Comparison:
                     before[name], values[name] = old, new
             sampled.append(SampledRow("update", values, before))
         return sampled
-
-
-def _kind(text: str) -> Kind:
-    return "delete" if text == "delete" else "insert"

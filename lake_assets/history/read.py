@@ -13,7 +13,7 @@ from lake_assets.lake.catalog.past_files import changed_partitions, past_table
 from lake_assets.lake.catalog.snapshots import Snapshot, first_kept, snapshots, snapshots_of_table
 from lake_assets.lake.catalog.table import named_since, read_folder
 from lake_assets.lake.ledger.read import commits
-from lake_assets.lake.ledger.tables import ADDING, Hold, LedgerRow
+from lake_assets.lake.ledger.tables import Hold, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.layout.partition import Partition
@@ -215,7 +215,6 @@ def _of_runs(session: LakeSession, rows: Sequence[LedgerRow]) -> list[HistoryEnt
 
 
 def _entry(row: LedgerRow, kept: int | None) -> HistoryEntry:
-    added = (row.rows_before or 0) if row.mode in ADDING else 0
     return HistoryEntry(
         row.snapshot,
         row.finished_at,
@@ -223,7 +222,7 @@ def _entry(row: LedgerRow, kept: int | None) -> HistoryEntry:
         row.run_id,
         row.mode,
         row.rows_before,
-        None if row.row_count is None else row.row_count + added,
+        row.rows_after,
         row.requested_by,
         row.hold,
         kept,

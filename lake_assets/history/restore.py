@@ -21,12 +21,11 @@ from lake_assets.ingest.compare_objects import Comparison, compare, read_noted
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import blank_row, of_partition
 from lake_assets.ingest.plan import PartitionPlan, Planner
-from lake_assets.lake.catalog.past import CatalogFile, PastPartition
+from lake_assets.lake.catalog.past import CatalogFile, PastPartition, counted_rows
 from lake_assets.lake.commit.change import Change, Copy, EarlierRows, Requirements
 from lake_assets.lake.commit.deltas import DeltaFile
-from lake_assets.lake.commit.statements import count_partition
 from lake_assets.lake.commit.strategy import commit, commit_release
-from lake_assets.lake.ledger.object_history import dead_letters, objects_at
+from lake_assets.lake.ledger.object_history import objects_at
 from lake_assets.lake.ledger.read import commit_of, commits, recorded_commits
 from lake_assets.lake.ledger.tables import (
     HELD,
@@ -50,6 +49,7 @@ from lake_assets.progress import counted
 from lake_assets.storage.copying import copy_object
 from lake_assets.storage.manifest import Manifest, Original
 from lake_assets.storage.store import Store
+from lake_assets.streams.not_in_lake import dead_letters
 from lake_assets.streams.stream import OpenStream
 
 
@@ -206,11 +206,26 @@ def restore(
     if dry_run or result.is_unchanged:
         return result
     run_id = run_id or str(uuid.uuid4())
-    row = blank_row(stream, partition, run_id, started)
+    row = blank_row(stream, partition, run_id, started, requested_by)
     with of_partition(row), step("restore", mode=RESTORE) as figures:
         copies = _copy(stream, plan.files or (), run_id, is_held=hold)
-        row = dataclasses.replace(row, started_at=started, requested_by=requested_by, hold=HELD if hold else None)
-        row = _filled(row, stream, snapshot, plan, copies)
+        row = dataclasses.replace(
+            row,
+            source_glob=f"{stream.table} AT (VERSION => {snapshot})",
+            mode=RESTORE,
+            status="committed",
+            row_count=plan.state.rows,
+            source_files=len(plan.manifest.objects),
+            source_bytes=plan.manifest.size,
+            files_written=len(copies),
+            bytes_written=sum(copy.size for copy in copies),
+            files_copied=len(copies),
+            source_fingerprint=plan.fingerprint,
+            files_quarantined=len(plan.manifest.left_out) or None,
+            rows_dead_lettered=None if stream.letters is None else sum(letter.rows for letter in plan.letters),
+            started_at=started,
+            hold=HELD if hold else None,
+        )
         keys = {column.name.lower() for column in partition.columns}
         change = Change(
             stream.table,
@@ -279,10 +294,7 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
         if all(o.uri in known and known[o.uri].is_now(o.etag, o.size) for o in manifest.objects):
             fingerprint = last.source_fingerprint
     before = state.past.rows()
-    letters: Sequence[LetterFile] = ()
-    if stream.letters is not None:
-        found = dead_letters(session, stream.name, stream.table, [partition.path], at=snapshot)
-        letters = found.get(partition.path, ())
+    letters = dead_letters(stream, session, [partition], at=snapshot).get(partition, ())
     return _Plan(state, before, files, fingerprint, manifest, is_unchanged, letters)
 
 
@@ -336,25 +348,6 @@ def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_h
         raise
 
 
-def _filled(row: LedgerRow, stream: OpenStream, snapshot: int, plan: _Plan, copies: Sequence[Copy]) -> LedgerRow:
-    """Return the ledger row of a restore, if its files are copied."""
-    return dataclasses.replace(
-        row,
-        source_glob=f"{stream.table} AT (VERSION => {snapshot})",
-        mode=RESTORE,
-        status="committed",
-        row_count=plan.state.rows,
-        source_files=len(plan.manifest.objects),
-        source_bytes=plan.manifest.size,
-        files_written=len(copies),
-        bytes_written=sum(copy.size for copy in copies),
-        files_copied=len(copies),
-        source_fingerprint=plan.fingerprint,
-        files_quarantined=len(plan.manifest.left_out) or None,
-        rows_dead_lettered=None if stream.letters is None else sum(letter.rows for letter in plan.letters),
-    )
-
-
 def release(
     stream: OpenStream, partition: Partition, *, run_id: str | None = None, requested_by: str | None = None
 ) -> LedgerRow:
@@ -375,16 +368,15 @@ def release(
             last = recorded_commits(session, stream.table, [partition]).get(partition.path)
             if last is None or not last.is_held:
                 raise PartitionError(f"partition {partition} of {stream.table} is not held:", "nothing was changed.")
-            rows = count_partition(session, stream.table, partition)
+            rows = counted_rows(session, stream.table, [partition])[partition]
             row = dataclasses.replace(
-                blank_row(stream, partition, run_id, started),
+                blank_row(stream, partition, run_id, started, requested_by),
                 mode=RELEASE,
                 status="committed",
                 source_fingerprint=last.source_fingerprint,
                 row_count=rows,
                 rows_before=rows,
                 started_at=started,
-                requested_by=requested_by,
                 hold=RELEASED,
             )
             return Change(stream.table, partition, row, None, adds=True, requires=Requirements(may_be_held=True))

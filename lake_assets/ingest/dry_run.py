@@ -18,9 +18,9 @@ from lake_assets.ingest.replace.staging import FOLDER
 from lake_assets.lake.catalog.past import LIVE
 from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.commit.exporter import refuse_earlier_exports
-from lake_assets.lake.commit.statements import Statement, add_files_statement, delete_statement, insert_statement
+from lake_assets.lake.commit.extension import Statement, add_files_statement, delete_statement
+from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.lake.commit.strategy import StrategyName, foreseen_strategies
-from lake_assets.lake.ledger.object_history import dead_letters
 from lake_assets.lake.ledger.read import Pace, last_commits, pace
 from lake_assets.lake.ledger.tables import DELTAS, LedgerRow
 from lake_assets.lake.session import LakeSession
@@ -30,6 +30,7 @@ from lake_assets.parquet.job import LetterFile, shares
 from lake_assets.progress import counted
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.landing_zone import list_landed_in
+from lake_assets.streams.not_in_lake import dead_letters
 from lake_assets.streams.stream import OpenStream
 
 Job = Literal["copy", "encode", "copy and encode", "transform", "register"]
@@ -181,7 +182,7 @@ class _InLake:
     has_table: bool
     last: Mapping[str, LedgerRow]
     rows: Mapping[Partition, int]
-    letters: Mapping[str, Sequence[LetterFile]]
+    letters: Mapping[Partition, Sequence[LetterFile]]
 
     @classmethod
     def of(cls, lake: LakeSession | None, stream: OpenStream, plans: Sequence[PartitionPlan]) -> "_InLake":
@@ -191,9 +192,7 @@ class _InLake:
             CatalogError: the catalog or the ledger cannot be read.
         """
         partitions = [plan.partition for plan in plans]
-        paths = [partition.path for partition in partitions]
-        has_letters = lake is not None and stream.letters is not None
-        letters = dead_letters(lake, stream.name, stream.table, paths) if lake is not None and has_letters else {}
+        letters = dead_letters(stream, lake, partitions)
         if lake is None or not lake.exists(stream.table):
             return cls(has_table=False, last={}, rows={}, letters=letters)
         last = {plan.partition.path: plan.last for plan in plans if plan.last is not None}
@@ -258,7 +257,7 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
         statements=statements,
         rows_after=rows_after,
         letters=f"{stream.letters_uri}{partition.path}/" if stream.letters_uri is not None else None,
-        letters_now=sum(letter.rows for letter in there.letters.get(partition.path, ())),
+        letters_now=sum(letter.rows for letter in there.letters.get(partition, ())),
         deltas=stream.export.deltas.to.root if stream.export and files_change else None,
     )
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from lake_assets.documented import AsText, Documented
 from lake_assets.errors import NoLakeError, PartitionError
-from lake_assets.lake.commit.statements import count_partition
+from lake_assets.lake.catalog.past import counted_rows
 from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS, ledger_table
 from lake_assets.lake.retry import under_lock
@@ -65,7 +65,7 @@ def _count_rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Part
     """Return the ledger rows of each partition; refuses one that exists, or that the ledger does not have."""
     forgotten = []
     for partition in partitions:
-        if lake.exists(stream.table) and (rows := count_partition(lake, stream.table, partition)):
+        if lake.exists(stream.table) and (rows := counted_rows(lake, stream.table, [partition])[partition]):
             raise PartitionError(
                 f"partition {partition} has {rows:,} rows in {stream.table}:",
                 "a partition with rows is not forgotten; `on_empty: clear` removes rows whose source is empty.",

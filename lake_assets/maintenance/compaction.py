@@ -12,11 +12,12 @@ import datetime as dt
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pydantic import Field
 
+from lake_assets.documented import AsText, Documented
 from lake_assets.errors import (
     CatalogError,
     CatalogLockedError,
@@ -40,11 +41,14 @@ from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.job import DataFile, Job, PartitionJob
 from lake_assets.progress import counted
-from lake_assets.spark.pass_through import pass_through
-from lake_assets.spark.session import Sessions
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lake_assets.spark.session import Sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +66,28 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
-    """The result for one partition: its new files, or why it is unchanged."""
+class CompactedPartition(Documented):
+    """A partition that was compacted, or left as it is."""
 
     stream: str
-    partition: Partition
+    """Its stream."""
+    partition: Annotated[Partition, AsText, Field(title="Partition")]
+    """As a path, such as `region=NW/date=2026-02-11`."""
     files_before: int
+    """Data files before the compaction."""
     bytes_before: int
-    files_after: int | None = None  # None: unchanged, or a dry run
-    bytes_after: int | None = None
-    why: str | None = None
+    """Their size in bytes."""
+    files_after: int | None
+    """Data files after it; null after a dry run, or if the partition was left."""
+    bytes_after: int | None
+    """Their size in bytes."""
+    why: Annotated[str | None, Field(serialization_alias="left")]
+    """Why the partition was left as it is."""
 
     @classmethod
     def of(cls, stream: OpenStream, candidate: Candidate, why: str | None = None) -> Self:
         """Return the result for a partition that is unchanged."""
-        return cls(stream.name, candidate.partition, len(candidate.files), candidate.size, why=why)
+        return cls(stream.name, candidate.partition, len(candidate.files), candidate.size, None, None, why)
 
 
 def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[Candidate]:
@@ -131,8 +142,8 @@ def _partitioning(session: LakeSession, table: TableName) -> Partitioning | None
 
 
 def compact(
-    stream: OpenStream, at_least: int, sessions: Sessions, *, checkpoint: Callable[[], None] = lambda: None
-) -> list[Compacted]:
+    stream: OpenStream, at_least: int, sessions: "Sessions", *, checkpoint: Callable[[], None] = lambda: None
+) -> list[CompactedPartition]:
     """Rewrite the partitions of many small files. Readers see the same rows at all times.
 
     Each partition is a Spark job and a commit, or only a commit if DuckDB rewrites it. A partition that another writer
@@ -163,23 +174,25 @@ def compact(
         return []
     inserts = stream.lake_config.inserts_only or not any(candidate.is_whole for candidate in chosen)
     spark = None if inserts else sessions()
-    results: list[Compacted] = []
+    results: list[CompactedPartition] = []
     for index, candidate in enumerate(counted(chosen, f"compact {stream.name}", "partitions", len(chosen))):
         checkpoint()
         try:
             results.append(_compact(stream, candidate, spark, last.get(candidate.partition.path)))
         except (SparkUnavailableError, StorageUnreachableError, CatalogUnreachableError, CatalogLockedError) as error:
             # The remaining partitions would fail in the same way.
-            return results + [Compacted.of(stream, other, str(error)) for other in chosen[index:]]
+            return results + [CompactedPartition.of(stream, other, str(error)) for other in chosen[index:]]
         except LakeAssetsError as error:
-            results.append(Compacted.of(stream, candidate, str(error)))
+            results.append(CompactedPartition.of(stream, candidate, str(error)))
         except NotDirectError as error:
             why = f"{error}: only partitions of whole files in DuckLake's catalog tables can be compacted."
-            results.append(Compacted.of(stream, candidate, why))
+            results.append(CompactedPartition.of(stream, candidate, why))
     return results
 
 
-def _compact(stream: OpenStream, candidate: Candidate, spark: SparkSession | None, last: LedgerRow | None) -> Compacted:
+def _compact(
+    stream: OpenStream, candidate: Candidate, spark: "SparkSession | None", last: LedgerRow | None
+) -> CompactedPartition:
     row = _row(stream, candidate, last)
     with stream.lake.open() as session:
         schema = data_schema(session, stream.table, stream.config.columns)
@@ -188,7 +201,7 @@ def _compact(stream: OpenStream, candidate: Candidate, spark: SparkSession | Non
     else:
         written = _replace(stream, candidate, spark, row, schema)
     return dataclasses.replace(
-        Compacted.of(stream, candidate), files_after=written.files_written, bytes_after=written.bytes_written
+        CompactedPartition.of(stream, candidate), files_after=written.files_written, bytes_after=written.bytes_written
     )
 
 
@@ -202,9 +215,11 @@ def _rewrite(stream: OpenStream, candidate: Candidate, row: LedgerRow, schema: p
 
 
 def _replace(
-    stream: OpenStream, candidate: Candidate, spark: SparkSession, row: LedgerRow, schema: pa.Schema
+    stream: OpenStream, candidate: Candidate, spark: "SparkSession", row: LedgerRow, schema: pa.Schema
 ) -> LedgerRow:
     """Rewrite the rows by a Spark job, and replace the files that it read."""
+    from lake_assets.spark.pass_through import pass_through  # noqa: PLC0415 - the type above needs no PySpark
+
     storage = stream.lake_config.own_storage
     partition = candidate.partition
     folder = stream.destination_folder(partition)

@@ -17,7 +17,7 @@ from lake_assets.lake.ledger.flush import expire_ledger, flush_ledger
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.maintenance.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots
-from lake_assets.maintenance.compaction import Compacted, candidates, compact
+from lake_assets.maintenance.compaction import CompactedPartition, candidates, compact
 from lake_assets.maintenance.visible_files import DeletedDelta, clean_deltas, clean_letters
 from lake_assets.progress import counting
 from lake_assets.spark.session import Sessions
@@ -36,7 +36,7 @@ class Maintained:
     expired: tuple[int, ...]  # snapshots
     cleaned: Cleaned
     orphans: tuple[LandedObject, ...]  # with staged files of killed runs
-    compacted: tuple[Compacted, ...]
+    compacted: tuple[CompactedPartition, ...]
     flushed: int  # rows of ledger and manifest that were moved from the catalog into files
     forgotten: int  # rows of the ledger that were deleted because of their age
     sizes: Mapping[str, int]  # bytes of the lake's files before the run, by URI
@@ -51,7 +51,7 @@ class Maintained:
         return deleted + sum(orphan.size for orphan in self.orphans)
 
     @property
-    def left(self) -> tuple[Compacted, ...]:
+    def left(self) -> tuple[CompactedPartition, ...]:
         """Partitions that could not be compacted."""
         return tuple(result for result in self.compacted if result.why is not None)
 
@@ -110,8 +110,7 @@ def _maintain(
     staged = _delete_staged(config.lakes[lake], roots, _before(now, rules.orphans_older_than), dry_run=dry_run)
     streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
     if config.lakes[lake].is_managed:  # MotherDuck maintains its files
-        deltas = _clean_deltas(streams, rules, now, dry_run=dry_run)
-        letters = _clean_letters(streams, rules, now, dry_run=dry_run)
+        deltas, letters = _clean_visible(streams, rules, now, dry_run=dry_run)
         return Maintained(lake, (), Cleaned(), staged, (), 0, 0, {}, deltas, letters)
     ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
     with ducklake.open(read_only=dry_run) as session:
@@ -139,11 +138,9 @@ def _maintain(
         checkpoint()
         corrected = _correct_bounds(session, dict.fromkeys(s.table for s in streams), dry_run=dry_run)
     checkpoint()
-    deltas = _clean_deltas(streams, rules, now, dry_run=dry_run)
+    deltas, letters = _clean_visible(streams, rules, now, dry_run=dry_run)
     checkpoint()
-    letters = _clean_letters(streams, rules, now, dry_run=dry_run)
-    checkpoint()
-    compacted: list[Compacted] = []
+    compacted: list[CompactedPartition] = []
     if (at_least := rules.compact) is not None:
         for stream in streams:
             compacted += (
@@ -183,35 +180,20 @@ def _correct_bounds(session: LakeSession, tables: Iterable[TableName], *, dry_ru
     return tuple(corrected)
 
 
-def _clean_letters(
+def _clean_visible(
     streams: Sequence[OpenStream], rules: Maintenance, now: dt.datetime, *, dry_run: bool
-) -> tuple[LandedObject, ...]:
-    """Delete the dead letters that no commit made visible, of every stream that has them."""
-    deleted: list[LandedObject] = []
+) -> tuple[tuple[DeletedDelta, ...], tuple[LandedObject, ...]]:
+    """Delete old exported files, and exported files and dead letters that no commit made visible, of all streams."""
+    deltas: list[DeletedDelta] = []
+    letters: list[LandedObject] = []
+    expired = None if rules.delta_retention is None else _before(now, rules.delta_retention)
+    orphans = _before(now, rules.orphans_older_than)
     for stream in streams:
-        if stream.letters is not None:
+        if stream.export is not None or stream.letters is not None:
             with stream.lake.open(read_only=dry_run) as session:
-                deleted += clean_letters(session, stream, _before(now, rules.orphans_older_than), dry_run=dry_run)
-    return tuple(deleted)
-
-
-def _clean_deltas(
-    streams: Sequence[OpenStream], rules: Maintenance, now: dt.datetime, *, dry_run: bool
-) -> tuple[DeletedDelta, ...]:
-    """Delete old exported files, and those that no commit made visible, of every stream that exports."""
-    deleted: list[DeletedDelta] = []
-    days = rules.delta_retention
-    for stream in streams:
-        if stream.export is not None:
-            with stream.lake.open(read_only=dry_run) as session:
-                deleted += clean_deltas(
-                    session,
-                    stream,
-                    expired_before=None if days is None else _before(now, days),
-                    orphans_before=_before(now, rules.orphans_older_than),
-                    dry_run=dry_run,
-                )
-    return tuple(deleted)
+                deltas += clean_deltas(session, stream, expired, orphans, dry_run=dry_run)
+                letters += clean_letters(session, stream, orphans, dry_run=dry_run)
+    return tuple(deltas), tuple(letters)
 
 
 def _delete_staged(lake: Lake, roots: Roots, before: dt.datetime, *, dry_run: bool) -> tuple[LandedObject, ...]:
@@ -251,9 +233,9 @@ def _root(lake: Lake) -> str:
     return (lake.storage or lake.staging_storage).root
 
 
-def _would_compact(stream: OpenStream, at_least: int) -> Sequence[Compacted]:
+def _would_compact(stream: OpenStream, at_least: int) -> Sequence[CompactedPartition]:
     with stream.lake.open(read_only=True) as session:
-        return [Compacted.of(stream, candidate) for candidate in candidates(stream, session, at_least)]
+        return [CompactedPartition.of(stream, candidate) for candidate in candidates(stream, session, at_least)]
 
 
 def _before(now: dt.datetime, days: float) -> dt.datetime:

@@ -31,9 +31,9 @@ class DeletedDelta:
 def clean_deltas(
     session: LakeSession,
     stream: OpenStream,
-    *,
     expired_before: dt.datetime | None,
     orphans_before: dt.datetime,
+    *,
     dry_run: bool = False,
 ) -> tuple[DeletedDelta, ...]:
     """Delete a stream's exported files that are too old, and those that no commit made visible.

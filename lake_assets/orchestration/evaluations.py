@@ -12,7 +12,7 @@ from functools import cached_property
 import dagster as dg
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
-from lake_assets.checks.run import CheckRun, is_by_partition, keeps_failures, severity_of
+from lake_assets.checks.run import CheckRun, is_by_partition, keeps_failures
 from lake_assets.lake.catalog.past import Key, key_of
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -103,7 +103,7 @@ class Evaluator:
         left = dagster_private.partitions_without_result(self.instance, self._key(name), self.run_id)
         text = "The run did not commit the partition: there is nothing to check."
         for key in self.free(name, left):
-            result = CheckResult(name, True, text, severity_of(name))
+            result = CheckResult(name, True, text)
             yield self._evaluation(result, is_blocking=False, partition=key)
 
     def not_run(self, name: str, but: Iterable[str] = ()) -> Iterator[dg.AssetCheckEvaluation]:
@@ -150,7 +150,7 @@ class Evaluator:
         committed only some of them by this mark alone.
         """
         text = "The run did not commit the partition; refresh it."
-        results = {partition: CheckResult("landing_zone", False, text, "warn") for partition in partitions}
+        results = {partition: CheckResult("landing_zone", False, text) for partition in partitions}
         yield from self._of_partitions(results, tuple(results))
 
     def _of_table(self, name: str, checkup: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
@@ -197,7 +197,6 @@ class Evaluator:
                 f"The newest result is a failure for {count(len(failing), 'partition')}."
                 if failing
                 else "The newest result is a failure for no partition.",
-                severity_of(name),
                 {"failing": len(failing)},
                 failing[:NAMED],
             )

@@ -13,13 +13,66 @@
 
 import datetime as dt
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeVar
 
 from lake_assets.layout.partition import PartitionType, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.report.sheet import Block, Cell, Placed, Sheet, label, merged
-from lake_assets.report.state import PartitionState, StreamState
+from lake_assets.report.state import PartitionState, State, StreamState
+
+COLOURS: Mapping[State, str] = {
+    "committed": "#4a90c4",  # in legends and bars; in the map the depth of blue is the number of rows
+    "held": "#009e73",
+    "stale": "#f0b400",
+    "failed": "#d55e00",
+    "missing": "#8c8c8c",
+    "absent": "#ececec",
+    "outside": "#c9a9c9",
+}
+
+_WORST: Mapping[State, int] = {
+    "absent": 0,
+    "outside": 0,
+    "committed": 1,
+    "held": 2,
+    "missing": 3,
+    "stale": 4,
+    "failed": 5,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of the heat map."""
+
+    state: State
+    rows: int | None  # in the lake
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A grid of cells with labels; x from left to right, y from top to bottom, both from 0."""
+
+    title: str
+    width: int
+    height: int
+    cells: Mapping[tuple[int, int], Cell]  # by x and y
+    x_labels: Sequence[tuple[int, str]]
+    y_labels: Sequence[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The blocks of one picture, from top to bottom, with the size of their cells in pixels."""
+
+    blocks: Sequence[Block]
+    cell: tuple[int, int]
+    notes: Sequence[str]
+
+
+Placed = list[tuple[PartitionValue, dt.datetime, Cell]]
+"""Cells with the value of the row's column and the time."""
 
 PLAIN_DAYS = 62
 CALENDARS = 12  # blocks of a value and year
@@ -89,7 +142,7 @@ def _hours(placed: Placed) -> Sheet:
     if len(rows) * len(years) <= CALENDARS:
         days = len({time.date() for _, time, _ in placed})
         return _panels(placed, _hours_of_days, (max(2, min(14, 720 // days)), 5))
-    sheet = _days(merged([(value, time.replace(hour=0), cell) for value, time, cell in placed]))
+    sheet = _days(_merged([(value, time.replace(hour=0), cell) for value, time, cell in placed]))
     return Sheet(sheet.blocks, sheet.cell, ["a day shows the worst of its hours", *sheet.notes])
 
 
@@ -142,7 +195,7 @@ def _strips(
     blocks = []
     for name, of_title in sorted(_grouped(placed, lambda item: title(item[1])), key=itemgetter(0)):
         cells = {(x(time), lines[value]): shown for value, time, shown in of_title if value in lines}
-        labels = [(y, label(value)) for value, y in lines.items()]
+        labels = [(y, _label(value)) for value, y in lines.items()]
         blocks.append(Block(name, width(name), len(lines), cells, sorted(x_labels(of_title)), labels))
     return Sheet(blocks, cell, _left_out(rows))
 
@@ -152,7 +205,7 @@ def _panels(placed: Placed, draw: Callable[[str, Placed], Block], cell: tuple[in
     blocks = []
     for value, of_value in _grouped(placed, itemgetter(0)):
         for year, of_year in sorted(_grouped(of_value, lambda item: item[1].year), key=itemgetter(0)):
-            blocks.append(draw(f"{label(value)}  {year:04}".strip(), of_year))
+            blocks.append(draw(f"{_label(value)}  {year:04}".strip(), of_year))
     return Sheet(blocks, cell, ())
 
 
@@ -210,15 +263,15 @@ def _without_time(partitions: Sequence[PartitionState]) -> Sheet:
             for x, column in enumerate(in_block)
             if (cell := by_values.get((value, column) if columns != [""] else (value,)))
         }
-        x_labels = [(x, label(column)) for x, column in enumerate(in_block) if column != ""]
-        blocks.append(Block("", len(in_block), len(lines), cells, x_labels, [(y, label(v)) for v, y in lines.items()]))
+        x_labels = [(x, _label(column)) for x, column in enumerate(in_block) if column != ""]
+        blocks.append(Block("", len(in_block), len(lines), cells, x_labels, [(y, _label(v)) for v, y in lines.items()]))
     return Sheet(blocks, (16, 16) if columns != [""] else (120, 16), _left_out(rows))
 
 
 def _tiles(partitions: Sequence[PartitionState]) -> Sheet:
     """Many values without names, in lines from left to right."""
     cells = {(n % TILES, n // TILES): Cell(p.state, p.rows) for n, p in enumerate(partitions)}
-    labels = [(y, label(partitions[y * TILES].partition.values[0])) for y in range(0, -(-len(partitions) // TILES), 5)]
+    labels = [(y, _label(partitions[y * TILES].partition.values[0])) for y in range(0, -(-len(partitions) // TILES), 5)]
     return Sheet([Block("", TILES, -(-len(partitions) // TILES), cells, (), labels)], (14, 14), ())
 
 
@@ -239,3 +292,23 @@ def _grouped(
 
 def _left_out(rows: Sequence[PartitionValue]) -> Sequence[str]:
     return [f"the first {LINES} of {len(rows):,} rows"] if len(rows) > LINES else []
+
+
+def _label(value: PartitionValue) -> str:
+    """Return a value as a label; a long one is cut."""
+    text = "NULL" if value is None else str(value)
+    return text if len(text) <= 24 else f"{text[:23]}…"
+
+
+def _merged(placed: Placed) -> Placed:
+    """Return one cell for each position: the worst state and all rows of its cells."""
+    by_position: dict[tuple[PartitionValue, dt.datetime], Cell] = {}
+    for value, time, cell in placed:
+        other = by_position.get((value, time))
+        if other is not None:
+            state = max(cell.state, other.state, key=_WORST.__getitem__)
+            rows = None if cell.rows is None and other.rows is None else (cell.rows or 0) + (other.rows or 0)
+            by_position[value, time] = Cell(state, rows)
+        else:
+            by_position[value, time] = cell
+    return [(value, time, cell) for (value, time), cell in by_position.items()]

@@ -16,8 +16,8 @@ from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.texts import age
+from lake_assets.report.grid import COLOURS
 from lake_assets.report.picture import heat_map
-from lake_assets.report.sheet import COLOURS
 from lake_assets.report.state import PartitionState, StreamState
 from lake_assets.report.summary import Summary, summarize, total
 from lake_assets.streams.stream import OpenStream

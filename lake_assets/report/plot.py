@@ -18,8 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from lake_assets.report.grid import arrange
-from lake_assets.report.sheet import COLOURS, Block, Cell, Sheet
+from lake_assets.report.grid import COLOURS, Block, Cell, Sheet, arrange
 from lake_assets.report.state import STATES, State, StreamState
 
 DOTS_PER_INCH = 100

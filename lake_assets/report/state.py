@@ -22,7 +22,6 @@ from lake_assets.ingest.plan import edited_text
 from lake_assets.lake.catalog.past import LIVE
 from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.ledger.lookup import LastRuns
-from lake_assets.lake.ledger.object_history import dead_letters, quarantined_objects
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
@@ -33,6 +32,7 @@ from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.left_out import LeftOut
+from lake_assets.streams.not_in_lake import dead_letters, quarantined
 from lake_assets.streams.pending import is_pending
 from lake_assets.streams.stream import OpenStream
 
@@ -125,29 +125,21 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
     now = now or dt.datetime.now(dt.UTC)
     with stream.lake.open_if_exists() as lake:
         ledger = stream.config.by_partition({} if lake is None else last_runs(lake, stream.table))
-        quarantines = lake is not None and stream.config.on_bad_object == "quarantine"
-        appends = stream.config.mode == "append"
-        left_out = (
-            quarantined_objects(lake, stream.name, stream.table, adds=appends)
-            if lake is not None and quarantines
-            else {}
-        )
-        has_letters = lake is not None and stream.letters is not None
-        letters = dead_letters(lake, stream.name, stream.table) if lake is not None and has_letters else {}
+        left_out, letters = quarantined(stream, lake), dead_letters(stream, lake)
         rows = {} if lake is None else _live_rows(stream, lake, ledger)
     landed, others_landed = list_landed(stream, ledger, now)
     state = state_by(stream, ledger, landed, others_landed, now)
 
     def with_lake(before: PartitionState) -> PartitionState:
         partition, now = before.partition, rows.get(before.partition, before.rows)
-        reasons = left_out.get(partition.path, {})
+        reasons = left_out.get(partition, {})
         is_edited = before.rows is not None and before.rows != now
         return replace(
             before,
             rows=now,
             edited=edited_text(stream, partition, before.rows or 0, now or 0) if is_edited else None,
-            quarantined=those_landed(reasons, landed.get(partition)) if appends else reasons,
-            dead_letters=letters.get(partition.path, ()),
+            quarantined=those_landed(reasons, landed.get(partition)) if stream.config.mode == "append" else reasons,
+            dead_letters=letters.get(partition, ()),
         )
 
     return replace(state, partitions=tuple(map(with_lake, state.partitions)))

@@ -24,7 +24,7 @@ from lake_assets.history.read import history
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.lake import attach, ducklake
-from lake_assets.lake.commit.statements import insert_statement
+from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.maintenance.compaction import compact
 from lake_assets.maintenance.run import maintain
 from lake_assets_tests.faults.writer import ROWS, make_table, write

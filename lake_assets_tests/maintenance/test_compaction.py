@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.ingest.api import ingest_all
-from lake_assets.maintenance.compaction import Compacted, compact
+from lake_assets.maintenance.compaction import CompactedPartition, compact
 from lake_assets.maintenance.run import maintain
 from lake_assets.report.state import read_state
 from lake_assets_tests.world import NW, SW, World, sales
@@ -28,7 +28,7 @@ def scatter(world: World, text: str, files: int) -> None:
             )
 
 
-def compacted(world: World, at_least: int = 3, **options: Any) -> list[Compacted]:
+def compacted(world: World, at_least: int = 3, **options: Any) -> list[CompactedPartition]:
     return compact(world.stream, at_least, options.pop("sessions", world.sessions), **options)
 
 

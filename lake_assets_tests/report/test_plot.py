@@ -9,9 +9,9 @@ import pytest
 from matplotlib.colors import to_rgb
 from PIL import Image
 
+from lake_assets.report.grid import COLOURS
 from lake_assets.report.picture import heat_map
 from lake_assets.report.plot import MAX_HEIGHT
-from lake_assets.report.sheet import COLOURS
 from lake_assets.report.state import STATES, State, StreamState
 from lake_assets_tests.report.states import days, stream_state
 

@@ -8,7 +8,7 @@ from lake_assets.errors import OutsidePartitionError, SourceError
 from lake_assets.ingest.compare_objects import Comparison, compared
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.plan import PartitionPlan, Planner
-from lake_assets.lake.commit.statements import list_files_statement
+from lake_assets.lake.commit.extension import list_files_statement
 from lake_assets.lake.ledger.object_history import KnownObject, known_objects
 from lake_assets.lake.ledger.tables import manifest_table
 from lake_assets.lake.session import LakeSession

@@ -57,6 +57,25 @@ def where(partition: Partition, names: Mapping[str, str] | None = None) -> tuple
     return " AND ".join(conditions), parameters
 
 
+def counted_rows(session: LakeSession, name: TableName, partitions: Collection[Partition]) -> dict[Partition, int]:
+    """Return the number of rows of partitions, by a query of each; of more than `SINGLY`, by one of the whole table.
+
+    Raises:
+        CatalogError: the table cannot be read.
+    """
+    if len(partitions) > SINGLY:
+        columns = ", ".join(identifier(column.name) for column in next(iter(partitions)).columns)
+        with all_threads(session.connection):
+            counted = session.rows(f"SELECT {columns}, count(*) FROM {name.sql} GROUP BY ALL")
+        rows = {row[:-1]: row[-1] for row in counted}
+        return {partition: rows.get(partition.values, 0) for partition in partitions}
+    result = {}
+    for partition in partitions:
+        condition, parameters = where(partition)
+        ((result[partition],),) = session.rows(f"SELECT count(*) FROM {name.sql} WHERE {condition}", parameters)
+    return result
+
+
 class Span(NamedTuple):
     """The snapshots from the first on and before the last."""
 
@@ -139,13 +158,9 @@ class PastTable:
         """Return the number of rows of partitions in the newest snapshot; of many, DuckDB counts all at once."""
         pasts = [self.of(partition) for partition in partitions]
         unknown = [past.partition for past in pasts if not past.is_known(LIVE)]
-        if len(unknown) <= SINGLY:
-            return {past.partition: past.rows() for past in pasts}
-        columns = ", ".join(identifier(column.name) for column in unknown[0].columns)
-        with all_threads(self.session.connection):
-            counted = self.session.rows(f"SELECT {columns}, count(*) FROM {self.name.sql} GROUP BY ALL")
-        rows = {row[:-1]: row[-1] for row in counted}
-        return {partition: rows.get(partition.values, 0) for partition in partitions}
+        if len(unknown) > SINGLY:
+            return counted_rows(self.session, self.name, partitions)
+        return {past.partition: past.rows() for past in pasts}
 
     def names_at(self, snapshot: int) -> dict[int, str]:
         """Return the names of the columns in a snapshot, by their ids; the table's present ones for `LIVE`."""

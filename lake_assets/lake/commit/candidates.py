@@ -131,10 +131,7 @@ def _facts(
                 try:
                     facts += file_facts(session.engine, [footer], leaves, table.columns)
                 except duckdb.Error as error:
-                    mask_error(error, *session.config.indexed)
-                    text = one_line(without_statement(error), 500)
-                    failed = _unread if storage_failed(error) else _without_bounds
-                    inspection.errors[footer.uri] = _not_held(session, footer.uri, error) or failed(footer.uri, text)
+                    inspection.errors[footer.uri] = _refusal(session, footer.uri, error, _without_bounds)
         result |= {of_file.uri: of_file for of_file in facts}
     return result
 
@@ -174,11 +171,17 @@ def _read(
             half = len(uris) // 2
             (footers, errors), (more, other) = (_read(session, part, probe) for part in (uris[:half], uris[half:]))
             return footers + more, errors | other
-        mask_error(error, *session.config.indexed)
-        if refused := _refused(session, uris[0], error) or _not_held(session, uris[0], error):
-            return [], {uris[0]: refused}
-        text = one_line(without_statement(error), 500)
-        return [], {uris[0]: _unread(uris[0], text) if storage_failed(error) else _damaged(uris[0], text)}
+        return [], {uris[0]: _refusal(session, uris[0], error, _damaged)}
+
+
+def _refusal(
+    session: LakeSession, uri: str, error: duckdb.Error, otherwise: Callable[[str, str], LakeAssetsError]
+) -> LakeAssetsError:
+    """Return the error of an object that DuckDB cannot read; `otherwise` makes it if the storage is not the cause."""
+    mask_error(error, *session.config.indexed)
+    if refused := _refused(session, uri, error) or _not_held(session, uri, error):
+        return refused
+    return (_unread if storage_failed(error) else otherwise)(uri, one_line(without_statement(error), 500))
 
 
 def _unread(uri: str, why: str) -> StorageUnreachableError:

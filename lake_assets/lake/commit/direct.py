@@ -31,7 +31,7 @@ from lake_assets.lake.commit.change import (
     message,
 )
 from lake_assets.lake.commit.deltas import OVERTAKEN
-from lake_assets.lake.commit.requirements import refuse_moved, refuse_other_files
+from lake_assets.lake.commit.requirements import refuse_drift, refuse_other_files
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_directly
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
@@ -125,7 +125,7 @@ def replace_directly(session: LakeSession, changes: Sequence[Change]) -> list[Le
         StorageError: a new file is gone, or the storage cannot be asked for it; nothing has changed.
     """
     with open_table(session, changes[0].table) as opened:
-        refuse_moved(session, changes, opened.database)
+        refuse_drift(session, changes, opened.database)
         rows_before = _end_files(opened, changes)
         _add_written(opened, changes)
         for change in changes:

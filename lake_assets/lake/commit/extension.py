@@ -7,12 +7,12 @@ from typing import NoReturn
 
 import duckdb
 
-from lake_assets.duckdb_engine import all_threads, identifier
+from lake_assets.duckdb_engine import all_threads, glob_literal
 from lake_assets.errors import CatalogError, CatalogUnreachableError, LakeUnreachableError
 from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.corrected_bounds import correct_bounds, table_bounds
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
-from lake_assets.lake.catalog.past import where
+from lake_assets.lake.catalog.past import counted_rows, where
 from lake_assets.lake.catalog.registered import registered_before
 from lake_assets.lake.catalog.table import partition_keys, read_folder
 from lake_assets.lake.commit.change import (
@@ -29,14 +29,35 @@ from lake_assets.lake.commit.change import (
     message,
 )
 from lake_assets.lake.commit.deltas import OVERTAKEN
-from lake_assets.lake.commit.requirements import columns_changed, refuse_held, refuse_moved
-from lake_assets.lake.commit.statements import add_files_statement, count_partition, delete_statement
+from lake_assets.lake.commit.requirements import columns_changed, refuse_drift, refuse_held
 from lake_assets.lake.failures import is_conflict, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
-from lake_assets.layout.partition import Partition, PartitionValue
+from lake_assets.layout.partition import Partition
 
 _LOG = logging.getLogger(__name__)
+
+Statement = tuple[str, list[object]]
+"""SQL and its bound parameters."""
+
+
+def delete_statement(table: TableName, partition: Partition) -> Statement:
+    """Return the statement that removes a partition's rows."""
+    condition, parameters = where(partition)
+    return f"DELETE FROM {table.sql} WHERE {condition}", parameters  # noqa: S608 - quoted names
+
+
+def add_files_statement(table: TableName, files: Sequence[str]) -> Statement:
+    """Return the statement that registers files; DuckLake reads the partition's values from their paths."""
+    return (
+        "CALL ducklake_add_data_files(?, ?, ?, schema => ?, hive_partitioning => true)",
+        [table.lake, table.table, [glob_literal(file) for file in files], table.schema],
+    )
+
+
+def list_files_statement(table: TableName) -> Statement:
+    """Return the statement that lists the table's data files, their URIs in the first column."""
+    return "SELECT data_file FROM ducklake_list_files(?, ?, schema => ?)", [table.lake, table.table, table.schema]
 
 
 def replace_by_extension(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
@@ -98,10 +119,10 @@ def replace_in_transaction(
             claim(session, change.row)
         if change.requires.objects is not None:
             session.current_snapshot()  # the transaction's, from here on
-            refuse_moved(session, [change])
+            refuse_drift(session, [change])
         loaded = change if stage is None else stage()
         if change.adds:
-            rows_before = count_partition(session, change.table, change.partition)
+            rows_before = counted_rows(session, change.table, [change.partition])[change.partition]
         else:
             ((rows_before,),) = session.rows(*delete_statement(change.table, change.partition))
         if isinstance(change.new, Written | Staged | Rewrite) and change.new.columns:
@@ -163,7 +184,7 @@ def register_by_extension(session: LakeSession, changes: Sequence[Change]) -> li
     session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
     current = session.current_snapshot()
     _refuse_registered(session, table, files)
-    counts = _partition_rows(session, table, partitions)
+    counts = counted_rows(session, table, partitions)
     bounds = _bounds(session, table)
     with all_threads(session.connection), session.transaction():
         if session.current_snapshot() != current:
@@ -203,19 +224,6 @@ def _refuse_registered(session: LakeSession, table: TableName, files: Sequence[L
         states = registered_before(catalog, *read_folder(catalog, table), [file.uri for file in files])
     if states:
         raise RegisteredBeforeError(states)
-
-
-def _partition_rows(session: LakeSession, table: TableName, partitions: Iterable[Partition]) -> dict[Partition, int]:
-    """Return the number of rows in the lake of each partition that has any."""
-    by_values: dict[tuple[PartitionValue, ...], Partition] = {partition.values: partition for partition in partitions}
-    conditions = [where(partition) for partition in by_values.values()]
-    names = ", ".join(identifier(column.name) for column in next(iter(by_values.values())).columns)
-    rows = session.rows(
-        f"SELECT {names}, count(*) FROM {table.sql} "  # noqa: S608 - quoted names
-        f"WHERE {' OR '.join(f'({condition})' for condition, _ in conditions)} GROUP BY {names}",
-        [parameter for _, parameters in conditions for parameter in parameters],
-    )
-    return {by_values[tuple(values)]: count for *values, count in rows}
 
 
 def refuse_files(session: LakeSession, table: TableName, partitions: Iterable[Partition]) -> None:

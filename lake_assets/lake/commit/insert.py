@@ -10,21 +10,38 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from lake_assets.config.lake import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.commit.change import Change, EarlierRows, Rewrite, Staged, Written
-from lake_assets.lake.commit.extension import only, replace_in_transaction
-from lake_assets.lake.commit.requirements import moved
-from lake_assets.lake.commit.statements import insert_statement
+from lake_assets.lake.commit.extension import Statement, only, replace_in_transaction
+from lake_assets.lake.commit.requirements import partition_drift
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.layout.partition import Partition
 from lake_assets.parquet.encrypted import stage_files
 from lake_assets.parquet.job import Job, StagingKey
 from lake_assets.parquet.read import BATCH_ROWS
+
+
+def insert_statement(
+    table: TableName, partition: Partition, names: Sequence[str], files: Sequence[str], key: object, lake: Lake
+) -> Statement:
+    """Return the statement that inserts the rows of staged files with these columns, and the partition's values."""
+    columns = ", ".join(map(identifier, names))
+    # MotherDuck's server would read a bucket itself, without permission.
+    run_here = ", MD_RUN = LOCAL" if lake.is_managed and not isinstance(lake.staging_storage, LocalStorage) else ""
+    keys = ", ".join(identifier(column.name) for column in partition.columns)
+    marks = ", ".join("?" for _ in partition.columns)
+    sql = (
+        f"INSERT INTO {table.sql} ({columns}, {keys}) SELECT {columns}, {marks} "  # noqa: S608 - quoted names
+        f"FROM read_parquet(?, hive_partitioning = false, encryption_config = {{footer_key_value: ?}}{run_here})"
+    )
+    return sql, [*partition.values, [glob_literal(file) for file in files], key]
 
 
 def replace_by_insert(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
@@ -117,7 +134,7 @@ def _staged(session: LakeSession, change: Change, folder: Path) -> Change:
         last = recorded_commits(session, change.table, [change.partition]).get(change.partition.path)
         # After another commit the rows would get the fingerprint of the rows before it.
         if (last and last.source_fingerprint) != row.source_fingerprint:
-            raise moved(change)
+            raise partition_drift(change)
         names, target = list(new.columns), new.target
         query = f"SELECT {', '.join(map(identifier, names))} FROM {change.table.sql} WHERE {condition}"  # noqa: S608
     else:

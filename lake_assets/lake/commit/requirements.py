@@ -17,7 +17,7 @@ class MarkedFilesError(Exception):
     """The partition's files say that it may be held, or there are none, so the ledger is read before the commit."""
 
 
-def moved(change: Change) -> PartitionMovedError:
+def partition_drift(change: Change) -> PartitionMovedError:
     """Return the error for a partition that another writer committed after it was read."""
     return PartitionMovedError(
         f"partition {change.partition} of {change.table} was committed again meanwhile:",
@@ -32,7 +32,7 @@ def columns_changed(change: Change) -> SchemaChangedError:
     )
 
 
-def refuse_moved(session: LakeSession, changes: Sequence[Change], database: CatalogDatabase | None = None) -> None:
+def refuse_drift(session: LakeSession, changes: Sequence[Change], database: CatalogDatabase | None = None) -> None:
     """Refuse a commit if a partition's known objects are not those that it was prepared for.
 
     So each object enters a partition once. Call it in the transaction of the commit, after the number of its snapshot
@@ -60,7 +60,7 @@ def refuse_moved(session: LakeSession, changes: Sequence[Change], database: Cata
         if expected.uris is not None:  # an object can have rows of several partitions
             found = {uri: found[uri] for uri in expected.uris if uri in found}
         if found != expected.objects:
-            raise moved(change)
+            raise partition_drift(change)
 
 
 def _uris(expecting: Sequence[Expected]) -> list[str] | None:
@@ -87,7 +87,7 @@ def refuse_other_files(change: Change, files: Collection[PartitionFile]) -> None
     if may_be and not requires.may_be_held:
         raise MarkedFilesError
     if requires.files is not None and requires.files != {file.file_id for file in files}:
-        raise moved(change)
+        raise partition_drift(change)
 
 
 def refuse_held(session: LakeSession, changes: Sequence[Change]) -> None:

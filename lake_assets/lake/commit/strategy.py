@@ -164,7 +164,7 @@ def commit(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
         exports.announce()
         return rows
 
-    def find() -> list[LedgerRow] | None:
+    def recover() -> list[LedgerRow] | None:
         rows = rows_as_written(session, [change.row for change in changes])
         if rows is not None:
             exports.announce()
@@ -172,7 +172,7 @@ def commit(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
 
     try:
         exports.prepare()  # before the lock, which delays other writers
-        rows = under_lock(session, work, _what(changes), find)
+        rows = under_lock(session, work, _what(changes), recover)
     except OF_ALL:
         raise
     except UNDONE:
@@ -182,16 +182,16 @@ def commit(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
         if len(changes) == 1:
             raise
         session.reattach()
-        if (found := _found(find, error)) is None:
+        if (recovered := _recovered(recover, error)) is None:
             exports.discard()
             raise
-        rows = found
+        rows = recovered
     return [Committed(row, delta) for row, delta in zip(rows, exports.deltas, strict=True)]
 
 
-def _found(find: Callable[[], list[LedgerRow] | None], error: Exception) -> list[LedgerRow] | None:
+def _recovered(recover: Callable[[], list[LedgerRow] | None], error: Exception) -> list[LedgerRow] | None:
     try:
-        return find()
+        return recover()
     except OF_ALL:
         raise
     except CatalogError as unknown:

@@ -13,7 +13,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.lake.commit.statements import count_partition
+from lake_assets.lake.catalog.past import counted_rows
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import spark_config, start_session
 from lake_assets.streams.stream import OpenStream
@@ -79,7 +79,7 @@ class Ours(Peer):
     def count(self, partition: Values) -> int:
         """By a DuckDB session of the lake."""
         with self.stream.lake.open() as lake:
-            return count_partition(lake, self.stream.table, self._partition(partition))
+            return sum(counted_rows(lake, self.stream.table, [self._partition(partition)]).values())
 
     def read_back(self, file: Path) -> str:
         """By a DuckDB session of the lake."""
