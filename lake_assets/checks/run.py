@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from textwrap import indent
 
@@ -13,7 +14,6 @@ from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.checks.rows import no_null_partition, row_counts
 from lake_assets.checks.sql import is_of_run, run_sql
 from lake_assets.config.modes import Mode
-from lake_assets.config.sections import BuiltIn
 from lake_assets.errors import LakeAssetsError
 from lake_assets.lake.ledger.read import rows_of_run
 from lake_assets.layout.partition import Partition
@@ -22,63 +22,58 @@ from lake_assets.streams.stream import OpenStream
 
 Check = Callable[[Facts], PreparedCheck]
 
-_BUILT_IN: Mapping[str, Check] = {
-    "row_counts": row_counts,
-    "landing_zone": landing_zone,
-    "no_null_partition": no_null_partition,
-    "schema": schema,
-    "ledger": ledger,
-    "data_files": data_files,
-    "indexed_objects": indexed_objects,
-    "quarantine": quarantine,
-    "dead_letters": dead_letters,
-    "appended_objects": appended_objects,
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """A built-in check."""
+
+    run: Check
+    after: str  # what it looks at after a run
+    audit: str  # and of the whole table
+    by_partition: bool = False
+    keeps: bool = False  # has one result after a run, of the run's partitions, so an earlier failure of others is kept
+    mode: Mode | None = None  # of the streams that have it, if not all do
+
+
+_BUILT_IN: Mapping[str, _Check] = {
+    "row_counts": _Check(
+        row_counts, "its partitions, by the catalog's figures", "the 200 newest commits, by a query", by_partition=True
+    ),
+    "landing_zone": _Check(landing_zone, "its partitions", "the whole landing zone", by_partition=True),
+    "no_null_partition": _Check(no_null_partition, "its partitions", "every row", keeps=True),
+    "schema": _Check(schema, "the table's columns", "the table's columns"),
+    "ledger": _Check(ledger, "its own commits", "every commit", keeps=True),
+    "data_files": _Check(data_files, "the live files of its partitions", "the files of all snapshots", keeps=True),
+    "indexed_objects": _Check(
+        indexed_objects, "its partitions", "all registered objects", by_partition=True, mode="index"
+    ),
+    "quarantine": _Check(quarantine, "its partitions", "the last commit of every partition", by_partition=True),
+    "dead_letters": _Check(dead_letters, "its partitions", "every partition", by_partition=True),
+    "appended_objects": _Check(
+        appended_objects, "its partitions", "all appended objects", by_partition=True, mode="append"
+    ),
 }
-
-_BY_PARTITION = frozenset(
-    {"row_counts", "landing_zone", "indexed_objects", "quarantine", "dead_letters", "appended_objects"}
-)
-
-# After a run these check the run's partitions, and have one result. So an earlier failure of others is kept.
-_KEPT = frozenset({"no_null_partition", "ledger", "data_files"})
-
-_OF_MODES: Mapping[BuiltIn, Mode] = {"indexed_objects": "index", "appended_objects": "append"}
 
 
 def checks_of(stream: OpenStream) -> dict[str, Check]:
     """Return the checks of a stream: the built-in checks that its config does not skip, then its own."""
     config = stream.config.checks
-    left_out = set(config.skip)
+    left_out: set[str] = set(config.skip)
     if stream.lake_config.is_managed:
         left_out |= {"ledger", "data_files"}  # they read DuckLake's own tables and the files, which MotherDuck manages
-    left_out |= {name for name, mode in _OF_MODES.items() if mode != stream.config.mode}
+    left_out |= {name for name, check in _BUILT_IN.items() if check.mode not in (None, stream.config.mode)}
     if stream.config.on_bad_object == "fail":
         left_out.add("quarantine")
     if stream.config.on_bad_row == "fail":
         left_out.add("dead_letters")
-    checks = {name: check for name, check in _BUILT_IN.items() if name not in left_out}
+    checks = {name: check.run for name, check in _BUILT_IN.items() if name not in left_out}
     return checks | {name: partial(run_sql, name=name, sql=sql) for name, sql in config.sql.items()}
-
-
-# What a check looks at: after a run, and as an audit of the whole table.
-_SCOPES: Mapping[str, tuple[str, str]] = {
-    "row_counts": ("its partitions, by the catalog's figures", "the 200 newest commits, by a query"),
-    "landing_zone": ("its partitions", "the whole landing zone"),
-    "no_null_partition": ("its partitions", "every row"),
-    "schema": ("the table's columns", "the table's columns"),
-    "ledger": ("its own commits", "every commit"),
-    "data_files": ("the live files of its partitions", "the files of all snapshots"),
-    "indexed_objects": ("its partitions", "all registered objects"),
-    "quarantine": ("its partitions", "the last commit of every partition"),
-    "dead_letters": ("its partitions", "every partition"),
-    "appended_objects": ("its partitions", "all appended objects"),
-}
 
 
 def describe(name: str, stream: OpenStream) -> str:
     """Return what a check checks, and what of it after a run and as an audit, in Markdown."""
     if (built_in := _BUILT_IN.get(name)) is not None:
-        title, scopes = (built_in.__doc__ or "").partition("\n")[0], _SCOPES[name]
+        title, scopes = (built_in.run.__doc__ or "").partition("\n")[0], (built_in.after, built_in.audit)
     else:
         sql = stream.config.checks.sql[name]
         title = f"This query returns no row:\n\n{indent(sql.strip().rstrip(';'), ' ' * 4)}"
@@ -129,17 +124,14 @@ class CheckRun:
 
     def _of(self, name: str) -> PreparedCheck:
         if not self._prepared:
-            self._prepare()
+            try:
+                self._read()
+            except LakeAssetsError as error:  # the lake could not be opened
+                self._prepared = dict.fromkeys(self._names, error)
         prepared = self._prepared[name]
         if isinstance(prepared, Exception):
             raise prepared
         return prepared
-
-    def _prepare(self) -> None:
-        try:
-            self._read()
-        except LakeAssetsError as error:  # the lake could not be opened
-            self._prepared = dict.fromkeys(self._names, error)
 
     def _read(self) -> None:
         with self.stream.lake.open_if_exists() as lake:
@@ -175,12 +167,12 @@ def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
 def is_by_partition(stream: OpenStream, name: str) -> bool:
     """Whether a check has a result for each partition."""
     sql = stream.config.checks.sql.get(name)
-    return name in _BY_PARTITION if sql is None else is_of_run(sql)
+    return _BUILT_IN[name].by_partition if sql is None else is_of_run(sql)
 
 
 def keeps_failures(name: str) -> bool:
     """Whether a run's result of a check says nothing about the table's other partitions, which share the result."""
-    return name in _KEPT
+    return name in _BUILT_IN and _BUILT_IN[name].keeps
 
 
 def scope_of_run(stream: OpenStream, run_id: str, since: dt.datetime | None = None) -> Scope:

@@ -3,7 +3,7 @@
 import base64
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -51,17 +51,8 @@ def lines(stream: OpenStream, state: StreamState) -> list[Line]:
     """
     present = [partition for partition in state.partitions if partition.state != "absent"]
     newest = sorted(present, key=lambda partition: partition.finished_at or _NEVER, reverse=True)[:LINES]
-    with _lake(stream) as lake:
+    with nullcontext() if stream.lake_config.is_encrypted else stream.lake.open_if_exists() as lake:
         return list(_lines(stream, state, newest, lake))
-
-
-@contextmanager
-def _lake(stream: OpenStream) -> Iterator[LakeSession | None]:
-    if stream.lake_config.is_encrypted:
-        yield None
-        return
-    with stream.lake.open_if_exists() as lake:
-        yield lake
 
 
 def _lines(

@@ -213,6 +213,18 @@ def _check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
         list(pool.map(check, files))
 
 
+def _inspected(new: Sequence[Landed | Renewed]) -> tuple[Table | None, list[LandedFile]]:
+    """Return the files of changes, and the table that their facts are about.
+
+    Raises:
+        NotDirectError: a file has no facts.
+    """
+    files, described = [file for one in new for file in one.files], new[0].described
+    if files and (described is None or any(file.facts is None for file in files if file.rows)):
+        raise NotDirectError("some of the files have no statistics")
+    return described, files
+
+
 def register_directly(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
     """Try once to register landed files; returns the ledger rows as written.
 
@@ -221,12 +233,8 @@ def register_directly(session: LakeSession, changes: Sequence[Change]) -> list[L
         RegisteredBeforeError: the catalog already has some of the files; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
-    landed = [change.new for change in changes if isinstance(change.new, Landed)]
-    files = [file for one in landed for file in one.files]
-    with_rows = [file for file in files if file.rows]
-    described, table = landed[0].described, changes[0].table
-    if described is None or any(file.facts is None for file in with_rows):
-        raise NotDirectError("the direct strategy cannot register some of the files")
+    landed, table = [change.new for change in changes if isinstance(change.new, Landed)], changes[0].table
+    described, files = _inspected(landed)
     with open_table(session, table) as opened:
         if opened.table != described:
             raise CatalogError(f"the columns of {table} changed while files were being registered:", "run it again.")
@@ -235,8 +243,9 @@ def register_directly(session: LakeSession, changes: Sequence[Change]) -> list[L
             raise RegisteredBeforeError(states)
         before = opened.rows_of(change.partition for change in changes)
         by_shape: dict[tuple[object, ...], list[LandedFile]] = {}
-        for file in with_rows:  # together those with the same mapping
-            by_shape.setdefault((file.inside, file.folders), []).append(file)
+        for file in files:  # together those with the same mapping
+            if file.rows:
+                by_shape.setdefault((file.inside, file.folders), []).append(file)
         for same in by_shape.values():
             added = [(file.facts, opened.values(file.partition)) for file in same if file.facts is not None]
             opened.transaction.add_files(opened.table, opened.partitioning, opened.mapping(same[0]), added)
@@ -254,11 +263,7 @@ def repair_directly(session: LakeSession, changes: Sequence[Change]) -> list[Led
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
     renewed = [change.new for change in changes if isinstance(change.new, Renewed)]
-    files = [file for one in renewed for file in one.files]
-    with_rows = [file for file in files if file.rows]
-    described = renewed[0].described
-    if files and (described is None or any(file.facts is None for file in with_rows)):
-        raise NotDirectError("some of the files have no statistics")
+    described, files = _inspected(renewed)
     with open_table(session, changes[0].table) as opened:
         table, partitions = opened.table, [change.partition for change in changes]
         uris = [*(uri for one in renewed for uri in one.vanished), *(file.uri for file in files)]
@@ -273,7 +278,7 @@ def repair_directly(session: LakeSession, changes: Sequence[Change]) -> list[Led
             opened.partitioning,
             [
                 (ids[file.uri], opened.mapping(file), file.facts, opened.values(file.partition))
-                for file in with_rows
+                for file in files
                 if file.facts is not None
             ],
         )

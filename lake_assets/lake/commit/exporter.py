@@ -118,13 +118,12 @@ class Exporter:
     def write(self, delta: Delta) -> Delta:
         """Return the rows that the commit changes now, written as files; `delta` is without them."""
         with step("export") as figures:
-            delta = self._write(delta)
+            delta = dataclasses.replace(delta, files=self._write(delta))
             rows = sum(file.rows_inserted + file.rows_deleted for file in delta.files)
             figures.update(files=len(delta.files), rows=rows, bytes=sum(file.size for file in delta.files))
         return delta
 
-    def _write(self, delta: Delta) -> Delta:
-        """Return the changes with their files, from those without."""
+    def _write(self, delta: Delta) -> list[DeltaFile]:
         base = delta.snapshot_id - 1
         session, table = self._session, self._change.table
         types, fields = columns_at(session, table, base)
@@ -138,13 +137,12 @@ class Exporter:
             refuse_earlier_exports(session, self._change.row.stream, table)
         inserted = self._after(types)
         if deleted is None and inserted is None:
-            return delta
+            return []
         rows = difference(list(types), deleted, inserted)
         schema = pa.schema([*fields, *meta_fields()])
         constants = (delta.snapshot_id, self._change.row.run_id, delta.committed_at)
         batches = (with_meta(batch, schema, constants) for batch in stream(session, rows))
-        files = self._write_files(batches, schema, delta)
-        return Delta(delta.snapshot_id, delta.committed_at, files)
+        return self._write_files(batches, schema, delta)
 
     def _before(self, base: int) -> Rows | None:
         """Return the rows of the partition in a snapshot; None if there are none."""

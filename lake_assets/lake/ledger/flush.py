@@ -61,9 +61,12 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
             continue
         if rows >= MANY:
             _arrange(session, table, own.order)
-            flushed += _flush(session, table)
-        if _has_deletes(session, table):
-            _rewrite(session, table)
+            flush = "SELECT rows_flushed FROM ducklake_flush_inlined_data(?, schema_name => ?, table_name => ?)"
+            names = [session.alias, table.schema, table.table]
+            flushed += sum(int(moved) for (moved,) in _write(session, f"the flush of {table}", flush, names))
+        if _has_deletes(session, table):  # clean-up deletes the old files later
+            rewrite = "CALL ducklake_rewrite_data_files(?, ?, schema => ?, delete_threshold => 0)"
+            _write(session, f"the files of {table}", rewrite, [session.alias, table.table, table.schema])
         if rows >= MANY:
             _merge(session, table)
     return flushed
@@ -82,23 +85,14 @@ def _arrange(session: LakeSession, table: TableName, order: Sequence[str]) -> No
             under_lock(session, partial(set_option, session, table, option, value), f"the options of {table}")
 
 
-def _flush(session: LakeSession, table: TableName) -> int:
-    counts = under_lock(
-        session,
-        lambda: _rows_with_files(
-            session,
-            "SELECT rows_flushed FROM ducklake_flush_inlined_data(?, schema_name => ?, table_name => ?)",
-            [session.alias, table.schema, table.table],
-        ),
-        f"the flush of {table}",
-    )
-    return sum(int(rows) for (rows,) in counts)
-
-
-def _rows_with_files(session: LakeSession, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+def _write(session: LakeSession, what: str, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
     """Return the rows of a statement that writes files, whose answer may be lost after its commit."""
-    with session.transaction(writes_files=True):
-        return session.rows(sql, parameters)
+
+    def work() -> list[tuple[Any, ...]]:
+        with session.transaction(writes_files=True):
+            return session.rows(sql, parameters)
+
+    return under_lock(session, work, what)
 
 
 def _has_deletes(session: LakeSession, table: TableName) -> bool:
@@ -106,35 +100,14 @@ def _has_deletes(session: LakeSession, table: TableName) -> bool:
         return has_deletes(database, read_folder(database, table)[0])
 
 
-def _rewrite(session: LakeSession, table: TableName) -> None:
-    """Rewrite files without the rows that were deleted from them; clean-up deletes the old ones later."""
-    under_lock(
-        session,
-        lambda: _rows_with_files(
-            session,
-            "CALL ducklake_rewrite_data_files(?, ?, schema => ?, delete_threshold => 0)",
-            [session.alias, table.table, table.schema],
-        ),
-        f"the files of {table}",
-    )
-
-
 def _merge(session: LakeSession, table: TableName) -> None:
     """Merge the small files of several flushes, which follow each other; clean-up deletes them later."""
-    files = session.rows(
-        "SELECT count(*) FROM ducklake_list_files(?, ?, schema => ?) WHERE data_file_size_bytes < ?",
-        [session.alias, table.table, table.schema, LARGE],
+    names = [session.alias, table.table, table.schema]
+    ((files,),) = session.rows(
+        "SELECT count(*) FROM ducklake_list_files(?, ?, schema => ?) WHERE data_file_size_bytes < ?", [*names, LARGE]
     )
-    if files[0][0] >= FILES:
-        under_lock(
-            session,
-            lambda: _rows_with_files(
-                session,
-                "CALL ducklake_merge_adjacent_files(?, ?, schema => ?)",
-                [session.alias, table.table, table.schema],
-            ),
-            f"the merged files of {table}",
-        )
+    if files >= FILES:
+        _write(session, f"the merged files of {table}", "CALL ducklake_merge_adjacent_files(?, ?, schema => ?)", names)
 
 
 def expire_ledger(session: LakeSession, before: dt.datetime, *, dry_run: bool = False) -> int:

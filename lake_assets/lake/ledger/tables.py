@@ -334,21 +334,18 @@ def record(session: LakeSession, rows: Sequence[LedgerRow], *, retry_seconds: fl
         return
 
     def insert() -> None:
+        appends = {LEDGER: list(map(ledger_values, rows))}
         try:
-            _insert_directly(session, rows)
+            with catalog_transaction(session) as database:
+                transaction = Transaction(database, session.engine)
+                append_directly(session, database, transaction, appends)
+                transaction.finish(None, None, None)
         except NotDirectError:
             with session.transaction():
-                append_records(session, {LEDGER: list(map(ledger_values, rows))})
+                append_records(session, appends)
 
     what = f"{len(rows):,} rows of the ledger" if len(rows) > 1 else "a row of the ledger"
     under_lock(session, insert, what, retry_seconds=retry_seconds)
-
-
-def _insert_directly(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
-    with catalog_transaction(session) as database:
-        transaction = Transaction(database, session.engine)
-        append_directly(session, database, transaction, {LEDGER: list(map(ledger_values, rows))})
-        transaction.finish(None, None, None)
 
 
 def append_directly(
