@@ -71,7 +71,7 @@ def test_many_partitions_are_counted_like_few(filled: World, monkeypatch: pytest
     filled.land(NULL, sales(7))
     filled.ingest(NULL)
     few = check(filled, "row_counts")
-    monkeypatch.setattr("lake_assets.checks.rows.SINGLY", 1)
+    monkeypatch.setattr("lake_assets.lake.catalog.past.SINGLY", 1)
     assert check(filled, "row_counts") == few
     assert few.numbers == {"partitions": 3, "wrong": 1, "changed_since": 0}
 
