@@ -1,15 +1,14 @@
 """The check of a table's columns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.result import NAMED, CheckResult
+from lake_assets.history.snapshots import types_at
 from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.snapshots import columns_since, last_addition
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.ledger.read import commits
-
-Columns = Sequence[tuple[object, ...]]
 
 
 def schema(facts: Facts) -> PreparedCheck:
@@ -44,10 +43,10 @@ def _previous_by_ledger(facts: Facts) -> int | None:
 
 
 def _compared(facts: Facts, previous: int | None) -> CheckResult:
-    before = None if previous is None else _columns_at(facts, previous)
-    if before is None:
+    old = None if previous is None else _types_at(facts, previous)
+    if old is None:
         return CheckResult("schema", True, "There is no previous run to compare with.")
-    old, new = ({name: kind for name, kind, *_ in columns} for columns in (before, _columns_now(facts)))
+    new = types_at(facts.lake, facts.stream.table)
     changes = [f"{name} {kind} is new" for name, kind in new.items() if name not in old]
     changes += [f"{name} {kind} is gone" for name, kind in old.items() if name not in new]
     changes += [f"{name} was {old[name]} and is {new[name]}" for name in old if new.get(name, old[name]) != old[name]]
@@ -67,14 +66,9 @@ def _unchanged(columns: int) -> CheckResult:
     return CheckResult("schema", True, text, {"columns": columns, "changes": 0})
 
 
-def _columns_now(facts: Facts) -> Columns:
-    return facts.lake.rows(f"DESCRIBE {facts.stream.table.sql}")
-
-
-def _columns_at(facts: Facts, snapshot: int) -> Columns | None:
-    """Return the columns in a snapshot; None if it has expired."""
+def _types_at(facts: Facts, snapshot: int) -> Mapping[str, str] | None:
+    """Return the types of the columns in a snapshot, by name; None if it has expired."""
     lake = facts.lake
     if not lake.rows("SELECT 1 FROM ducklake_snapshots(?) WHERE snapshot_id = ?", [lake.alias, snapshot]):
         return None
-    # DuckDB accepts no parameter here; the number is the catalog's or the ledger's.
-    return lake.rows(f"DESCRIBE SELECT * FROM {facts.stream.table.sql} AT (VERSION => {snapshot})")  # noqa: S608
+    return types_at(lake, facts.stream.table, snapshot)

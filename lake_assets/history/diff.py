@@ -9,7 +9,7 @@ from lake_assets.documented import AsText, Documented
 from lake_assets.duckdb_engine import identifier
 from lake_assets.duckdb_progress import followed
 from lake_assets.errors import CatalogError, PartitionError
-from lake_assets.history.snapshots import require_snapshot
+from lake_assets.history.snapshots import require_snapshot, types_at
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.past_columns import earlier_names
 from lake_assets.lake.commit.difference import spill_outside
@@ -109,7 +109,7 @@ class _Comparison:
         self.partition = partition
         self.first = first
         self.second = second
-        before, after = self._types(first), self._types(second)
+        before, after = (types_at(session, stream.table, number) for number in (first, second))
         earlier = earlier_names(session, stream.table, first, second)
         if earlier is None:
             by_name = {name.lower(): name for name in before}
@@ -139,10 +139,6 @@ class _Comparison:
             f"new AS (SELECT {news} FROM {table} AT (VERSION => ?) WHERE {condition}) "
         )
         self._parameters = [first, *parameters, second, *parameters]
-
-    def _types(self, number: int) -> dict[str, str]:
-        query = f"DESCRIBE SELECT * FROM {self.stream.table.sql} AT (VERSION => ?)"  # noqa: S608 - a quoted name
-        return {name: kind for name, kind, *_ in self.session.rows(query, [number])}
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         with followed(self.session.connection, f"diff {self.stream.name}"):

@@ -1,6 +1,5 @@
 """A snapshot that a user names, and the state of a partition in it."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from lake_assets.lake.catalog.past_columns import PastColumns, past_columns
 from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.catalog.snapshots import snapshot_span, snapshots
 from lake_assets.lake.catalog.table import named_since, read_folder
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream
 
@@ -84,8 +83,7 @@ def past_state(session: LakeSession, stream: OpenStream, partition: Partition, n
 
 def _columns_by_name(session: LakeSession, stream: OpenStream, number: int) -> PastColumns:
     """As `past_columns`, for a lake whose catalog shows no ids of columns: a column is known by its name."""
-    now = _types(session, f"SELECT * FROM {stream.table.sql} LIMIT 0", [])  # noqa: S608 - a quoted name
-    then = _types(session, f"SELECT * FROM {stream.table.sql} AT (VERSION => ?) LIMIT 0", [number])  # noqa: S608
+    now, then = types_at(session, stream.table), types_at(session, stream.table, number)
     by_name = {name.lower(): name for name in then}
     differences = [f"column {name} was added since" for name in now if name.lower() not in by_name]
     differences += [f"column {name} was dropped since" for name in then if name.lower() not in set(map(str.lower, now))]
@@ -98,8 +96,15 @@ def _columns_by_name(session: LakeSession, stream: OpenStream, number: int) -> P
     return PastColumns(names, differences, ())
 
 
-def _types(session: LakeSession, query: str, parameters: Sequence[object]) -> dict[str, str]:
-    return {name: kind for name, kind, *_ in session.rows(f"DESCRIBE {query}", parameters)}
+def types_at(session: LakeSession, table: TableName, number: int | None = None) -> dict[str, str]:
+    """Return the types of a table's columns in a snapshot, by name, as DuckDB has them; today's when None.
+
+    Raises:
+        CatalogError: the table cannot be read.
+    """
+    at, parameters = ("", []) if number is None else (" AT (VERSION => ?)", [number])
+    rows = session.rows(f"DESCRIBE SELECT * FROM {table.sql}{at}", parameters)  # noqa: S608 - a quoted name
+    return {name: kind for name, kind, *_ in rows}
 
 
 def require_columns(stream: OpenStream, partition: Partition, state: PastState, number: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.lake.commit.deltas import Export, file_pattern, table_tag
+from lake_assets.lake.commit.deltas import file_pattern, table_tag
 from lake_assets.lake.commit.exporter import write_latest
 from lake_assets.lake.ledger.tables import DELTAS, LETTERS, OwnTable
 from lake_assets.lake.retry import under_lock
@@ -59,8 +59,12 @@ def clean_deltas(
     export, table = stream.export, DELTAS.name(session.config)
     if export is None or not session.exists(table):
         return ()
-    expired = _expire(session, stream, export, expired_before, dry_run=dry_run) if expired_before is not None else []
     to, pattern = export.deltas.to, file_pattern(table_tag(session.config, stream.table))
+    expired: Sequence[DeletedDelta] = ()
+    if expired_before is not None:
+        expired = _expire(session, stream.name, expired_before, dry_run=dry_run)
+        if expired and not dry_run:
+            Store(to).delete(tuple(_name(delta.uri) for delta in expired))
     old = [stored for stored in _listed(to, "", pattern) if stored.last_modified < orphans_before]
     orphans = _delete_orphans(session, DELTAS, to, old, dry_run=dry_run)
     if export.deltas.latest and not dry_run:
@@ -70,24 +74,20 @@ def clean_deltas(
     return (*expired, *(DeletedDelta(stored.uri, stored.size) for stored in orphans))
 
 
-def _expire(
-    session: LakeSession, stream: OpenStream, export: Export, before: dt.datetime, *, dry_run: bool
-) -> Sequence[DeletedDelta]:
+def _expire(session: LakeSession, stream: str, before: dt.datetime, *, dry_run: bool) -> Sequence[DeletedDelta]:
+    """End the rows of old exported files; returns these."""
     table = DELTAS.name(session.config).sql
-    condition, parameters = "stream = ? AND committed_at < ?", [stream.name, before]
+    condition, parameters = "stream = ? AND committed_at < ?", [stream, before]
 
     def delete() -> list[DeletedDelta]:
         with session.transaction():
             rows = session.rows(f"SELECT uri, size FROM {table} WHERE {condition} ORDER BY uri", parameters)  # noqa: S608
             if rows and not dry_run:
                 session.rows(f"DELETE FROM {table} WHERE {condition}", parameters)  # noqa: S608 - a quoted name
-                session.sign(AUTHOR, f"{len(rows):,} exported files of {stream.name} from before {before:%Y-%m-%d} end")
+                session.sign(AUTHOR, f"{len(rows):,} exported files of {stream} from before {before:%Y-%m-%d} end")
         return [DeletedDelta(uri, size) for uri, size in rows]
 
-    expired = under_lock(session, delete, f"old rows of {DELTAS.name(session.config)}")
-    if expired and not dry_run:
-        Store(export.deltas.to).delete(tuple(_name(delta.uri) for delta in expired))
-    return expired
+    return under_lock(session, delete, f"old rows of {DELTAS.name(session.config)}")
 
 
 def clean_letters(

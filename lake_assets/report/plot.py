@@ -36,19 +36,16 @@ _PARTED = 5  # pixels; smaller cells have no white lines between them
 
 def draw(state: StreamState) -> bytes:
     """Return the picture of a stream's partitions, as a PNG; see `picture.heat_map`."""
-    sheet, notes = _fitting(arrange(state))
-    width, height = _size(sheet, notes)
-    figure = Figure(figsize=(width / DOTS_PER_INCH, height / DOTS_PER_INCH), dpi=DOTS_PER_INCH)
-    drawing = _Drawing(figure, width, height, state, sheet)
+    drawing = _Drawing(state, _fitting(arrange(state)))
     drawing.head()
     drawing.blocks()
-    drawing.notes(notes)
+    drawing.notes()
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         # Letters that the font lacks are drawn as boxes, without a warning.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-        figure.savefig(buffer, format="png")
+        drawing.figure.savefig(buffer, format="png")
     return _with_palette(buffer)
 
 
@@ -60,8 +57,8 @@ def _with_palette(picture: io.BytesIO) -> bytes:
     return small.getvalue()
 
 
-def _fitting(sheet: Sheet) -> tuple[Sheet, Sequence[str]]:
-    """Return the sheet without the oldest blocks that do not fit, and the notes."""
+def _fitting(sheet: Sheet) -> Sheet:
+    """Return the sheet without the oldest blocks that do not fit, which a note says."""
     kept: list[Block] = []
     height = _HEAD
     for block in reversed(sheet.blocks):
@@ -72,7 +69,7 @@ def _fitting(sheet: Sheet) -> tuple[Sheet, Sequence[str]]:
     notes = list(sheet.notes)
     if len(kept) < len(sheet.blocks):
         notes.append(f"the last {len(kept)} of {len(sheet.blocks)} blocks")
-    return Sheet(kept, sheet.cell, notes), notes
+    return Sheet(kept, sheet.cell, notes)
 
 
 def _block_height(block: Block, cell: tuple[int, int]) -> int:
@@ -85,18 +82,20 @@ def _left(sheet: Sheet) -> int:
     return _MARGIN + int(longest * _CHARACTER) + 8
 
 
-def _size(sheet: Sheet, notes: Sequence[str]) -> tuple[int, int]:
+def _size(sheet: Sheet) -> tuple[int, int]:
     widest = max((block.width for block in sheet.blocks), default=0)
     width = max(MIN_WIDTH, _left(sheet) + widest * sheet.cell[0] + _MARGIN)
-    height = _HEAD + sum(_block_height(block, sheet.cell) for block in sheet.blocks) + 16 * len(notes) + _MARGIN
+    height = _HEAD + sum(_block_height(block, sheet.cell) for block in sheet.blocks) + 16 * len(sheet.notes) + _MARGIN
     return width, max(height, 140)
 
 
 class _Drawing:
     """The figure in pixels from its upper left corner."""
 
-    def __init__(self, figure: Figure, width: int, height: int, state: StreamState, sheet: Sheet) -> None:
-        self.figure, self.width, self.height = figure, width, height
+    def __init__(self, state: StreamState, sheet: Sheet) -> None:
+        self.width, self.height = _size(sheet)
+        size = (self.width / DOTS_PER_INCH, self.height / DOTS_PER_INCH)
+        self.figure = Figure(figsize=size, dpi=DOTS_PER_INCH)
         self.state, self.sheet = state, sheet
         rows = [c.rows for block in sheet.blocks for c in block.cells.values() if c.state == "committed" and c.rows]
         self.scale = _scale(rows)
@@ -201,9 +200,9 @@ class _Drawing:
             return self.blues(0.0)
         return self.blues(float(self.scale(cell.rows)))
 
-    def notes(self, notes: Sequence[str]) -> None:
+    def notes(self) -> None:
         """The notes below the picture."""
-        for note in notes:
+        for note in self.sheet.notes:
             self.text(_MARGIN, self.y, note, style="italic")
             self.y += 16
 

@@ -41,31 +41,37 @@ def expected(world: World) -> list[LedgerRow]:
 def test_rows_are_selected(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(world, where, monkeypatch)
     rows = expected(world)
-    nw = world.partition(NW).path
+    nw, sw, lost, empty, never = (world.partition(text).path for text in (NW, SW, LOST, EMPTY, NEVER))
+    times = [row.finished_at for row in rows if row.finished_at is not None]
+    known = {row.load_partition for row in rows}
     with world.stream.lake.open(read_only=True) as lake:
         assert read_ledger(lake) == rows
         assert read_ledger(lake, "other") == []
         for limit in range(1, len(rows)):
             assert read_ledger(lake, "sales", limit=limit) == rows[:limit]
-        assert read_ledger(lake, load_partition=nw) == [row for row in rows if row.load_partition == nw]
-        assert read_ledger(lake, load_partition=nw, limit=1) == [row for row in rows if row.load_partition == nw][:1]
+        of_nw = [row for row in rows if row.load_partition == nw]
+        assert read_ledger(lake, load_partition=nw) == of_nw
+        assert read_ledger(lake, load_partition=nw, limit=1) == of_nw[:1]
         failed = [row for row in rows if row.status == "failed"]
         assert read_ledger(lake, statuses=["failed"]) == failed
         assert len(failed) == 2
 
-
-@pytest.mark.parametrize("where", FLUSHED)
-def test_rows_are_selected_by_time(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare(world, where, monkeypatch)
-    rows = expected(world)
-    times = [row.finished_at for row in rows if row.finished_at is not None]
-    tokyo = dt.timezone(dt.timedelta(hours=9))
-    with world.stream.lake.open(read_only=True) as lake:
+        tokyo = dt.timezone(dt.timedelta(hours=9))
         for until, since in pairwise(times):  # of two runs, one after the other
             assert read_ledger(lake, since=since.astimezone(tokyo)) == rows[: times.index(since) + 1]
             assert read_ledger(lake, until=until) == rows[times.index(until) + 1 :]
             assert read_ledger(lake, since=since, until=until) == [rows[times.index(since)]]
         assert read_ledger(lake, since=times[0] + dt.timedelta(microseconds=1)) == []
+
+        table = world.stream.table
+        assert partitions_in_ledger(lake, table) == known
+        assert partitions_in_ledger(lake, table, [nw, empty, never]) == known & {nw, empty}
+        assert {sw, lost} <= known
+        run = rows[0]
+        assert run.finished_at is not None
+        assert rows_of_run(lake, "sales", run.run_id, run.started_at) == [run]
+        assert rows_of_run(lake, "sales", run.run_id, run.finished_at + dt.timedelta(hours=1)) == []
+        assert rows_of_run(lake, "other", run.run_id) == []
 
 
 @pytest.mark.parametrize("fraction", ["", ".5", ".500000", ".000001"])
@@ -81,21 +87,3 @@ def test_a_time_of_any_precision_is_compared(world: World, fraction: str) -> Non
         assert read_ledger(lake, since=moment + step) == []
         assert read_ledger(lake, until=moment) == []
         assert len(read_ledger(lake, until=moment + step)) == 1
-
-
-@pytest.mark.parametrize("where", FLUSHED)
-def test_partitions_are_looked_up(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare(world, where, monkeypatch)
-    nw, sw, lost, empty, never = (world.partition(text).path for text in (NW, SW, LOST, EMPTY, NEVER))
-    rows = expected(world)
-    known = {row.load_partition for row in rows}
-    with world.stream.lake.open(read_only=True) as lake:
-        table = world.stream.table
-        assert partitions_in_ledger(lake, table) == known
-        assert partitions_in_ledger(lake, table, [nw, empty, never]) == known & {nw, empty}
-        assert {sw, lost} <= known
-        run = rows[0]
-        assert rows_of_run(lake, "sales", run.run_id, run.started_at) == [run]
-        assert run.finished_at is not None
-        assert rows_of_run(lake, "sales", run.run_id, run.finished_at + dt.timedelta(hours=1)) == []
-        assert rows_of_run(lake, "other", run.run_id) == []
