@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from lake_assets.errors import LakeAssetsError
+from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.operations import NotCompactedError, Operation
-from lake_assets_tests.faults.sound import assert_sound
 from lake_assets_tests.faults.template import Template
 from lake_assets_tests.world import World
 

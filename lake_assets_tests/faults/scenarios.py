@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.independent import Row
-from lake_assets_tests.faults.sound import assert_sound, complaints
+from lake_assets_tests.faults.lake_invariants import assert_sound, complaints
 from lake_assets_tests.world import NW, SW, World, sales
 
 DAMAGED = b"PAR1 this is no Parquet file PAR1"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.modules import start
-from lake_assets_tests.faults.sound import assert_sound
 from lake_assets_tests.faults.test_kill import DEATHS_AT_RANDOM, STATEMENTS
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.faults.writer import ROWS, make_table, write_together

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from lake_assets_tests.faults.actors import Actors, Ended
+from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.scenarios import KINDS, Round, Scenario, assert_either, begin, finish, next_round
-from lake_assets_tests.faults.sound import assert_sound
 from lake_assets_tests.world import World
 
 pytestmark = pytest.mark.kill

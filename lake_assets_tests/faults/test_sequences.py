@@ -35,8 +35,8 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.maintenance.run import maintain
 from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.independent import Files, Row
+from lake_assets_tests.faults.lake_invariants import assert_sound, complaints
 from lake_assets_tests.faults.scenarios import MAINTENANCE
-from lake_assets_tests.faults.sound import assert_sound, complaints
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.world import NW, SW, World
 from lake_assets_tests.world_fixtures import bucket_on, database_on

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from lake_assets_tests.faults.actors import Actors
+from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.scenarios import MAINTENANCE, Landed, assert_either
-from lake_assets_tests.faults.sound import assert_sound
 from lake_assets_tests.world import NW, World, sales
 
 pytestmark = pytest.mark.kill

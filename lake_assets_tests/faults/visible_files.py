@@ -1,4 +1,4 @@
-"""The files that commits make visible by rows of a table: exported changes and dead letters, for `sound.py`."""
+"""The files that commits make visible by rows of a table, for `lake_invariants.py`: exported changes, dead letters."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,11 +1,12 @@
 """The checks of what a commit requires. Each refuses it before anything has changed."""
 
 from collections.abc import Collection, Sequence
+from itertools import chain
 
 from lake_assets.errors import PartitionHeldError, PartitionMovedError, SchemaChangedError
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.partition_files import PartitionFile
-from lake_assets.lake.commit.change import Change, Expected
+from lake_assets.lake.commit.change import Change
 from lake_assets.lake.ledger.object_history import partition_objects
 from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.schema.tables import data_schema
@@ -53,7 +54,8 @@ def refuse_drift(session: LakeSession, changes: Sequence[Change], database: Cata
         return
     first = expecting[0][0]
     paths = [change.partition.path for change, _ in expecting]
-    uris = _uris([expected for _, expected in expecting])
+    of_each = [expected.uris for _, expected in expecting if expected.uris is not None]
+    uris = list(dict.fromkeys(chain.from_iterable(of_each))) if len(of_each) == len(expecting) else None
     known = partition_objects(session, first.row.stream, first.table, paths, uris, database)
     for change, expected in expecting:
         found = known.get(change.partition.path, {})
@@ -61,16 +63,6 @@ def refuse_drift(session: LakeSession, changes: Sequence[Change], database: Cata
             found = {uri: found[uri] for uri in expected.uris if uri in found}
         if found != expected.objects:
             raise partition_drift(change)
-
-
-def _uris(expecting: Sequence[Expected]) -> list[str] | None:
-    """Return the objects that matter to any of the commits; None: all of the partitions."""
-    uris: dict[str, None] = {}
-    for expected in expecting:
-        if expected.uris is None:
-            return None
-        uris |= dict.fromkeys(expected.uris)
-    return list(uris)
 
 
 def refuse_other_files(change: Change, files: Collection[PartitionFile]) -> None:

@@ -17,7 +17,7 @@ from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
-from lake_assets_tests.faults.sound import assert_sound
+from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.test_lost_answer import commit_after, proxy
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.faults.writer import ROWS, make_table, prepared, write, write_together

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.history.restore import restore
+from lake_assets_tests.faults.catalog_invariants import complaints
 from lake_assets_tests.faults.independent import catalog_tables
-from lake_assets_tests.faults.sound import assert_sound, landed_rows
-from lake_assets_tests.faults.stale import complaints
+from lake_assets_tests.faults.lake_invariants import assert_sound, landed_rows
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.world import NW, SW, World, sales
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import duckdb
 import pyarrow as pa
 
-from lake_assets_tests.faults import stale
+from lake_assets_tests.faults import catalog_invariants
 from lake_assets_tests.faults.independent import Files, Row, catalog_tables, reader
 from lake_assets_tests.faults.visible_files import exported, lettered
 from lake_assets_tests.world import World
@@ -43,8 +43,8 @@ def assert_sound(
 def complaints(world: World, rows: Iterable[Row] | None = None, *, landed: bool, cleaning: bool) -> Iterator[str]:
     """All that is wrong, in sentences."""
     tables = catalog_tables(world)
-    yield from stale.complaints(tables)
-    catalog = stale.Catalog(tables)
+    yield from catalog_invariants.complaints(tables)
+    catalog = catalog_invariants.Catalog(tables)
     yield from _stored(world, catalog, cleaning=cleaning)
     expected = landed_rows(world) if rows is None else [dict(row) for row in rows]
     if not tables:
@@ -59,7 +59,12 @@ def complaints(world: World, rows: Iterable[Row] | None = None, *, landed: bool,
 
 
 def _read(
-    client: duckdb.DuckDBPyConnection, world: World, catalog: stale.Catalog, expected: Sequence[Row], *, landed: bool
+    client: duckdb.DuckDBPyConnection,
+    world: World,
+    catalog: catalog_invariants.Catalog,
+    expected: Sequence[Row],
+    *,
+    landed: bool,
 ) -> Iterator[str]:
     present = _present(client)
     found = client.execute("SELECT * FROM lake.sales").to_arrow_table() if "sales" in present else None
@@ -86,7 +91,7 @@ def landed_rows(world: World) -> list[dict[str, Any]]:
     return result
 
 
-def _stored(world: World, catalog: stale.Catalog, *, cleaning: bool) -> Iterator[str]:
+def _stored(world: World, catalog: catalog_invariants.Catalog, *, cleaning: bool) -> Iterator[str]:
     """Every file that the catalog names is in its storage, with its size and its rows."""
     places = [Files.of(world.storage), Files.of(world.source)]
     encrypted = bool(world.lake_options.get("attach_options", {}).get("encrypted"))
@@ -170,7 +175,9 @@ def _pruned(client: duckdb.DuckDBPyConnection, found: pa.Table) -> Iterator[str]
             yield f"{name} IS NULL finds {count} rows of {nulls}"
 
 
-def _recorded(world: World, catalog: stale.Catalog, ledger: Sequence[Row], found: pa.Table | None) -> Iterator[str]:
+def _recorded(
+    world: World, catalog: catalog_invariants.Catalog, ledger: Sequence[Row], found: pa.Table | None
+) -> Iterator[str]:
     """The ledger: a row for each run and partition, its snapshot, and the rows that the partition has now."""
     for key, count in Counter((r["run_id"], r["destination_table"], r["load_partition"]) for r in ledger).items():
         if count > 1:
@@ -232,7 +239,7 @@ def _chain(partition: object, rows: Sequence[Row]) -> Iterator[str]:
             )
 
 
-def _counted(catalog: stale.Catalog, table_id: object, row: Row) -> Iterator[str]:
+def _counted(catalog: catalog_invariants.Catalog, table_id: object, row: Row) -> Iterator[str]:
     """The files and bytes that the last commit of a partition wrote, if the ledger knows them."""
     if row["files_written"] is None or row["bytes_written"] is None:
         return
