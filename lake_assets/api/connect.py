@@ -2,8 +2,7 @@
 
 import duckdb
 
-from lake_assets.config.load import ConfigSource, loaded
-from lake_assets.errors import ConfigError
+from lake_assets.config.load import ConfigSource, chosen, loaded
 from lake_assets.lake.connecting import connected
 
 
@@ -34,11 +33,4 @@ def connect(
         CatalogError: the lake cannot be attached.
     """
     config = loaded(config)
-    names = ", ".join(config.lakes)
-    if lake is None:
-        if len(config.lakes) > 1:
-            raise ConfigError("the config has several lakes:", f"name one of {names}.")
-        lake = next(iter(config.lakes))
-    if lake not in config.lakes:
-        raise ConfigError(f"there is no lake {lake!r}:", f"the config has {names}.")
-    return connected(config.lakes[lake], read_only=read_only)
+    return connected(config.lakes[chosen("lake", config.lakes, lake)], read_only=read_only)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lake_assets.api.relation import rows_of
-from lake_assets.config.load import ConfigSource, loaded
-from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError
+from lake_assets.config.load import ConfigSource, chosen, loaded
+from lake_assets.errors import LakeAssetsError, PartitionError
 from lake_assets.history.diff import SAMPLE, Difference, diff
 from lake_assets.history.read import HistoryEntry, history
 from lake_assets.history.restore import Restored, release, restore
@@ -85,13 +85,7 @@ def open_stream(config: ConfigSource = None, name: str | None = None) -> "Stream
         ConfigError: the config cannot be read or is not valid, or it has no such stream.
     """
     config = loaded(config)
-    names = ", ".join(config.streams)
-    if name is None:
-        if len(config.streams) > 1:
-            raise ConfigError("the config has several streams:", f"name one of {names}.")
-        name = next(iter(config.streams))
-    if name not in config.streams:
-        raise ConfigError(f"there is no stream {name!r}:", f"the config has {names}.")
+    name = chosen("stream", config.streams, name)
     return Stream.of(config, name, DuckLake(config.lakes[config.lake_name(name)]))
 
 
@@ -233,9 +227,7 @@ class StreamPartition:
     def __str__(self) -> str:
         return str(self.partition)
 
-    def ingest(
-        self, *, spark: "SparkSession | None" = None, force: bool = False, outside: bool = False
-    ) -> IngestResult:
+    def ingest(self, *, spark: "SparkSession | None" = None, force: bool = False, outside: bool = False) -> Outcome:
         """Refresh the partition from the landing zone, in one transaction.
 
         Args:

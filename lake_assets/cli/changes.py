@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from lake_assets.cli.common import Options, partition_of, stream_named
+from lake_assets.cli.common import Options, partition_of
 from lake_assets.cli.output import Format, output_format
 from lake_assets.cli.terminal import info
 from lake_assets.errors import LakeAssetsError
@@ -63,7 +63,7 @@ def changes(
     """
     from lake_assets.lake.changes.feed import read_changes
 
-    opened = stream_named(options.load(), stream)
+    opened = options.stream(stream)
     wanted = None if partition is None else partition_of(opened.config, partition)
     form = form or _default(out)
     if out is None and form == "parquet":

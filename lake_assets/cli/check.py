@@ -10,7 +10,6 @@ from lake_assets.cli.common import (
     Options,
     outside_option,
     stream_argument,
-    stream_named,
 )
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.output import Form, form_option, json_of
@@ -47,7 +46,7 @@ def check(
     from lake_assets.cli.documents import CheckDocument, CheckFinding
 
     options: Options = ctx.obj
-    opened = stream_named(options.load(), stream)
+    opened = options.stream(stream)
     known = list(checks_of(opened))
     for name in names:
         if name not in known:

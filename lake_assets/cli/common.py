@@ -3,15 +3,17 @@
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import getpass
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from lake_assets.cli.completing import lakes, selections, streams
 from lake_assets.cli.output import Command
-from lake_assets.errors import LayoutError, PartitionError
+from lake_assets.errors import ConfigError, LakeAssetsError, LayoutError, PartitionError
 from lake_assets.layout.texts import is_unicode, shown
 
 if TYPE_CHECKING:
@@ -34,22 +36,60 @@ outside_option = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Options:
-    """The options before the command's name."""
+    """The options before the command's name, and what names of streams and lakes mean by them."""
 
-    config: str | None
+    file: str | None
     debug: bool
 
-    def load(self) -> "LakeConfig":
-        """Return the config.
+    @cached_property
+    def config(self) -> "LakeConfig":
+        """The config.
 
         Raises:
             ConfigError: the file does not exist or is not valid.
         """
         from lake_assets.config.load import load_config
 
-        return load_config(self.config)
+        return load_config(self.file)
+
+    def stream(self, name: str | None) -> "OpenStream":
+        """Return the stream with that name, or the only one.
+
+        Raises:
+            click.UsageError: there is no such stream, or there are several and none is named.
+        """
+        from lake_assets.streams.stream import open_streams
+
+        return open_streams(self.config)[_chosen("stream", self.config.streams, name)]
+
+    def lake(self, name: str | None, stream: str | None = None) -> "DuckLake":
+        """Return the lake with that name, the stream's lake, or the only one.
+
+        Raises:
+            click.UsageError: there is no such lake, or there are several and none is named.
+        """
+        from lake_assets.lake.ducklake import DuckLake
+
+        if stream is not None:
+            name = name or self.config.lake_name(_chosen("stream", self.config.streams, stream))
+        return DuckLake(self.config.lakes[_chosen("lake", self.config.lakes, name)])
+
+    def lakes(self, name: str | None) -> list[str]:
+        """Return the name of the lake with that name, or of all lakes.
+
+        Raises:
+            click.UsageError: there is no such lake.
+        """
+        return list(self.config.lakes) if name is None else [_chosen("lake", self.config.lakes, name)]
+
+
+def _chosen(kind: Literal["stream", "lake"], known: Collection[str], name: str | None) -> str:
+    from lake_assets.config.load import chosen
+
+    with usage_errors(ConfigError):
+        return chosen(kind, known, name)
 
 
 def user() -> str | None:
@@ -71,50 +111,6 @@ def partition_option(help: str, *, required: bool = False) -> Callable[[Command]
         help=help,
         shell_complete=selections,
     )
-
-
-def stream_named(config: "LakeConfig", name: str | None) -> "OpenStream":
-    """Return the stream with that name, or the only one.
-
-    Raises:
-        click.UsageError: there is no such stream, or there are several and none is named.
-    """
-    from lake_assets.streams.stream import open_streams
-
-    if name is None and len(config.streams) > 1:
-        raise usage_error(f"the config has several streams: name one of {', '.join(config.streams)}.")
-    name = name or next(iter(config.streams))
-    _require_known(config.streams, "stream", name)
-    return open_streams(config)[name]
-
-
-def lakes_named(config: "LakeConfig", name: str | None) -> list[str]:
-    """Return the lake with that name, or all lakes.
-
-    Raises:
-        click.UsageError: there is no such lake.
-    """
-    if name is None:
-        return list(config.lakes)
-    _require_known(config.lakes, "lake", name)
-    return [name]
-
-
-def lake_named(config: "LakeConfig", name: str | None, stream: str | None = None) -> "DuckLake":
-    """Return the lake with that name, the stream's lake, or the only one.
-
-    Raises:
-        click.UsageError: there is no such lake, or there are several and none is named.
-    """
-    from lake_assets.lake.ducklake import DuckLake
-
-    if stream is not None:
-        _require_known(config.streams, "stream", stream)
-        name = name or config.lake_name(stream)
-    lakes = lakes_named(config, name)
-    if len(lakes) > 1:
-        raise usage_error(f"the config has several lakes: choose one with --lake ({', '.join(lakes)}).")
-    return DuckLake(config.lakes[lakes[0]])
 
 
 def partition_of(stream: "Stream", text: str) -> "Partition":
@@ -187,9 +183,17 @@ def _checking(callback: Callable[..., Any] | None) -> Callable[..., Any]:
     return check
 
 
-def _require_known(known: Iterable[str], kind: str, name: str) -> None:
-    if name not in known:
-        raise usage_error(f"there is no {kind} {name!r}: the config has {', '.join(known)}.")
+@contextmanager
+def usage_errors(*kinds: type[LakeAssetsError]) -> Iterator[None]:
+    """Raise errors of the block as those of a command that was called in a wrong way.
+
+    Args:
+        kinds: of these errors.
+    """
+    try:
+        yield
+    except kinds as error:
+        raise usage_error(str(error)) from error
 
 
 def usage_error(text: str) -> click.UsageError:

@@ -31,7 +31,7 @@ def validate(options: Options, form: Form) -> None:
     from lake_assets.lake.failures import catalog_location, storage_location
     from lake_assets.streams.stream import open_streams
 
-    config = options.load()
+    config = options.config
     _check_sql(options, config)
     if form == "json":
         echo(json_of(ValidateDocument.of(config), indent=1))
@@ -65,7 +65,7 @@ def _check_sql(options: Options, config: "LakeConfig") -> None:
         info(f"The SQL of transforms was not checked: {error}", err=True)
         return
     if refused:
-        is_variable = is_of_variables(options.config)
+        is_variable = is_of_variables(options.file)
         texts = (
             f"{'TRANSFORM_SQL' if is_variable else f'streams.{name}.transform.sql'}: {text}"
             for name, text in refused.items()

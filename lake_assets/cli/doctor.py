@@ -22,7 +22,7 @@ def doctor(ctx: click.Context, form: Form) -> None:
     """
     from lake_assets.doctor import Findings, examine
 
-    findings = counted(examine(ctx.obj.config), "doctor", "checks")
+    findings = counted(examine(ctx.obj.file), "doctor", "checks")
     if form == "json":
         found = list(findings)
         failed = sum(finding.status == "failed" for finding in found)

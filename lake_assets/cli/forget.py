@@ -10,7 +10,6 @@ from lake_assets.cli.common import (
     partition_option,
     partitions_of,
     stream_argument,
-    stream_named,
 )
 from lake_assets.cli.output import Form, form_option, json_option, write_documents
 from lake_assets.cli.terminal import echo, info
@@ -32,7 +31,7 @@ def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_
     """
     from lake_assets.ingest.forget import forget as forget_partitions
 
-    opened = stream_named(options.load(), stream)
+    opened = options.stream(stream)
     forgotten = forget_partitions(opened, partitions_of(opened.config, texts), dry_run=dry_run)
     if form == "json":
         write_documents(forgotten)

@@ -12,7 +12,6 @@ from lake_assets.cli.common import (
     partition_option,
     partitions_or_only,
     stream_argument,
-    stream_named,
     user,
 )
 from lake_assets.cli.failure import Failures
@@ -66,7 +65,7 @@ def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, 
     from lake_assets.history.read import HistoryEntry
     from lake_assets.history.read import history as history_of
 
-    opened = stream_named(options.load(), stream)
+    opened = options.stream(stream)
     selection = selected_or_all(opened, wanted, outside=True)
     entries = history_of(opened, None if selection is None else selection.partitions, limit)
     if selection is not None and selection.is_named and not entries:
@@ -124,7 +123,7 @@ def restore(
     if not release and snapshot is None:
         raise click.UsageError("give --snapshot, whose rows come back; `lake-assets history` lists them.", ctx)
     options: Options = ctx.obj
-    opened = stream_named(options.load(), stream)
+    opened = options.stream(stream)
     partitions = partitions_or_only(opened.config, texts)
     failures = Failures(debug=options.debug, err=form == "json")
     with collected(form) as documents:
@@ -205,7 +204,7 @@ def diff(
     """
     from lake_assets.history.diff import diff as difference_of
 
-    opened = stream_named(options.load(), stream)
+    opened = options.stream(stream)
     partitions = partitions_or_only(opened.config, texts)
     if len(partitions) > 1:
         raise click.UsageError("diff compares one partition: give --partition once.")

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, outside_option, stream_argument, stream_named, user
+from lake_assets.cli.common import Options, stream_argument
 from lake_assets.cli.failure import print_error
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.logs import is_quiet
 from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.output import Form, documented, form_option, json_of, print_left_out
-from lake_assets.cli.selecting import confirm, selected_or_all, selection_options, yes_option
+from lake_assets.cli.partitions import Run
+from lake_assets.cli.selecting import confirm, run_options, selected_or_all, selection_options, yes_option
 from lake_assets.cli.terminal import echo, info, style
 from lake_assets.escapes import visible_name
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.texts import count, first_lines, size
 from lake_assets.progress import counting
 
@@ -39,7 +41,7 @@ FAILING = 20  # partitions that would fail, of which a dry run shows why
     "--check", is_flag=True, help="Compare registered objects with the landing zone; exit code 1 if they differ."
 )
 @click.option("--repair", is_flag=True, help="Update the lake where a registered object vanished or changed.")
-@outside_option
+@run_options("outside")
 @yes_option
 @form_option
 @click.pass_context
@@ -47,11 +49,11 @@ def index(  # noqa: PLR0913 - the options of the command
     ctx: click.Context,
     stream: str | None,
     wanted: "Wanted",
+    options: IngestOptions,
     *,
     dry_run: bool,
     check: bool,
     repair: bool,
-    outside: bool,
     yes: bool,
     form: Form,
 ) -> None:
@@ -61,14 +63,16 @@ def index(  # noqa: PLR0913 - the options of the command
     being rewritten. A file that cannot be registered does not stop the others. The exit code is 1 if a file was not
     registered, or if a registered object was replaced by another one of the same name.
     """
+    from lake_assets.ingest.index.diff import plan_index
+
     if check + repair + dry_run > 1:
         raise click.UsageError("--check, --repair and --dry-run exclude each other.", ctx)
-    opened = stream_named(ctx.obj.load(), stream)
+    opened = ctx.obj.stream(stream)
     if opened.config.mode != "index":
         raise click.UsageError(
             f"stream {opened.name} has mode: {opened.config.mode}: `lake-assets ingest` is its command.", ctx
         )
-    selection = selected_or_all(opened, wanted, outside=outside or check or repair)
+    selection = selected_or_all(opened, wanted, outside=options.outside or check or repair)
     partitions = None if selection is None else selection.partitions
     if selection is not None and not (check or dry_run):
         if not confirm(opened, selection, "Repair" if repair else "Index", yes=yes):
@@ -80,19 +84,21 @@ def index(  # noqa: PLR0913 - the options of the command
     elif repair:
         is_success = _repair(ctx.obj, opened, partitions, form)
     elif dry_run:
-        is_success = _dry_run(opened, partitions, form, outside=outside)
+        is_success = _dry_run(opened, partitions, options, form)
     else:
-        is_success = _index(ctx.obj, opened, partitions, form, outside=outside)
+        plan = plan_index(opened, options=options) if partitions is None else None
+        is_success = _index(Run(ctx.obj, opened, partitions or (), options, form=form), plan)
     if not is_success:
         ctx.exit(1)
 
 
-def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form, *, outside: bool) -> bool:
+def _dry_run(
+    stream: "OpenStream", partitions: "Sequence[Partition] | None", options: IngestOptions, form: Form
+) -> bool:
     from lake_assets.cli.run_documents import IndexPlanDocument
     from lake_assets.ingest.index.diff import plan_index
-    from lake_assets.ingest.options import IngestOptions
 
-    plan = plan_index(stream, partitions, IngestOptions(outside=outside))
+    plan = plan_index(stream, partitions, options)
     parts = [part for part in plan.partitions if partitions is not None or part.new or part.changed]
     failing = [f"{part.partition}  {part.decision}" for part in parts if part.decision.fails]
     if form == "json":
@@ -112,24 +118,21 @@ def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", for
     return not failing
 
 
-def _index(
-    options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form, *, outside: bool
-) -> bool:
+def _index(run: Run, plan: "IndexPlan | None") -> bool:
+    """Register the objects of the run's partitions, or of a plan of all."""
     from lake_assets.cli.run_documents import IndexRunDocument
     from lake_assets.exports import lineage
-    from lake_assets.ingest.index.diff import plan_index
     from lake_assets.ingest.index.run import index_all
-    from lake_assets.ingest.options import IngestOptions
 
-    outcomes, wanted = Outcomes(form, debug=options.debug), IngestOptions(outside=outside, requested_by=user())
-    plan = None if partitions is not None else plan_index(stream, options=wanted)
+    stream, form, outcomes = run.stream, run.form, Outcomes(run.form, debug=run.cli.debug)
 
     def document(error: BaseException | None) -> IndexRunDocument:
-        return IndexRunDocument.of(stream, wanted.run_id, outcomes.ended, plan, error)
+        return IndexRunDocument.of(stream, run.options.run_id, outcomes.ended, plan, error)
 
-    total = len(partitions or ()) if plan is None else sum(1 for part in plan.partitions if part.new or part.changed)
+    partitions = run.partitions if plan is None else None
+    total = len(run.partitions) if plan is None else sum(1 for part in plan.partitions if part.new or part.changed)
     with documented(form, document), counting(stream.name, "partitions", total) as done, lineage(stream):
-        for outcome in index_all(stream, partitions, plan, wanted, interrupt.check):
+        for outcome in index_all(stream, partitions, plan, run.options, interrupt.check):
             if outcome.error is not None:
                 interrupt.check()  # after Ctrl-C, an error of DuckDB is not a failure of the partition
             outcomes.add(outcome)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lake_assets.cli.common import Options, lake_named, lake_option, partition_of
+from lake_assets.cli.common import Options, lake_option, partition_of
 from lake_assets.cli.output import (
     Format,
     format_option,
@@ -67,7 +67,7 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
 
     if sql == "-":
         sql = _read_sql()
-    ducklake = lake_named(options.load(), lake)
+    ducklake = options.lake(lake)
     with open_confined(ducklake) as session:
         try:
             check_reads(sql, ducklake.config)
@@ -204,8 +204,8 @@ def ledger(  # noqa: PLR0913 - a parameter for each option
     from lake_assets.lake.ledger.read import read_ledger
     from lake_assets.lake.ledger.tables import STATUSES, LedgerRow
 
-    config = options.load()
-    ducklake = lake_named(config, lake, stream)
+    config = options.config
+    ducklake = options.lake(lake, stream)
     path = _partition_path(config, stream, partition) if partition else None
     with counting("ledger", "rows"), ducklake.open(read_only=True) as session:
         rows = read_ledger(session, stream, path, limit, statuses or STATUSES, since=since, until=until)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, stream_named
+from lake_assets.cli.common import Options
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.terminal import echo, info, style
 from lake_assets.layout.texts import count, size
@@ -44,7 +44,7 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
     records that were read land.
     """
     options: Options = ctx.obj
-    opened = stream_named(options.load(), stream)
+    opened = options.stream(stream)
     if drain:
         if files:
             raise click.UsageError("--drain takes no FILE: it uploads the batches in the buffer.", ctx)

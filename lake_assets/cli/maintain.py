@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, dry_run_option, lakes_named
+from lake_assets.cli.common import Options, dry_run_option
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.output import Form, collected, form_option, json_option
 from lake_assets.cli.terminal import echo, info, style
@@ -37,8 +37,8 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
     from lake_assets.maintenance.run import maintain as maintain_lake
 
     options: Options = ctx.obj
-    config = options.load()
-    lakes = lakes_named(config, lake)
+    config = options.config
+    lakes = options.lakes(lake)
     failed = False
     session = Session(config.spark.settings, debug=options.debug, transforms=False)
     with collected(form) as documents, session.stopped():

@@ -28,7 +28,7 @@ def metrics(options: Options, form: str) -> None:
     from lake_assets.exports import set_gauges
     from lake_assets.report.metrics import gauges, prometheus_text
 
-    values = list(gauges(options.load()))
+    values = list(gauges(options.config))
     set_gauges(values)
     if form == "prometheus":
         echo(prometheus_text(values).rstrip("\n"))

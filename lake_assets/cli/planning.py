@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lake_assets.cli.common import Options, outside_option, stream_argument, stream_named
+from lake_assets.cli.common import stream_argument, user
 from lake_assets.cli.output import Form, form_option, json_of, print_left_out, print_table, table_of
-from lake_assets.cli.partitions import force_option, launcher_option, options_of, run_ingest
-from lake_assets.cli.selecting import confirm, selected, selection_options, yes_option
+from lake_assets.cli.partitions import Run, launcher_option, naming
+from lake_assets.cli.selecting import confirm, run_options, selected, selection_options, yes_option
 from lake_assets.cli.terminal import echo, info, style
 from lake_assets.errors import ConfigError
 from lake_assets.escapes import visible_name
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.texts import age, count, first_lines, several, size
 
 if TYPE_CHECKING:
@@ -35,8 +36,7 @@ _SETTINGS = ("lake", "table", "mode", "on_empty", "schema_policy")  # that decid
 @click.command()
 @stream_argument
 @selection_options("the only one, or --waiting")
-@force_option
-@outside_option
+@run_options("force", "outside")
 @click.option(
     "--left-out", "lists", is_flag=True, help="List the objects that no refresh reads, with class and reason."
 )
@@ -56,9 +56,8 @@ def plan(  # noqa: PLR0913 - the options of the command
     ctx: click.Context,
     stream: str | None,
     wanted: "Wanted",
+    options: IngestOptions,
     *,
-    force: bool,
-    outside: bool,
     lists: bool,
     applies: bool,
     yes: bool,
@@ -78,20 +77,19 @@ def plan(  # noqa: PLR0913 - the options of the command
 
     if applies and form == "json":
         raise click.UsageError("--apply prints the outcomes: save the plan by --format json, and `apply` it.", ctx)
-    config = ctx.obj.load()
-    opened = stream_named(config, stream)
+    opened = ctx.obj.stream(stream)
     if lists:
         if applies or not wanted.is_empty:
             raise click.UsageError("--left-out is about the whole landing zone: give no selection and no --apply.", ctx)
         _print_all_left_out(opened.name, list_landed(opened)[1], form)
         return
-    selection = _selected(opened, wanted, outside=outside)
-    made = plan_stream(opened, selection.partitions, force=force)
+    selection = _selected(opened, wanted, outside=options.outside)
+    made = plan_stream(opened, selection.partitions, force=options.force)
     left_out = LeftOut()
     if opened.source.is_listable:  # the selection may have listed it
-        left_out = selection.left_out or list_landed(opened)[1].taking(outside=outside)
+        left_out = selection.left_out or list_landed(opened)[1].taking(outside=options.outside)
     if form == "json":
-        echo(json_of(PlanDocument.of(opened, made, left_out=left_out, outside=outside), indent=1))
+        echo(json_of(PlanDocument.of(opened, made, left_out=left_out, outside=options.outside), indent=1))
     else:
         _print_plan(opened, selection, made)
         print_left_out(opened.name, left_out)
@@ -99,14 +97,8 @@ def plan(  # noqa: PLR0913 - the options of the command
         if not yes and not _agrees(made):
             ctx.exit(1)
         partitions = [planned.partition for planned in made.work]
-        if not run_ingest(
-            ctx.obj,
-            config,
-            opened,
-            partitions,
-            options_of(opened, force=force, outside=outside, planned=made.fingerprints),
-            launcher=launcher,
-        ):
+        options = naming(dataclasses.replace(options, planned=made.fingerprints), opened, is_named=False)
+        if not Run(ctx.obj, opened, partitions, options, launcher).execute():
             ctx.exit(1)
     elif any(planned.decision.fails for planned in made.partitions):
         ctx.exit(1)
@@ -142,10 +134,8 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
     """
     from lake_assets.selection.select import Selection
 
-    options: Options = ctx.obj
     document = _read_plan(file)
-    config = options.load()
-    opened = stream_named(config, document["stream"])
+    opened = ctx.obj.stream(document["stream"])
     _refuse_other_settings(opened, file, document)
     changed = [entry for entry in document["partitions"] if entry["action"] not in ("skip", "leave_out")]
     work = [_planned(opened, file, entry["partition"]) for entry in changed]
@@ -155,15 +145,8 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
         return
     if not confirm(opened, Selection(tuple(work), len(work), is_named=False), "Ingest", yes=yes or file == "-"):
         ctx.exit(1)
-    if not run_ingest(
-        options,
-        config,
-        opened,
-        work,
-        options_of(opened, force=document["force"], outside=document["outside"], planned=planned),
-        launcher=launcher,
-        form=form,
-    ):
+    options = IngestOptions(force=document["force"], outside=document["outside"], planned=planned, requested_by=user())
+    if not Run(ctx.obj, opened, work, naming(options, opened, is_named=False), launcher, form).execute():
         ctx.exit(1)
 
 

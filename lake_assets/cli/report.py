@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, stream_argument, stream_named
+from lake_assets.cli.common import Options, stream_argument, usage_errors
 from lake_assets.cli.output import (
     Format,
     format_option,
@@ -85,9 +85,9 @@ def report_(
     """  # noqa: D301 - click reads the \b
     from lake_assets.streams.stream import open_streams
 
-    config = options.load()
+    config = options.config
     if stream is not None or png is not None or wanted.texts:
-        streams: Sequence[OpenStream] = [stream_named(config, stream)]
+        streams: Sequence[OpenStream] = [options.stream(stream)]
     else:
         streams = list(open_streams(config).values())
     if html is not None or png is not None:
@@ -127,10 +127,8 @@ def _read(stream: "OpenStream", wanted: "Wanted") -> "StreamState":
     from lake_assets.report.state import only, read_state
     from lake_assets.selection.select import matching
 
-    try:
+    with usage_errors(PartitionError, LayoutError):
         is_wanted = matching(stream, wanted.texts)
-    except (PartitionError, LayoutError) as error:
-        raise click.UsageError(str(error)) from error
     state = read_state(stream)
     return state if wanted.is_empty else only(state, wanted, is_wanted)
 

@@ -4,15 +4,16 @@
 
 import functools
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from lake_assets.cli.common import the_only_partition, usage_error
+from lake_assets.cli.common import outside_option, the_only_partition, usage_error, usage_errors, user
 from lake_assets.cli.completing import selections
 from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import LayoutError, OutsidePartitionError, PartitionError
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.texts import count
 
 if TYPE_CHECKING:
@@ -26,53 +27,74 @@ Command = Callable[..., Any]
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask before a run of more than ten partitions.")
 
 
+def _as_one(
+    name: str, make: Callable[..., object], options: Mapping[str, Callable[[Command], Command]]
+) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command one value for several options.
+
+    Args:
+        name: of the command's parameter.
+        make: makes the value of those of the options.
+        options: by the name of each.
+    """
+
+    def decorate(command: Command) -> Command:
+        def with_one(*arguments: object, **values: object) -> object:
+            value = make(**{option: values.pop(option) for option in options})
+            return command(*arguments, **{name: value}, **values)
+
+        decorated: Command = functools.wraps(command)(with_one)
+        for option in reversed(list(options.values())):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+def run_options(*names: Literal["force", "outside"]) -> Callable[[Command], Command]:
+    """Return the options of a run; the command gets them as `options`, of type `IngestOptions`."""
+    known = {
+        "force": click.option("--force", is_flag=True, help="Read partitions again whose objects have not changed."),
+        "outside": outside_option,
+    }
+    return _as_one("options", _run_options, {name: known[name] for name in names})
+
+
+def _run_options(*, outside: bool, force: bool = False) -> IngestOptions:
+    return IngestOptions(force=force, outside=outside, requested_by=user())
+
+
 def selection_options(default: str) -> Callable[[Command], Command]:
     """Return the options that select partitions; the command gets them as `wanted`, of type `Wanted`.
 
     Args:
         default: what is selected without them, for the help.
     """
+    options = {
+        "texts": click.option(
+            "--partition",
+            "texts",
+            multiple=True,
+            metavar="SELECTION",
+            shell_complete=selections,
+            help="Such as region=NW,date=2026-02-11, 'region=NW|NE', 'region=*', date=2026-02, date=last:7 or "
+            f"date=2026-02-01..2026-02-28; repeatable. Default: {default}.",
+        ),
+        "waiting": click.option("--waiting", is_flag=True, help="Partitions whose landed objects are not in the lake."),
+        "failed": click.option("--failed", is_flag=True, help="Partitions whose newest run failed."),
+        "every": click.option(
+            "--all", "every", is_flag=True, help="Every partition that has landed or is in the lake."
+        ),
+        "most": click.option("--max", "most", type=click.IntRange(1), metavar="N", help="At most N of the partitions."),
+    }
+    return _as_one("wanted", _wanted, options)
 
-    def decorate(command: Command) -> Command:
-        @functools.wraps(command)
-        def collected(
-            *arguments: object,
-            texts: tuple[str, ...],
-            waiting: bool,
-            failed: bool,
-            every: bool,
-            most: int | None,
-            **others: object,
-        ) -> object:
-            from lake_assets.selection.select import Wanted
 
-            try:
-                wanted = Wanted(texts, waiting=waiting, failed=failed, every=every, most=most)
-            except PartitionError as error:
-                raise usage_error(str(error)) from error
-            return command(*arguments, wanted=wanted, **others)
+def _wanted(**options: Any) -> "Wanted":  # noqa: ANN401 - the values of click's options
+    from lake_assets.selection.select import Wanted
 
-        for option in reversed(
-            (
-                click.option(
-                    "--partition",
-                    "texts",
-                    multiple=True,
-                    metavar="SELECTION",
-                    shell_complete=selections,
-                    help="Such as region=NW,date=2026-02-11, 'region=NW|NE', 'region=*', date=2026-02, date=last:7 or "
-                    f"date=2026-02-01..2026-02-28; repeatable. Default: {default}.",
-                ),
-                click.option("--waiting", is_flag=True, help="Partitions whose landed objects are not in the lake."),
-                click.option("--failed", is_flag=True, help="Partitions whose newest run failed."),
-                click.option("--all", "every", is_flag=True, help="Every partition that has landed or is in the lake."),
-                click.option("--max", "most", type=click.IntRange(1), metavar="N", help="At most N of the partitions."),
-            )
-        ):
-            collected = option(collected)
-        return collected
-
-    return decorate
+    with usage_errors(PartitionError):
+        return Wanted(**options)
 
 
 def selected(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":

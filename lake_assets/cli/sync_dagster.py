@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, stream_argument, stream_named
+from lake_assets.cli.common import Options, stream_argument
 from lake_assets.cli.output import Form, collected, form_option
 from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import ConfigError
@@ -38,8 +38,8 @@ def sync_dagster(options: Options, stream: str | None, *, dry_run: bool, form: F
     from lake_assets.orchestration.translator import specs_of
     from lake_assets.streams.stream import open_streams
 
-    config = options.load()
-    streams = list(open_streams(config).values()) if stream is None else [stream_named(config, stream)]
+    config = options.config
+    streams = list(open_streams(config).values()) if stream is None else [options.stream(stream)]
     with collected(form) as documents, _instance() as instance:
         for opened in counted(streams, "sync-dagster", "streams", len(streams)):
             synced = sync_stream(opened, specs_of(opened).table.key, instance, dry_run=dry_run)

@@ -1,8 +1,9 @@
 """Reads `lake.yaml`, a file or an object of a bucket. Every error names file, line, column and field."""
 
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -79,6 +80,20 @@ def loaded(config: ConfigSource) -> LakeConfig:
         ConfigError: as `load_config`.
     """
     return config if isinstance(config, LakeConfig) else load_config(config)
+
+
+def chosen(kind: Literal["stream", "lake"], known: Collection[str], name: str | None) -> str:
+    """Return the name of a stream or lake of a config: the given one, or that of the only one.
+
+    Raises:
+        ConfigError: there is no such one, or there are several and none is named.
+    """
+    names = ", ".join(known)
+    if name is None and len(known) > 1:
+        raise ConfigError(f"the config has several {kind}s:", f"name one of {names}.")
+    if name is not None and name not in known:
+        raise ConfigError(f"there is no {kind} {name!r}:", f"the config has {names}.")
+    return name or next(iter(known))
 
 
 def _object(uri: str, environment: Mapping[str, str]) -> bytes:
