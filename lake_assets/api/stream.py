@@ -156,7 +156,7 @@ class Stream(OpenStream):
             PartitionsFailedError: some partitions failed, and `check` is set. The others are committed.
         """
         from lake_assets.ingest.api import ingest_all
-        from lake_assets.ingest.partition_run import passing_on_interrupts
+        from lake_assets.ingest.run import passing_on_interrupts
 
         options = IngestOptions(force=force, landed_only=landed_only, outside=outside)
         partitions = self._selected(selection, outside=outside)

@@ -112,7 +112,7 @@ class Run:
         """Refresh the partitions in this process."""
         from lake_assets.cli.sessions import Session
         from lake_assets.ingest.api import ingest_all
-        from lake_assets.ingest.partition_run import passing_on_interrupts
+        from lake_assets.ingest.run import passing_on_interrupts
 
         has_transform = self.stream.config.transform is not None
         session = Session(self.cli.config.spark.settings, debug=self.cli.debug, transforms=has_transform)

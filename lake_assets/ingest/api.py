@@ -4,15 +4,14 @@
 fail one by one. The command line and Dagster both call these functions.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 
-from lake_assets.errors import is_interrupt
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, reported_run
-from lake_assets.ingest.partition_run import PartitionRun, State, chunks, record_failures
-from lake_assets.ingest.replace.run import GROUP_PARTITIONS, ReplaceRun
+from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.replace.run import ReplaceRun
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
 from lake_assets.streams.calendar import refuse_outside
@@ -71,33 +70,6 @@ def ingest_all(
         for outcome in index_all(stream, partitions, None, replace(options, outside=True), checkpoint):  # checked above
             yield replace(outcome, row=replace(outcome.row, status="failed")) if outcome.error else outcome
         return
-    replace_run = ReplaceRun(stream, sessions, options, checkpoint)
-    runs = [PartitionRun(stream, partition, options) for partition in partitions]
-    with reported_run(options.run_id, stream.name, stream.config.mode, len(runs)):
-        yield from _replace_all(stream, replace_run, runs)
-
-
-def _replace_all(
-    stream: OpenStream, replace_run: ReplaceRun, runs: Sequence[PartitionRun]
-) -> Generator[Outcome, None, None]:
-    """Refresh partitions in mode replace or append; see `ingest_all`."""
-    try:
-        for group in chunks(runs, GROUP_PARTITIONS):
-            yield from replace_run.replace(group)
-    except GeneratorExit:
-        raise  # the caller has closed the generator
-    except BaseException as error:
-        cut_off = [run for run in runs if run.state in (State.OPEN, State.FAILED)]
-        if is_interrupt(error):
-            cut_off = [run for run in cut_off if run.has_begun]
-        for run in cut_off:
-            # An error that all partitions share is the effect of the interrupt on Spark or the catalog.
-            if run.error is None or (is_interrupt(error) and run.error is replace_run.broken):
-                run.fail(error)
-        record_failures(stream, cut_off)
-        for run in cut_off:
-            run.report()
-        yield from (run.report() for run in runs if run.state is State.DONE)
-        raise
-    finally:
-        replace_run.writer.unstage()
+    with reported_run(options.run_id, stream.name, stream.config.mode, len(partitions)):
+        runs = [PartitionRun(stream, partition, options) for partition in partitions]
+        yield from ReplaceRun(stream, options, checkpoint, sessions).outcomes(runs)

@@ -1,9 +1,10 @@
-"""The objects that the rows of a partition were made of, compared with what has landed; a plan compared with that."""
+"""The objects that the rows of a partition were made of, compared with what has landed."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from lake_assets.errors import PlanMovedError, SourceError
+from lake_assets.errors import SourceError
 from lake_assets.lake.commit.change import Expected
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
 from lake_assets.lake.ledger.tables import manifest_table
@@ -54,19 +55,39 @@ class Comparison:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedObject:
+    """A registered object that has been replaced, so that its rows are not in the lake."""
+
+    before: KnownObject
+    now: LandedObject
+    partition: Partition
+    is_live: bool  # it is a file of the table; otherwise it had no rows, has ended, or was read by mode replace
+
+    def error(self, stream: str) -> SourceError:
+        """Return the error for the object; `stream` is the stream's name, for the command to run."""
+        if self.is_live:
+            return SourceError(
+                f"the object {self.now.uri} has changed since it was registered, and readers of the lake fail on it or "
+                "miss its rows:",
+                f"restore the registered object, or run `lake-assets index {stream} --repair`.",
+            )
+        if self.before.has_ended:
+            # If it were registered again, DuckLake would delete it when no snapshot needs the entry that has ended.
+            return SourceError(
+                f"the object {self.now.uri} has landed again after it vanished and was removed from the table:",
+                "land it under another name.",
+            )
+        # A replacement may have read its rows, and they would be in the lake twice.
+        return SourceError(
+            f"the object {self.now.uri} changed after the lake recorded it, and is not a file of the table:",
+            "land its content under another name.",
+        )
+
+
 def needs_rows(stream: OpenStream, adds_to: Comparison | None) -> bool:
     """Whether a partition fails if no object that is read has rows; `adds_to` is what rows are added to, if any."""
     return stream.config.on_empty == "fail" and not (adds_to is not None and adds_to.known)
-
-
-def refuse_empty(stream: OpenStream, reads: Manifest, adds_to: Comparison | None) -> None:
-    """Refuse objects without bytes if no other object is read, and the partition would have no rows.
-
-    Raises:
-        SourceError: no object can be a Parquet file, and `on_empty` is fail.
-    """
-    if not reads.read and needs_rows(stream, adds_to):
-        Manifest(reads.objects).check()
 
 
 def compare(
@@ -134,21 +155,12 @@ def compared(noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines:
     )
 
 
-def moved_since(
-    stream: OpenStream, planned: Mapping[str, str] | None, landed: Mapping[Partition, Manifest]
-) -> dict[Partition, PlanMovedError]:
-    """Return the error of each partition whose landed objects are not the planned ones.
+def changed_objects(partition: Partition, compared: Comparison, live: AbstractSet[str]) -> list[ChangedObject]:
+    """Return the landed objects of a partition that have changed since the lake registered or read them.
 
     Args:
-        stream: of the partitions.
-        planned: the fingerprints of the plan, by path; None if none is applied.
-        landed: the objects now.
+        partition: the partition.
+        compared: its objects.
+        live: the URIs of the table's files.
     """
-    return {
-        partition: PlanMovedError(
-            f"the landing zone of partition {partition} has changed since the plan, or the stream's config has:",
-            f"make a new plan: `lake-assets plan {stream.name}`.",
-        )
-        for partition, manifest in landed.items()
-        if planned is not None and stream.fingerprint(manifest) != planned.get(partition.path)
-    }
+    return [ChangedObject(compared.noted[obj.uri], obj, partition, obj.uri in live) for obj in compared.changed]

@@ -4,13 +4,12 @@
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lake_assets.errors import SourceError
-from lake_assets.ingest.compare_objects import compare, refuse_empty
-from lake_assets.ingest.index.diff import changed_objects, plan_index
+from lake_assets.ingest.compare_objects import compare
+from lake_assets.ingest.index.diff import plan_index
 from lake_assets.ingest.landed_footers import Columns, Footers
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.plan import Action, Decision, PartitionPlan, Planner, edited_text
@@ -169,10 +168,7 @@ def _plan_landed(
         CatalogError: the catalog, the ledger or the manifest cannot be read.
     """
     landed = {partition: stream.without_empty(manifest) for partition, manifest in landed.items()}
-    compared = compare(lake, stream, landed)
-    plans = Planner(stream, options).plan(lake, landed, compared)
-    # The run refuses these objects when it lists them.
-    return [replace(plan, decision=_refused(plan.landed.check) or plan.decision) for plan in plans]
+    return Planner(stream, options).plan(lake, landed, compare(lake, stream, landed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +204,10 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
     mode, is_index = stream.config.mode, stream.config.mode == "index"
     rows_before, last = there.rows.get(partition, 0), there.last.get(partition.path)
     if mode != "replace" and decision.fails and plan.changed and decision.on_empty is None:
-        changed = changed_objects(partition, compared, plan.live) if is_index else ()
-        error = changed[0].error(stream.name) if changed else compared.refusal(partition)
-        decision = replace(decision, note=str(error))
+        decision = replace(decision, note=str(decision.errors[0]))
     if decision.action == "skip" and last is not None and last.rows_after not in (None, rows_before):
         decision = replace(decision, note=edited_text(stream, partition, last.rows_after, rows_before))
-    adds_to = compared if decision.action == "append" else None
-    reads = manifest if adds_to is None else adds_to.new
-    if mode == "append" and decision.action in ("replace", "append"):
-        decision = _refused(lambda: refuse_empty(stream, reads, adds_to)) or decision
+    reads = compared.new if decision.action == "append" else manifest
     files_written = files_copied = 0
     rows_after: int | None = None
     statements: tuple[Statement, ...] = ()
@@ -260,15 +251,6 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
         letters_now=sum(letter.rows for letter in there.letters.get(partition, ())),
         deltas=stream.export.deltas.to.root if stream.export and files_change else None,
     )
-
-
-def _refused(check: Callable[[], None]) -> Decision | None:
-    """Return the decision on a partition whose objects the ingest refuses by this check; None if it accepts them."""
-    try:
-        check()
-    except SourceError as error:
-        return Decision("fail", str(error).rstrip("."))
-    return None
 
 
 def _with_footers(stream: OpenStream, plan: Plan, footers: Footers, columns: Columns) -> Plan:

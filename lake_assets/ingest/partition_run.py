@@ -1,48 +1,41 @@
-"""The partitions of a run: the state, ledger row and error of each; what is recorded and interrupted together."""
+"""One partition of a run: its state, its ledger row and its error, until it has an outcome."""
 
 import dataclasses
 import datetime as dt
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import TypeVar
 
 import pyarrow as pa
 
 from lake_assets.errors import (
-    CatalogLockedError,
     EmptySourceError,
     LakeAssetsError,
-    ObjectRefusedError,
     PartitionHeldError,
     PartitionMovedError,
     SchemaChangedError,
     SchemaDriftError,
     SourceChangedError,
     SourceError,
+    StorageUnreachableError,
     is_interrupt,
 )
-from lake_assets.events import about, step
-from lake_assets.ingest.compare_objects import Comparison, needs_rows, refuse_empty
+from lake_assets.ingest.compare_objects import Comparison, needs_rows
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, blank_row, of_partition, report_outcome, report_step
-from lake_assets.ingest.plan import Decision, PartitionPlan
+from lake_assets.ingest.plan import PartitionPlan
 from lake_assets.lake.commit.change import Expected
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
-from lake_assets.lake.ledger.read import last_runs
-from lake_assets.lake.ledger.tables import HELD, LedgerRow, create_ledger, record
+from lake_assets.lake.ledger.tables import HELD, LedgerRow
 from lake_assets.lake.schema.evolve import ColumnChange
-from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import storable
+from lake_assets.layout.texts import first_lines, storable
 from lake_assets.parquet.job import DataFile, LetterFile
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
 
-Item = TypeVar("Item")
-AnyRun = TypeVar("AnyRun", bound="PartitionRun")
-
+NAMED = 20  # errors of one partition, in the ledger
 TRIES = 3  # reads of a partition whose objects, or whose table, change during the job
 
 
@@ -98,9 +91,9 @@ class PartitionRun:
             PartitionHeldError,
             PartitionMovedError,
         )
-        if self.state is State.FAILED and self._without_more:
-            return True
-        return self.state is State.FAILED and isinstance(self.error, temporary) and self._tries < TRIES
+        if self.state is not State.FAILED or self.stream.config.mode == "index":
+            return False
+        return self._without_more or (isinstance(self.error, temporary) and self._tries < TRIES)
 
     def try_again(self) -> bool:
         """Reopen the partition if it failed because its objects or columns changed; returns whether it did."""
@@ -116,6 +109,20 @@ class PartitionRun:
         """Set the error of the partition. Nothing of it is committed."""
         self.error = error
         self.state = State.FAILED
+
+    def fail_by(self, of_new: Sequence[LakeAssetsError] = ()) -> None:
+        """Set the one error of the partition: of its new objects that have these, and of its plan.
+
+        Args:
+            of_new: of objects that were to be registered; others of the partition may be.
+        """
+        planned = self.plan.decision.errors
+        if planned:
+            objects = f"{len(of_new) + len(planned)} of {len(self.manifest.objects)} objects"
+            problem = f"the rows of {objects} of {self.partition} are not in the lake:"
+        else:
+            problem = f"{len(of_new)} of {len(self.plan.new)} new objects of {self.partition} were not registered:"
+        self.fail(_joined([*of_new, *planned], problem))
 
     def leave_out(self) -> None:
         """Leave the partition out, without a result or a ledger row, because nothing of it has landed."""
@@ -142,20 +149,28 @@ class PartitionRun:
         self.state = State.REPORTED
         return outcome
 
-    def set_decision(self, decision: Decision) -> None:
-        """Note in the ledger row and the result why there is nothing to load."""
-        if decision.on_empty is not None:
-            self.update(on_empty=decision.on_empty)
-        self.is_recorded, self.note = decision.is_recorded, decision.note
-
     def set_plan(self, plan: PartitionPlan) -> None:
-        """Set the plan. A run that leaves a held partition alone has the fingerprint of the rows in the lake."""
-        self.plan = plan
+        """Set the plan, and what it reads: all objects, or in mode append the new ones, whose rows are added.
+
+        A run that leaves a held partition alone has the fingerprint of the rows in the lake.
+        """
+        decision = plan.decision
+        self.plan, self.is_recorded, self.note = plan, decision.is_recorded, decision.note
         if plan.is_held:
             self.update(hold=HELD)
-        if plan.decision.is_hold:
-            self.note = plan.decision.why
+        if decision.is_hold:
+            self.note = decision.why
             self.update(source_fingerprint=plan.last.source_fingerprint if plan.last else None)
+        if decision.on_empty is not None:
+            self.update(on_empty=decision.on_empty)
+        if decision.action == "append":
+            self.reads = plan.compared.new
+            self.manifest = dataclasses.replace(self.manifest, left_out=self.reads.left_out)
+            self.update(source_files=len(self.reads.objects), source_bytes=self.reads.size)
+            if self.quarantines:
+                self.update(files_quarantined=len(self.reads.left_out))
+        elif decision.action == "replace":
+            self.update(mode="replace")
 
     @property
     def expected(self) -> Expected | None:
@@ -166,25 +181,19 @@ class PartitionRun:
         return {"append": compared.added, "replace": compared.refreshed}.get(self.plan.decision.action)
 
     def set_manifest(self, manifest: Manifest) -> None:
-        """Set the objects of the partition.
-
-        Raises:
-            SourceError: an object cannot be a Parquet file.
-        """
+        """Set the objects of the partition."""
         if self.quarantines:
             keys = ((landed.key, landed.etag) for landed in manifest.objects)
             bad = {key: self._bad[key, etag] for key, etag in keys if (key, etag) in self._bad}
             manifest = self.stream.without_empty(dataclasses.replace(manifest, left_out=bad))
             self.update(files_quarantined=len(manifest.left_out))
         self.manifest = self.reads = manifest
-        self.plan = PartitionPlan(self.partition, manifest)
         self.update(
             mode=self.stream.config.mode,
             source_files=len(manifest.objects),
             source_bytes=manifest.size,
             source_fingerprint=self.stream.fingerprint(manifest),
         )
-        manifest.check()
 
     @property
     def quarantines(self) -> bool:
@@ -218,24 +227,6 @@ class PartitionRun:
     def adds(self) -> bool:
         """Whether the rows of new objects are added to those of the partition."""
         return self.row.mode == "append"
-
-    def begin(self) -> None:
-        """Read what the plan says: all objects, or in mode append the new ones, whose rows are added.
-
-        Raises:
-            SourceError: the partition would have no rows, `on_empty` is fail, and no object can be a Parquet file.
-        """
-        if self.stream.config.mode != "append":
-            return
-        if self.plan.decision.action == "append":
-            self.reads = self.plan.compared.new
-            self.manifest = dataclasses.replace(self.manifest, left_out=self.reads.left_out)
-            self.update(source_files=len(self.reads.objects), source_bytes=self.reads.size)
-            if self.quarantines:
-                self.update(files_quarantined=len(self.reads.left_out))
-        else:
-            self.update(mode="replace")
-        refuse_empty(self.stream, self.reads, self._adds_to)
 
     @property
     def _adds_to(self) -> Comparison | None:
@@ -318,103 +309,11 @@ class PartitionRun:
         self.seconds[name] = self.seconds.get(name, 0) + seconds
 
 
-@contextmanager
-def passing_on_interrupts(outcomes: Generator[Item, None, None]) -> Iterator[Generator[Item, None, None]]:
-    """Pass an interrupt in the body of the loop over the outcomes on to the run.
-
-    Otherwise the run would see a closed generator only, and would not record the partitions that had begun.
-    """
-    try:
-        yield outcomes
-    except BaseException as error:
-        if is_interrupt(error):
-            try:
-                outcomes.throw(error)
-                for _ in outcomes:  # committed and not reported; the ledger has them
-                    continue
-            except BaseException as raised:
-                if raised is not error:
-                    raise
-        raise
-
-
-def still_open(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
-    """Return the partitions that are not finished."""
-    return [run for run in runs if run.state is State.OPEN]
-
-
-def fail_all(runs: Iterable[PartitionRun], error: BaseException) -> None:
-    """Give all partitions the same error."""
-    for run in runs:
-        run.fail(error)
-
-
-def share_refusal(runs: Sequence[PartitionRun]) -> None:
-    """Give all partitions the same error if the storage refuses the objects of each: the whole bucket is refused."""
-    refused = [run for run in runs if isinstance(run.error, ObjectRefusedError)]
-    if len(refused) == len(runs):
-        for run in refused:
-            run.error = refused[0].error
-
-
-def chunks(runs: Iterable[AnyRun], most: int, size: Callable[[AnyRun], int] = lambda _: 1) -> Iterator[list[AnyRun]]:
-    """Split runs, in order, into lists whose sizes sum up to `most` or less; a larger run has a list of its own."""
-    chunk: list[AnyRun] = []
-    total = 0
-    for run in runs:
-        if chunk and total + size(run) > most:
-            yield chunk
-            chunk, total = [], 0
-        chunk.append(run)
-        total += size(run)
-    if chunk:
-        yield chunk
-
-
-def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
-    """Write a ledger row for each failed partition; if that fails too, add a note to the partition's error.
-
-    An unknown partition gets no row, because the ledger says which partitions exist.
-    """
-    runs = [run for run in runs if run.is_recorded]
-    if not runs:
-        return
-    try:
-        of_run, timed = about(run=runs[0].row.run_id, stream=stream.name), step("ledger", partitions=len(runs))
-        with of_run, timed, stream.lake.open(create=True) as lake:
-            create_ledger(lake)
-            # After a minute in which another process had locked the catalog, one more try is enough.
-            was_locked = any(isinstance(run.error, CatalogLockedError) for run in runs)
-            record(lake, [run.failed_row() for run in runs], retry_seconds=0 if was_locked else None)
-    except LakeAssetsError as second:
-        for run in runs:
-            if run.error is None:
-                continue
-            reason = ", by the same error." if str(second) == str(run.error) else f": {second}"
-            note = f"No ledger row could be written{reason}"
-            # Several partitions may share one error.
-            if note not in getattr(run.error, "__notes__", ()):
-                run.error.add_note(note)
-
-
-def record_skipped(lake: LakeSession, stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
-    """Write the ledger rows of skipped partitions, in one snapshot; none if there is no row to write.
-
-    With `record_skipped: false`, a partition has no row if its newest row says the same: it committed these objects,
-    or found nothing to do with them. After a failure it gets a row, because reports show the newest one.
-
-    Raises:
-        CatalogError: the catalog refuses, after some tries.
-    """
-    runs = [run for run in runs if run.is_recorded]
-    if runs and not stream.config.record_skipped:
-        last = last_runs(lake, stream.table, [run.partition for run in runs])
-        known = {path for path, runs_of in last.items() if runs_of.status in ("committed", "skipped")}
-        runs = [
-            run
-            for run in runs
-            if run.partition.path not in known or last[run.partition.path].fingerprint != run.row.source_fingerprint
-        ]
-    if runs:
-        with step("ledger", partitions=len(runs)):
-            record(lake, [run.row for run in runs])
+def _joined(errors: Sequence[LakeAssetsError], problem: str) -> LakeAssetsError:
+    """Several errors as one, listed below the problem; a single error as it is."""
+    unlike = list({id(error): error for error in errors}.values())
+    if len(unlike) == 1:
+        return unlike[0]
+    texts = first_lines([f"- {error}" for error in unlike], NAMED)
+    is_temporary = all(isinstance(error, StorageUnreachableError) for error in unlike)
+    return (StorageUnreachableError if is_temporary else SourceError)("\n".join([problem, *texts]))

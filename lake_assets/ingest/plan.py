@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lake_assets.config.modes import OnEmpty
-from lake_assets.errors import EmptySourceError
-from lake_assets.ingest.compare_objects import Comparison, compare
+from lake_assets.errors import EmptySourceError, LakeAssetsError, PlanMovedError, SourceError
+from lake_assets.ingest.compare_objects import Comparison, changed_objects, compare, needs_rows
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.ledger.read import last_commits, partitions_in_ledger
@@ -50,6 +50,7 @@ class Decision:
     on_empty: OnEmpty | None = None  # the policy that decided, if the partition has no rows
     is_hold: bool = False  # a restore keeps refreshes off the partition
     failure: str = ""  # why the partition fails after new objects were registered, a clause
+    errors: tuple[LakeAssetsError, ...] = ()  # of a partition that fails
 
     @property
     def fails(self) -> str:
@@ -115,7 +116,7 @@ def _objects(number: int, kind: str) -> str:
 
 
 class Planner:
-    """Plans the partitions of one run, by its `force` and `landed_only`.
+    """Plans the partitions of one run, by its options.
 
     For the first partition without rows it looks up in the ledger which of all partitions that are planned it knows.
     """
@@ -124,6 +125,7 @@ class Planner:
         self._stream = stream
         self._force = options.force
         self._landed_only = options.landed_only
+        self._planned = options.planned
         self._expected: list[str] = []
         self._known: dict[str, bool] = {}
         self._unknown: UnknownPartitions | None = None
@@ -148,9 +150,11 @@ class Planner:
             CatalogError: the catalog, the ledger or the manifest cannot be read.
         """
         stream, mode, comparisons = self._stream, self._stream.config.mode, compared or {}
+        refused = {p: decision for p, m in landed.items() if (decision := self._refusal(p, m)) is not None}
         plans = [PartitionPlan(p, m, compared=comparisons.get(p, Comparison()), live=live) for p, m in landed.items()]
         # A partition of mode index whose objects are all registered needs no look into the lake.
-        wanted = [plan.partition for plan in plans if mode != "index" or not plan.is_registered]
+        open_plans = [plan for plan in plans if plan.partition not in refused]
+        wanted = [plan.partition for plan in open_plans if mode != "index" or not plan.is_registered]
         has_table = bool(wanted) and lake is not None and lake.exists(stream.table)
         # If the table was dropped, its earlier commits are no reason to skip a partition.
         last: Mapping[str, LedgerRow] = {}
@@ -158,11 +162,24 @@ class Planner:
             last = last_commits(lake, stream.table, wanted, newest=mode == "append")
         plans = [self._with_last(plan, last.get(plan.partition.path), table_exists=has_table) for plan in plans]
         if mode == "append" and compared is None:
-            read = [plan for plan in plans if plan.landed.objects and (self._force or not plan.is_unchanged)]
+            landed_plans = [plan for plan in plans if plan.landed.objects and plan.partition not in refused]
+            read = [plan for plan in landed_plans if self._force or not plan.is_unchanged]
             comparisons = compare(lake, stream, {plan.partition: plan.landed for plan in read})
             plans = [replace(plan, compared=comparisons.get(plan.partition, plan.compared)) for plan in plans]
         self._expected += [partition.path for partition in landed]
-        return [replace(plan, decision=self.decide(plan, lake)) for plan in plans]
+        return [replace(plan, decision=refused.get(plan.partition) or self.decide(plan, lake)) for plan in plans]
+
+    def _refusal(self, partition: Partition, landed: Manifest) -> Decision | None:
+        """Refuse objects that cannot be Parquet files, and those that are not the ones of the plan that is applied."""
+        if self._stream.config.mode != "index" and (error := _no_parquet(landed)) is not None:
+            return _refused(error)
+        if self._planned is None or self._stream.fingerprint(landed) == self._planned.get(partition.path):
+            return None
+        moved = PlanMovedError(
+            f"the landing zone of partition {partition} has changed since the plan, or the stream's config has:",
+            f"make a new plan: `lake-assets plan {self._stream.name}`.",
+        )
+        return replace(_refused(moved), is_recorded=False)
 
     def _with_last(self, plan: PartitionPlan, last: LedgerRow | None, *, table_exists: bool) -> PartitionPlan:
         is_unchanged = last is not None and last.source_fingerprint == self._stream.fingerprint(plan.landed)
@@ -191,22 +208,36 @@ class Planner:
             return Decision("leave_out", "nothing of it has landed") if self._landed_only else None
         if self._force or (plan.changed and self._stream.config.on_changed == "refresh"):
             why = "--force" if self._force else f"{_objects(len(plan.changed), 'changed')}, and on_changed is refresh"
-            return Decision("replace", why) if plan.rows != 0 else None
+            return self._reading(plan, Decision("replace", why)) if plan.rows != 0 else None
         if plan.changed:
-            return Decision("fail", f"{_objects(len(plan.changed), 'changed')}, and on_changed is fail")
+            why = f"{_objects(len(plan.changed), 'changed')}, and on_changed is fail"
+            return Decision("fail", why, errors=(plan.compared.refusal(plan.partition),))
         if not plan.new:
             but = f" but {_objects(len(plan.compared.quarantined), 'quarantined')}, which --force tries again"
             return Decision("skip", f"all of its objects have been read{but if plan.compared.quarantined else ''}")
         # Objects without rows are noted, so that no later run reads them; a partition without any is for `on_empty`.
-        return Decision("append", _objects(len(plan.new), "new")) if plan.rows != 0 or plan.compared.known else None
+        if plan.rows == 0 and not plan.compared.known:
+            return None
+        return self._reading(plan, Decision("append", _objects(len(plan.new), "new")))
+
+    def _reading(self, plan: PartitionPlan, decision: Decision) -> Decision:
+        """Return the decision to read objects, or to fail if none of them can be read and the partition needs rows."""
+        adds_to = plan.compared if decision.action == "append" else None
+        reads = plan.landed if adds_to is None else adds_to.new
+        if plan.rows is not None or reads.read or not needs_rows(self._stream, adds_to):
+            return decision
+        error = _no_parquet(Manifest(reads.objects))
+        return decision if error is None else _refused(error)
 
     def _of_index(self, plan: PartitionPlan) -> Decision | None:
         check = f"see `lake-assets index {self._stream.name} --check`"
         failure = f"{_objects(len(plan.changed), 'changed')}, {check}" if plan.changed else ""
+        changed = changed_objects(plan.partition, plan.compared, plan.live)
+        errors = tuple(obj.error(self._stream.name) for obj in changed)
         if plan.new:
-            return Decision("register", f"{_objects(len(plan.new), 'new')} in place", failure=failure)
+            return Decision("register", f"{_objects(len(plan.new), 'new')} in place", failure=failure, errors=errors)
         if plan.changed:
-            return Decision("fail", f"nothing new; {failure}")
+            return Decision("fail", f"nothing new; {failure}", errors=errors)
         if plan.landed.objects:
             return Decision("skip", "all objects are registered")
         return Decision("leave_out", "nothing of it has landed") if self._landed_only else None
@@ -230,7 +261,8 @@ class Planner:
         source = "the source partition" if config.on_empty == "fail" else "its source"
         empty = f"{source} has no {'rows' if plan.landed.objects else 'objects'}"
         action, why = self._of_empty(plan, is_typo=is_typo)
-        return Decision(action, f"{empty}, and {why}", not is_typo, note, config.on_empty)
+        errors = (_empty_source(self._stream, plan.partition, note),) if action == "fail" else ()
+        return Decision(action, f"{empty}, and {why}", not is_typo, note, config.on_empty, errors=errors)
 
     def _of_empty(self, plan: PartitionPlan, *, is_typo: bool) -> tuple[Action, str]:
         policy = self._stream.config.on_empty
@@ -282,8 +314,21 @@ def edited_text(stream: OpenStream, partition: Partition, before: int, rows: int
     return f"another client changed it from {count(before, 'row')} to {rows:,}, and no refresh undoes that; {undo}"
 
 
-def empty_source(stream: OpenStream, partition: Partition, decision: Decision) -> EmptySourceError:
-    """Return the error for a partition without rows if `on_empty` is fail."""
+def _refused(error: SourceError) -> Decision:
+    return Decision("fail", str(error).rstrip("."), errors=(error,))
+
+
+def _no_parquet(landed: Manifest) -> SourceError | None:
+    """Return the error of the first object that cannot be a Parquet file; None if all may be."""
+    try:
+        landed.check()
+    except SourceError as error:
+        return error
+    return None
+
+
+def _empty_source(stream: OpenStream, partition: Partition, note: str) -> EmptySourceError:
+    """Return the error for a partition without rows if `on_empty` is fail; the note has the values that exist."""
     if stream.config.mode == "index":
         missing, policies = "objects", "keep"
     else:
@@ -291,7 +336,7 @@ def empty_source(stream: OpenStream, partition: Partition, decision: Decision) -
         chosen = [f"{column.name}={column.shown(value)}" for column, value in values if column.in_rows]
         missing = f"rows{' of ' if chosen else ''}{', '.join(chosen)}"
         policies = "keep" if stream.config.mode == "append" else "keep or clear"
-    advice = f"{decision.note} Check its name, " if decision.note else "check that it has landed, "
+    advice = f"{note} Check its name, " if note else "check that it has landed, "
     return EmptySourceError(
         f"the source partition has no {missing}: {stream.source_glob(partition)}:",
         f"{advice}or set on_empty to {policies}.",

@@ -28,7 +28,7 @@ from lake_assets.exports import lineage
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, error_text, pending, reported_run
-from lake_assets.ingest.partition_run import passing_on_interrupts
+from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.read import rows_of_run
 from lake_assets.layout.partition import Partition

@@ -18,7 +18,7 @@ from lake_assets.errors import is_interrupt
 from lake_assets.events import Event, listening
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.partition_run import passing_on_interrupts
+from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.layout.partition import Partition
 from lake_assets.remote.cancellation import announce, end_when_cancelled

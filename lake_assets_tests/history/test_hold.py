@@ -133,7 +133,7 @@ def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(
             restore(other.stream, other.partition(NW), first, hold=True)
         return commit(session, changes)
 
-    monkeypatch.setattr("lake_assets.ingest.replace.commit_step.commit", after_a_restore)
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", after_a_restore)
     result = held.ingest(NW)
 
     assert tries
@@ -164,7 +164,7 @@ def test_a_refresh_that_began_before_an_empty_partition_was_held_does_not_fill_i
             restore(other.stream, other.partition(NW), empty, hold=True)
         return commit(session, changes)
 
-    monkeypatch.setattr("lake_assets.ingest.replace.commit_step.commit", after_a_restore)
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", after_a_restore)
     result = local_world.ingest(NW)
 
     assert tries
@@ -190,7 +190,7 @@ def test_rows_that_another_client_changed_are_held_too(
             held.append(local_world.totals(NW))
         return commit(session, changes)
 
-    monkeypatch.setattr("lake_assets.ingest.replace.commit_step.commit", after_a_hold)
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", after_a_hold)
     local_world.land(NW, sales(4))
     result = local_world.ingest(NW)
 

@@ -15,8 +15,7 @@ from lake_assets.events import Event, listening
 from lake_assets.history.read import history
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.replace.commit_step import Committer
-from lake_assets.ingest.replace.run import GROUP_PARTITIONS
+from lake_assets.ingest.replace.run import GROUP_PARTITIONS, ReplaceRun
 from lake_assets.lake.commit import strategy
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.without_spark import sessions
@@ -32,14 +31,14 @@ FIRST, *OTHERS = TEXTS
 def before_commits(monkeypatch: pytest.MonkeyPatch, happening: Callable[[Sequence[PartitionRun]], object]) -> None:
     """Let something happen once, when partitions are verified and not committed yet."""
     happenings = [happening]
-    commit = Committer.commit
+    commit = ReplaceRun.commit
 
-    def overtaken(committer: Committer, runs: Sequence[PartitionRun]) -> None:
+    def overtaken(run: ReplaceRun, runs: Sequence[PartitionRun]) -> None:
         if happenings:
             happenings.pop()(runs)
-        commit(committer, runs)
+        commit(run, runs)
 
-    monkeypatch.setattr(Committer, "commit", overtaken)
+    monkeypatch.setattr(ReplaceRun, "commit", overtaken)
 
 
 def test_a_batch_is_one_snapshot_and_each_partition_is_whole(world: World) -> None:
@@ -96,15 +95,15 @@ def test_a_partition_that_fails_before_its_commit_leaves_the_others_one_snapshot
 def test_a_partition_whose_objects_change_is_read_again_and_the_others_are_one_snapshot(
     filled: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verify = Committer.verify
+    verify = ReplaceRun.verify
     happenings = [FIRST]
 
-    def changed(committer: Committer, runs: Sequence[PartitionRun]) -> None:
+    def changed(run: ReplaceRun, runs: Sequence[PartitionRun]) -> None:
         if happenings:
             filled.land(happenings.pop(), sales(5))
-        verify(committer, runs)
+        verify(run, runs)
 
-    monkeypatch.setattr(Committer, "verify", changed)
+    monkeypatch.setattr(ReplaceRun, "verify", changed)
     found = snapshots(ingest_texts(filled))
 
     assert filled.totals(FIRST) == [5]

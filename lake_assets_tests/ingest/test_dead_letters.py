@@ -211,7 +211,7 @@ def test_a_commit_that_fails_makes_no_letter_visible(local: World, monkeypatch: 
         raise CatalogError("the catalog refuses:", "try later.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lake_assets.ingest.replace.commit_step.commit", refuse)
+        patch.setattr("lake_assets.ingest.replace.run.commit", refuse)
         with pytest.raises(CatalogError):
             local.ingest(NW)
 

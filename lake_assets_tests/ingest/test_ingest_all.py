@@ -13,13 +13,13 @@ from lake_assets.errors import (
     SourceError,
     SparkUnavailableError,
 )
-from lake_assets.ingest import api as ingest
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.partition_run import passing_on_interrupts
 from lake_assets.ingest.replace import write_step as writing
+from lake_assets.ingest.replace.run import ReplaceRun
+from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.parquet.job import Job, JobResult
 from lake_assets.report.state import read_state
 from lake_assets.spark.pass_through import pass_through
@@ -181,7 +181,7 @@ def test_an_interrupt_of_a_checkpoint_cancels_only_partitions_that_have_begun(
 ) -> None:
     for text in (NW, SW, NE):
         local_world.land(text, sales(1))
-    monkeypatch.setattr(ingest, "GROUP_PARTITIONS", 2)
+    monkeypatch.setattr(ReplaceRun, "group", 2)
     calls = []
 
     def after_the_listing() -> None:
@@ -266,7 +266,7 @@ def test_a_cancelled_run_does_not_change_the_state_of_partitions(local_world: Wo
 
 def ingest_groups_of(size: int, work: Callable[[], dict[str, Outcome]]) -> dict[str, Outcome]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest, "GROUP_PARTITIONS", size)
+        patch.setattr(ReplaceRun, "group", size)
         return work()
 
 
@@ -284,7 +284,7 @@ def test_large_partitions_get_a_job_each(local_world: World, jobs: list[int], mo
 def test_an_interrupt_in_the_callers_loop_cancels_partitions_that_have_begun(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.ingest.replace.commit_step.COMMITS", 1)
+    monkeypatch.setattr("lake_assets.ingest.replace.run.COMMITS", 1)
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(2))
     partitions = [local_world.partition(NW), local_world.partition(SW)]

@@ -14,7 +14,8 @@ from lake_assets.errors import CatalogLockedError, CommitConflictError, LakeAsse
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import blank_row
-from lake_assets.ingest.partition_run import PartitionRun, record_failures
+from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.run import record_failures
 from lake_assets.lake.catalog.files import forget_scheduled
 from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct import open_table

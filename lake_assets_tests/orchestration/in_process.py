@@ -33,5 +33,5 @@ def failing_once(
             raise error
         return commit(*arguments)
 
-    monkeypatch.setattr("lake_assets.ingest.replace.commit_step.commit", broken)
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", broken)
     return calls

@@ -11,7 +11,7 @@ from dev.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.partition_run import record_skipped
+from lake_assets.ingest.run import skip
 from lake_assets.lake.commit.change import Committed
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.streams.stream import OpenStream
@@ -52,9 +52,7 @@ def shown(result: dg.ExecuteInProcessResult) -> dict[str | None, str]:
 
 
 @pytest.mark.usefixtures("runs")  # which has nothing for a second try
-@pytest.mark.parametrize(
-    ("status", "write"), [("skipped", record_skipped), ("committed", commit)], ids=["skipped", "committed"]
-)
+@pytest.mark.parametrize(("status", "write"), [("skipped", skip), ("committed", commit)], ids=["skipped", "committed"])
 def test_a_catalog_that_another_process_has_locked_fails_no_step(
     materialize: Materialize,
     local_world: World,
@@ -74,7 +72,7 @@ def test_a_catalog_that_another_process_has_locked_fails_no_step(
                 timers[0].start()
             return write(*arguments)
 
-        monkeypatch.setattr(f"lake_assets.ingest.replace.commit_step.{write.__name__}", begins)
+        monkeypatch.setattr(f"lake_assets.ingest.replace.run.{write.__name__}", begins)
         result = materialize(*KEYS, run_config=FORCE if status == "committed" else None)
         timers[0].join()
 
@@ -135,7 +133,7 @@ def test_a_server_that_stops_before_the_commits_has_the_step_tried_again(
             stoppable.stop()
         return commit(*arguments)
 
-    monkeypatch.setattr("lake_assets.ingest.replace.commit_step.commit", stopping)
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", stopping)
     runs.append(stoppable.start)
 
     result = materialize(*KEYS)

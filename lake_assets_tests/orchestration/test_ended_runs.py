@@ -12,7 +12,6 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from dagster_shared.record import replace
 
 from lake_assets.ingest.index.run import IndexRun
-from lake_assets.ingest.outcome import Outcome
 from lake_assets.orchestration import ended_runs
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.sync import sync_stream
@@ -320,9 +319,9 @@ def interrupt_second(monkeypatch: pytest.MonkeyPatch) -> None:
     """Terminate the run when its second transaction begins."""
     register, begun = IndexRun.register, [0]
 
-    def second(*arguments: Any) -> list[Outcome]:
+    def second(*arguments: Any) -> None:
         begun[0] += 1
-        return interrupted() if begun[0] == 2 else register(*arguments)
+        interrupted() if begun[0] == 2 else register(*arguments)
 
     monkeypatch.setattr(IndexRun, "register", second)
 

@@ -1,10 +1,9 @@
-"""The landed objects that the lake does not have yet, or that have changed since it registered them."""
+"""The landed objects that the lake does not have yet, in mode index."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from lake_assets.errors import OutsidePartitionError, SourceError
+from lake_assets.errors import OutsidePartitionError
 from lake_assets.ingest.compare_objects import Comparison, compared
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.plan import PartitionPlan, Planner
@@ -19,36 +18,6 @@ from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedObject:
-    """A registered object that has been replaced, so that its rows are not in the lake."""
-
-    before: KnownObject
-    now: LandedObject
-    partition: Partition
-    is_live: bool  # it is a file of the table; otherwise it had no rows, has ended, or was read by mode replace
-
-    def error(self, stream: str) -> SourceError:
-        """Return the error for the object; `stream` is the stream's name, for the command to run."""
-        if self.is_live:
-            return SourceError(
-                f"the object {self.now.uri} has changed since it was registered, and readers of the lake fail on it or "
-                "miss its rows:",
-                f"restore the registered object, or run `lake-assets index {stream} --repair`.",
-            )
-        if self.before.has_ended:
-            # If it were registered again, DuckLake would delete it when no snapshot needs the entry that has ended.
-            return SourceError(
-                f"the object {self.now.uri} has landed again after it vanished and was removed from the table:",
-                "land it under another name.",
-            )
-        # A replacement may have read its rows, and they would be in the lake twice.
-        return SourceError(
-            f"the object {self.now.uri} changed after the lake recorded it, and is not a file of the table:",
-            "land its content under another name.",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +99,6 @@ def compare_registered(
         )
         for partition, manifest in landed.items()
     }
-
-
-def changed_objects(partition: Partition, compared: Comparison, live: AbstractSet[str]) -> list[ChangedObject]:
-    """Return the landed objects of a partition that have changed since the lake registered or read them.
-
-    Args:
-        partition: the partition.
-        compared: its objects.
-        live: the URIs of the table's files.
-    """
-    return [ChangedObject(compared.noted[obj.uri], obj, partition, obj.uri in live) for obj in compared.changed]
 
 
 def present(landed: Manifest, compared: Comparison) -> tuple[LandedObject, ...]:

@@ -12,14 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from lake_assets.errors import LakeAssetsError, SourceError
-from lake_assets.ingest.index.diff import (
-    ChangedObject,
-    changed_objects,
-    compare_registered,
-    present,
-    registered_objects,
-    table_files,
-)
+from lake_assets.ingest.compare_objects import ChangedObject, changed_objects
+from lake_assets.ingest.index.diff import compare_registered, present, registered_objects, table_files
 from lake_assets.ingest.index.register import Registrar, read_from, written
 from lake_assets.ingest.outcome import blank_row
 from lake_assets.lake.commit.candidates import Candidate

@@ -1,85 +1,109 @@
-"""Mode replace and append: list, decide, write in one Spark job, and commit."""
+"""Mode replace and append: list and decide, write in one Spark job, verify, and commit singly or in batches."""
 
+import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import LakeAssetsError, SchemaDriftError, StorageUnreachableError
+from lake_assets.errors import (
+    LakeAssetsError,
+    NoLakeError,
+    ObjectRefusedError,
+    SchemaDriftError,
+    StorageUnreachableError,
+)
 from lake_assets.events import about, step
-from lake_assets.ingest.compare_objects import moved_since
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.partition_run import PartitionRun, chunks, fail_all, record_failures, share_refusal, still_open
-from lake_assets.ingest.plan import Planner
-from lake_assets.ingest.replace.commit_step import LISTINGS, Committer
+from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.write_step import Writer
-from lake_assets.lake.ledger.tables import create_ledger
+from lake_assets.ingest.run import Run, chunks, fail_all, settle, skip, still_open
+from lake_assets.lake.commit.change import Change, New, Requirements, Staged, UnknownCommitError, Written
+from lake_assets.lake.commit.strategy import OF_ALL, UNDONE, commit
+from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, manifest_values
+from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
 from lake_assets.storage.retry_window import using
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
+_LOG = logging.getLogger(__name__)
+
 # The limits of one Spark job, in partitions and in bytes of landed objects. Each job takes 0.2 s to schedule, and
 # nothing is committed before it ends. `commit_batch` of a stream is at most the partitions of a job.
 GROUP_PARTITIONS = 200
 GROUP_BYTES = 2**30
+COMMITS = 25  # of partitions, for each time the lake is opened; another process may need a DuckDB-file catalog too
+LISTINGS = 16  # in parallel: most of the time is network latency
 
 
-class ReplaceRun:
-    """One run over partitions of a stream. Each step processes some of them, and sets the error of those that fail."""
+class ReplaceRun(Run):
+    """A run that replaces partitions, or adds the rows of their new objects, by files that Spark's tasks write."""
+
+    group = GROUP_PARTITIONS
 
     def __init__(
-        self,
-        stream: OpenStream,
-        sessions: Sessions,
-        options: IngestOptions,
-        checkpoint: Callable[[], None],
+        self, stream: OpenStream, options: IngestOptions, checkpoint: Callable[[], None], sessions: Sessions
     ) -> None:
-        self.stream = stream
+        super().__init__(stream, options, checkpoint)
         self.sessions = sessions
-        self.checkpoint = checkpoint
-        self.planned = options.planned
-        self.broken: Exception | None = None  # an error that every other partition would have too
         self.writer = Writer(stream, checkpoint)
-        self.planner = Planner(stream, options)
-        self.committer = Committer(stream, self.writer, self.planner, checkpoint)
         self._spark: SparkSession | None = None
+        self._batch = stream.config.commit_batch
 
-    def replace(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
-        """Run all steps for some partitions, and again for those whose objects change during the run."""
-        remaining = list(runs)
-        while remaining:
-            if self.broken is None:
-                self._list(remaining)
-                self._refuse_moved(still_open(remaining))
-                self._check(still_open(remaining))
-            else:
-                fail_all(remaining, self.broken)
-            for group in chunks(still_open(remaining), GROUP_BYTES, lambda run: run.reads.size):
+    def plan(self, runs: Sequence[PartitionRun]) -> None:
+        """List the objects of the partitions, and decide what becomes of each."""
+        self._list(runs)
+        if not (runs := still_open(runs)):
+            return
+        with self._together("check", runs):
+            try:
+                with self.stream.lake.open() as lake:
+                    self._decide(lake, runs)
+            except NoLakeError:
+                self._decide(None, runs)
+                if still_open(runs):
+                    with self.stream.lake.open(create=True) as lake:
+                        create_ledger(lake)
+        self.checkpoint()
+
+    def _decide(self, lake: LakeSession | None, runs: Sequence[PartitionRun]) -> None:
+        plans = self.planner.plan(lake, {run.partition: run.manifest for run in runs})
+        for run, plan in zip(runs, plans, strict=True):
+            run.set_plan(plan)
+        skipped = settle(runs)
+        if lake is not None and (skipped or still_open(runs)):
+            create_ledger(lake)
+            if plans[0].table_exists:
+                self.writer.prepare(lake)
+        for run in runs:
+            run.schema = self.writer.schema
+        skip(lake, self.stream, skipped)
+
+    def execute(self, runs: Sequence[PartitionRun]) -> Generator[Sequence[PartitionRun], None, None]:
+        """Write the partitions' files in Spark jobs, and commit them."""
+        at_once = max(COMMITS // self._batch, 1) * self._batch  # whole batches
+        for group in chunks(runs, GROUP_BYTES, lambda run: run.reads.size):
+            try:
                 self._write(group)
-                for chunk in chunks(still_open(group), self.committer.at_once):
-                    self._commit(chunk)
-                    yield from self._outcomes(chunk)
+                for chunk in chunks(still_open(group), at_once):
+                    self.verify(chunk)
+                    ready = still_open(chunk)
+                    try:
+                        self.commit(ready)
+                    except LakeAssetsError as error:
+                        self._break(error, still_open(ready))
+                    yield chunk
                 self._evolve(group)
                 self._quarantine(group)
+            finally:
                 self.writer.unstage()
-            yield from self._outcomes(remaining)
-            remaining = [run for run in remaining if run.try_again()]
-
-    def _outcomes(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
-        """Yield the outcomes of the partitions that have ended since the last call."""
-        ended = [run for run in runs if run.has_ended]
-        if any(run.error is not None for run in ended):
-            self.checkpoint()  # an interrupt ends the run; its errors are not those of the partitions
-        record_failures(self.stream, [run for run in ended if run.error is not None])
-        for run in ended:
-            yield run.report()
 
     def _list(self, runs: Sequence[PartitionRun]) -> None:
         path_parts: dict[Partition, list[PartitionRun]] = {}
@@ -109,40 +133,6 @@ class ReplaceRun:
             list(pool.map(list_path_part, path_parts.values()))
         self.checkpoint()
 
-    def _refuse_moved(self, runs: Sequence[PartitionRun]) -> None:
-        """Fail partitions whose objects are not those of the plan; the ledger has no row of them."""
-        moved = moved_since(self.stream, self.planned, {run.partition: run.manifest for run in runs})
-        for run in runs:
-            if (error := moved.get(run.partition)) is not None:
-                run.is_recorded = False
-                run.fail(error)
-
-    def _check(self, runs: Sequence[PartitionRun]) -> None:
-        """Skip unchanged partitions, and apply `on_empty` to those without objects."""
-        if not runs:
-            return
-        with self._together("check", runs), self.stream.lake.open(create=True) as lake:
-            create_ledger(lake)
-            plans = self.planner.plan(lake, {run.partition: run.manifest for run in runs})
-            if plans[0].table_exists:
-                self.writer.prepare(lake)
-            unchanged = []
-            for run, plan in zip(runs, plans, strict=True):
-                run.schema = self.writer.schema
-                run.set_plan(plan)
-                decision = plan.decision
-                if decision.action == "skip" and decision.on_empty is None:
-                    run.update(files_quarantined=None)  # this run reads none
-                    unchanged.append(run)
-                elif decision.action not in ("replace", "append"):
-                    with run.step("commit"):
-                        self.committer.make(lake, run, self.committer.without_rows(lake, run, decision))
-                elif self.stream.config.mode == "append":
-                    with run.step("check"):
-                        run.begin()
-            self.committer.skip(lake, unchanged)
-        self.checkpoint()
-
     def _write(self, runs: Sequence[PartitionRun]) -> None:
         """Write data files that no reader sees yet, in one Spark job."""
         if self.broken is not None:
@@ -161,7 +151,9 @@ class ReplaceRun:
         except LakeAssetsError as error:
             self._break(error, still_open(runs))
         else:
-            share_refusal(runs)
+            refused = [run.error for run in runs if isinstance(run.error, ObjectRefusedError)]
+            if len(refused) == len(runs):  # the whole bucket is refused
+                fail_all(runs, refused[0])
 
     def _break(self, error: LakeAssetsError, runs: Sequence[PartitionRun]) -> None:
         """Fail these partitions, of which nothing is committed, and all that follow with the same error."""
@@ -186,13 +178,128 @@ class ReplaceRun:
                     run.quarantine(self.writer.bad_objects(self.sessions(), run))
                 self.checkpoint()
 
-    def _commit(self, runs: Sequence[PartitionRun]) -> None:
-        self.committer.verify(runs)
-        runs = still_open(runs)
+    def verify(self, runs: Sequence[PartitionRun]) -> None:
+        """Compare the objects of the partitions with those that were read; the files of a changed one are removed."""
+
+        def compare(run: PartitionRun) -> None:
+            with run.step("verify"):
+                run.refuse_moved_source()
+
+        if self._batch == 1:
+            for run in runs:
+                compare(run)
+        else:  # one after the other, the listings would take longer than the commit
+            with ThreadPoolExecutor(LISTINGS) as pool:
+                list(pool.map(compare, runs))
+        self.writer.discard([run for run in runs if run.error is not None])
+
+    def commit(self, runs: Sequence[PartitionRun]) -> None:
+        """Commit partitions; an error fails its partition only.
+
+        Raises:
+            LakeAssetsError: the remaining partitions, which are open, would have the error too.
+        """
+        start = time.perf_counter()
         try:
-            self.committer.commit(runs)
-        except LakeAssetsError as error:
-            self._break(error, still_open(runs))
+            with self.stream.lake.open() as lake:
+                opening = (time.perf_counter() - start) / max(len(runs), 1)
+                for run in runs:
+                    run.add_seconds("commit", opening)
+                for batch in chunks(runs, self._batch):
+                    alone = batch if len(batch) == 1 else self._commit_together(lake, batch)
+                    for run in alone:
+                        with run.step("commit"):
+                            if (change := self._change(lake, run)) is not None:
+                                (committed,) = commit(lake, [change])
+                                run.finish(committed.row, committed.delta)
+                        self._end_if_broken([run])
+        finally:
+            self.writer.discard([run for run in runs if isinstance(run.error, UNDONE)])
+
+    def _commit_together(self, lake: LakeSession, runs: Sequence[PartitionRun]) -> Sequence[PartitionRun]:
+        """Commit partitions in one transaction; returns those that are to be committed one by one instead."""
+        start = time.perf_counter()
+        ready: list[tuple[PartitionRun, Change]] = []
+        for run in runs:
+            with run.keeping_error():
+                if (change := self._change(lake, run)) is not None:
+                    ready.append((run, change))
+        if len(ready) > 1:
+            try:
+                committed = commit(lake, [change for _, change in ready])
+            except (*OF_ALL, UnknownCommitError) as error:
+                fail_all((run for run, _ in ready), error)
+            except Exception as error:  # noqa: BLE001 - each partition shows its own
+                level = logging.INFO if isinstance(error, UNDONE) else logging.WARNING
+                _LOG.log(level, "%d partitions are committed one by one: %s", len(ready), error)
+            else:
+                for (run, _), one in zip(ready, committed, strict=True):
+                    run.finish(one.row, one.delta)
+        share = (time.perf_counter() - start) / len(runs)
+        alone = still_open(runs)
+        for run in runs:
+            run.add_seconds("commit", share)
+            if run not in alone:
+                run.report_step("commit", share)
+        self._end_if_broken(runs)
+        return alone
+
+    def _end_if_broken(self, runs: Sequence[PartitionRun]) -> None:
+        """End the run if it is to end, or if every other partition would have an error of these too."""
+        self.checkpoint()
+        for run in runs:
+            if isinstance(run.error, OF_ALL):
+                raise run.error
+
+    def _change(self, lake: LakeSession, run: PartitionRun) -> Change | None:
+        """Return what to commit of a partition whose rows are written; None if nothing is."""
+        rows = sum(file.rows for file in run.files)
+        left_out = sum(letter.rows for letter in run.letters)
+        # A partition all of whose rows are left out has rows in its objects, so `on_empty` does not decide.
+        found = rows + left_out
+        # The commit of another partition may have created the table.
+        has_table = found > 0 or lake.exists(self.stream.table)
+        decision = self.planner.decide(replace(run.plan, rows=found, table_exists=has_table), lake)
+        if decision.action not in ("replace", "append"):
+            run.set_plan(replace(run.plan, decision=decision))
+        match decision.action:
+            case "replace" | "append":
+                run.update(
+                    row_count=rows,
+                    # If the rows are staged, only the commit knows what is written.
+                    files_written=None if self.writer.staging else len(run.files),
+                    bytes_written=None if self.writer.staging else sum(file.size for file in run.files),
+                    files_copied=sum(file.is_copy for file in run.files),
+                    rows_dead_lettered=left_out if self.stream.letters is not None else None,
+                )
+            case "clear":
+                run.files, run.letters = [], []
+                run.update(row_count=0, files_written=0, bytes_written=0, files_copied=0)
+            case "fail":
+                raise decision.errors[0]
+            case _:
+                skip(lake, self.stream, settle([run]))
+                return None
+        run.update(status="committed")
+        columns = run.schema.names if run.schema and run.files else ()
+        new: New = Written(run.files, columns)
+        if self.writer.staging is not None and run.files:
+            new = Staged.of(run.files, self.writer.staging.key, columns, self.stream.config.target_file_size)
+        return Change(
+            self.stream.table,
+            run.partition,
+            run.row,
+            new,
+            adds=run.adds,
+            appends={MANIFEST: manifest_values(run.reads), LETTERS: letter_values(run.letters)},
+            requires=Requirements(
+                objects=run.expected,
+                schema=run.schema if self.writer.is_first else None,
+                may_be_held=run.plan.is_held,
+                was_committed=run.plan.last is not None,
+            ),
+            export=self.stream.export,
+        )
 
     @contextmanager
     def _together(self, name: str, runs: Sequence[PartitionRun]) -> Iterator[None]:

@@ -20,8 +20,9 @@ from lake_assets.errors import (
     WholeStorageError,
 )
 from lake_assets.events import report
-from lake_assets.ingest.partition_run import PartitionRun, still_open
+from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.staging import Staging
+from lake_assets.ingest.run import still_open
 from lake_assets.lake.schema.evolve import evolve_table
 from lake_assets.lake.schema.tables import create_table, data_schema, is_never_filled, prepare_table
 from lake_assets.lake.session import LakeSession

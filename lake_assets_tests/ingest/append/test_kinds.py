@@ -9,10 +9,10 @@ import pytest
 
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.replace.commit_step import Committer
 from lake_assets.ingest.replace.run import ReplaceRun
-from lake_assets.lake.commit.change import Change
+from lake_assets.lake.commit.change import Change, Committed
 from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.session import LakeSession
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.faults.ingester import without_spark
@@ -189,14 +189,14 @@ def test_a_run_that_was_overtaken_during_its_job_adds_nothing_twice(
     world.ingest(NW)
     world.land(NW, sales(2), "b.parquet")
     happenings = [meanwhile]
-    commit = ReplaceRun._commit
+    verify = ReplaceRun.verify
 
     def overtaken(run: ReplaceRun, runs: Sequence[PartitionRun]) -> None:
         if happenings:
             happenings.pop()(world)
-        commit(run, runs)
+        verify(run, runs)
 
-    monkeypatch.setattr(ReplaceRun, "_commit", overtaken)
+    monkeypatch.setattr(ReplaceRun, "verify", overtaken)
     world.ingest(NW, force=force)
 
     assert world.totals() == totals
@@ -216,22 +216,21 @@ def test_a_refresh_that_was_overtaken_right_before_its_commit_takes_no_rows_away
     local_world.options = APPEND | {"on_changed": "refresh"}
     for name, total in (("a", 1), ("b", 2)):
         local_world.land(NW, sales(total), f"{name}.parquet")
-    make = Committer.make
     happenings = [NW]
 
-    def overtaken(committer: Committer, lake: LakeSession, partition: PartitionRun, replacement: Change | None) -> None:
-        if partition.row.mode == "replace" and happenings:
+    def overtaken(lake: LakeSession, changes: Sequence[Change]) -> list[Committed]:
+        if changes[0].row.mode == "replace" and happenings:
             happenings.pop()
             other = replace(local_world, _opened=None)
             other.land(NW, sales(3), "c.parquet")
             other.ingest(NW)
-        make(committer, lake, partition, replacement)
+        return commit(lake, changes)
 
     with without_spark():
         local_world.ingest(NW)
         if why == "on_changed":
             local_world.land(NW, sales(5), "a.parquet")
-        monkeypatch.setattr(Committer, "make", overtaken)
+        monkeypatch.setattr("lake_assets.ingest.replace.run.commit", overtaken)
         row = local_world.ingest(NW, force=why == "force").row
 
     assert not happenings

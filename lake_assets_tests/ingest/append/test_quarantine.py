@@ -320,15 +320,15 @@ def test_a_run_that_was_overtaken_notes_no_object_twice(
         world.ingest(NW)
         world.land(NW, sales(2), BAD)
     happenings = [None]
-    commit = ReplaceRun._commit
+    verify = ReplaceRun.verify
 
     def overtaken(run: ReplaceRun, runs: Sequence[PartitionRun]) -> None:
         if happenings and runs and not runs[0].error:
             happenings.pop()
             world.ingest(NW)
-        commit(run, runs)
+        verify(run, runs)
 
-    monkeypatch.setattr(ReplaceRun, "_commit", overtaken)
+    monkeypatch.setattr(ReplaceRun, "verify", overtaken)
     row = world.ingest(NW).row
 
     assert (not happenings, row.status) == (True, "skipped")

@@ -13,7 +13,6 @@ from lake_assets.errors import CatalogError, CatalogUnreachableError, EmptySourc
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.diff import IndexPlan, plan_index
 from lake_assets.ingest.index.run import IndexRun, index_all
-from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.commit.direct import register_directly
 from lake_assets.lake.ledger.read import partitions_in_ledger
 from lake_assets.storage.store import Store
@@ -190,11 +189,11 @@ def test_a_run_that_is_cancelled_in_its_second_transaction_leaves_the_third_unna
 ) -> None:
     register, begun = IndexRun.register, [0]
 
-    def second(*arguments: Any) -> list[Outcome]:
+    def second(*arguments: Any) -> None:
         begun[0] += 1
         if begun[0] == 2:
             raise KeyboardInterrupt
-        return register(*arguments)
+        register(*arguments)
 
     texts = (NW, SW, NULL)
     for number, text in enumerate(texts):
@@ -262,7 +261,7 @@ def test_committed_partitions_do_not_fail_when_others_cannot_be_recorded(
         monkeypatch.undo()
         raise failure
 
-    monkeypatch.setattr("lake_assets.ingest.index.run.record_skipped", fails_once)
+    monkeypatch.setattr("lake_assets.ingest.index.run.skip", fails_once)
     outcomes = index_all(indexed_world.stream, plan=IndexPlan((*stale.partitions, new)))
 
     if isinstance(failure, CatalogError):

@@ -9,7 +9,7 @@ import pytest
 
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import StorageError
-from lake_assets.ingest.replace import commit_step
+from lake_assets.ingest.replace import run as replace_run
 from lake_assets.lake.catalog import footers
 from lake_assets.lake.catalog.table import Column
 from lake_assets.lake.commit.change import Change, Committed, Written
@@ -67,7 +67,7 @@ def test_a_file_that_is_gone_is_not_registered(
         change(Path(new.files[0].uri))
         return commit(session, changes)
 
-    monkeypatch.setattr(commit_step, "commit", commit_late)
+    monkeypatch.setattr(replace_run, "commit", commit_late)
 
     with pytest.raises(StorageError, match=text):
         local_world.ingest(NW)

@@ -1,0 +1,219 @@
+"""The one way of the partitions of a run: plan them, end those that need no commit, and execute the other plans."""
+
+import datetime as dt
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import TypeVar
+
+from lake_assets.errors import CatalogLockedError, LakeAssetsError, is_interrupt
+from lake_assets.events import about, step
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.partition_run import PartitionRun, State
+from lake_assets.ingest.plan import Planner
+from lake_assets.lake.ledger.read import last_runs
+from lake_assets.lake.ledger.tables import create_ledger, record
+from lake_assets.lake.session import LakeSession
+from lake_assets.streams.stream import OpenStream
+
+Item = TypeVar("Item")
+
+
+class Run(ABC):
+    """A run over partitions of a stream, without what differs between the modes: how it plans and executes.
+
+    Attributes:
+        group: partitions that are planned together, at most; all when None.
+        broken: an error that every other partition would have too.
+    """
+
+    group: int | None = None
+
+    def __init__(self, stream: OpenStream, options: IngestOptions, checkpoint: Callable[[], None]) -> None:
+        self.stream = stream
+        self.checkpoint = checkpoint
+        self.planner = Planner(stream, options)
+        self.broken: Exception | None = None
+
+    @abstractmethod
+    def plan(self, runs: Sequence[PartitionRun]) -> None:
+        """Set the plan of each partition, or its error; end those of which nothing is read, registered or cleared."""
+
+    @abstractmethod
+    def execute(self, runs: Sequence[PartitionRun]) -> Generator[Sequence[PartitionRun], None, None]:
+        """Do what the plans of these partitions say.
+
+        Yields:
+            Partitions that may have ended.
+        """
+
+    def outcomes(self, runs: Sequence[PartitionRun]) -> Generator[Outcome, None, None]:
+        """Refresh the partitions, each until it has ended, and yield their outcomes; see `ingest_all`."""
+        try:
+            for group in chunks(runs, self.group or len(runs)):
+                yield from self._outcomes_of(group)
+        except GeneratorExit:
+            raise  # the caller has closed the generator
+        except BaseException as error:
+            cut_off = [run for run in runs if run.state in (State.OPEN, State.FAILED)]
+            if is_interrupt(error):
+                cut_off = [run for run in cut_off if run.has_begun]
+            for run in cut_off:
+                # An error that all partitions share is the effect of the interrupt on Spark or the catalog.
+                if run.error is None or (is_interrupt(error) and run.error is self.broken):
+                    run.fail(error)
+            record_failures(self.stream, cut_off)
+            for run in cut_off:
+                run.report()
+            yield from (run.report() for run in runs if run.state is State.DONE)
+            raise
+
+    def _outcomes_of(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
+        """Plan and execute, and again for those partitions whose objects change during the run."""
+        remaining = runs
+        while remaining:
+            if self.broken is None:
+                self.plan(remaining)
+            else:
+                fail_all(remaining, self.broken)
+            yield from self._ended(remaining)
+            with closing(self.execute(still_open(remaining))) as executing:
+                for some in executing:
+                    yield from self._ended(some)
+            yield from self._ended(remaining)
+            remaining = [run for run in remaining if run.try_again()]
+
+    def _ended(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
+        """Yield the outcomes of the partitions that have ended since the last call."""
+        ended = [run for run in runs if run.has_ended]
+        failed = [run for run in ended if run.error is not None]
+        if failed:
+            self.checkpoint()  # an interrupt ends the run; its errors are not those of the partitions
+        record_failures(self.stream, failed)
+        for run in ended:
+            yield run.report()
+
+
+def settle(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
+    """Fail or leave out the partitions of which the plans say so; returns those that are to be skipped."""
+    skipped = []
+    for run in runs:
+        decision = run.plan.decision
+        match decision.action:
+            case "leave_out":
+                run.leave_out()
+            case "fail":
+                run.fail_by()
+            case "skip" | "keep":
+                skipped.append(run)
+                if decision.on_empty is None:
+                    run.update(files_quarantined=None)  # this run reads none
+                elif run.manifest.left_out:
+                    run.update(source_fingerprint=None)  # reports say that the objects are not in the lake
+    return skipped
+
+
+@contextmanager
+def passing_on_interrupts(outcomes: Generator[Item, None, None]) -> Iterator[Generator[Item, None, None]]:
+    """Pass an interrupt in the body of the loop over the outcomes on to the run.
+
+    Otherwise the run would see a closed generator only, and would not record the partitions that had begun.
+    """
+    try:
+        yield outcomes
+    except BaseException as error:
+        if is_interrupt(error):
+            try:
+                outcomes.throw(error)
+                for _ in outcomes:  # committed and not reported; the ledger has them
+                    continue
+            except BaseException as raised:
+                if raised is not error:
+                    raise
+        raise
+
+
+def still_open(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
+    """Return the partitions that are not finished."""
+    return [run for run in runs if run.state is State.OPEN]
+
+
+def fail_all(runs: Iterable[PartitionRun], error: BaseException) -> None:
+    """Give all partitions the same error."""
+    for run in runs:
+        run.fail(error)
+
+
+def chunks(
+    runs: Iterable[PartitionRun], most: int, size: Callable[[PartitionRun], int] = lambda _: 1
+) -> Iterator[list[PartitionRun]]:
+    """Split runs, in order, into lists whose sizes sum up to `most` or less; a larger run has a list of its own."""
+    chunk: list[PartitionRun] = []
+    total = 0
+    for run in runs:
+        if chunk and total + size(run) > most:
+            yield chunk
+            chunk, total = [], 0
+        chunk.append(run)
+        total += size(run)
+    if chunk:
+        yield chunk
+
+
+def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
+    """Write a ledger row for each failed partition; if that fails too, add a note to the partition's error.
+
+    An unknown partition gets no row, because the ledger says which partitions exist.
+    """
+    runs = [run for run in runs if run.is_recorded]
+    if not runs:
+        return
+    try:
+        of_run, timed = about(run=runs[0].row.run_id, stream=stream.name), step("ledger", partitions=len(runs))
+        with of_run, timed, stream.lake.open(create=True) as lake:
+            create_ledger(lake)
+            # After a minute in which another process had locked the catalog, one more try is enough.
+            was_locked = any(isinstance(run.error, CatalogLockedError) for run in runs)
+            record(lake, [run.failed_row() for run in runs], retry_seconds=0 if was_locked else None)
+    except LakeAssetsError as second:
+        for run in runs:
+            if run.error is None:
+                continue
+            reason = ", by the same error." if str(second) == str(run.error) else f": {second}"
+            note = f"No ledger row could be written{reason}"
+            # Several partitions may share one error.
+            if note not in getattr(run.error, "__notes__", ()):
+                run.error.add_note(note)
+
+
+def skip(lake: LakeSession | None, stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
+    """End partitions of which nothing is committed, and write their ledger rows in one snapshot.
+
+    With `record_skipped: false`, a partition has no row if its newest row says the same: it committed these objects,
+    or found nothing to do with them. After a failure it gets a row, because reports show the newest one.
+
+    Args:
+        lake: None if there is none yet, and no partition is to have a row.
+        stream: of the partitions.
+        runs: the partitions.
+
+    Raises:
+        CatalogError: the catalog refuses, after some tries.
+    """
+    for run in runs:
+        run.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))
+    recorded = [run for run in runs if run.is_recorded]
+    if lake is not None and recorded and not stream.config.record_skipped:
+        last = last_runs(lake, stream.table, [run.partition for run in recorded])
+        known = {path: found.fingerprint for path, found in last.items() if found.status in ("committed", "skipped")}
+        recorded = [
+            run
+            for run in recorded
+            if run.partition.path not in known or known[run.partition.path] != run.row.source_fingerprint
+        ]
+    if lake is not None and recorded:
+        with step("ledger", partitions=len(recorded)):
+            record(lake, [run.row for run in recorded])
+    for run in runs:
+        run.finish(run.row)
