@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lake_assets.config.streams import Stream
-from lake_assets.detection.digest_ranges import DigestRange, DigestRanges
-from lake_assets.detection.digests import FolderDigest
+from lake_assets.detection.digests import DigestRange, DigestRanges, FolderDigest
 from lake_assets.detection.packing import packed, unpacked
 from lake_assets.detection.reading import ScanPosition
 

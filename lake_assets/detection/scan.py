@@ -8,14 +8,13 @@ sweep after sweep, so that late objects are found.
 
 import datetime as dt
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lake_assets.config.sections import ObjectSensor
 from lake_assets.config.streams import Stream
 from lake_assets.detection.cursor import Cursor
-from lake_assets.detection.digests import NOTHING
-from lake_assets.detection.older import changed_folder, reconcile
+from lake_assets.detection.digests import NOTHING, DigestRange, DigestRanges, total
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import Folder, Listing, Reader, Reading, ScanPosition, UnmatchedKey
 from lake_assets.detection.run_plan import ChangedFolder, IsQueued, RunPlan, ScanResult, Sharing
@@ -217,7 +216,37 @@ class _Scan:
         return self.cursor.since - _MARGIN
 
     def _reconcile(self, reading: Reading) -> ScanPosition | None:
-        return reconcile(reading, self.cursor.ranges, self.run_plan, self.since, self.time_prefix.is_active)
+        """Add changed older folders to the run plan, and update their digests.
+
+        A removed object is not a change here, although it is one in the active partitions: landing zones are cleaned by
+        age, and the lake must keep the rows.
+
+        Returns:
+            The position to continue from; None at the end of the range of keys.
+        """
+        cursor = self.cursor
+        before = list(cursor.ranges)
+        seen: set[DigestRange] = set()
+        older = [folder for folder in reading.folders if not self.time_prefix.is_active(folder.path)]
+        for range_, folders in _by_range(older, cursor.ranges):
+            if range_ is not None:
+                seen.add(range_)
+                if not reading.covers(range_.first):
+                    continue  # joined with its neighbour during the sweep; the next sweep reads it whole
+                if not reading.covers(range_.last):
+                    reading.rest = ScanPosition(reading.start.prefix, range_.first)
+                    break
+            changed = changed_folders(range_, folders, self.since)
+            if changed and not self.run_plan.take(map(changed_folder, changed)):
+                reading.rest = ScanPosition(reading.start.prefix, range_.first if range_ else folders[0].path)
+                break
+            if range_ is not None:
+                cursor.ranges.remove(range_)
+            cursor.ranges.put(_range_of(folders))
+        for range_ in before:
+            if range_ not in seen and reading.covers(range_.first) and reading.covers(range_.last):
+                cursor.ranges.remove(range_)
+        return reading.rest
 
     def _note_unmatched(self, reading: Reading) -> None:
         cursor = self.cursor
@@ -251,3 +280,44 @@ class _Scan:
             parts.append(f"{self.old_objects:,} {older} (round {cursor.sweeps + 1})")
         text = f"Scanned {' and '.join(parts)}; changed: {self.run_plan.changed}."
         return f"{text} {left_out_text(self.left_out.values())}." if self.left_out else text
+
+
+def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since: float) -> Sequence[Folder]:
+    """The folders of a range with new objects; all folders if that is not certain, or if the range is None, so new.
+
+    Objects before `since`, Unix time in seconds, had landed when the range was last read.
+    """
+    if range_ is None:
+        return folders
+    now = _range_of(folders).digest
+    if now == range_.digest:
+        return ()
+    fresh = [folder for folder in folders if folder.newest >= since]
+    if not fresh and now.objects < range_.digest.objects:
+        return ()
+    # If the digest without the new objects is unchanged, nothing else has changed.
+    is_rest_unchanged = total(folder.older for folder in folders) == range_.digest
+    return fresh if fresh and is_rest_unchanged else folders
+
+
+def changed_folder(folder: Folder) -> ChangedFolder:
+    """Return a changed folder, with its objects now."""
+    return ChangedFolder(folder.path, folder.digest, tuple(folder.partitions), folder.size)
+
+
+def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[DigestRange | None, list[Folder]]]:
+    """Return the folders grouped by the range that holds them; None for a new folder."""
+    groups: list[tuple[DigestRange | None, list[Folder]]] = []
+    for folder in folders:
+        range_ = ranges.of(folder.path)
+        if range_ is not None and groups and groups[-1][0] is range_:
+            groups[-1][1].append(folder)
+        else:
+            groups.append((range_, [folder]))
+    return groups
+
+
+def _range_of(folders: Sequence[Folder]) -> DigestRange:
+    """Return the range of neighbouring folders."""
+    digest = total(folder.digest for folder in folders)
+    return DigestRange(folders[0].path, folders[-1].path, digest, len(folders))

@@ -10,8 +10,7 @@ from lake_assets.config.sections import ObjectSensor, SensorBase, SqsSensor
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.detection.deliveries import MOST_WAITING, QueueCursor, classify
 from lake_assets.detection.reading import UnmatchedKey
-from lake_assets.detection.run_groups import grouped
-from lake_assets.detection.run_plan import RunTarget, Sharing
+from lake_assets.detection.run_plan import RunTarget, Sharing, grouped
 from lake_assets.detection.scan import scan
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition, PartitionColumn

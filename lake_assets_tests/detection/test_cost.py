@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from lake_assets.detection.cursor import Cursor
-from lake_assets.detection.digest_ranges import MOST
+from lake_assets.detection.digests import MOST
 from lake_assets_tests.detection.bucket import NOW, Bucket
 from lake_assets_tests.detection.watch import Watch, stream_of
 

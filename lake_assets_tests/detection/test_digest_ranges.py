@@ -1,7 +1,6 @@
 import pytest
 
-from lake_assets.detection.digest_ranges import MOST_OBJECTS, DigestRanges
-from lake_assets.detection.digests import NOTHING, FolderDigest
+from lake_assets.detection.digests import MOST_OBJECTS, NOTHING, DigestRanges, FolderDigest
 
 
 def ranges_of(count: int, objects: int = 1) -> DigestRanges:

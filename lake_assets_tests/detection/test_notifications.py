@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from lake_assets.detection.notifications import parse
+from lake_assets.detection.deliveries import parse
 from lake_assets.errors import NotificationError
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from lake_assets.detection.digest_ranges import DigestRange
-from lake_assets.detection.digests import NOTHING, FolderDigest
-from lake_assets.detection.older import changed_folders
+from lake_assets.detection.digests import NOTHING, DigestRange, FolderDigest
 from lake_assets.detection.reading import Folder
+from lake_assets.detection.scan import changed_folders
 from lake_assets_tests.detection.bucket import Bucket
 from lake_assets_tests.detection.watch import Watch, stream_of
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.detection.digests import FolderDigest
-from lake_assets.detection.run_groups import grouped
-from lake_assets.detection.run_plan import MOST_BYTES, ChangedFolder, RunPlan, RunTarget, Sharing
+from lake_assets.detection.run_plan import MOST_BYTES, ChangedFolder, RunPlan, RunTarget, Sharing, grouped
 from lake_assets.layout.partition import Partition, PartitionColumn
 
 COLUMNS = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
