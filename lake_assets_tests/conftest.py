@@ -66,36 +66,48 @@ SERVERS = {"azure", "postgres", "s3", "s3_location", "s3_proxy", "spark_connect"
 SERVED = {"postgres", "s3", "r2"}
 
 
+# Kinds of tests that take seconds: of each file, `make test` runs the first test of a kind, with one of its cases.
+SLOW = ("kill", "dagster", "browser", "long")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark `servers` all tests whose fixtures start one, and `more` the cases of a test that `make test` leaves out."""
-    tests: dict[tuple[str, str], list[pytest.Function]] = {}
+    """Mark `servers` all tests whose fixtures start one, and `more` what only `make test-all` runs."""
+    tests: dict[str, list[pytest.Function]] = {}
+    slow: set[tuple[Path, str]] = set()
     for item in items:
-        if isinstance(item, pytest.Function):
-            if _needs_server(item):
-                item.add_marker(pytest.mark.servers)
-            if hasattr(item, "callspec") and not item.get_closest_marker("kill_all"):
-                pair = item.callspec.params.get("world")
-                others = item.name.replace("-".join(pair), "") if isinstance(pair, tuple) else ""
-                tests.setdefault((item.nodeid.split("[")[0], others), []).append(item)
-    for cases in tests.values():
-        for case in left_out(cases):
-            case.add_marker(pytest.mark.more)
+        if not isinstance(item, pytest.Function):
+            continue
+        if _needs_server(item):
+            item.add_marker(pytest.mark.servers)
+        if item.get_closest_marker("kill_all") or item.get_closest_marker("more"):
+            continue
+        if kinds := {(item.path, kind) for kind in SLOW if item.get_closest_marker(kind)}:
+            if kinds <= slow:
+                item.add_marker(pytest.mark.more)
+            slow |= kinds
+        elif hasattr(item, "callspec"):
+            tests.setdefault(item.nodeid.split("[")[0], []).append(item)
+    for test, cases in tests.items():
+        kept = _kept(test, cases)
+        for case in cases:
+            if case not in kept:
+                case.add_marker(pytest.mark.more)
 
 
-def left_out(cases: list[pytest.Function]) -> list[pytest.Function]:
-    """Return the cases of a test that only `make test-all` runs.
+def _kept(test: str, cases: list[pytest.Function]) -> list[pytest.Function]:
+    """Return the cases of a test that `make test` runs.
 
-    A test marked `sample(n)` keeps n cases, from all over its table; one with a world keeps one of its pairs of catalog
-    and storage, by its name, so that the tests of a file share the pairs out among them.
+    Of a test with a world they are those of one pair of catalog and storage, chosen by the test's name, so that the
+    tests of a file share the pairs out among them; of a test marked `sample(n)`, n cases from all over its table.
     """
+    pairs = list(dict.fromkeys(pair for case in cases if isinstance(pair := case.callspec.params.get("world"), tuple)))
+    if pairs:
+        pair = pairs[crc32(test.encode()) % len(pairs)]
+        cases = [case for case in cases if case.callspec.params["world"] == pair]
     if marker := cases[0].get_closest_marker("sample"):
         count = min(marker.args[0], len(cases))
-        kept = {index * len(cases) // count for index in range(count)}
-    elif isinstance(cases[0].callspec.params.get("world"), tuple):
-        kept = {crc32(cases[0].nodeid.split("[")[0].encode()) % len(cases)}
-    else:
-        return []
-    return [case for index, case in enumerate(cases) if index not in kept]
+        cases = [cases[index * len(cases) // count] for index in range(count)]
+    return cases
 
 
 def _needs_server(item: pytest.Function) -> bool:

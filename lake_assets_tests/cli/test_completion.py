@@ -53,6 +53,7 @@ def completed(line: str) -> list[str]:
     return ran.stdout.split()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("line", "found"),
     [
@@ -113,6 +114,7 @@ SHELLS = {
 KEYS = "lake-assets pla\tsa\t--partition reg\tN\t,da\t2026-01-31\t --max 1\r"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_tab_key_completes_commands_streams_columns_and_values(home: Path, shell: str) -> None:
     if shutil.which(shell) is None:

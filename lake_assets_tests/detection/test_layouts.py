@@ -55,6 +55,7 @@ LAYOUTS = [
 ]
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("days_ago", [0, 2, 3, 400])
 def test_in_any_layout_a_new_object_requests_its_partition_only(layout: object, days_ago: int) -> None:

@@ -53,6 +53,7 @@ def _outcomes(result: Result) -> set[str]:
     return {"may fail", "succeeds" if result.error is None else "fails"}
 
 
+@pytest.mark.sample(5)
 @pytest.mark.servers
 @pytest.mark.parametrize("operation", list(OPERATIONS))
 def test_faults_at_some_steps(bench: Bench) -> None:

@@ -126,6 +126,7 @@ def snapshots(world: World) -> Rows:
         return found
 
 
+@pytest.mark.sample(5)
 def test_commands_that_read_say_what_the_snapshots_have(changed: World) -> None:
     rows = snapshots(changed)
     history_has_each_change(changed, rows)
@@ -174,6 +175,7 @@ def changes_lead_from_one_snapshot_to_the_newest(changed: World, rows: Rows) -> 
         assert not -found
 
 
+@pytest.mark.sample(5)
 def test_restore_is_unchanged_only_where_the_rows_are_and_brings_them_back(changed: World) -> None:
     rows = snapshots(changed)
     newest = max(rows)
@@ -252,6 +254,7 @@ def test_an_object_leaves_quarantine_beside_other_clients(client: str, mode: str
         assert check(local_world, name).passed, name
 
 
+@pytest.mark.sample(5)
 def test_maintenance_compacts_what_a_dry_run_promises(changed: World) -> None:
     rows = snapshots(changed)
     with changed.stream.lake.open() as lake:

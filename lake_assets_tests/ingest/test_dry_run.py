@@ -126,6 +126,7 @@ CHANGES: dict[str, tuple[Callable[[World], object], ...]] = {
 }
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(
     ("changes", "on_empty"), [*((changes, "fail") for changes in CHANGES), ("all vanished", "keep")]
 )

@@ -113,6 +113,7 @@ def failed_checks(world: World) -> dict[str, str]:
     return {result.name: result.description for result in results if not result.passed}
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_what_each_writer_lands_is_read_back(local_world: World, writer: str, mode: str) -> None:

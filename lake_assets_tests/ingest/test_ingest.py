@@ -235,6 +235,7 @@ def good_then(world: World, bad: pa.Table | bytes, error: type[Exception], match
     assert world.totals() == [1, 2]
 
 
+@pytest.mark.sample(4)
 @ON_BOTH_STORAGES
 @pytest.mark.parametrize(
     "bad",

@@ -67,6 +67,7 @@ def storage_of(s3_proxy: S3Proxy) -> Callable[..., S3Storage]:
     return lambda **requests: S3Storage.model_validate(where | {"requests": requests})
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("fault", ["status", "hang_up"])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_each_operation_is_retried_as_often_as_the_config_says(

@@ -352,6 +352,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(("vendor", "text"), CASES)
 def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: Text[Meaning]) -> None:
     message = PROVOKED[vendor][text.pattern](PLAYERS[vendor](request))

@@ -110,6 +110,7 @@ def world_body() -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("storage", ["local", "s3"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_object_is_in_exactly_one_class(

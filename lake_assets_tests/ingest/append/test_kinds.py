@@ -171,6 +171,7 @@ def refresh(world: World) -> None:
     world.ingest(NW, force=True)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("meanwhile", "totals"),
     [(add, [1, 2]), (land_and_add, [1, 2, 4]), (refresh, [1, 2])],

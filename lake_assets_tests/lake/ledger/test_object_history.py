@@ -51,6 +51,7 @@ def flush_as_before(lake: LakeSession) -> None:
     )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("where", ["inlined", "flushed", "older", "merged", "whole"])
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")], indirect=True)
 def test_the_newest_note_of_an_object_counts(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
