@@ -25,7 +25,6 @@ from lake_assets.remote.cancellation import announce, end_when_cancelled
 from lake_assets.remote.channels import has_bucket, open_pipes
 from lake_assets.remote.messages import OBJECTS, PART, End, message_of, parts_of
 from lake_assets.remote.request import Request
-from lake_assets.remote.same_stream import check_same
 from lake_assets.spark.session import Sessions, own_session, submitted_session
 from lake_assets.streams.stream import open_streams
 
@@ -106,7 +105,7 @@ def _run(
     stop: _Stop,
 ) -> None:
     config = load_config(request.config)
-    check_same(request.stream, request.facts, request.launcher_config, config, request.config)
+    request.check_same(config)
     stream = open_streams(config)[request.stream]
     columns = stream.config.columns
     viewer, listed = Viewer(stream, pipes.log.warning), 0

@@ -1,18 +1,21 @@
 """What a launcher asks of a driver. It has no secret: the driver reads the config and its own environment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, SecretStr, TypeAdapter
 
+from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import CONFIG_MISSING, AnyRuns, is_elsewhere
+from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import LauncherError
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.partition import Partition
-from lake_assets.remote.same_stream import Facts, facts_of
 from lake_assets.version import VERSION
+
+_LENGTH = 200  # of a value in an error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,7 @@ class Request:
     launcher_config: str
     launcher: str
     stream: str
-    facts: Facts
+    facts: dict[str, str]
     partitions: Sequence[str]
     options: IngestOptions
     version: str = VERSION
@@ -77,6 +80,29 @@ class Request:
             )
         return TypeAdapter(cls).validate_python(extras)
 
+    def check_same(self, config: LakeConfig) -> None:
+        """Refuse the driver's config if its stream is another one than the launcher's.
+
+        Credentials, and the address of a catalog, may differ: the driver can have others for the same places.
+
+        Raises:
+            LauncherError: the config lacks the stream, or a fact differs.
+        """
+        if self.stream not in config.streams:
+            raise LauncherError(
+                f"the launcher's config {self.launcher_config} has the stream {self.stream}, and the driver's "
+                f"{self.config} has not:",
+                "copy the launcher's config to the driver's place.",
+            )
+        own = facts_of(config, self.stream)
+        for key in sorted(self.facts.keys() | own.keys()):
+            if self.facts.get(key) != own.get(key):
+                raise LauncherError(
+                    f"{key} is {_shown(self.facts.get(key))} in the launcher's config {self.launcher_config}, and "
+                    f"{_shown(own.get(key))} in the driver's {self.config}:",
+                    "copy the launcher's config to the driver's place, and reload the code location if that is newer.",
+                )
+
     @property
     def extras(self) -> dict[str, Any]:
         """The request as Pipes sends it, of JSON's types."""
@@ -95,3 +121,44 @@ def _for_driver(config: LakeConfig, runs: AnyRuns) -> str:
         "the launcher starts a driver that reads the config's file, and this config is not of a file:",
         "write the config to a file such as lake.yaml, and load that.",
     )
+
+
+def facts_of(config: LakeConfig, stream: str) -> dict[str, str]:
+    """Return the facts of a stream and its lake by their keys, without secrets.
+
+    Raises:
+        KeyError: the config has no such stream.
+    """
+    lake = config.lake_name(stream)
+    of_lake = config.lakes[lake]
+    found = dict(_facts(config.streams[stream], f"streams.{stream}"))
+    found |= _facts(of_lake, f"lakes.{lake}")
+    found |= {f"lakes.{lake}.catalog.type": of_lake.catalog.type, f"streams.{stream}.lake": lake}
+    if (database := getattr(of_lake.catalog, "database", None)) is not None:
+        found[f"lakes.{lake}.catalog.database"] = str(database)
+    return found
+
+
+def _facts(value: object, key: str) -> Iterator[tuple[str, str]]:
+    if value is None or isinstance(value, SecretStr):
+        return
+    if isinstance(value, AnyStorage):
+        yield key, value.root
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            if not (isinstance(value, Lake) and name == "catalog"):
+                yield from _facts(getattr(value, name), f"{key}.{name}")
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _facts(item, f"{key}.{name}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _facts(item, f"{key}[{index}]")
+    else:
+        yield key, str(value)
+
+
+def _shown(value: str | None) -> str:
+    if value is None:
+        return "absent"
+    return repr(value) if len(value) <= _LENGTH else f"{value[:_LENGTH]!r}…"

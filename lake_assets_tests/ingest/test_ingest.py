@@ -105,6 +105,18 @@ def test_an_empty_source_fails_by_default_and_the_partition_stays(local_world: W
     assert (local_world.ledger()[0].status, local_world.ledger()[0].on_empty) == ("failed", "fail")
 
 
+@pytest.mark.parametrize("mode", ["replace", "append", "index"])
+def test_a_run_whose_plan_is_refused_whole_creates_no_lake(local_world: World, mode: str) -> None:
+    local_world.options["mode"] = mode
+    local_world.land(SW, sales(1))
+
+    with pytest.raises(EmptySourceError, match="on_empty"):
+        local_world.ingest(NW)
+
+    with local_world.stream.lake.open_if_exists() as lake:
+        assert lake is None
+
+
 @pytest.mark.parametrize(("policy", "status", "rows"), [("keep", "skipped", [1.0]), ("clear", "committed", [])])
 def test_on_empty_keeps_or_clears_and_the_ledger_has_the_policy(
     local_world: World, policy: str, status: str, rows: list[float]

@@ -6,7 +6,8 @@ import pytest
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LauncherError
-from lake_assets.remote.same_stream import check_same, facts_of
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.remote.request import Request, facts_of
 
 
 def config(stream: dict[str, Any] | None = None, **lake: Any) -> LakeConfig:
@@ -21,8 +22,20 @@ def config(stream: dict[str, Any] | None = None, **lake: Any) -> LakeConfig:
     )
 
 
+def request(stream: str, facts: dict[str, str]) -> Request:
+    return Request(
+        config="s3://b/lake.yaml",
+        launcher_config="/etc/lake.yaml",
+        launcher="of the test",
+        stream=stream,
+        facts=facts,
+        partitions=[],
+        options=IngestOptions(),
+    )
+
+
 def check(other: LakeConfig) -> None:
-    check_same("sales", facts_of(config(), "sales"), "/etc/lake.yaml", other, "s3://b/lake.yaml")
+    request("sales", facts_of(config(), "sales")).check_same(other)
 
 
 def test_credentials_and_addresses_may_differ() -> None:
@@ -61,7 +74,7 @@ def test_a_stream_that_the_driver_lacks_is_named() -> None:
     with pytest.raises(
         LauncherError, match=r"/etc/lake\.yaml has the stream returns, and the driver's s3://b/lake\.yaml"
     ):
-        check_same("returns", {}, "/etc/lake.yaml", config(), "s3://b/lake.yaml")
+        request("returns", {}).check_same(config())
 
 
 def test_facts_have_no_secret() -> None:
