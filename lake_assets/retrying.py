@@ -63,16 +63,16 @@ def doublings(first: float, total: float) -> int:
 def retry(
     work: Callable[[], Result],
     *,
-    passes: type[Exception] | Callable[[BaseException], bool],
+    transient: type[Exception] | Callable[[BaseException], bool],
     limit: Limit | Callable[[BaseException], Limit],
     pause: Pause,
     kind: Callable[[BaseException], str] = lambda error: type(error).__name__,
 ) -> Result:
-    """Call `work` until it returns; retry it after each error that may pass. Each retry is an event.
+    """Call `work` until it returns; retry it after each transient error. Each retry is an event.
 
     Args:
         work: the function to call.
-        passes: the errors after which it is retried.
+        transient: the errors after which it is retried.
         limit: how often, or for how long; it may depend on the last error.
         pause: between two calls.
         kind: a word for an error, in the event. Its text is not in the event: it may have a secret.
@@ -95,7 +95,9 @@ def retry(
             report("retry", retry=state.attempt_number, kind=kind(error))
 
     condition = (
-        tenacity.retry_if_exception_type(passes) if isinstance(passes, type) else tenacity.retry_if_exception(passes)
+        tenacity.retry_if_exception_type(transient)
+        if isinstance(transient, type)
+        else tenacity.retry_if_exception(transient)
     )
     return tenacity.Retrying(retry=condition, stop=is_enough, wait=pause, reraise=True, before_sleep=note)(work)
 

@@ -28,28 +28,28 @@ class Busy:
 
 
 def test_an_error_that_passes_is_tried_again() -> None:
-    assert retry(Busy(OSError(), OSError()), passes=OSError, limit=Limit(retries=2), pause=NONE) == 3
+    assert retry(Busy(OSError(), OSError()), transient=OSError, limit=Limit(retries=2), pause=NONE) == 3
 
 
 @pytest.mark.parametrize("retries", [0, 3])
 def test_the_last_error_is_raised_when_the_limit_is_reached(retries: int) -> None:
     busy = Busy(*(OSError(number) for number in range(9)))
     with pytest.raises(OSError, match=str(retries)):
-        retry(busy, passes=OSError, limit=Limit(retries=retries), pause=NONE)
+        retry(busy, transient=OSError, limit=Limit(retries=retries), pause=NONE)
     assert busy.calls == retries + 1
 
 
 def test_any_other_error_is_raised_at_once() -> None:
     busy = Busy(KeyError("other"))
     with pytest.raises(KeyError):
-        retry(busy, passes=lambda error: "passes" in str(error), limit=Limit(), pause=NONE)
+        retry(busy, transient=lambda error: "passes" in str(error), limit=Limit(), pause=NONE)
     assert busy.calls == 1
 
 
 def test_seconds_limit_a_call_too() -> None:
     busy, began = Busy(*[OSError("away")] * 10**4), time.monotonic()
     with pytest.raises(OSError, match="away"):
-        retry(busy, passes=OSError, limit=Limit(seconds=0.1), pause=pause_between(0.01, 0.02))
+        retry(busy, transient=OSError, limit=Limit(seconds=0.1), pause=pause_between(0.01, 0.02))
     assert time.monotonic() - began >= 0.1
     assert busy.calls <= 1 + 0.1 / 0.01
 
@@ -60,7 +60,7 @@ def test_the_limit_may_depend_on_the_error() -> None:
 
     busy = Busy(OSError(), OSError(), KeyError())
     with pytest.raises(KeyError):
-        retry(busy, passes=lambda _: True, limit=limit, pause=NONE)
+        retry(busy, transient=lambda _: True, limit=limit, pause=NONE)
     assert busy.calls == 3
 
 

@@ -162,13 +162,13 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
     state = check_indexed(stream, partitions)
     if form == "json":
         echo(json_of(IndexCheckDocument.of(stream, state), indent=1))
-        return state.is_sound
+        return state.is_consistent
     for vanished in state.vanished:
         echo(f"{style('vanished', fg='red')}  {vanished.load_partition}  {visible_name(vanished.uri)}")
     for changed in state.changed:
         echo(f"{style('changed', fg='red')}   {changed.partition}  {visible_name(changed.now.uri)}")
     differences = f"{len(state.vanished):,} vanished, {len(state.changed):,} changed"
-    summary = "all unchanged" if state.is_sound else differences
+    summary = "all unchanged" if state.is_consistent else differences
     echo(f"{count(state.registered, 'registered object')}: {summary}")
     for changed in state.changed:
         if not changed.is_live:  # a repair does not help
@@ -179,7 +179,7 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
             f"`lake-assets index {stream.name} --repair`.",
             err=True,
         )
-    return state.is_sound
+    return state.is_consistent
 
 
 def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form) -> bool:

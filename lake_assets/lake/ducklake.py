@@ -139,7 +139,7 @@ class DuckLake:
                 f"a connection of this process keeps the catalog {self.location} open:", "close it, and run it again."
             )
 
-        return retry(joined, passes=CatalogLockedError, limit=Limit(seconds=ATTACH_PATIENCE), pause=_PAUSE)
+        return retry(joined, transient=CatalogLockedError, limit=Limit(seconds=ATTACH_PATIENCE), pause=_PAUSE)
 
     def _session(self, *, create: bool, read_only: bool) -> LakeSession:
         """A session that attaches the lake when it is needed, if the catalog is as it should be; else attached now."""
@@ -301,7 +301,7 @@ class DuckLake:
         assert self._engine is not None  # noqa: S101 - _attach has set it
         execute = partial(self._engine.execute, statement)
         with alone(self.config):
-            retry(execute, passes=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=_PAUSE)
+            retry(execute, transient=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=_PAUSE)
 
     @property
     def location(self) -> str:

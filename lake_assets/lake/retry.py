@@ -61,7 +61,7 @@ def under_lock(
         return Limit(retries=session.config.commit_retries)
 
     try:
-        return retry(one_try, passes=is_conflict, limit=limit, pause=pause_up_to(0.05, 2), kind=_kind)
+        return retry(one_try, transient=is_conflict, limit=limit, pause=pause_up_to(0.05, 2), kind=_kind)
     except CatalogUnreachableError as lost:
         if (earlier := _found_after(session, find)) is None:
             raise

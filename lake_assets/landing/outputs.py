@@ -62,7 +62,7 @@ class Output:
 
     def _send(self, key: str, read: Callable[[], bytes], retries: int) -> bool:
         put = partial(self.store.put_new, key, read(), multipart_above=self._options.multipart_threshold)
-        return retry(put, passes=StorageUnreachableError, limit=Limit(retries=retries), pause=_PAUSE)
+        return retry(put, transient=StorageUnreachableError, limit=Limit(retries=retries), pause=_PAUSE)
 
     def close(self) -> None:
         """End the threads when all submitted uploads have ended."""

@@ -109,7 +109,7 @@ def _to_webhook(webhook: Webhook, alert: Alert) -> None:
     try:
         retry(
             lambda: _post(webhook, alert),
-            passes=_UnavailableError,
+            transient=_UnavailableError,
             limit=Limit(retries=_RETRIES),
             pause=pause_from(0.2, 2),
         )

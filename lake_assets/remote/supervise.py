@@ -55,10 +55,10 @@ def main(command: Sequence[str]) -> int:
         with subprocess.Popen(  # noqa: S603 - the launcher's command
             command, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
         ) as process:
-            return _attend(process, asked, parent, file)
+            return _supervise(process, asked, parent, file)
 
 
-def _attend(process: "subprocess.Popen[bytes]", asked: Sequence[int], parent: int, file: Path) -> int:
+def _supervise(process: "subprocess.Popen[bytes]", asked: Sequence[int], parent: int, file: Path) -> int:
     deadline: float | None = None
     while True:
         try:

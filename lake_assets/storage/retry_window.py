@@ -38,17 +38,17 @@ def quick(storage: AnyStorage, seconds: float) -> AnyStorage:
 
 
 def retried(
-    storage: RequestedStorage, passes: type[Exception] | Callable[[BaseException], bool], work: Callable[[], Result]
+    storage: RequestedStorage, transient: type[Exception] | Callable[[BaseException], bool], work: Callable[[], Result]
 ) -> Result:
     """Return the result of requests, with the storage's retries and pauses; no pause is shorter than `first_wait`.
 
     Args:
         storage: that gets the requests.
-        passes: the errors after which they are sent again.
+        transient: the errors after which they are sent again.
         work: sends them, each once.
     """
     pause = pause_from(storage.requests.first_wait, storage.requests.wait_limit)
-    return retry(work, passes=passes, limit=retries(storage.requests), pause=pause)
+    return retry(work, transient=transient, limit=retries(storage.requests), pause=pause)
 
 
 def retries(requests: Requests) -> Limit:

@@ -82,7 +82,7 @@ class Template:
             ):
                 retry(
                     partial(connection.execute, statement.encode()),
-                    passes=_is_in_use,
+                    transient=_is_in_use,
                     limit=Limit(seconds=60),
                     pause=pause_between(0.05, 0.5),
                 )

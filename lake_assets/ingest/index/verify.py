@@ -58,7 +58,7 @@ class IndexedState:
         return tuple(dict.fromkeys([*vanished, *(obj.partition for obj in self.changed)]))
 
     @property
-    def is_sound(self) -> bool:
+    def is_consistent(self) -> bool:
         """Whether no object has vanished or changed."""
         return not self.vanished and not self.changed
 
@@ -121,7 +121,7 @@ def repair_indexed(
         LakeAssetsError: the landing zone cannot be listed, or the lake cannot be repaired. The lake is unchanged.
     """
     state = check_indexed(stream, partitions)
-    if state.is_sound:
+    if state.is_consistent:
         return Repaired()
     with stream.lake.open() as lake:
         return _repair(lake, stream, state, run_id or str(uuid.uuid4()))

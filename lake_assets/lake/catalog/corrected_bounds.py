@@ -77,7 +77,7 @@ def correct_bounds(
                 # Another client may commit between the extension's COMMIT and this.
                 retry(
                     lambda: _set_table_bounds(session, table, column_ids, before),
-                    passes=is_conflict,
+                    transient=is_conflict,
                     limit=Limit(retries=session.config.commit_retries),
                     pause=pause_up_to(0.05, 2),
                 )

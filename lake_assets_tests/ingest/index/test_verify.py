@@ -36,16 +36,16 @@ def indexed(world: World) -> World:
 
 def test_unchanged_objects_are_sound(indexed_world: World) -> None:
     state = check_indexed(indexed_world.stream)
-    assert state.is_sound
+    assert state.is_consistent
     assert state.registered == 4
     indexed_world.land(NW, sales(9), "new.parquet")  # not registered yet, which is no fault
-    assert check_indexed(indexed_world.stream).is_sound
+    assert check_indexed(indexed_world.stream).is_consistent
     assert repair_indexed(indexed_world.stream).rows == ()
 
 
 def test_nothing_registered_is_sound(local_world: World) -> None:
     local_world.options = {"mode": "index"}
-    assert check_indexed(local_world.stream).is_sound
+    assert check_indexed(local_world.stream).is_consistent
 
 
 @CATALOGS
@@ -61,7 +61,7 @@ def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> No
     assert [(item.uri.rsplit("/", 1)[1], item.load_partition) for item in state.vanished] == [
         ("b.parquet", world.partition(NW).path)
     ]
-    assert check_indexed(world.stream, [world.partition(SW)]).is_sound
+    assert check_indexed(world.stream, [world.partition(SW)]).is_consistent
 
     repaired = repair_indexed(world.stream)
 
@@ -78,7 +78,7 @@ def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> No
     assert world.totals(NW) == [1, 2, *range(10, 40)]
     for total in (10, 39):
         assert world.query("SELECT count(*) FROM lake.sales WHERE total = ?", total) == [(1,)]
-    assert check_indexed(world.stream).is_sound
+    assert check_indexed(world.stream).is_consistent
     assert list(index_all(world.stream)) == []
     # A reader of an old snapshot finds the file that is there.
     assert world.query(f"SELECT count(*) FROM lake.sales AT (VERSION => {before}) WHERE total = 39") == [(1,)]
@@ -136,7 +136,7 @@ def test_the_lake_can_be_written_after_a_repair(indexed_world: World) -> None:
         assert lake.rows("SELECT count(*) FROM lake.sales") == [(6,)]
 
     assert Path(changed).exists()
-    assert check_indexed(indexed_world.stream).is_sound
+    assert check_indexed(indexed_world.stream).is_consistent
 
 
 def test_a_changed_file_that_no_longer_fits_stays_reported(indexed_world: World) -> None:
@@ -181,7 +181,7 @@ def test_a_vanished_object_that_lands_again_is_refused_with_a_hint(indexed_world
     path = file_of(indexed_world, NW, "b.parquet")
     away = path.rename(indexed_world.landing.uri("away"))
     repair_indexed(indexed_world.stream)
-    assert check_indexed(indexed_world.stream).is_sound
+    assert check_indexed(indexed_world.stream).is_consistent
     if is_another:
         indexed_world.land(NW, sales(5), path.name)
     else:
@@ -201,7 +201,7 @@ def test_a_vanished_object_that_lands_again_is_refused_with_a_hint(indexed_world
     path.rename(path.with_name("d.parquet"))
     list(index_all(indexed_world.stream))
     assert indexed_world.totals(NW) == ([1, 1, 2, 2, 5] if is_another else [1, 1, 1, 2, 2, 2])
-    assert check_indexed(indexed_world.stream).is_sound
+    assert check_indexed(indexed_world.stream).is_consistent
 
 
 def file_of(world: World, text: str, name: str) -> Path:
@@ -224,7 +224,7 @@ def test_an_object_that_a_replacement_missed_is_new_when_it_returns(local_world:
     list(index_all(local_world.stream))
 
     assert local_world.totals() == [1, 2]
-    assert check_indexed(local_world.stream).is_sound
+    assert check_indexed(local_world.stream).is_consistent
     assert list(index_all(local_world.stream)) == []
 
 
@@ -251,7 +251,7 @@ def test_a_changed_file_without_rows_ends_and_the_rest_is_repaired(indexed_world
 
     assert (repaired.ended, repaired.renewed, repaired.errors) == (2, 1, ())
     assert indexed_world.totals(NW) == [7, 8, 9]
-    assert check_indexed(indexed_world.stream).is_sound
+    assert check_indexed(indexed_world.stream).is_consistent
     assert list(index_all(indexed_world.stream)) == []
     # Its path has ended, so rows that it gets later are not the lake's.
     indexed_world.land(NW, sales(5), "a.parquet")
