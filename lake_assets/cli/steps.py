@@ -9,7 +9,7 @@ from lake_assets.layout.texts import count, size
 
 _COUNTED = {"partitions": "partition", "objects": "object", "files": "file", "rows": "row", "snapshots": "snapshot"}
 _ENDED = ("committed", "skipped", "failed")
-_TOLD = frozenset({"error", "message"})  # they are printed anyhow
+_PRINTED = frozenset({"error", "message"})  # printed whatever is asked for
 
 
 class StepLines(logging.Handler):
@@ -18,7 +18,7 @@ class StepLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print the event of a record, if it has one."""
         event = getattr(record, EVENT, None)
-        if event is None or event.event in _TOLD:
+        if event is None or event.event in _PRINTED:
             return
         try:
             echo(style(line_of(event), dim=True), err=True)

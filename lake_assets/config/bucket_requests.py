@@ -21,7 +21,7 @@ class Requests(Model):
     A storage that is away for less than `retries` times `first_wait` seconds fails no request.
     """
 
-    retries: int = Field(8, ge=0, le=100, description="Retries of a request after an error that may pass.")
+    retries: int = Field(8, ge=0, le=100, description="Retries of a request after a transient error.")
     first_wait: float = Field(
         0.5, gt=0, le=60, description="Seconds before the first retry. The pauses grow, and none is shorter."
     )

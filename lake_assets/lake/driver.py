@@ -9,7 +9,7 @@ from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake import failures
-from lake_assets.lake.locks import alone
+from lake_assets.lake.locks import exclusive_access
 from lake_assets.lake.postgres import connect
 
 WRITER_TURN = 5.0  # seconds that SQLite itself retries a write; `retry.under_lock` retries it for longer
@@ -51,7 +51,7 @@ class Driver:
         """
         if self._is_busy or self.is_sqlite:
             with (
-                alone(self._lake),
+                exclusive_access(self._lake),
                 closing(self._connect(writes=writes)) as connection,
                 self._block(connection, writes=writes),
             ):

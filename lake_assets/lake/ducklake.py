@@ -33,7 +33,7 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.checkpoint import SETTINGS, EngineLostError, checkpointed, recover
 from lake_assets.lake.driver import Driver, driver_errors
 from lake_assets.lake.failures import catalog_location, is_locked, translated
-from lake_assets.lake.locks import alone, commit_lock
+from lake_assets.lake.locks import commit_lock, exclusive_access
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.vendor_errors import Meaning, matches
 from lake_assets.retrying import Limit, pause_between, retry
@@ -300,7 +300,7 @@ class DuckLake:
         """Execute an ATTACH, with retries while another process has locked the catalog's file."""
         assert self._engine is not None  # noqa: S101 - _attach has set it
         execute = partial(self._engine.execute, statement)
-        with alone(self.config):
+        with exclusive_access(self.config):
             retry(execute, transient=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=_PAUSE)
 
     @property

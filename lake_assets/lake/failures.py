@@ -55,7 +55,7 @@ def is_locked(error: BaseException) -> bool:
 
 
 def storage_failed(error: duckdb.Error) -> bool:
-    """Return whether the storage failed, also after DuckDB's own retries, in a way that may pass."""
+    """Return whether the storage failed, also after DuckDB's own retries, by a transient error."""
     status = getattr(error, "status_code", None)  # of an HTTPException
     if status is not None:
         return int(status) == HTTPStatus.TOO_MANY_REQUESTS or int(status) >= HTTPStatus.INTERNAL_SERVER_ERROR

@@ -41,7 +41,7 @@ def commit_lock(lake: Lake, timeout: float = TIMEOUT) -> Iterator[None]:
     elif isinstance(lake.catalog, MotherDuckCatalog):
         yield
     else:
-        with _file_lock(lake.catalog, timeout), alone(lake):
+        with _file_lock(lake.catalog, timeout), exclusive_access(lake):
             yield
 
 
@@ -67,7 +67,7 @@ def _file_lock(catalog: FileCatalog, timeout: float) -> Iterator[None]:
         lock.release()
 
 
-def alone(lake: Lake) -> AbstractContextManager[object]:
+def exclusive_access(lake: Lake) -> AbstractContextManager[object]:
     """Keep other threads of this process from the file of a SQLite catalog; a thread may enter it again.
 
     Python's SQLite and DuckDB's do not see each other's locks within a process, and the close of a file by one of them

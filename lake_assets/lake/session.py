@@ -20,7 +20,7 @@ from lake_assets.lake.attach import (
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.driver import Driver, driver_errors
 from lake_assets.lake.failures import translated
-from lake_assets.lake.locks import alone, commit_lock
+from lake_assets.lake.locks import commit_lock, exclusive_access
 from lake_assets.lake.vendor_errors import Meaning, matches
 
 AUTHOR = "lake_assets"  # of snapshots
@@ -126,7 +126,7 @@ class LakeSession:
         Raises:
             CatalogError: the statement fails.
         """
-        with translated(self.config), alone(self.config):
+        with translated(self.config), exclusive_access(self.config):
             return self.connection.execute(sql, parameters).fetchall()
 
     def engine_rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:

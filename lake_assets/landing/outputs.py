@@ -49,7 +49,7 @@ class Output:
         Args:
             key: the batch's.
             read: gives its bytes when its upload begins, always the same for a key.
-            retries: of errors that may pass, with capped exponential pauses and jitter; the config's when None.
+            retries: of transient errors, with capped exponential pauses and jitter; the config's when None.
 
         Returns:
             A future: whether the batch was new; False if it had arrived before. It raises

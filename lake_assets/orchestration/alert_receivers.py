@@ -121,7 +121,7 @@ def _to_webhook(webhook: Webhook, alert: Alert) -> None:
 
 
 class _UnavailableError(Exception):
-    """The server did not answer, or failed; it may pass."""
+    """The server did not answer, or failed: a transient error."""
 
 
 def _post(webhook: Webhook, alert: Alert) -> None:

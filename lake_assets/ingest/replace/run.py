@@ -206,8 +206,8 @@ class ReplaceRun(Run):
                 for run in runs:
                     run.add_seconds("commit", opening)
                 for batch in chunks(runs, self._batch):
-                    alone = batch if len(batch) == 1 else self._commit_together(lake, batch)
-                    for run in alone:
+                    single = batch if len(batch) == 1 else self._commit_together(lake, batch)
+                    for run in single:
                         with run.step("commit"):
                             if (change := self._change(lake, run)) is not None:
                                 (committed,) = commit(lake, [change])
@@ -236,13 +236,13 @@ class ReplaceRun(Run):
                 for (run, _), one in zip(ready, committed, strict=True):
                     run.finish(one.row, one.delta)
         share = (time.perf_counter() - start) / len(runs)
-        alone = still_open(runs)
+        single = still_open(runs)
         for run in runs:
             run.add_seconds("commit", share)
-            if run not in alone:
+            if run not in single:
                 run.report_step("commit", share)
         self._end_if_broken(runs)
-        return alone
+        return single
 
     def _end_if_broken(self, runs: Sequence[PartitionRun]) -> None:
         """End the run if it is to end, or if every other partition would have an error of these too."""
