@@ -35,8 +35,8 @@ if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY
     tempfile.tempdir = None  # is found again
 # A worker of pytest-xdist has a width of its own, at which our tables would be folded.
 os.environ.pop("COLUMNS", None)
-# An example that takes long on a busy machine is no failure.
-settings.register_profile("untimed", parent=settings(), deadline=None)
+# An example that takes long on a busy machine is no failure; 50 of each property keep the suite quick.
+settings.register_profile("untimed", parent=settings(), deadline=None, max_examples=50)
 settings.load_profile("untimed")
 
 __all__ = [

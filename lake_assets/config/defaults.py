@@ -1,6 +1,6 @@
 """`defaults`: the keys that streams share. A stream's own keys override them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -11,8 +11,6 @@ from lake_assets.config.syntax import MAX_VALUES
 
 STREAM = "{stream}"
 """In a text of the defaults: the name of the stream."""
-
-_DEFINITIONS = "#/$defs/"
 
 # The key of the mapping for which a text is the short form.
 _SHORT: Mapping[str, str] = MappingProxyType(
@@ -92,47 +90,34 @@ def _values(value: object) -> int:
     return 1 + sum(map(_values, items))
 
 
-def schema_with_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+OF_DEFAULTS = "#/$defs/{model}Default"
+"""The references of the schema of a stream that `schema_with_defaults` needs."""
+
+
+def schema_with_defaults(schema: Mapping[str, Any], stream: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of a config whose streams need not have what `defaults` may have.
 
     Without `defaults`, or with null there, it is as strict as the given one. With it, a stream has no required key at
     any depth, and any may be null.
+
+    Args:
+        schema: of a config without defaults.
+        stream: of a stream, with the references `OF_DEFAULTS`.
     """
-    definitions = schema["$defs"]
-    shared = {_relaxed_name(name): _relaxed(definitions[name]) for name in _below("Stream", definitions)}
+    shared = {"Stream": stream, **stream["$defs"]}
     properties, streams = schema["properties"], schema["properties"]["streams"]
-    key, stream = next(iter(streams["patternProperties"].items()))
-    partial_stream = {"anyOf": [_relaxed(stream), {"type": "null"}]}
-    partial = {"patternProperties": {key: partial_stream}}
+    key, strict = next(iter(streams["patternProperties"].items()))
+    partial = {"anyOf": [{"$ref": OF_DEFAULTS.format(model="Stream")}, {"type": "null"}]}
     return {
         **schema,
-        "$defs": definitions | shared,
+        "$defs": schema["$defs"] | {f"{name}Default": _relaxed(shared[name]) for name in shared},
         "properties": properties
         | {"streams": {name: value for name, value in streams.items() if name != "patternProperties"}}
-        | {"defaults": partial_stream | {"description": properties["defaults"]["description"]}},
+        | {"defaults": partial | {"description": properties["defaults"]["description"]}},
         "if": {"required": ["defaults"], "properties": {"defaults": {"type": "object"}}},
-        "then": {"properties": {"streams": partial}},
-        "else": {"properties": {"streams": {"patternProperties": {key: stream}}}},
+        "then": {"properties": {"streams": {"patternProperties": {key: partial}}}},
+        "else": {"properties": {"streams": {"patternProperties": {key: strict}}}},
     }
-
-
-def _below(name: str, definitions: Mapping[str, Any]) -> list[str]:
-    """Return the names of a definition and of all that it refers to."""
-    found = [name]
-    for one in found:
-        found += [other for other in dict.fromkeys(_references(definitions[one])) if other not in found]
-    return found
-
-
-def _references(schema: object) -> Iterator[str]:
-    if isinstance(schema, dict):
-        if isinstance(reference := schema.get("$ref"), str):
-            yield reference.removeprefix(_DEFINITIONS)
-        for value in schema.values():
-            yield from _references(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from _references(value)
 
 
 def _relaxed(schema: Any) -> Any:  # noqa: ANN401 - a part of a JSON Schema
@@ -141,9 +126,7 @@ def _relaxed(schema: Any) -> Any:  # noqa: ANN401 - a part of a JSON Schema
         return [_relaxed(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    result = {key: _relaxed(value) for key, value in schema.items() if key != "required"}
-    if isinstance(reference := schema.get("$ref"), str):
-        result["$ref"] = _DEFINITIONS + _relaxed_name(reference.removeprefix(_DEFINITIONS))
+    result = {key: _relaxed(value) for key, value in schema.items() if key not in {"required", "$defs"}}
     if isinstance(pattern := schema.get("pattern"), str):
         result["pattern"] = rf"\{{stream\}}|{pattern}"
     for key in ("properties", "patternProperties", "additionalProperties"):
@@ -155,7 +138,3 @@ def _relaxed(schema: Any) -> Any:  # noqa: ANN401 - a part of a JSON Schema
 
 def _or_null(schema: object) -> Mapping[str, object]:
     return {"anyOf": [schema, {"type": "null"}]}
-
-
-def _relaxed_name(name: str) -> str:
-    return f"{name}Default"

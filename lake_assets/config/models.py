@@ -13,7 +13,7 @@ from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
 from lake_assets.config.alerts import Alerts
 from lake_assets.config.catalogs import MotherDuckCatalog
-from lake_assets.config.defaults import Defaults, schema_with_defaults, with_defaults
+from lake_assets.config.defaults import OF_DEFAULTS, Defaults, schema_with_defaults, with_defaults
 from lake_assets.config.fields import Identifier, KeyPrefix, folder_of
 from lake_assets.config.lake import Lake
 from lake_assets.config.model import LocatedError, Model
@@ -64,7 +64,8 @@ class LakeConfig(Model):
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - pydantic's signature
         """Return the JSON Schema of a config file, for editors."""
-        return schema_with_defaults(super().model_json_schema(*args, **kwargs))
+        stream = Stream.model_json_schema(*args, **kwargs | {"ref_template": OF_DEFAULTS})
+        return schema_with_defaults(super().model_json_schema(*args, **kwargs), stream)
 
     @model_validator(mode="before")
     @classmethod

@@ -110,11 +110,6 @@ class Template:
         """The partition columns, in the order of the path."""
         return tuple(dict.fromkeys(p.name for p in self.placeholders if p.name is not None))
 
-    @cached_property
-    def row_columns(self) -> tuple[str, ...]:
-        """The columns of rows that paths are rendered from: `columns` without the names of `now()`."""
-        return tuple(dict.fromkeys(p.column for p in self.placeholders if not p.is_now))
-
     def with_empty(self, *, values: Iterable[str], nulls: Iterable[str]) -> "Template":
         """Return the same layout, but paths may have empty values of some columns, as in `region=/`.
 

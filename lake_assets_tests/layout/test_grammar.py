@@ -82,7 +82,6 @@ def test_a_name_in_quotes_has_any_character() -> None:
 def test_columns_are_in_the_order_of_the_path_each_once() -> None:
     template = Template.parse("dt={now(),,YY}/{b}/{a,,YY}-{a,,MM}/{now(),,HH}/again={b}")
     assert template.columns == ("dt", "b", "a")
-    assert template.row_columns == ("b", "a")
 
 
 def test_the_layout_of_hive_is_made_of_column_names() -> None:
