@@ -81,7 +81,7 @@ test-newest:  ## all tests with the newest versions that pyproject.toml permits,
 	PATH=$(CURDIR)/$(NEWEST)/bin:$$PATH $(NEWEST)/bin/python -m pytest $(WORKERS) -m 'not kill_all'
 
 quick: $(STAMP)  ## the tests without servers, kills, Dagster's commands and a browser
-	$(PYTEST) $(WORKERS) -m 'not (servers or kill or dagster or browser or long)'
+	$(PYTEST) $(WORKERS) -m 'not (servers or kill or dagster or browser or long or installs)'
 
 kills: $(STAMP)  ## a commit killed at each statement of each strategy, faults at every step, and all other kills
 	LAKE_ASSETS_DEATHS=20 $(PYTEST) $(WORKERS) -m 'kill or kill_all'
