@@ -20,7 +20,7 @@ from lake_assets.orchestration.report_page import report_sensor
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.restore import restore_job
 from lake_assets.orchestration.schedules import refresh_schedule
-from lake_assets.orchestration.sensors import object_sensor, sqs_sensor
+from lake_assets.orchestration.sensors import stream_sensor
 from lake_assets.orchestration.sync import sync_sensor
 from lake_assets.orchestration.translator import LakeAssetsTranslator, StreamSpecs, ledger_spec, specs_of
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -75,10 +75,10 @@ def build_definitions(
 def _of_stream(stream: OpenStream, specs: StreamSpecs, config: LakeConfig) -> dg.Definitions:
     landing = landing_asset(stream, specs.landing)
     asset = stream_asset(stream, specs, config)
-    schedules = [refresh_schedule(stream, asset), observe_schedule(stream, landing), drain_schedule(stream)]
+    schedules = [refresh_schedule(stream, specs.table.key), observe_schedule(stream, landing), drain_schedule(stream)]
     checks = stream_checks(stream, specs.table.key)
     report = report_asset(stream, specs)
-    sensors = [object_sensor(stream, asset), sqs_sensor(stream, asset), automation_sensor(stream, asset)]
+    sensors = [stream_sensor(stream, specs.table.key), automation_sensor(stream, asset)]
     sensors.append(report_sensor(stream, report))
     return dg.Definitions(
         assets=[landing, asset, report],

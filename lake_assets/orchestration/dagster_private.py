@@ -102,11 +102,6 @@ def output_of(check: dg.AssetCheckSpec) -> str:
     return check.get_python_identifier()
 
 
-def keys_between(definition: dg.PartitionsDefinition[str], first: str, last: str) -> list[str]:
-    """Return the keys of a dimension from the first to the last, both included."""
-    return list(definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last)))
-
-
 def spark_settings(pyspark: LazyPySparkResource) -> dict[str, str]:
     """Return the settings of a Spark resource by their full names, such as `spark.sql.session.timeZone`."""
     return dict(flatten_dict(pyspark.spark_config))  # type: ignore[no-untyped-call]

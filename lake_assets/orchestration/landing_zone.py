@@ -15,7 +15,7 @@ import dagster as dg
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import DATA_VERSION_TAG, keys_between
+from lake_assets.orchestration.dagster_private import DATA_VERSION_TAG
 from lake_assets.orchestration.partitions import (
     dimension_key,
     dimensions,
@@ -25,10 +25,11 @@ from lake_assets.orchestration.partitions import (
     partition_key,
     partition_of,
     partitions_def,
+    recent_keys,
 )
 from lake_assets.orchestration.queued_runs import unless_queued
 from lake_assets.orchestration.unmatched import unmatched_metadata
-from lake_assets.streams.calendar import Calendar, recent_texts
+from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.pending import LandingScan, scan_landing
 from lake_assets.streams.stream import OpenStream
 
@@ -122,21 +123,10 @@ def recent_partitions(stream: OpenStream, instance: dg.DagsterInstance, lookback
     """
     if lookback is None:
         return None
-    windows = recent_texts(stream.config, dt.datetime.now(dt.UTC), lookback)
-    keys = []
-    for name, definition in dimensions(stream).items():
-        if name not in windows:
-            keys.append(keys_of(definition, instance))
-            continue
-        window = windows[name]
-        if window is None:
-            return []
-        first, last = map(dimension_key, window)
-        keys.append(keys_between(definition, first, last))
-    names = list(dimensions(stream))
+    keys = recent_keys(stream, instance, dt.datetime.now(dt.UTC), lookback)
     return [
-        partition_of(stream.config.columns, joined_key(dict(zip(names, combination, strict=True))))
-        for combination in itertools.product(*keys)
+        partition_of(stream.config.columns, joined_key(dict(zip(keys, combination, strict=True))))
+        for combination in itertools.product(*keys.values())
     ]
 
 

@@ -22,7 +22,7 @@ from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.texts import count
 from lake_assets.layout.times import TIME_TYPES, TimeName, zone_of
 from lake_assets.orchestration.dagster_private import PARTITION
-from lake_assets.streams.calendar import configured_values
+from lake_assets.streams.calendar import configured_values, recent_texts
 from lake_assets.streams.stream import OpenStream
 
 # Documented at `dagster.StaticPartitionsDefinition` and `MultiPartitionsDefinition`.
@@ -87,6 +87,57 @@ def new_dynamic_keys(
 def keys_of(definition: dg.PartitionsDefinition[str], instance: dg.DagsterInstance) -> list[str]:
     """Return the keys of a dimension now."""
     return list(definition.get_partition_keys(dynamic_partitions_store=instance))
+
+
+class ValueOrder:
+    """The positions of values in Dagster's order of their columns, read from Dagster when a column is first asked for.
+
+    Args:
+        stream: of the columns.
+        instance: has the keys of dynamic partitions.
+        new: further keys by the name of the dynamic partitions, which have the last positions.
+    """
+
+    def __init__(
+        self, stream: OpenStream, instance: dg.DagsterInstance, new: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self._stream = stream
+        self._instance = instance
+        self._new = new or {}
+        self._positions: dict[str, dict[str, int]] = {}
+
+    def of(self, column: str) -> dict[str, int]:
+        """Return the positions of a column's keys."""
+        if column not in self._positions:
+            keys = keys_of(dimensions(self._stream)[column], self._instance)
+            keys += self._new.get(dynamic_name(self._stream.name, column), ())
+            self._positions[column] = {key: number for number, key in enumerate(keys)}
+        return self._positions[column]
+
+
+def recent_keys(
+    stream: OpenStream, instance: dg.DagsterInstance, at: dt.datetime, lookback: int
+) -> dict[str, list[str]]:
+    """Return the keys of each dimension: of a time those of the newest partitions, of another column all.
+
+    Args:
+        stream: of the partitions.
+        instance: has the dynamic ones.
+        at: the moment of the newest partition, with a time zone.
+        lookback: the number of partitions before that one.
+    """
+    windows = recent_texts(stream.config, at, lookback)
+    keys: dict[str, list[str]] = {}
+    for name, definition in dimensions(stream).items():
+        if name not in windows:
+            keys[name] = keys_of(definition, instance)
+        elif (window := windows[name]) is None:
+            keys[name] = []
+        else:
+            kind = TIME_TYPES[stream.config.partitions[name].type]
+            first, last = (kind.number(kind.start(text)) for text in window)
+            keys[name] = [dimension_key(kind.text(kind.at(number))) for number in range(first, last + 1)]
+    return keys
 
 
 def dynamic_name(stream: str, column: str) -> str:

@@ -13,7 +13,7 @@ from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import PARTITION, RANGE_END, RANGE_START, step_of
-from lake_assets.orchestration.partitions import dimension_key, dimensions, keys_of, partition_of
+from lake_assets.orchestration.partitions import ValueOrder, dimension_key, partition_of
 from lake_assets.streams.stream import OpenStream
 
 # A run of these states has listed nothing. The state changes to STARTED before the run's first step.
@@ -37,7 +37,7 @@ class QueuedRuns:
         self._stream = stream
         self._asset = asset
         self._instance = instance
-        self._positions: dict[str, dict[str, int]] = {}
+        self._order = ValueOrder(stream, instance)
 
     def have(self, first: Partition, last: Partition | None = None) -> bool:
         """Return whether one of the runs has a partition, or all between two in each column."""
@@ -91,10 +91,7 @@ class QueuedRuns:
         if value is not None and column.type in TIME_TYPES:
             kind = TIME_TYPES[column.type]
             return kind.number(kind.start(value))
-        if column.name not in self._positions:
-            keys = keys_of(dimensions(self._stream)[column.name], self._instance)
-            self._positions[column.name] = {key: number for number, key in enumerate(keys)}
-        return self._positions[column.name].get(dimension_key(column.text(value)), float("nan"))
+        return self._order.of(column.name).get(dimension_key(column.text(value)), float("nan"))
 
 
 def unless_queued(schedule: str) -> Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]:
@@ -102,8 +99,7 @@ def unless_queued(schedule: str) -> Callable[[dg.ScheduleEvaluationContext], dg.
 
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         of_schedule = dg.RunsFilter(statuses=_NOT_BEGUN, tags={"dagster/schedule_name": schedule})
-        # A context that a test builds may have no instance.
-        queued = context.instance.get_run_records(of_schedule, limit=1) if context.instance_ref else ()
+        queued = context.instance.get_run_records(of_schedule, limit=1)
         return (
             dg.SkipReason(f"The run {queued[0].dagster_run.run_id} of this schedule is queued.")
             if queued

@@ -1,18 +1,18 @@
 """A schedule for each stream that has one in the config: refresh the newest partitions, all in one run."""
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from typing import Any
 
 import dagster as dg
 
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, step_of
-from lake_assets.orchestration.partitions import dimension_key, dimensions, joined_key, partition_of
+from lake_assets.orchestration.partitions import joined_key, partition_of, recent_keys
 from lake_assets.orchestration.queued_runs import QueuedRuns, refresh_job
-from lake_assets.streams.calendar import recent_texts
 from lake_assets.streams.stream import OpenStream
 
 
-def refresh_schedule(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.ScheduleDefinition | None:
+def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefinition | None:
     """Return the schedule `refresh_<stream>_schedule` with its job `refresh_<stream>`; None if the config has none.
 
     A tick requests one run over the current partition and the `lookback` ones before it, for every value of the other
@@ -38,61 +38,34 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.Sched
         description=f"Refreshes the newest partitions of {stream.name}; an unchanged one costs a listing.",
     )
     def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        at = context.scheduled_execution_time
-        # A context that a test builds may have no instance, and then there are no queued runs.
-        queued = QueuedRuns(stream, asset.key, context.instance) if context.instance_ref else None
-        return refresh_request(stream, asset.key, at, config.lookback, lambda: context.instance, queued)
+        at, instance = context.scheduled_execution_time, context.instance
+        keys = recent_keys(stream, instance, at, config.lookback)
+        for name in keys:
+            if not keys[name]:
+                return dg.SkipReason(_why_none(stream, name, at))
+        first, last = (joined_key({name: of_column[end] for name, of_column in keys.items()}) for end in (0, -1))
+        ends = (partition_of(stream.config.columns, key) for key in (first, last))
+        if QueuedRuns(stream, asset, instance).have(*ends):
+            return dg.SkipReason("A queued run has all these partitions.")
+        return dg.RunRequest(run_config=landed_only(asset), **run_range(first, last))
 
     return schedule
 
 
-def refresh_request(
-    stream: OpenStream,
-    asset: dg.AssetKey,
-    at: dt.datetime,
-    lookback: int,
-    instance: Callable[[], dg.DagsterInstance],
-    queued: QueuedRuns | None,
-) -> dg.RunRequest | dg.SkipReason:
-    """Return the run that refreshes the newest partitions of a stream at a moment, or the reason why there is none.
+def _why_none(stream: OpenStream, column: str, at: dt.datetime) -> str:
+    if stream.config.partitions[column].type in TIME_TYPES:
+        return f"At {at:%Y-%m-%d %H:%M %Z} the stream's {column} is before its start or after its end."
+    return (
+        f"No {column} is known yet: add its values under `values` in the config, or its partitions in the UI "
+        "(Backfill, Add partition); a sensor adds those that land."
+    )
 
-    Args:
-        stream: of the partitions.
-        asset: the stream's asset.
-        at: the moment, with a time zone.
-        lookback: number of partitions before the current one.
-        instance: returns the instance that has the dynamic partitions.
-        queued: the stream's runs that have not begun; None if there are none.
-    """
-    spans: dict[str, tuple[str, str]] = {}
-    windows = recent_texts(stream.config, at, lookback)
-    for name, definition in dimensions(stream).items():
-        window = windows.get(name)
-        if name in windows and window is None:
-            return dg.SkipReason(f"At {at:%Y-%m-%d %H:%M %Z} the stream's {name} is before its start or after its end.")
-        keys = [dimension_key(text) for text in window] if window else _keys(definition, instance)
-        if not keys:
-            return dg.SkipReason(
-                f"No {name} is known yet: add its values under `values` in the config, or its partitions in the UI "
-                "(Backfill, Add partition); a sensor adds those that land."
-            )
-        spans[name] = keys[0], keys[-1]
-    first, last = (joined_key({name: span[end] for name, span in spans.items()}) for end in (0, 1))
-    ends = (partition_of(stream.config.columns, key) for key in (first, last))
-    if queued is not None and queued.have(*ends):
-        return dg.SkipReason("A queued run has all these partitions.")
-    run_config = landed_only(asset)
-    if first == last:
-        return dg.RunRequest(partition_key=first, run_config=run_config)
-    return dg.RunRequest(tags={RANGE_START: first, RANGE_END: last}, run_config=run_config)
+
+def run_range(first: str, last: str) -> dict[str, Any]:
+    """Return the arguments of a `RunRequest` of one partition, or of all from the first key to the last."""
+    return {"partition_key": first} if first == last else {"tags": {RANGE_START: first, RANGE_END: last}}
 
 
 def landed_only(asset: dg.AssetKey) -> dict[str, object]:
     """Return the run config with which a run skips partitions in which nothing has landed."""
     return {"ops": {step_of(asset): {"config": {"landed_only": True}}}}
-
-
-def _keys(definition: dg.PartitionsDefinition[str], instance: Callable[[], dg.DagsterInstance]) -> Sequence[str]:
-    if isinstance(definition, dg.DynamicPartitionsDefinition):
-        return definition.get_partition_keys(dynamic_partitions_store=instance())
-    return definition.get_partition_keys()

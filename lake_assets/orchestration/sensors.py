@@ -1,33 +1,24 @@
 """A sensor for each stream that has one, by listings or messages: it requests a run where objects have landed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import dagster as dg
 
-from lake_assets.config.sections import ObjectSensor, SensorBase, SqsSensor
+from lake_assets.config.sections import SensorBase, SqsSensor
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.detection.deliveries import MOST_WAITING, QueueCursor, classify
-from lake_assets.detection.reading import UnmatchedKey
-from lake_assets.detection.run_plan import RunTarget, Sharing, grouped
+from lake_assets.detection.run_plan import IsQueued, RunTarget, ScanResult, Sharing, grouped
 from lake_assets.detection.scan import scan
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.texts import count, several
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START
-from lake_assets.orchestration.partitions import (
-    dimension_key,
-    dimensions,
-    dynamic_name,
-    keys_of,
-    new_dynamic_keys,
-    partition_key,
-)
+from lake_assets.orchestration.partitions import ValueOrder, dimension_key, new_dynamic_keys, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.queues import Queue
-from lake_assets.orchestration.schedules import landed_only
+from lake_assets.orchestration.schedules import landed_only, run_range
 from lake_assets.streams.stream import OpenStream
 
 NAMED_KEYS = 10
@@ -36,56 +27,80 @@ PRICED_SECONDS = 30  # between two of others
 _OWN_NAMES = (".internal", ".lan", ".local", ".localhost", ".svc")  # endings of names in a network of one's own
 
 
-def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefinition | None:
-    """Return the sensor that lists the landing zone; None if the stream has none of this type."""
+def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition | None:
+    """Return the sensor `<stream>_sensor` of the config's type; None if the stream has none."""
     config = stream.config.sensor
-    if not isinstance(config, ObjectSensor):
+    if config is None:
         return None
+    if isinstance(config, SqsSensor):
+        find, what = _by_messages(stream, Queue(config)), f"for which {config.queue_url} has a notification"
+    else:
+        find, what = _by_listing(stream), f"in which objects have landed below {stream.source.root}"
 
     @dg.sensor(
-        name=sensor_name(stream),
-        target=asset,
-        minimum_interval_seconds=minimum_interval(config, stream.config.source),
-        default_status=default_status(config),
-        description=f"Requests a run of each partition in which objects have landed below {stream.source.root}.",
+        name=f"{stream.name}_sensor",
+        target=dg.AssetSelection.assets(asset),
+        # The daemon looks about every five seconds, and leaves a sensor out whose minimum is not over by some
+        # milliseconds: with a minimum of 5 most ticks would be 10 seconds apart.
+        minimum_interval_seconds=interval_of(config, stream.config.source) - 1,
+        default_status=dg.DefaultSensorStatus(config.status.upper()),
+        description=f"Requests a run of each partition {what}.",
     )
-    def objects(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+    def changes(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        order = ValueOrder(stream, context.instance)
+        is_queued = QueuedRuns(stream, asset, context.instance).have
         try:
-            scanned = scan(
-                stream.config,
-                stream.source,
-                context.cursor,
-                scanned_at=context.last_tick_completion_time,
-                sharing=sharing(stream, context.instance),
-                is_queued=QueuedRuns(stream, asset.key, context.instance).have,
-            )
+            scanned = find(context, _sharing(stream, order), is_queued)
         except LakeAssetsError as error:
             raise without_traceback(error) from None
-        log_unmatched(context, stream, scanned.unmatched)
-        if scanned.unremembered:
-            context.log.warning(
-                f"below {stream.source.root}: another {count(scanned.unremembered, 'object')} in no partition"
-            )
-        return result(context, stream, asset.key, scanned.targets, scanned.cursor, scanned.summary)
+        _log(context, stream, scanned)
+        return _result(context, stream, asset, scanned)
 
-    return objects
+    return changes
+
+
+Find = Callable[[dg.SensorEvaluationContext, Sharing | None, IsQueued], ScanResult]
+"""Finds the changed partitions at a tick."""
+
+
+def _by_listing(stream: OpenStream) -> Find:
+    def find(context: dg.SensorEvaluationContext, sharing: Sharing | None, is_queued: IsQueued) -> ScanResult:
+        return scan(
+            stream.config,
+            stream.source,
+            context.cursor,
+            scanned_at=context.last_tick_completion_time,
+            sharing=sharing,
+            is_queued=is_queued,
+        )
+
+    return find
+
+
+def _by_messages(stream: OpenStream, queue: Queue) -> Find:
+    """Read notifications from SQS.
+
+    Dagster stores the run requests together with the cursor, after the tick. So the cursor holds the receipts of the
+    messages, and the next tick deletes them: after a lost tick all messages are still in the queue, and come again.
+    """
+
+    def find(context: dg.SensorEvaluationContext, sharing: Sharing | None, is_queued: IsQueued) -> ScanResult:
+        cursor = QueueCursor.load(context.cursor, stream.config)
+        queue.delete(cursor.receipts)
+        cursor.receipts = []
+        # Messages that are kept count against those that may be received.
+        messages = queue.receive() if len(cursor.waiting) < MOST_WAITING else ()
+        return classify(stream.config, messages, cursor, sharing=sharing, is_queued=is_queued)
+
+    return find
 
 
 def interval_of(config: SensorBase, source: AnyStorage) -> int:
-    """Seconds between two ticks: those of the config, or few where nobody pays for a tick's requests."""
+    """Return the seconds between two ticks: those of the config, or few where nobody pays for a tick's requests."""
     if config.interval is not None:
         return config.interval
     is_cheap = isinstance(config, SqsSensor) or isinstance(source, LocalStorage) or _is_own_server(source)
     return CHEAP_SECONDS if is_cheap else PRICED_SECONDS
-
-
-def minimum_interval(config: SensorBase, source: AnyStorage) -> int:
-    """Return the interval in seconds as Dagster's daemon wants it, a second below the one that is meant.
-
-    The daemon looks about every five seconds, and leaves a sensor out whose minimum is not over by some milliseconds:
-    with a minimum of 5 most ticks would be 10 seconds apart.
-    """
-    return interval_of(config, source) - 1
 
 
 def _is_own_server(source: AnyStorage) -> bool:
@@ -99,76 +114,57 @@ def _is_own_server(source: AnyStorage) -> bool:
         return "." not in host or host.endswith(_OWN_NAMES)
 
 
-def sensor_name(stream: OpenStream) -> str:
-    """Return the sensor's name, under which Dagster stores its cursor."""
-    return f"{stream.name}_sensor"
-
-
-def default_status(config: SensorBase) -> dg.DefaultSensorStatus:
-    """Return whether the sensor is on or off from the start."""
-    return dg.DefaultSensorStatus.RUNNING if config.status == "running" else dg.DefaultSensorStatus.STOPPED
-
-
 def without_traceback(error: LakeAssetsError) -> LakeAssetsError:
     """Return the error without its traceback, which Dagster would show with the tick."""
     return error.with_traceback(None)
 
 
-def result(
-    context: dg.SensorEvaluationContext,
-    stream: OpenStream,
-    asset: dg.AssetKey,
-    targets: Sequence[RunTarget],
-    cursor: str,
-    summary: str,
+def _log(context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanResult) -> None:
+    """Log the objects that belong to no partition, and the summary."""
+    by_reason: dict[str, list[str]] = {}
+    for unmatched in scanned.unmatched:
+        by_reason.setdefault(unmatched.reason, []).append(unmatched.key)
+    for reason, keys in by_reason.items():
+        context.log.warning(f"below {stream.source.root}: {several(keys, NAMED_KEYS)}: {reason}")
+    if scanned.unremembered:
+        another = count(scanned.unremembered, "object")
+        context.log.warning(f"below {stream.source.root}: another {another} in no partition")
+    context.log.info(scanned.summary)
+
+
+def _result(
+    context: dg.SensorEvaluationContext, stream: OpenStream, asset: dg.AssetKey, scanned: ScanResult
 ) -> dg.SensorResult:
     """Return the result of a tick: the runs, the dynamic partitions that they need, and the cursor."""
-    context.log.info(summary)
-    if not targets:
-        return dg.SensorResult(skip_reason=dg.SkipReason(summary), cursor=cursor)
-    partitions = [partition for target in targets for partition in (target.first, target.last)]
+    if not scanned.targets:
+        return dg.SensorResult(skip_reason=dg.SkipReason(scanned.summary), cursor=scanned.cursor)
+    partitions = [partition for target in scanned.targets for partition in (target.first, target.last)]
     new_keys = new_dynamic_keys(stream, context.instance, partitions)
+    targets, most = scanned.targets, _most(stream)
+    if most > 1 and len(targets) > 1:  # neighbours share a run
+        order = ValueOrder(stream, context.instance, new_keys)
+
+        def position(partition: Partition, column: PartitionColumn) -> int:
+            return order.of(column.name)[dimension_key(partition.texts()[column.name])]
+
+        targets = grouped(targets, stream.config.columns, position, most)
     return dg.SensorResult(
-        run_requests=[run_request(asset, run) for run in _runs(stream, context.instance, targets, new_keys)],
-        cursor=cursor,
+        run_requests=[run_request(asset, target) for target in targets],
+        cursor=scanned.cursor,
         dynamic_partitions_requests=[dg.AddDynamicPartitionsRequest(name, keys) for name, keys in new_keys.items()],
     )
 
 
-def _runs(
-    stream: OpenStream,
-    instance: dg.DagsterInstance,
-    targets: Sequence[RunTarget],
-    new_keys: Mapping[str, Sequence[str]],
-) -> Sequence[RunTarget]:
-    """Return the targets, those of neighbouring partitions as one where the config permits it."""
-    most = _most(stream)
-    if most == 1 or len(targets) == 1:
-        return targets
-    positions = {
-        name: _positions([*keys_of(definition, instance), *new_keys.get(dynamic_name(stream.name, name), ())])
-        for name, definition in dimensions(stream).items()
-        if stream.config.partitions[name].type not in TIME_TYPES
-    }
-
-    def position(partition: Partition, column: PartitionColumn) -> int:
-        return positions[column.name][dimension_key(partition.texts()[column.name])]
-
-    return grouped(targets, stream.config.columns, position, most)
-
-
-def sharing(stream: OpenStream, instance: dg.DagsterInstance) -> Sharing | None:
+def _sharing(stream: OpenStream, order: ValueOrder) -> Sharing | None:
     """Return which partitions of a tick will share runs, in the last column that is not a time; None if none do."""
     columns, most = stream.config.columns, _most(stream)
     axis = next((number for number, column in reversed([*enumerate(columns)]) if column.type not in TIME_TYPES), None)
     if most == 1 or axis is None:
         return None
     name = columns[axis].name
-    positions: dict[str, int] = {}
 
     def position(partition: Partition) -> int:
-        if not positions:  # read where a tick has many changes only
-            positions.update(_positions(keys_of(dimensions(stream)[name], instance)))
+        positions = order.of(name)  # read where a tick has many changes only
         return positions.setdefault(dimension_key(partition.texts()[name]), len(positions))  # a new value is the last
 
     return Sharing(axis, most, position)
@@ -181,10 +177,6 @@ def _most(stream: OpenStream) -> int:
     return min(config.sensor.group_runs, config.max_partitions_per_run or config.sensor.group_runs)
 
 
-def _positions(keys: Sequence[str]) -> dict[str, int]:
-    return {key: number for number, key in enumerate(keys)}
-
-
 def run_request(asset: dg.AssetKey, target: RunTarget) -> dg.RunRequest:
     """Return the run of one partition, or of the range between two.
 
@@ -192,61 +184,9 @@ def run_request(asset: dg.AssetKey, target: RunTarget) -> dg.RunRequest:
     partitions in which nothing has landed are skipped.
     """
     first, last = partition_key(target.first), partition_key(target.last)
-    selection = [asset]  # the UI shows it as the run's target, because a sensor's job has no name
-    if first == last:
-        return dg.RunRequest(run_key=f"{first}:{target.state}", partition_key=first, asset_selection=selection)
     return dg.RunRequest(
-        run_key=f"{first}...{last}:{target.state}",
-        tags={RANGE_START: first, RANGE_END: last},
-        run_config=landed_only(asset),
-        asset_selection=selection,
+        run_key=f"{first if first == last else f'{first}...{last}'}:{target.state}",
+        run_config=None if first == last else landed_only(asset),
+        asset_selection=[asset],  # the UI shows it as the run's target, because a sensor's job has no name
+        **run_range(first, last),
     )
-
-
-def log_unmatched(context: dg.SensorEvaluationContext, stream: OpenStream, unmatched: Sequence[UnmatchedKey]) -> None:
-    """Log the objects that belong to no partition."""
-    by_reason: dict[str, list[str]] = {}
-    for unmatched_key in unmatched:
-        by_reason.setdefault(unmatched_key.reason, []).append(unmatched_key.key)
-    for reason, keys in by_reason.items():
-        context.log.warning(f"below {stream.source.root}: {several(keys, NAMED_KEYS)}: {reason}")
-
-
-def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefinition | None:
-    """Return the sensor that reads notifications from SQS; None if the stream has none of this type.
-
-    Dagster stores the run requests together with the cursor, after the tick. So the cursor holds the receipts of the
-    messages, and the next tick deletes them: after a lost tick all messages are still in the queue, and come again.
-    """
-    config = stream.config.sensor
-    if not isinstance(config, SqsSensor):
-        return None
-    queue = Queue(config)
-
-    @dg.sensor(
-        name=sensor_name(stream),
-        target=asset,
-        minimum_interval_seconds=minimum_interval(config, stream.config.source),
-        default_status=default_status(config),
-        description=f"Requests a run of each partition for which {config.queue_url} has a notification.",
-    )
-    def notifications(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        cursor = QueueCursor.load(context.cursor, stream.config)
-        try:
-            queue.delete(cursor.receipts)
-            cursor.receipts = []
-            # Messages that are kept count against those that may be received.
-            messages = queue.receive() if len(cursor.waiting) < MOST_WAITING else ()
-            delivered = classify(
-                stream.config,
-                messages,
-                cursor,
-                sharing=sharing(stream, context.instance),
-                is_queued=QueuedRuns(stream, asset.key, context.instance).have,
-            )
-        except LakeAssetsError as error:
-            raise without_traceback(error) from None
-        log_unmatched(context, stream, delivered.unmatched)
-        return result(context, stream, asset.key, delivered.targets, delivered.cursor, delivered.summary)
-
-    return notifications

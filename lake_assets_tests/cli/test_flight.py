@@ -86,7 +86,7 @@ def test_a_date_a_projection_and_a_schedule(run: Run, tmp_path: Path) -> None:
     assert result.stdout.splitlines()[1:] == ["2026-02-12,DATE,7,3.0"]
     (schedule,) = definitions.get_repository_def().schedule_defs
     with dg.build_schedule_context(
-        instance=dg.DagsterInstance.ephemeral(),
+        instance=dg.DagsterInstance.local_temp(),
         scheduled_execution_time=dt.datetime(2026, 6, 1, 6, 30, tzinfo=dt.UTC),
         repository_def=definitions.get_repository_def(),
     ) as context:

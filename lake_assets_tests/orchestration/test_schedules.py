@@ -24,7 +24,7 @@ class Scheduled:
     def __init__(self, world: World, instance: dg.DagsterInstance | None = None, **schedule: Any) -> None:
         world.options = {"partitions": PARTITIONS} | world.options | {"schedule": {"cron": "0 * * * *", **schedule}}
         self.world = world
-        self.instance = instance or dg.DagsterInstance.ephemeral()
+        self.instance = instance or dg.DagsterInstance.local_temp()
         self.definitions = build_definitions(world.config, pyspark_resource(world.config.spark))
 
     @property

@@ -134,7 +134,9 @@ def test_a_range_with_a_failure_has_its_events_under_the_key(local_world: World)
 
 def test_a_schedule_asks_for_a_run_that_its_job_takes(local_world: World) -> None:
     definitions = build_definitions(with_prefix(local_world))
-    at = dg.build_schedule_context(scheduled_execution_time=dt.datetime(2026, 2, 11, 12, tzinfo=dt.UTC))
+    at = dg.build_schedule_context(
+        dg.DagsterInstance.local_temp(), scheduled_execution_time=dt.datetime(2026, 2, 11, 12, tzinfo=dt.UTC)
+    )
 
     data = definitions.resolve_schedule_def("refresh_sales_schedule").evaluate_tick(at)
 
