@@ -18,7 +18,7 @@ WINGS = "      — wings —\n"
 
 # The files of the spine that import each wing.
 DOORS = {
-    "landing/": {"cli/generate.py", "cli/land.py", "orchestration/landing.py"},
+    "landing/": {"cli/generate.py", "cli/land.py", "orchestration/schedules.py"},
     "launch/": {"cli/partitions.py", "orchestration/stream_run.py"},
     "telemetry/": {"exports.py"},
     "proposals/": {"cli/init.py"},

@@ -32,6 +32,7 @@ from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.orchestration.translator import specs_of
 from lake_assets.parquet.job import Job
 from lake_assets.parquet.read import read_schema
 from lake_assets.parquet.write import write_files
@@ -240,7 +241,7 @@ def test_no_file_that_a_run_leaves_holds_one(file: Path) -> None:
 def test_dagster_is_told_none(file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0.1)  # of a store that stays unreachable
     stream = open_stream(load_config(file), "sales")
-    asset = stream_asset(stream)
+    asset = stream_asset(specs_of(stream))
     instance = dg.DagsterInstance.ephemeral()
 
     result = dg.materialize(

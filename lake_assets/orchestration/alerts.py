@@ -98,11 +98,11 @@ def _stale_sensor(alerts: Alerts, senders: Mapping[str, Send], streams: Sequence
     )
     def stale(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursor = _Cursor.of(context.cursor)
-        found = {stream.name: _alert(alerts, stream, context.instance, cursor) for stream in streams}
-        problems = _send(senders, found, cursor)
+        by_stream = {stream.name: _alert(alerts, stream, context.instance, cursor) for stream in streams}
+        problems = _send(senders, by_stream, cursor)
         for problem in problems:
             context.log.error(problem)
-        wrong = [f"{name}: {alert.kind}" for name, alert in found.items() if alert.kind != "recovered"]
+        wrong = [f"{name}: {alert.kind}" for name, alert in by_stream.items() if alert.kind != "recovered"]
         reason = f"{count(len(streams), 'stream')}; {', '.join(wrong) or 'all are in time'}"
         return dg.SensorResult(skip_reason="\n".join([reason, *problems]), cursor=cursor.text)
 
@@ -170,12 +170,12 @@ def _alert(alerts: Alerts, stream: OpenStream, instance: dg.DagsterInstance, cur
     return Alert(kind="recovered", title=f"{name} is in time again", text="Nothing is to be done.", stream=name)
 
 
-def _send(senders: Mapping[str, Send], found: Mapping[str, Alert], cursor: _Cursor) -> list[str]:
+def _send(senders: Mapping[str, Send], by_stream: Mapping[str, Alert], cursor: _Cursor) -> list[str]:
     """Send each alert that a receiver did not get yet; returns the errors."""
     problems: dict[str, str] = {}
     for receiver, send in senders.items():
         sent = cursor.sent.setdefault(receiver, {})
-        for stream, alert in found.items():
+        for stream, alert in by_stream.items():
             kind = "" if alert.kind == "recovered" else alert.kind
             if sent.get(stream, "") == kind or receiver in problems:
                 continue

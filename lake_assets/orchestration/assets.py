@@ -1,31 +1,30 @@
 """A stream as a Dagster asset: a run ingests one partition, or each partition of a range."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError, is_interrupt
+from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration import handover
 from lake_assets.orchestration.checks import (
     evaluations_of_cancelled_run,
     evaluations_of_failed_run,
     evaluations_of_idle_run,
+    hand_on,
 )
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT
 from lake_assets.orchestration.downstream import StreamIOManager
 from lake_assets.orchestration.partitions import partition_of, partitions_def, summary_of
 from lake_assets.orchestration.resources import sessions
-from lake_assets.orchestration.stream_run import StreamRun
-from lake_assets.orchestration.translator import StreamSpecs, asset_options, specs_of
+from lake_assets.orchestration.stream_run import StreamRun, options_of
+from lake_assets.orchestration.translator import StreamSpecs, asset_options
 from lake_assets.selection.select import Wanted, narrowed
-from lake_assets.spark.session import Sessions
 from lake_assets.streams.stream import OpenStream
 
 Events = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.MaterializeResult[None]]
@@ -55,10 +54,8 @@ class IngestConfig(dg.Config):
         return Wanted(tuple(self.partitions), waiting=self.waiting, failed=self.failed, most=self.max)
 
 
-def stream_asset(
-    stream: OpenStream, specs: StreamSpecs | None = None, config: LakeConfig | None = None
-) -> dg.AssetsDefinition:
-    """Return the asset with the stream's partitions; without `specs` its attributes are those of the config.
+def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.AssetsDefinition:
+    """Return the asset with the stream's partitions.
 
     The driver of a run executes where `runs` of the config says; in process without a config.
 
@@ -72,12 +69,13 @@ def stream_asset(
     Raises:
         ConfigError: Dagster does not take the stream's name, owners or kinds.
     """
-    specs = specs or specs_of(stream)
-    spec, landing = specs.table, specs.landing.key
-    lake_config = config
+    stream, spec, lake_config = specs.stream, specs.table, config
 
     def materialize(context: dg.AssetExecutionContext, config: IngestConfig, pyspark: LazyPySparkResource) -> Events:
-        yield from _AssetRun(stream, specs, context, config, sessions(pyspark, stream.spark), lake_config).events()
+        options = options_of(context, force=config.force, landed_only=config.landed_only)
+        run = StreamRun(specs, context, sessions(pyspark, stream.spark), lake_config, options)
+        with run.open():
+            yield from _events(run, context, config.wanted)
 
     try:
         with warnings.catch_warnings():
@@ -87,7 +85,7 @@ def stream_asset(
                 partitions_def=partitions_def(stream),
                 io_manager_def=StreamIOManager(stream),  # for parameters of assets downstream
                 backfill_policy=_backfill_policy(stream),
-                deps=[landing, *spec.deps],
+                deps=[specs.landing.key, *spec.deps],
                 # If all partitions are skipped there is nothing to check, and nothing new for assets downstream.
                 output_required=False,
             )
@@ -101,86 +99,64 @@ def _backfill_policy(stream: OpenStream) -> dg.BackfillPolicy:
     return dg.BackfillPolicy.multi_run(limit) if limit else dg.BackfillPolicy.single_run()
 
 
-class _AssetRun(StreamRun):
-    """One run over the partitions that it was launched for."""
+def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -> Events:
+    """Refresh the partitions that a run was launched for."""
+    stream, keys = run.stream, context.partition_keys
+    run.number = len(keys)
+    partitions = _selected(run, _partitions(run, context), wanted)
+    if len(partitions) > 1:
+        run.log.info(f"This run is {summary_of(list(partitions))}")
+    try:
+        yield from run.refreshed(partitions)
+    except dg.DagsterExecutionInterruptedError:
+        yield from evaluations_of_cancelled_run(stream, context, run.done)
+        raise
+    if run.failed:
+        yield from run.events_by_partition()
+        failure = run.failure()
+        failed = tuple(partition for partition, key in partitions.items() if key in run.failed)
+        yield from evaluations_of_failed_run(stream, context, run.scope(failed))
+        raise failure
+    hand_on(stream.name, run.scope())
+    if run.passed_over:
+        yield from run.events_by_partition()
+        if run.done:
+            # The step's output, so that checks and assets downstream follow. The materializations that Dagster makes
+            # of other outputs would be of all the run's partitions.
+            yield dg.MaterializeResult(metadata=OUTPUT_WITHOUT_EVENT)
+        else:
+            yield from evaluations_of_idle_run(stream, context)
+        return
+    # Dagster itself makes the events of a run that succeeds, one for each partition.
+    for key, metadata in run.metadata():
+        context.add_asset_metadata(metadata, partition_key=key)
+    yield dg.MaterializeResult()
 
-    def __init__(
-        self,
-        stream: OpenStream,
-        specs: StreamSpecs,
-        context: dg.AssetExecutionContext,
-        config: IngestConfig,
-        spark: Sessions,
-        lake_config: LakeConfig | None,
-    ) -> None:
-        super().__init__(stream, specs, context, spark, lake_config, force=config.force, landed_only=config.landed_only)
-        self.context = context
-        self.wanted = config.wanted
 
-    def events(self) -> Events:
-        with self.open():
-            yield from self._events()
-
-    def _events(self) -> Events:
-        keys = self.context.partition_keys
-        self.number = len(keys)
-        partitions = self._selected(self._partitions(keys))
-        if len(partitions) > 1:
-            self.log.info(f"This run is {summary_of(list(partitions))}")
+def _partitions(run: StreamRun, context: dg.AssetExecutionContext) -> dict[Partition, str]:
+    """Return the key of each partition; a key without a partition has failed."""
+    partitions = {}
+    for key in context.partition_keys:
         try:
-            self.refresh(partitions)
-        except BaseException as error:
-            yield from self.events_by_partition()
-            if is_interrupt(error):
-                yield from evaluations_of_cancelled_run(self.stream, self.context, self.done)
-                raise dg.DagsterExecutionInterruptedError from error
-            raise
-        if self.failed:
-            yield from self.events_by_partition()
-            failure = self.failure()
-            if (retry := self.retry()) is not None:
-                raise retry from failure
-            failed = tuple(partition for partition, key in partitions.items() if key in self.failed)
-            yield from evaluations_of_failed_run(self.stream, self.context, self.scope(failed))
-            raise failure from self.unforeseen
-        handover.hand_on(self.stream.name, self.scope())
-        if self.passed_over:
-            yield from self.events_by_partition()
-            if self.done:
-                # The step's output, so that checks and assets downstream follow. The materializations that Dagster
-                # makes of other outputs would be of all the run's partitions.
-                yield dg.MaterializeResult(metadata=OUTPUT_WITHOUT_EVENT)
-            else:
-                yield from evaluations_of_idle_run(self.stream, self.context)
-            return
-        # Dagster itself makes the events of a run that succeeds, one for each partition.
-        for key, metadata in self.done.items():
-            self.context.add_asset_metadata(metadata, partition_key=key)
-        yield dg.MaterializeResult()
+            partitions[partition_of(run.stream.config.columns, key)] = key
+        except PartitionError as error:
+            run.failed[key] = error
+            context.log.error(f"{visible_name(key)} failed: {error}")  # noqa: TRY400 - its text says it all
+    return partitions
 
-    def _partitions(self, keys: Sequence[str]) -> dict[Partition, str]:
-        """Return the key of each partition; a key without a partition has failed."""
-        partitions = {}
-        for key in keys:
-            try:
-                partitions[partition_of(self.stream.config.columns, key)] = key
-            except PartitionError as error:
-                self.failed[key] = error
-                self.context.log.error(f"{visible_name(key)} failed: {error}")  # noqa: TRY400 - its text says it all
+
+def _selected(run: StreamRun, partitions: dict[Partition, str], wanted: Wanted) -> dict[Partition, str]:
+    """Of the run's partitions, those that its config selects; the others get no event.
+
+    Raises:
+        dagster.Failure: the config is not of the selection grammar, or the landing zone or the lake cannot be read.
+    """
+    if wanted.is_empty:
         return partitions
-
-    def _selected(self, partitions: dict[Partition, str]) -> dict[Partition, str]:
-        """Of the run's partitions, those that its config selects; the others get no event.
-
-        Raises:
-            dagster.Failure: the config is not of the selection grammar, or the landing zone or the lake cannot be read.
-        """
-        if self.wanted.is_empty:
-            return partitions
-        try:
-            kept = narrowed(self.stream, list(partitions), self.wanted)
-        except LakeAssetsError as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
-        self.passed_over = len(partitions) - len(kept)
-        self.log.info(f"The run's config selects {count(len(kept), 'partition')} of {len(partitions):,}.")
-        return {partition: partitions[partition] for partition in kept}
+    try:
+        kept = narrowed(run.stream, list(partitions), wanted)
+    except LakeAssetsError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    run.passed_over = len(partitions) - len(kept)
+    run.log.info(f"The run's config selects {count(len(kept), 'partition')} of {len(partitions):,}.")
+    return {partition: partitions[partition] for partition in kept}

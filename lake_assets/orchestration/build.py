@@ -1,29 +1,32 @@
 """All of Dagster's definitions for one config."""
 
+from collections.abc import Iterator, Mapping, Sequence
+
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
 from lake_assets.config.load import ConfigSource, loaded
 from lake_assets.config.models import LakeConfig
+from lake_assets.errors import ConfigError
 from lake_assets.orchestration.alerts import alert_sensors
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.checks import stream_checks
+from lake_assets.orchestration.dagster_private import OWN_JOB, step_of
 from lake_assets.orchestration.ended_runs import ended_runs_sensor
+from lake_assets.orchestration.evaluations import step_of_checks
 from lake_assets.orchestration.ingest_job import ingest_job
-from lake_assets.orchestration.landing import drain_schedule
 from lake_assets.orchestration.landing_zone import automation_sensor, landing_asset, observe_schedule
 from lake_assets.orchestration.lost_runs import lost_runs_sensor
 from lake_assets.orchestration.maintenance import audits, maintenance
-from lake_assets.orchestration.names import check_names
-from lake_assets.orchestration.report import ledger_asset, report_asset, streams_by_lake
-from lake_assets.orchestration.report_page import report_sensor
+from lake_assets.orchestration.partitions import dynamic_columns, dynamic_name
+from lake_assets.orchestration.report import ledger_asset, report_asset, report_sensor
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.restore import restore_job
-from lake_assets.orchestration.schedules import refresh_schedule
+from lake_assets.orchestration.schedules import drain_schedule, refresh_schedule
 from lake_assets.orchestration.sensors import stream_sensor
 from lake_assets.orchestration.sync import sync_sensor
 from lake_assets.orchestration.translator import LakeAssetsTranslator, StreamSpecs, ledger_spec, specs_of
-from lake_assets.streams.stream import OpenStream, open_streams
+from lake_assets.streams.stream import open_streams
 
 
 def build_definitions(
@@ -49,41 +52,106 @@ def build_definitions(
         MissingExtraError: the config has `alerts.slack`, and its package is not installed.
     """
     config = loaded(config)
-    streams = open_streams(config).values()
-    specs = {stream.name: specs_of(stream, translator) for stream in streams}
-    writers = streams_by_lake(config, streams)
-    ledgers = {lake: ledger_spec(lake, config.key_prefix, writers[lake], translator) for lake in writers}
-    check_names(config, specs, ledgers)
-    jobs, schedules = maintenance(config)
-    of_streams = [_of_stream(stream, specs[stream.name], config) for stream in streams]
-    keyed = {lake: [(stream, specs[stream.name].table.key) for stream in writers[lake]] for lake in writers}
-    sensors = [ended_runs_sensor(lake, of_lake) for lake, of_lake in keyed.items()]
-    sensors += [sync_sensor(lake, of_lake) for lake, of_lake in keyed.items()]
-    sensors += [lost_runs_sensor(lake) for lake in list(keyed)[:1]]
-    transforms = any(stream.config.transform is not None for stream in streams)
+    specs = [specs_of(stream, translator) for stream in open_streams(config).values()]
+    by_lake: dict[str, list[StreamSpecs]] = {}
+    for each in specs:
+        by_lake.setdefault(config.lake_name(each.stream.name), []).append(each)
+    ledgers = {
+        lake: ledger_spec(lake, config.key_prefix, [each.stream for each in of_lake], translator)
+        for lake, of_lake in by_lake.items()
+    }
+    _check_names(config, specs, ledgers)
+    sensors = [ended_runs_sensor(lake, of_lake) for lake, of_lake in by_lake.items()]
+    sensors += [sync_sensor(lake, of_lake) for lake, of_lake in by_lake.items()]
+    sensors += [lost_runs_sensor(lake) for lake in list(by_lake)[:1]]
+    transforms = any(each.stream.config.transform is not None for each in specs)
     shared = dg.Definitions(
-        assets=[ledger_asset(writers[lake], specs, ledgers[lake]) for lake in writers],
-        jobs=jobs,
-        schedules=schedules,
-        sensors=[*(sensor for sensor in sensors if sensor is not None), *alert_sensors(config.alerts, list(streams))],
+        assets=[ledger_asset(of_lake, ledgers[lake]) for lake, of_lake in by_lake.items()],
+        sensors=[
+            *(sensor for sensor in sensors if sensor is not None),
+            *alert_sensors(config.alerts, [each.stream for each in specs]),
+        ],
         resources={"pyspark": pyspark or pyspark_resource(config.spark, transforms=transforms)},
         executor=dg.in_process_executor,
     )
-    return dg.Definitions.merge(shared, audits(config, keyed), *of_streams)
+    of_streams = [_of_stream(each, config) for each in specs]
+    return dg.Definitions.merge(shared, maintenance(config), audits(config, by_lake), *of_streams)
 
 
-def _of_stream(stream: OpenStream, specs: StreamSpecs, config: LakeConfig) -> dg.Definitions:
+def _of_stream(specs: StreamSpecs, config: LakeConfig) -> dg.Definitions:
+    stream, key = specs.stream, specs.table.key
     landing = landing_asset(stream, specs.landing)
-    asset = stream_asset(stream, specs, config)
-    schedules = [refresh_schedule(stream, specs.table.key), observe_schedule(stream, landing), drain_schedule(stream)]
-    checks = stream_checks(stream, specs.table.key)
-    report = report_asset(stream, specs)
-    sensors = [stream_sensor(stream, specs.table.key), automation_sensor(stream, asset)]
-    sensors.append(report_sensor(stream, report))
+    asset = stream_asset(specs, config)
+    schedules = [refresh_schedule(stream, key), observe_schedule(stream, landing), drain_schedule(stream)]
+    checks = stream_checks(stream, key)
+    report = report_asset(specs)
+    sensors = [stream_sensor(stream, key), automation_sensor(stream, asset), report_sensor(stream, report)]
     return dg.Definitions(
         assets=[landing, asset, report],
         asset_checks=[checks] if checks else [],
-        jobs=[ingest_job(stream, specs, config), restore_job(stream, specs.table.key)],
+        jobs=[ingest_job(specs, config), restore_job(stream, key)],
         schedules=[schedule for schedule in schedules if schedule is not None],
         sensors=[sensor for sensor in sensors if sensor is not None],
     )
+
+
+def _check_names(config: LakeConfig, specs: Sequence[StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]) -> None:
+    """Refuse a config in which two definitions would have one name.
+
+    Assets, jobs and their steps share one namespace.
+
+    Args:
+        config: of the definitions.
+        specs: those of each stream.
+        ledgers: the attributes of the ledger of each lake that has streams.
+
+    Raises:
+        ConfigError: two definitions share a name; the error names both.
+    """
+    owners: dict[str, str] = {OWN_JOB: "a job of Dagster's own"}
+    for name, owner in _names(config, specs, ledgers):
+        if name in owners:
+            raise ConfigError(
+                f"{owner} and {owners[name]} would both be called {name} in Dagster:",
+                f"rename {'it' if owners[name].endswith('own') else 'one of them'}.",
+            )
+        owners[name] = owner
+    sets: dict[str, str] = {}
+    columns = [(name, column) for name, stream in config.streams.items() for column in dynamic_columns(stream)]
+    for stream, column in columns:
+        name, owner = dynamic_name(stream, column), f"streams.{stream}.partitions.{column}"
+        if name in sets:
+            raise ConfigError(
+                f"{owner} and {sets[name]} would share the dynamic partitions {name} in Dagster:",
+                "rename one of the streams, or give one of the columns its values.",
+            )
+        sets[name] = owner
+
+
+def _names(
+    config: LakeConfig, specs: Sequence[StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]
+) -> Iterator[tuple[str, str]]:
+    """Yield each name and its owner."""
+    for name in config.lakes:
+        if name in ledgers:
+            yield step_of(ledgers[name].key), f"the ledger of lakes.{name}"
+        yield f"maintain_{name}", f"the maintenance of lakes.{name}"
+        yield f"maintain_{name}_lake", f"the maintenance's step of lakes.{name}"
+        yield f"audit_{name}", f"the audit of lakes.{name}"
+    for each in specs:
+        name, stream = each.stream.name, each.stream.config
+        yield step_of(each.table.key), f"streams.{name}"
+        yield step_of(each.report.key), f"the report of streams.{name}"
+        yield step_of(each.landing.key), f"the landing zone of streams.{name}"
+        yield step_of_checks(name), f"the checks of streams.{name}"
+        yield f"ingest_{name}", f"the ingest of selected partitions of streams.{name}"
+        yield f"ingest_partitions_of_{name}", f"its step of streams.{name}"
+        yield f"restore_{name}", f"the restore of streams.{name}"
+        yield f"restore_partition_of_{name}", f"the restore's step of streams.{name}"
+        if stream.schedule:
+            yield f"refresh_{name}", f"the schedule's job of streams.{name}"
+        if stream.automation:
+            yield f"observe_{name}", f"the automation's job of streams.{name}"
+        if stream.landing and stream.landing.buffer:
+            yield f"drain_{name}", f"the buffer's job of streams.{name}"
+            yield f"drain_{name}_buffer", f"the buffer's step of streams.{name}"

@@ -2,7 +2,9 @@
 
 import datetime as dt
 import warnings
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from threading import Lock
 
 import dagster as dg
 
@@ -11,7 +13,6 @@ from lake_assets.checks.run import CheckRun, checks_of, describe, is_by_partitio
 from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest.outcome import error_text
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration import handover
 from lake_assets.orchestration.dagster_private import (
     checks_in_run,
     is_refresh,
@@ -20,11 +21,14 @@ from lake_assets.orchestration.dagster_private import (
     selected_checks,
 )
 from lake_assets.orchestration.evaluations import Evaluator, step_of_checks
-from lake_assets.orchestration.failures import lines_by_text
+from lake_assets.orchestration.metadata import lines_by_text
 from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_def
+from lake_assets.remote.messages import OBJECTS
 from lake_assets.streams.stream import OpenStream
 
 _CLOCKS = dt.timedelta(days=1)  # more than two machines' clocks differ by
+
+HANDED_ON = 16  # scopes of runs that are kept at most: the checks of a run may never be made
 
 Events = Iterator[dg.AssetCheckEvaluation | dg.Output[None]]
 
@@ -50,12 +54,12 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
         selected = selected_checks(context)
         wanted = [spec for spec in specs if spec.name in selected]
         left = [spec.name for spec in wanted]
-        checkup = CheckRun(stream, tuple(left), scope, by_partition=True)
+        check_run = CheckRun(stream, tuple(left), scope, by_partition=True)
         errors: dict[str, LakeAssetsError] = {}
         try:
             for spec in wanted:
                 try:
-                    yield from evaluator.of_scope(spec.name, checkup)
+                    yield from evaluator.of_scope(spec.name, check_run)
                 except LakeAssetsError as error:
                     # The others are made all the same: if a file is gone no query works, and `data_files` names it.
                     errors[spec.name] = error
@@ -100,9 +104,7 @@ def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext, keys: Seq
     """
     run: dg.DagsterRun | None = context.run
     while run is not None:
-        scope = handover.take(stream.name, run.run_id) or scope_of_run(
-            stream, run.run_id, _began(context.instance, run.run_id)
-        )
+        scope = take(stream.name, run.run_id) or scope_of_run(stream, run.run_id, _began(context.instance, run.run_id))
         if scope.partitions:
             return scope
         run = context.instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
@@ -129,10 +131,10 @@ def evaluations_of_failed_run(
     evaluator = _evaluator(stream, context)
     has_landing_zone = False
     names = _in_run(stream, context)
-    checkup = CheckRun(stream, names, scope, by_partition=True)
+    check_run = CheckRun(stream, names, scope, by_partition=True)
     for name in names:
         try:
-            yield from evaluator.of_scope(name, checkup)
+            yield from evaluator.of_scope(name, check_run)
             yield from evaluator.nothing_to_check(name)
             has_landing_zone = has_landing_zone or name == "landing_zone"
         except LakeAssetsError as error:
@@ -176,3 +178,27 @@ def _evaluator(stream: OpenStream, context: dg.AssetExecutionContext) -> Evaluat
 def _in_run(stream: OpenStream, context: dg.AssetExecutionContext) -> list[str]:
     in_run = checks_in_run(context)
     return [name for name in checks_of(stream) if name in in_run]
+
+
+# What the ingest of a run hands on to the checks of the same run: its results, with the listings. Dagster runs both as
+# two steps. They share a process with the in-process executor, which is this package's default. With another executor
+# the checks find nothing here: they read the run's partitions from the ledger and list these again.
+
+_lock = Lock()
+_scopes: OrderedDict[tuple[str, str], Scope] = OrderedDict()
+
+
+def hand_on(stream: str, scope: Scope) -> None:
+    """Keep the scope of a run of a stream until its checks take it."""
+    if scope.run_id is None or sum(len(result.manifest.objects) for result in scope.results.values()) > OBJECTS:
+        return
+    with _lock:
+        _scopes[scope.run_id, stream] = scope
+        while len(_scopes) > HANDED_ON:
+            _scopes.popitem(last=False)
+
+
+def take(stream: str, run_id: str) -> Scope | None:
+    """Return the scope of a run of a stream, once; None if its ingest did not end in this process."""
+    with _lock:
+        return _scopes.pop((run_id, stream), None)

@@ -230,18 +230,6 @@ def failing_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey, *,
     ]
 
 
-def partitions_without_result(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: str) -> list[str]:
-    """Return the keys of the partitions for which this run has planned a check, as the newest run, and not made it."""
-    infos = instance.event_log_storage.get_asset_check_partition_info([check])
-    return [
-        info.partition_key
-        for info in infos
-        if info.partition_key is not None
-        and info.latest_execution_status == Status.PLANNED
-        and info.latest_planned_run_id == run_id
-    ]
-
-
 def plans_of_runs(
     instance: dg.DagsterInstance, check: dg.AssetCheckKey, runs: Collection[str], *, by_partition: bool
 ) -> Mapping[str, list[str | None]]:
@@ -296,42 +284,17 @@ def store_result(
 
 def newest_materializations(
     instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Iterable[str]
-) -> Mapping[str, Target]:
-    """Return the newest materialization of each partition, as the target of an evaluation."""
-    newest = instance.event_log_storage.get_latest_storage_id_by_partition(
-        asset, dg.DagsterEventType.ASSET_MATERIALIZATION, set(partitions)
-    )
-    if not newest:
-        return {}
-    newest_only = dg.AssetRecordsFilter(asset, storage_ids=list(newest.values()))
-    records = instance.fetch_materializations(newest_only, limit=len(newest)).records
-    return {
-        record.partition_key: Target(
-            storage_id=record.storage_id, run_id=record.event_log_entry.run_id, timestamp=record.timestamp
-        )
-        for record in records
-        if record.partition_key is not None
-    }
-
-
-def newest_events(
-    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Iterable[str]
-) -> Mapping[str, tuple[float, int | None]]:
-    """The Unix time of the newest materialization of each partition, in seconds, and its snapshot if it names one."""
+) -> Iterator[tuple[str, dg.EventLogRecord]]:
+    """Yield the key and the newest materialization of each partition that has one."""
     newest = instance.event_log_storage.get_latest_storage_id_by_partition(
         asset, dg.DagsterEventType.ASSET_MATERIALIZATION, set(partitions)
     )
     ids = list(newest.values())
-    found: dict[str, tuple[float, int | None]] = {}
     for start in range(0, len(ids), _EVENTS):
         some = dg.AssetRecordsFilter(asset, storage_ids=ids[start : start + _EVENTS])
         for record in instance.fetch_materializations(some, limit=_EVENTS).records:
-            event = record.asset_materialization
-            if event is not None and record.partition_key is not None:
-                snapshot = event.metadata.get("snapshot")
-                number = snapshot.value if isinstance(snapshot, dg.IntMetadataValue) else None
-                found[record.partition_key] = record.timestamp, number
-    return found
+            if record.partition_key is not None:
+                yield record.partition_key, record
 
 
 # Events of no run

@@ -226,12 +226,12 @@ def _names(streams: Mapping[dg.AssetKey, OpenStream]) -> str:
 
 
 def _not_one(
-    asset: dg.AssetKey, stream: str | None, found: Sequence[str], streams: Mapping[dg.AssetKey, OpenStream]
+    asset: dg.AssetKey, stream: str | None, fitting: Sequence[str], streams: Mapping[dg.AssetKey, OpenStream]
 ) -> ConfigError:
-    if found:
+    if fitting:
         return ConfigError(
-            f"the asset {user_text(asset)} depends on several streams, {', '.join(found)}:",
-            f'name one: read(context, "{found[0]}").',
+            f"the asset {user_text(asset)} depends on several streams, {', '.join(fitting)}:",
+            f'name one: read(context, "{fitting[0]}").',
         )
     wanted = [user_text(key) for key, each in streams.items() if stream in {None, each.name}]
     return ConfigError(

@@ -15,23 +15,21 @@ from lake_assets.detection.packing import time_of
 from lake_assets.layout.texts import count
 from lake_assets.orchestration import dagster_private
 from lake_assets.orchestration.evaluations import Evaluator, step_of_checks
-from lake_assets.streams.stream import OpenStream
+from lake_assets.orchestration.translator import StreamSpecs
 
 INTERVAL_SECONDS = 30
 OVERLAP = dt.timedelta(minutes=1)  # of two scans: clocks differ, and a run's end takes a moment to be stored
 _BROKEN_OFF = (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE)
 RESULTS = 1_000  # of one tick, to which Dagster gives a minute
 
-Keyed = tuple[OpenStream, dg.AssetKey]  # a stream, and the key of its asset
 
-
-def ended_runs_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinition | None:
+def ended_runs_sensor(lake: str, streams: Sequence[StreamSpecs]) -> dg.SensorDefinition | None:
     """Return the sensor `<lake>_checks`; None where no stream of the lake has checks.
 
     A result is stored as one of the run that ended, in the position that Dagster planned for it, so it never hides the
     result of a newer run. If an older run is still under way, the sensor scans again until that run has ended.
     """
-    streams = [(stream, asset) for stream, asset in streams if checks_of(stream)]
+    streams = [each for each in streams if checks_of(each.stream)]
     if not streams:
         return None
 
@@ -44,61 +42,43 @@ def ended_runs_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinitio
     def checks(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         now = dt.datetime.now(dt.UTC)
         since = time_of(context.cursor) or now
-        scan = _Scan(context.instance, since - OVERLAP)
-        repeated = 0
-        for run, step, evaluation in scan.results(streams):
+        filters = dg.RunsFilter(statuses=_BROKEN_OFF, updated_after=since - OVERLAP)
+        runs = {record.dagster_run.run_id: record.dagster_run for record in context.instance.get_run_records(filters)}
+        repeated, has_deferred = 0, False
+        for run, step, evaluation in _left_out(context.instance, runs, streams if runs else ()):
+            if evaluation is None:
+                has_deferred = True
+                continue
             dagster_private.store_result(context.instance, run, step, evaluation)
             repeated += 1
             if repeated == RESULTS:
                 break
-        is_over = repeated < RESULTS and not scan.has_deferred
-        reason = f"{count(len(scan.runs), 'run')} cancelled or failed; {count(repeated, 'result')} of checks repeated."
+        is_over = repeated < RESULTS and not has_deferred
+        reason = f"{count(len(runs), 'run')} cancelled or failed; {count(repeated, 'result')} of checks repeated."
         return dg.SensorResult(skip_reason=reason, cursor=(now if is_over else since).isoformat())
 
     return checks
 
 
-def _broken_off_runs(instance: dg.DagsterInstance, since: dt.datetime) -> Mapping[str, dg.DagsterRun]:
-    """Return the runs that were cancelled or failed after a moment, by their ids."""
-    records = instance.get_run_records(dg.RunsFilter(statuses=_BROKEN_OFF, updated_after=since))
-    return {record.dagster_run.run_id: record.dagster_run for record in records}
+def _left_out(
+    instance: dg.DagsterInstance, runs: Mapping[str, dg.DagsterRun], streams: Sequence[StreamSpecs]
+) -> Iterator[tuple[dg.DagsterRun, str, dg.AssetCheckEvaluation | None]]:
+    """Yield the results that runs left out, with their steps; None for those that a run under way will make.
 
-
-class _Scan:
-    """The runs that were cancelled, or failed, after a moment, and the results that they left out."""
-
-    def __init__(self, instance: dg.DagsterInstance, since: dt.datetime) -> None:
-        self.instance = instance
-        self.runs = _broken_off_runs(instance, since)
-        self.has_deferred = False  # whether a result depends on a run that is still under way
-
-    def results(self, streams: Sequence[Keyed]) -> Iterator[tuple[dg.DagsterRun, str, dg.AssetCheckEvaluation]]:
-        """Yield the results with their runs and steps. Each must be stored before the next is read."""
-        for stream, asset in streams if self.runs else ():
-            step = step_of_checks(stream.name)
-            for name in checks_of(stream):
-                plans = dagster_private.plans_of_runs(
-                    self.instance,
-                    dg.AssetCheckKey(asset, name),
-                    self.runs,
-                    by_partition=is_by_partition(stream, name),
-                )
-                for run_id, keys in plans.items():
-                    run = self.runs[run_id]
-                    # A step of checks that failed by itself is shown by Dagster, and must be.
-                    if dagster_private.has_failed_step(self.instance, run, step):
-                        continue
-                    evaluator = Evaluator(stream, asset, self.instance, run_id, ())
-                    for evaluation in self._of_run(evaluator, name, keys):
-                        yield run, step, evaluation
-
-    def _of_run(self, evaluator: Evaluator, name: str, keys: Sequence[str | None]) -> Iterator[dg.AssetCheckEvaluation]:
-        free = evaluator.free(name, keys)
-        self.has_deferred = self.has_deferred or len(free) < len(keys)
-        if not is_by_partition(evaluator.stream, name):
-            yield from evaluator.repeated(name, free)
-            return
-        evaluations = list(evaluator.repeated(name, [key for key in free if key is not None]))
-        yield from evaluations
-        if evaluations or (None in free and evaluator.has_result(name)):
-            yield from evaluator.total(name)
+    Each must be stored before the next is read.
+    """
+    for specs in streams:
+        stream, asset, step = specs.stream, specs.table.key, step_of_checks(specs.stream.name)
+        for name in checks_of(stream):
+            check, by_partition = dg.AssetCheckKey(asset, name), is_by_partition(stream, name)
+            for run_id, keys in dagster_private.plans_of_runs(instance, check, runs, by_partition=by_partition).items():
+                run = runs[run_id]
+                # A step of checks that failed by itself is shown by Dagster, and must be.
+                if dagster_private.has_failed_step(instance, run, step):
+                    continue
+                evaluator = Evaluator(stream, asset, instance, run_id, ())
+                free = evaluator.free(name, keys)
+                if len(free) < len(keys):
+                    yield run, step, None
+                for evaluation in evaluator.repeated(name, free):
+                    yield run, step, evaluation

@@ -18,7 +18,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration import dagster_private
 from lake_assets.orchestration.dagster_private import Target
-from lake_assets.orchestration.metadata import Metadata, markdown
+from lake_assets.orchestration.metadata import Metadata, integers, markdown_list
 from lake_assets.orchestration.partitions import has_key, partition_key, partition_of
 from lake_assets.streams.stream import OpenStream
 
@@ -54,8 +54,8 @@ class Evaluator:
         self.keys = keys
         self.asset = asset
 
-    def of_scope(self, name: str, checkup: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
-        """Make one check of a checkup.
+    def of_scope(self, name: str, check_run: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
+        """Make one check of a run.
 
         A check of partitions has a result for each partition of the run, under Dagster's key of it, so that the next
         run, of another partition, does not replace it.
@@ -64,14 +64,14 @@ class Evaluator:
             LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
         """
         if not is_by_partition(self.stream, name):
-            yield self._of_one(checkup.result(name), checkup.scope)
-        elif checkup.scope.partitions is None:
-            yield from self._of_table(name, checkup)
+            yield self._of_one(check_run.result(name), check_run.scope)
+        elif check_run.scope.partitions is None:
+            yield from self._of_table(name, check_run)
         else:
-            results = checkup.by_partition(name)
-            yield from self._of_partitions(results, checkup.scope.failed)
+            results = check_run.by_partition(name)
+            yield from self._of_partitions(results, check_run.scope.failed)
             checked = {partition_key(partition) for partition in results}
-            yield from self.repeated(name, [key for key in self.keys if key not in checked])
+            yield from self._repeated(name, [key for key in self.keys if key not in checked])
             yield from self.total(name)
 
     def _of_one(self, result: CheckResult, scope: Scope) -> dg.AssetCheckEvaluation:
@@ -100,7 +100,8 @@ class Evaluator:
         """
         if not is_by_partition(self.stream, name):
             return
-        left = dagster_private.partitions_without_result(self.instance, self._key(name), self.run_id)
+        plans = dagster_private.plans_of_runs(self.instance, self._key(name), {self.run_id}, by_partition=True)
+        left = [key for key in plans.get(self.run_id, ()) if key is not None]
         text = "The run did not commit the partition: there is nothing to check."
         for key in self.free(name, left):
             result = CheckResult(name, True, text)
@@ -113,17 +114,12 @@ class Evaluator:
             name: of the check.
             but: keys of partitions that earlier results do not describe any more.
         """
-        if not is_by_partition(self.stream, name):
-            yield from self.repeated(name, self.free(name, [None]))
-            return
         outdated = set(but)
-        yield from self.repeated(name, self.free(name, [key for key in self.keys if key not in outdated]))
-        if self.has_result(name):
-            yield from self.total(name)
-
-    def has_result(self, name: str) -> bool:
-        """Return whether the check was ever made."""
-        return dagster_private.has_result(self.instance, self._key(name))
+        if is_by_partition(self.stream, name):
+            keys = [*self.free(name, [key for key in self.keys if key not in outdated]), None]
+        else:
+            keys = self.free(name, [None])
+        yield from self.repeated(name, keys)
 
     def free(self, name: str, keys: Iterable[str | None]) -> list[str | None]:
         """Those of the keys that no other run is about to check.
@@ -153,10 +149,10 @@ class Evaluator:
         results = {partition: CheckResult("landing_zone", False, text) for partition in partitions}
         yield from self._of_partitions(results, tuple(results))
 
-    def _of_table(self, name: str, checkup: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
+    def _of_table(self, name: str, check_run: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
         """One result for the whole table, and one for each partition that fails, or did."""
-        whole = checkup.result(name)
-        results = {} if whole.passed else dict(checkup.by_partition(name))
+        whole = check_run.result(name)
+        results = {} if whole.passed else dict(check_run.by_partition(name))
         before = tuple(partition_of(self.stream.config.columns, key) for key in self._failing(name))
         if left := tuple(partition for partition in before if partition not in results):
             results |= CheckRun(self.stream, [name], Scope(None, left), by_partition=True).by_partition(name)
@@ -171,7 +167,10 @@ class Evaluator:
     def _of_partitions(self, results: Results, failed: Sequence[Partition] = ()) -> Iterator[dg.AssetCheckEvaluation]:
         keys = {partition: partition_key(partition) for partition in results}
         # Dagster shows an evaluation only while it is of the newest materialization.
-        targets = dagster_private.newest_materializations(self.instance, self.asset, keys.values())
+        targets = {
+            key: Target(storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp)
+            for key, newest in dagster_private.newest_materializations(self.instance, self.asset, keys.values())
+        }
         for partition, result in results.items():
             is_blocking = self._is_blocking(result.name) or partition in failed
             key = keys[partition]
@@ -202,13 +201,28 @@ class Evaluator:
             )
         yield self._evaluation(whole, is_blocking=False)
 
-    def repeated(self, name: str, keys: Iterable[str | None]) -> Iterator[dg.AssetCheckEvaluation]:
-        """Yield the newest earlier results, for partitions that the run has no result of."""
+    def repeated(self, name: str, keys: Sequence[str | None]) -> Iterator[dg.AssetCheckEvaluation]:
+        """Yield the newest earlier results, for partitions that the run has no result of, and behind these the total.
+
+        Args:
+            name: of the check.
+            keys: of the partitions; None is the whole table.
+        """
+        of_partitions = is_by_partition(self.stream, name)
+        evaluations = list(self._repeated(name, [key for key in keys if key is not None] if of_partitions else keys))
+        yield from evaluations
+        if of_partitions and (evaluations or (None in keys and self._has_result(name))):
+            yield from self.total(name)
+
+    def _repeated(self, name: str, keys: Iterable[str | None]) -> Iterator[dg.AssetCheckEvaluation]:
         for key in keys:
             newest = dagster_private.newest_result(self.instance, self._key(name), key)
             if newest is not None and newest[0] != self.run_id:
                 run_id, evaluation = newest
                 yield dagster_private.repeated_result(evaluation, _made_by(evaluation, run_id))
+
+    def _has_result(self, name: str) -> bool:
+        return dagster_private.has_result(self.instance, self._key(name))
 
     def _key(self, name: str) -> dg.AssetCheckKey:
         return dg.AssetCheckKey(self.asset, name)
@@ -234,11 +248,11 @@ class Evaluator:
 
 
 def _metadata(result: CheckResult) -> Metadata:
-    metadata: Metadata = {name: dg.MetadataValue.int(number) for name, number in result.numbers.items()}
+    metadata = integers(result.numbers)
     if not result.passed:
         metadata |= _failing_metadata(result.failing)
     if result.named:
-        metadata["named"] = dg.MetadataValue.md("\n".join(f"- {markdown(text)}" for text in result.named))
+        metadata["named"] = markdown_list(result.named)
     return metadata
 
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 import dagster as dg
 
 from lake_assets.events import EVENTS, Event, listening
-from lake_assets.exports import telemetry
 from lake_assets.layout.texts import several
 
 
@@ -35,9 +34,9 @@ class EventLog:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Collect the events of the block, and log what is left of them at its end; export its metrics and traces."""
+        """Collect the events of the block, and log what is left of them at its end."""
         try:
-            with telemetry(), listening(self._add):
+            with listening(self._add):
                 yield
         finally:
             self._flush()
@@ -74,8 +73,8 @@ def _retries(events: Sequence[Event]) -> list[str]:
         if event.event == "retry":
             by_reason.setdefault((event.kind, event.message), []).append(event)
     return [
-        f"Retried{_times(len(found))} ({kind}){_detail(message or _names(found))}"
-        for (kind, message), found in by_reason.items()
+        f"Retried{_times(len(of_reason))} ({kind}){_detail(message or _names(of_reason))}"
+        for (kind, message), of_reason in by_reason.items()
     ]
 
 

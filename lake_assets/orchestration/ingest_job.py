@@ -1,22 +1,20 @@
 """A Dagster job for each stream, `ingest_<stream>`: it ingests the partitions that its run config selects."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import LakeAssetsError, is_interrupt
-from lake_assets.layout.partition import Partition
+from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.metadata import Metadata
 from lake_assets.orchestration.partitions import new_dynamic_keys, partition_key
 from lake_assets.orchestration.resources import sessions
-from lake_assets.orchestration.stream_run import StreamRun
+from lake_assets.orchestration.stream_run import StreamRun, options_of
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.selection.select import Selection, Wanted, select
-from lake_assets.streams.stream import OpenStream
 
 Events = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.Output[None]]
 
@@ -47,32 +45,38 @@ class SelectionConfig(dg.Config):
         return Wanted(tuple(self.partitions), waiting=waiting, failed=self.failed, every=self.all, most=self.max)
 
 
-def ingest_job(stream: OpenStream, specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
+def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
     """Return the job of one stream, whose run needs no partition of Dagster's.
 
     Each partition has an event of its own, as in a run of the asset: a materialization, or an observation with the
     error. The run makes no checks, which Dagster ties to a run of the asset.
 
     Args:
-        stream: of the partitions.
-        specs: of the stream's assets.
+        specs: of the stream.
         config: says where the driver of a run executes.
     """
-    lake_config = config
+    stream, lake_config = specs.stream, config
 
     @dg.op(
         name=f"ingest_partitions_of_{stream.name}",
         description=f"Ingests the selected partitions of {stream.name}.",
     )
     def run_ingest(context: dg.OpExecutionContext, config: SelectionConfig, pyspark: LazyPySparkResource) -> Events:
-        spark = sessions(pyspark, stream.spark)
-        run = StreamRun(stream, specs, context, spark, lake_config, force=config.force, landed_only=False)
+        options = options_of(context, force=config.force)
+        run = StreamRun(specs, context, sessions(pyspark, stream.spark), lake_config, options)
         try:
             selection = select(stream, config.wanted)
         except LakeAssetsError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         run.log.info(f"{stream.name}: {selection}")
-        yield from _ingest(context, run, selection.partitions)
+        for name, keys in new_dynamic_keys(stream, context.instance, selection.partitions).items():
+            context.instance.add_dynamic_partitions(name, keys)
+        run.number = len(selection.partitions)
+        with run.open():
+            yield from run.refreshed({partition: partition_key(partition) for partition in selection.partitions})
+            yield from run.events_by_partition()
+        if run.failed:
+            raise run.failure()
         yield dg.Output(None, metadata=_figures(run, selection))
 
     @dg.job(
@@ -85,29 +89,8 @@ def ingest_job(stream: OpenStream, specs: StreamSpecs, config: LakeConfig) -> dg
     return job
 
 
-def _ingest(context: dg.OpExecutionContext, run: StreamRun, partitions: Sequence[Partition]) -> Events:
-    """Ingest partitions; each that has ended has an event, also if the run breaks off."""
-    for name, keys in new_dynamic_keys(run.stream, context.instance, partitions).items():
-        context.instance.add_dynamic_partitions(name, keys)
-    run.number = len(partitions)
-    with run.open():
-        try:
-            run.refresh({partition: partition_key(partition) for partition in partitions})
-        except BaseException as error:
-            yield from run.events_by_partition()
-            if is_interrupt(error):
-                raise dg.DagsterExecutionInterruptedError from error
-            raise
-        yield from run.events_by_partition()
-    if run.failed:
-        failure = run.failure()
-        if (retry := run.retry()) is not None:
-            raise retry from failure
-        raise failure from run.unforeseen
-
-
 def _figures(run: StreamRun, selection: Selection) -> Metadata:
-    statuses = Counter(result.row.status for result in run.results.values())
+    statuses = Counter(result.row.status for result in run.done.values())
     return {
         "selection": dg.MetadataValue.text(str(selection)),
         "committed": dg.MetadataValue.int(statuses["committed"]),

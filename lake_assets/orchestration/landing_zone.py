@@ -16,6 +16,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import DATA_VERSION_TAG
+from lake_assets.orchestration.metadata import unmatched_metadata
 from lake_assets.orchestration.partitions import (
     dimension_key,
     dimensions,
@@ -28,15 +29,9 @@ from lake_assets.orchestration.partitions import (
     recent_keys,
 )
 from lake_assets.orchestration.queued_runs import unless_queued
-from lake_assets.orchestration.unmatched import unmatched_metadata
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.pending import LandingScan, scan_landing
 from lake_assets.streams.stream import OpenStream
-
-
-def landing_name(stream: str) -> str:
-    """Return the name of the asset that a stream's landing zone is."""
-    return f"{stream}_landing"
 
 
 def landing_asset(stream: OpenStream, spec: dg.AssetSpec) -> dg.SourceAsset:
@@ -128,21 +123,6 @@ def recent_partitions(stream: OpenStream, instance: dg.DagsterInstance, lookback
         partition_of(stream.config.columns, joined_key(dict(zip(keys, combination, strict=True))))
         for combination in itertools.product(*keys.values())
     ]
-
-
-def automation_condition(stream: OpenStream) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey] | None:
-    """Return the condition of a refresh: the partition's landing zone has a new version; None without `automation`.
-
-    Unlike `AutomationCondition.eager` it includes old dates. Only a request resets it, not a materialization: one of a
-    run that listed the partition before the new version may come after it. A superfluous request costs a listing.
-    """
-    if stream.config.automation is None:
-        return None
-    landed = dg.AutomationCondition.any_deps_updated()
-    # A version that is newer than the request was not requested.
-    requested = dg.AutomationCondition.newly_requested() & ~landed
-    changed = landed.since(requested | dg.AutomationCondition.initial_evaluation())
-    return (changed & ~dg.AutomationCondition.in_progress()).with_label("landed")
 
 
 def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.ScheduleDefinition | None:

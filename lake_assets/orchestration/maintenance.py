@@ -12,13 +12,11 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.exports import telemetry
-from lake_assets.layout.texts import first_lines
 from lake_assets.maintenance.run import Maintained, maintain
-from lake_assets.orchestration.failures import lines_by_text
-from lake_assets.orchestration.metadata import markdown
+from lake_assets.orchestration.metadata import lines_by_text, markdown_list
 from lake_assets.orchestration.queued_runs import unless_queued
 from lake_assets.orchestration.resources import sessions
-from lake_assets.streams.stream import OpenStream
+from lake_assets.orchestration.translator import StreamSpecs
 
 NAMED = 20
 
@@ -85,9 +83,8 @@ def kept_objects(maintained: Maintained) -> dict[str, dg.MarkdownMetadataValue]:
     others = maintained.cleaned.others
     if not others:
         return {}
-    lines = [f"- {markdown(kept.uri)}: {markdown(kept.why)}" for kept in others]
-    shown = first_lines(lines, NAMED, "- and {more:,} more; the log names them all")
-    return {"objects_kept_are": dg.MetadataValue.md("\n".join(shown))}
+    lines = [f"{kept.uri}: {kept.why}" for kept in others]
+    return {"objects_kept_are": markdown_list(lines, "- and {more:,} more; the log names them all")}
 
 
 def _schedule(job: str, times: Maintenance | Audit) -> dg.ScheduleDefinition:
@@ -103,22 +100,16 @@ def _schedule(job: str, times: Maintenance | Audit) -> dg.ScheduleDefinition:
     )
 
 
-def maintenance(config: LakeConfig) -> tuple[Sequence[dg.JobDefinition], Sequence[dg.ScheduleDefinition]]:
+def maintenance(config: LakeConfig) -> dg.Definitions:
     """Return a job for each lake, and a schedule for each whose config has `maintenance`."""
-    jobs, schedules = [], []
-    for name, lake in config.lakes.items():
-        job = maintenance_job(config, name)
-        jobs.append(job)
-        if lake.maintenance is None:
-            continue
-        schedules.append(_schedule(job.name, lake.maintenance))
-    return jobs, schedules
+    jobs = {name: maintenance_job(config, name) for name in config.lakes}
+    times = {name: lake.maintenance for name, lake in config.lakes.items() if lake.maintenance is not None}
+    return dg.Definitions(
+        jobs=[*jobs.values()], schedules=[_schedule(jobs[name].name, at) for name, at in times.items()]
+    )
 
 
-Keyed = tuple[OpenStream, dg.AssetKey]  # a stream, and the key of its asset
-
-
-def audits(config: LakeConfig, streams: Mapping[str, Sequence[Keyed]]) -> dg.Definitions:
+def audits(config: LakeConfig, streams: Mapping[str, Sequence[StreamSpecs]]) -> dg.Definitions:
     """Return a job for each lake that has checks, and a schedule for each of these whose config has `audit`.
 
     The results are those of checks that are executed on their own: of each partition that fails or failed before, and
@@ -130,7 +121,7 @@ def audits(config: LakeConfig, streams: Mapping[str, Sequence[Keyed]]) -> dg.Def
     """
     jobs, schedules = [], []
     for name, of_lake in streams.items():
-        keys = [dg.AssetCheckKey(asset, check) for stream, asset in of_lake for check in checks_of(stream)]
+        keys = [dg.AssetCheckKey(each.table.key, check) for each in of_lake for check in checks_of(each.stream)]
         if not keys:
             continue
         job = dg.define_asset_job(

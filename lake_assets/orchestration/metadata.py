@@ -6,19 +6,23 @@ The texts have units: `size`, `source_size`, `duration` with its steps. The numb
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import dagster as dg
 
+from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible, visible_name
-from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.outcome import Outcome, error_text
 from lake_assets.ingest.view import PREVIEW_CHARACTERS
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
 from lake_assets.layout.partition import option_of
-from lake_assets.layout.texts import count, duration, durations, first_lines, size
+from lake_assets.layout.texts import count, duration, durations, first_lines, several, size
+from lake_assets.orchestration.dagster_private import user_text
+from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
 
 # Dagster shows a preview on the page itself if its Markdown is short, else in a dialog. The widths in characters are
@@ -28,7 +32,7 @@ _PADDING = 2  # between two columns
 _TURNED = (5, 4, 3, 2)  # rows of a preview that is turned, as many as fit
 _NARROW = 24  # characters of a value in it
 
-_LEFT_OUT = 20  # objects, or files of rows, that are named at most
+_NAMED = 20  # lines of a list
 
 Metadata = dict[str, dg.MetadataValue[Any]]
 
@@ -79,10 +83,10 @@ def materialization_metadata(result: Outcome, landing: dg.AssetKey | None = None
             f"{len(result.not_copied):,}, the first is {visible_name(key)}: {visible(reason)}"
         )
     if left_out := result.manifest.left_out:
-        metadata["quarantined"] = dg.MetadataValue.md(_listed([left_out[key] for key in sorted(left_out)]))
+        metadata["quarantined"] = markdown_list([left_out[key] for key in sorted(left_out)])
     if result.letters:
         texts = [f"{letter.uri}: {count(letter.rows, 'row')}, the first: {letter.reason}" for letter in result.letters]
-        metadata["dead_letters"] = dg.MetadataValue.md(_listed(texts))
+        metadata["dead_letters"] = markdown_list(texts)
     if result.changes:
         metadata["schema_changes"] = dg.MetadataValue.text(visible_name(", ".join(map(str, result.changes))))
     if view is not None:
@@ -117,10 +121,10 @@ def row_metadata(row: LedgerRow) -> Metadata:
 def _figures(row: LedgerRow, rows: int | None, taken: str, exported: Mapping[str, int] | None = None) -> Metadata:
     """Return what a person reads first; figures of what seldom happens only where it has happened."""
     numbers = {"rows": rows, "rows_before": row.rows_before, "source_objects": row.source_files}
-    metadata: Metadata = {"status": dg.MetadataValue.text(row.status)} | _integers(numbers)
+    metadata: Metadata = {"status": dg.MetadataValue.text(row.status)} | integers(numbers)
     if row.source_bytes is not None:
         metadata["source_size"] = dg.MetadataValue.text(size(row.source_bytes))
-    metadata |= _integers({"files": row.files_written})
+    metadata |= integers({"files": row.files_written})
     if row.bytes_written is not None:
         metadata["size"] = dg.MetadataValue.text(size(row.bytes_written))
     metadata["duration"] = dg.MetadataValue.text(taken)
@@ -129,22 +133,23 @@ def _figures(row: LedgerRow, rows: int | None, taken: str, exported: Mapping[str
         "files_quarantined": row.files_quarantined or None,
         "rows_dead_lettered": row.rows_dead_lettered or None,
     }
-    return metadata | _integers(seldom | dict(exported or {}) | {"snapshot": row.snapshot_id})
+    return metadata | integers(seldom | dict(exported or {}) | {"snapshot": row.snapshot_id})
 
 
 def _plotted(row: LedgerRow, seconds: float) -> Metadata:
     """Return the numbers of texts with units, for plots."""
     numbers = {"bytes": row.bytes_written, "source_bytes": row.source_bytes}
-    return {"seconds": dg.MetadataValue.float(round(seconds, 3))} | _integers(numbers)
+    return {"seconds": dg.MetadataValue.float(round(seconds, 3))} | integers(numbers)
 
 
-def _integers(numbers: Mapping[str, int | None]) -> Metadata:
+def integers(numbers: Mapping[str, int | None]) -> Metadata:
+    """Return the numbers that are known."""
     return {name: dg.MetadataValue.int(number) for name, number in numbers.items() if number is not None}
 
 
-def _listed(texts: Sequence[str]) -> str:
-    """Return the first texts as a list of Markdown."""
-    return "\n".join(first_lines([f"- {markdown(text)}" for text in texts], _LEFT_OUT))
+def markdown_list(texts: Sequence[str], rest: str = "- and {more:,} more") -> dg.MarkdownMetadataValue:
+    """Return the first texts as a list of Markdown, and a last line with the number of the others."""
+    return dg.MetadataValue.md("\n".join(first_lines([f"- {markdown(text)}" for text in texts], _NAMED, rest)))
 
 
 def delta_figures(deltas: Sequence[DeltaFile]) -> dict[str, int]:
@@ -250,3 +255,106 @@ def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]], right: C
 def markdown(text: str) -> str:
     """The text for a cell of a Markdown table: one line, control characters and marks of Markdown and HTML escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|~&!#$])", r"\\\1", " ".join(visible(text).split()))
+
+
+# Objects that lie in no partition. A run lists the prefixes of its own partitions only. So its materializations cite
+# the newest scan of the whole landing zone that Dagster has recorded: an observation of the landing asset, or a report.
+
+COUNT = "objects_in_no_partition"
+FOLDERS = "in_no_partition"
+LEFT_OUT = "objects_left_out"
+SCANNED = "landing_zone_looked_at"
+
+CITED = 4  # of them, in each materialization of a run
+_BEFORE = 10  # observations of a run before which the one of the whole landing zone is logged
+
+
+def unmatched_metadata(left_out: LeftOut) -> Metadata:
+    """Return what a scan of the whole landing zone found that no refresh reads: how many objects of each class.
+
+    The folders of those in no partition are named, with how to fix each.
+    """
+    metadata: Metadata = {
+        COUNT: dg.MetadataValue.int(len(left_out.unmatched)),
+        LEFT_OUT: dg.MetadataValue.text(str(left_out)),
+    }
+    if folders := left_out.unmatched_folders:
+        metadata[FOLDERS] = markdown_list([str(folder) for folder in folders])
+    return metadata
+
+
+def newest_landing_scan(instance: dg.DagsterInstance, landing: dg.AssetKey, report: dg.AssetKey) -> Metadata:
+    """The unmatched objects and the time of the newest scan of the whole landing zone; empty if none is recorded.
+
+    Only Dagster's event log is read, by a few rows.
+
+    Args:
+        instance: holds the event log.
+        landing: key of the landing asset.
+        report: key of the stream's report asset.
+    """
+    scans = [*_observed(instance, landing), *_reported(instance, report)]
+    if not scans:
+        return {}
+    time, recorded = max(scans, key=itemgetter(0))
+    metadata: Metadata = {name: recorded[name] for name in (COUNT, LEFT_OUT) if name in recorded}
+    metadata[SCANNED] = dg.MetadataValue.timestamp(time)
+    if FOLDERS in recorded:
+        lines = str(recorded[FOLDERS].value).split("\n")
+        if len(lines) > CITED:
+            lines = [*lines[:CITED], f"- and more: materialize `{user_text(report)}`, which names them"]
+        metadata[FOLDERS] = dg.MetadataValue.md("\n".join(lines))
+    return metadata
+
+
+_Scan = tuple[float, Mapping[str, dg.MetadataValue[Any]]]  # Unix time in seconds, and the metadata of the event
+
+
+def _observed(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[_Scan]:
+    """Yield the newest observation of the whole landing zone; those of single partitions are logged after it."""
+    for newest in instance.fetch_observations(key, limit=1).records:
+        run = instance.get_run_record_by_id(newest.run_id)
+        since = run.start_time if run is not None and newest.partition_key is not None else None
+        first = dg.AssetRecordsFilter(key, after_timestamp=since)
+        records = instance.fetch_observations(first, limit=_BEFORE, ascending=True).records if since else [newest]
+        for record in records:
+            observation = record.asset_observation
+            if observation is not None and record.partition_key is None and COUNT in observation.metadata:
+                yield record.timestamp, observation.metadata
+
+
+def _reported(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[_Scan]:
+    for record in instance.fetch_materializations(key, limit=1).records:
+        report = record.asset_materialization
+        if report is not None and COUNT in report.metadata:
+            yield record.timestamp, report.metadata
+
+
+# An error that several partitions share is reported once.
+
+_OBJECT = re.compile(r"\bobject (\S.*?\.\w+)(?=[\s:,]|$)")  # as errors name it: `the object s3://…/a.parquet cannot be`
+
+
+def facts_of(error: Exception) -> dict[str, str]:
+    """What a person has to know of a failed partition: the error, the object if it is one's fault, and the fix."""
+    if not isinstance(error, LakeAssetsError):
+        return {"status": "failed", "error": error_text(error)}
+    facts = {"status": "failed", "error": error.problem.removesuffix(":")}
+    if (named := _OBJECT.search(error.problem)) is not None:
+        facts["object"] = named[1]
+    return facts | ({"fix": error.fix} if error.hint else {})
+
+
+def lines_by_text(texts: Mapping[str, str], most: int, elsewhere: str) -> list[str]:
+    """Return a line for each error, which begins with the names that it belongs to.
+
+    Args:
+        texts: the error's text by a name.
+        most: number of lines; one more counts the other errors.
+        elsewhere: names where the others are reported.
+    """
+    by_text: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        by_text.setdefault(text, []).append(name)
+    lines = [f"{several(names)}: {text}" for text, names in by_text.items()]
+    return first_lines(lines, most, f"and {{more:,}} more; {elsewhere}")

@@ -7,31 +7,36 @@ the event, so the picture has a palette and is small.
 import base64
 import datetime as dt
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import dagster as dg
 
-from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError, MissingExtraError
+from lake_assets.escapes import visible_name
 from lake_assets.lake.ledger.read import LedgerFigures, ledger_figures, read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.layout.texts import first_lines
 from lake_assets.orchestration.dagster_private import step_of
-from lake_assets.orchestration.metadata import Metadata, markdown, markdown_table
-from lake_assets.orchestration.report_page import write_page
-from lake_assets.orchestration.translator import StreamSpecs, asset_options, specs_of
-from lake_assets.orchestration.unmatched import unmatched_metadata
+from lake_assets.orchestration.metadata import (
+    Metadata,
+    integers,
+    markdown,
+    markdown_list,
+    markdown_table,
+    unmatched_metadata,
+)
+from lake_assets.orchestration.translator import StreamSpecs, asset_options
+from lake_assets.report.html import page, section
 from lake_assets.report.picture import heat_map
-from lake_assets.report.state import PartitionState, StreamState, held_text, read_state
+from lake_assets.report.state import StreamState, held_text, read_state
 from lake_assets.report.summary import summarize
+from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
 IMAGE_BYTES = 100_000  # of PNG; a larger one is left out of the event, and `lake-assets report --png` makes it
-NAMED = 20  # failed partitions with their errors
 PREVIEW_ROWS = 10
 
 
-def report_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.AssetsDefinition:
+def report_asset(specs: StreamSpecs) -> dg.AssetsDefinition:
     """Return the asset `<stream>_report`: its materialization compares landing zone and ledger.
 
     Its figures are numbers under plain names (`partitions_committed`, `partitions_stale`, …, `rows`), which Dagster
@@ -40,13 +45,12 @@ def report_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.Ass
     Raises:
         ConfigError: Dagster refuses the stream's name or owners.
     """
-    specs = specs or specs_of(stream)
-    spec = specs.report
+    stream, spec = specs.stream, specs.report
 
     def report(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         state = read_state(stream)
         context.log.info(", ".join(f"{name} {number:,}" for name, number in state.counts.items()))
-        return dg.MaterializeResult(metadata=report_metadata(state) | write_page(stream, state))
+        return dg.MaterializeResult(metadata=report_metadata(state) | _write_page(stream, state))
 
     try:
         decorate: Callable[..., dg.AssetsDefinition] = dg.asset(
@@ -57,28 +61,46 @@ def report_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.Ass
         raise ConfigError(f"streams.{stream.name}: Dagster does not take its report: {error}") from error
 
 
+def _write_page(stream: OpenStream, state: StreamState) -> Metadata:
+    """Write the page of the report, if the config has a place for it; returns its URI as metadata."""
+    if stream.config.report is None:
+        return {}
+    store, name = Store(stream.config.report.to), f"{stream.name}.html"
+    text = page([section(stream, state)], f"Partitions of {stream.name}", state.read_at)
+    store.put_page(name, text.encode())
+    return {"page": dg.MetadataValue.path(visible_name(store.uri(name)))}
+
+
+def report_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.AutomationConditionSensorDefinition | None:
+    """Return the sensor `<stream>_report_automation`, which refreshes the page after each run; None without a page."""
+    if stream.config.report is None:
+        return None
+    return dg.AutomationConditionSensorDefinition(
+        f"{stream.name}_report_automation",
+        target=dg.AssetSelection.assets(asset),
+        default_status=dg.DefaultSensorStatus(stream.config.report.status.upper()),
+        description=f"Refreshes the report of {stream.name} after each run of the stream.",
+    )
+
+
 def report_metadata(state: StreamState) -> Metadata:
     """Return the metadata of a report's materialization."""
-    metadata: Metadata = {f"partitions_{name}": dg.MetadataValue.int(number) for name, number in state.counts.items()}
-    metadata["rows"] = dg.MetadataValue.int(sum(partition.rows or 0 for partition in state.partitions))
+    metadata = integers({f"partitions_{name}": number for name, number in state.counts.items()})
+    metadata |= integers({"rows": sum(partition.rows or 0 for partition in state.partitions)})
     newest = max((p.committed_at for p in state.partitions if p.committed_at), default=None)
     if newest is not None:
         metadata["newest_commit"] = dg.MetadataValue.timestamp(newest)
     metadata["heat_map"] = dg.MetadataValue.md(_heat_map(state))
     metadata["summary"] = dg.MetadataValue.md(_summary(state))
     metadata |= unmatched_metadata(state.left_out)
-    if state.outside:
-        outside = [f"{p.partition} ({p.rows or 0:,} rows in the lake): {p.outside}" for p in state.outside]
-        metadata["outside_the_config"] = dg.MetadataValue.md(_list(outside))
-    if held := [partition for partition in state.partitions if partition.holder is not None]:
-        metadata["held"] = dg.MetadataValue.md(_list([held_text(state.stream, partition) for partition in held]))
-    if state.edited:
-        metadata["edited"] = dg.MetadataValue.md(_list(state.edited))
-    if state.quarantined:
-        metadata["quarantined"] = dg.MetadataValue.md(_list(list(state.quarantined.values())))
-    if failed := state.in_state("failed"):
-        metadata["failed"] = dg.MetadataValue.md(_failed(failed))
-    return metadata
+    lists = {
+        "outside_the_config": [f"{p.partition} ({p.rows or 0:,} rows in the lake): {p.outside}" for p in state.outside],
+        "held": [held_text(state.stream, partition) for partition in state.partitions if partition.holder is not None],
+        "edited": state.edited,
+        "quarantined": list(state.quarantined.values()),
+        "failed": [f"{partition.partition}: {partition.error or ''}" for partition in state.in_state("failed")],
+    }
+    return metadata | {name: markdown_list(texts) for name, texts in lists.items() if texts}
 
 
 def _heat_map(state: StreamState) -> str:
@@ -104,25 +126,7 @@ def _summary(state: StreamState) -> str:
     return markdown_table(["partitions", *numbers, "newest commit (UTC)"], rows, right=numbers)
 
 
-def _failed(partitions: Sequence[PartitionState]) -> str:
-    return _list([f"{partition.partition}: {partition.error or ''}" for partition in partitions])
-
-
-def _list(texts: Sequence[str]) -> str:
-    return "\n".join(first_lines([f"- {markdown(text)}" for text in texts], NAMED))
-
-
-def streams_by_lake(config: LakeConfig, streams: Iterable[OpenStream]) -> dict[str, list[OpenStream]]:
-    """Return the streams that write to each lake, and so to its ledger, by the lake's name."""
-    by_lake: dict[str, list[OpenStream]] = {}
-    for stream in streams:
-        by_lake.setdefault(config.lake_name(stream.name), []).append(stream)
-    return by_lake
-
-
-def ledger_asset(
-    streams: Sequence[OpenStream], specs: Mapping[str, StreamSpecs], spec: dg.AssetSpec
-) -> dg.AssetsDefinition:
+def ledger_asset(streams: Sequence[StreamSpecs], spec: dg.AssetSpec) -> dg.AssetsDefinition:
     """Return the asset `<lake>_ledger`: the table that the streams' commits append to, downstream of them.
 
     It is never materialized, because the streams' own transactions write it. An observation reads the table; its data
@@ -130,14 +134,12 @@ def ledger_asset(
 
     Args:
         streams: those of the lake.
-        specs: the attributes of each stream's assets.
         spec: the attributes of the ledger's asset.
     """
-    tables = [specs[stream.name].table.key for stream in streams]
-    spec = spec.replace_attributes(deps=[*tables, *spec.deps])
+    spec = spec.replace_attributes(deps=[*(each.table.key for each in streams), *spec.deps])
 
     def observe() -> dg.ObserveResult:
-        with streams[0].lake.open_if_exists() as session:
+        with streams[0].stream.lake.open_if_exists() as session:
             figures = ledger_figures(session) if session else None
             rows = read_ledger(session, limit=PREVIEW_ROWS) if session and figures else []
         if figures is None:
@@ -163,7 +165,7 @@ def _ledger_metadata(figures: LedgerFigures, newest: Sequence[LedgerRow]) -> Met
         "runs_cancelled": figures.cancelled,
         "snapshot": figures.snapshot,
     }
-    metadata: Metadata = {name: dg.MetadataValue.int(number) for name, number in numbers.items() if number is not None}
+    metadata = integers(numbers)
     if figures.finished_at is not None:
         metadata["newest_run"] = dg.MetadataValue.timestamp(figures.finished_at)
     columns = ["finished (UTC)", "stream", "partition", "status", "rows", "snapshot"]

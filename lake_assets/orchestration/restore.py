@@ -9,7 +9,7 @@ from lake_assets.history.read import described, history
 from lake_assets.history.restore import Restored, release, restore
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.metadata import Metadata, delta_figures, markdown, markdown_table
+from lake_assets.orchestration.metadata import Metadata, delta_figures, integers, markdown, markdown_table
 from lake_assets.orchestration.partitions import partition_key, partition_of
 from lake_assets.orchestration.stream_run import requester
 from lake_assets.streams.stream import OpenStream
@@ -127,10 +127,10 @@ def _metadata(restored: Restored) -> Metadata:
         "held": dg.MetadataValue.bool(restored.is_held),
         "next_refresh": dg.MetadataValue.text(restored.next),
     }
-    if restored.row is not None and restored.row.snapshot_id is not None:
-        metadata["snapshot"] = dg.MetadataValue.int(restored.row.snapshot_id)
+    if restored.row is not None:
+        metadata |= integers({"snapshot": restored.row.snapshot_id})
     if restored.deltas is not None:
-        metadata |= {name: dg.MetadataValue.int(number) for name, number in delta_figures(restored.deltas).items()}
+        metadata |= integers(delta_figures(restored.deltas))
     if restored.differences:
         metadata["columns"] = dg.MetadataValue.text("; ".join(restored.differences))
     return metadata

@@ -24,7 +24,7 @@ from lake_assets.errors import (
     is_interrupt,
 )
 from lake_assets.escapes import visible_name
-from lake_assets.exports import lineage
+from lake_assets.exports import lineage, telemetry
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, error_text, pending, reported_run
@@ -35,14 +35,17 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import StepContext
 from lake_assets.orchestration.event_log import EventLog
-from lake_assets.orchestration.failures import facts_of, lines_by_text
-from lake_assets.orchestration.metadata import Metadata, materialization_metadata
+from lake_assets.orchestration.metadata import (
+    Metadata,
+    facts_of,
+    lines_by_text,
+    materialization_metadata,
+    newest_landing_scan,
+)
 from lake_assets.orchestration.partitions import dimension_tags
 from lake_assets.orchestration.translator import StreamSpecs
-from lake_assets.orchestration.unmatched import newest_landing_scan
 from lake_assets.remote.request import Request
 from lake_assets.spark.session import Sessions
-from lake_assets.streams.stream import OpenStream
 
 if TYPE_CHECKING:
     from lake_assets.launch.received import Received
@@ -71,20 +74,21 @@ _REQUESTERS = {
 """Tags of a run that say what launched it, each with its name for people."""
 
 
+PartitionEvent = dg.AssetMaterialization | dg.AssetObservation
+
+
 class StreamRun:
     """One run over partitions of a stream.
 
     Args:
-        stream: of the partitions.
-        specs: of the stream's assets.
+        specs: of the stream and its assets.
         context: of the run's step.
-        force: whether unchanged partitions are read too.
-        landed_only: whether partitions of which nothing has landed are left out.
         spark: gives the Spark session.
         config: of a launcher; None for a driver in this process.
+        options: as of `options_of`.
 
     Attributes:
-        done: the metadata of each partition that is committed or unchanged, by its key.
+        done: the outcome of each partition that is committed or unchanged, by its key.
         failed: the error of each other partition, by its key.
         passed_over: the number of partitions without an event.
         number: of all partitions of the run; set by the caller.
@@ -92,26 +96,20 @@ class StreamRun:
 
     def __init__(
         self,
-        stream: OpenStream,
         specs: StreamSpecs,
         context: StepContext,
         spark: Sessions,
         config: LakeConfig | None,
-        *,
-        force: bool,
-        landed_only: bool,
+        options: IngestOptions,
     ) -> None:
-        self.stream = stream
+        self.stream = specs.stream
         self.asset, self.landing = specs.table.key, specs.landing.key
         self._context = context
         self.log = EventLog(context.log, context.run.run_id)
-        self._options = IngestOptions(
-            force=force, landed_only=landed_only, run_id=context.run.run_id, requested_by=requester(context.run.tags)
-        )
+        self._options = options
         self.spark = spark
         self._config = config
-        self.done: dict[str, Metadata] = {}
-        self.results: dict[Partition, Outcome] = {}
+        self.done: dict[str, Outcome] = {}
         self.failed: dict[str, Exception] = {}
         self.first_keys: dict[str, str] = {}  # the first key with an error, by the error's text
         self.passed_over = 0
@@ -122,17 +120,30 @@ class StreamRun:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Collect the run's events for its log, and send its lineage, within the block."""
+        """Collect the run's events for its log, and export them, within the block."""
         run = self._context.run
-        with self.log.open(), lineage(self.stream, (run.run_id, run.job_name)):
+        with telemetry(), lineage(self.stream, (run.run_id, run.job_name)), self.log.open():
             yield
 
-    def refresh(self, partitions: Mapping[Partition, str]) -> None:
+    def refreshed(self, partitions: Mapping[Partition, str]) -> Iterator[PartitionEvent]:
         """Ingest partitions, each with its key, and note their outcomes.
 
+        Yields:
+            The events of what has ended, if the run breaks off; else nothing.
+
         Raises:
-            BaseException: what ended the run; partitions that have ended are noted.
+            DagsterExecutionInterruptedError: somebody ended the run.
+            Exception: what ended the run otherwise.
         """
+        try:
+            self._refresh(partitions)
+        except BaseException as error:
+            yield from self.events_by_partition()
+            if is_interrupt(error):
+                raise dg.DagsterExecutionInterruptedError from error
+            raise
+
+    def _refresh(self, partitions: Mapping[Partition, str]) -> None:
         if not partitions:
             return  # no driver is needed
 
@@ -207,16 +218,15 @@ class StreamRun:
 
     def scope(self, failed: tuple[Partition, ...] = ()) -> Scope:
         """Return the scope of the run's checks, which list again if a driver did not send its listings."""
-        scope = Scope.of_results(self._context.run.run_id, self.results, failed)
-        has_listings = all(outcome.has_listing for outcome in self.results.values())
+        results = {outcome.partition: outcome for outcome in self.done.values()}
+        scope = Scope.of_results(self._context.run.run_id, results, failed)
+        has_listings = all(outcome.has_listing for outcome in results.values())
         return scope if has_listings else replace(scope, results={})
 
     def _note(self, key: str, label: str, outcome: Outcome) -> None:
         error = outcome.error
         if outcome.result is not None:
-            self.results[outcome.partition] = outcome
-            landing = None if self.stream.config.transform else self.landing
-            self.done[key] = materialization_metadata(outcome, landing) | self.unmatched
+            self.done[key] = outcome
             self._log(f"{label} {_figures(outcome)}")
         elif error is not None:
             if is_interrupt(error):
@@ -245,43 +255,53 @@ class StreamRun:
         self.progress = []
         self.logged_at = time.monotonic()
 
-    def events_by_partition(self) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+    def metadata(self) -> Iterator[tuple[str, Metadata]]:
+        """Yield the key and the metadata of each partition that is done."""
+        landing = None if self.stream.config.transform else self.landing
+        for key, outcome in self.done.items():
+            yield key, materialization_metadata(outcome, landing) | self.unmatched
+
+    def events_by_partition(self) -> Iterator[PartitionEvent]:
         """Yield an event of each partition that is done or failed."""
-        for key, metadata in self.done.items():
+        for key, metadata in self.metadata():
             yield dg.AssetMaterialization(self.asset, partition=key, metadata=metadata, tags=dimension_tags(key))
         for key, error in self.failed.items():
             yield dg.AssetObservation(self.asset, partition=key, metadata=facts_of(error), tags=dimension_tags(key))
 
-    def retry(self) -> dg.RetryRequested | None:
-        """Return the retry that may succeed; None if an error is not a passing one, or after the last retry.
-
-        It is no retry policy: with one, Dagster would also retry a run that somebody has cancelled.
-        """
-        retry = self._context.retry_number
-        if retry < RETRIES and all(isinstance(error, TRANSIENT) for error in self.failed.values()):
-            return dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry)
-        return None
-
     def failure(self) -> dg.Failure:
-        """Return the failure of the run, with the errors of its partitions."""
+        """Return the failure of the run, with the errors of its partitions.
+
+        Its cause is the first error that is not one of this package's, so that the UI shows its traceback.
+
+        Raises:
+            dagster.RetryRequested: all errors are passing ones, and this was not the last retry. It is no retry policy:
+                with one, Dagster would also retry a run that somebody has cancelled.
+        """
         texts = {key: error_text(error) for key, error in self.failed.items()}
         if self.number == 1:
-            (text,) = texts.values()
-            return dg.Failure(text, allow_retries=False)
-        lines = lines_by_text(texts, NAMED_FAILURES, "the log and the ledger name them all.")
-        summary = f"{len(texts)} of {self.number} partitions failed, {len(self.done)} are done."
-        return dg.Failure("\n".join([summary, *lines]), allow_retries=False)
+            lines = list(texts.values())
+        else:
+            lines = [f"{len(texts)} of {self.number} partitions failed, {len(self.done)} are done."]
+            lines += lines_by_text(texts, NAMED_FAILURES, "the log and the ledger name them all.")
+        failure = dg.Failure("\n".join(lines), allow_retries=False)
+        retry = self._context.retry_number
+        if retry < RETRIES and all(isinstance(error, TRANSIENT) for error in self.failed.values()):
+            raise dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry) from failure
+        own = (error for error in self.failed.values() if not isinstance(error, LakeAssetsError))
+        failure.__cause__ = next(own, None)
+        return failure
 
-    @property
-    def unforeseen(self) -> Exception | None:
-        """The first error that is not one of this package's; as the failure's cause, the UI shows its traceback."""
-        return next((error for error in self.failed.values() if not isinstance(error, LakeAssetsError)), None)
+
+def options_of(context: StepContext, *, force: bool, landed_only: bool = False) -> IngestOptions:
+    """Return the options of a run, which the ledger names as Dagster does."""
+    run = context.run
+    return IngestOptions(force=force, landed_only=landed_only, run_id=run.run_id, requested_by=requester(run.tags))
 
 
 def requester(tags: Mapping[str, str]) -> str:
     """Return what launched a run with these tags: its schedule, sensor or backfill; else a user of Dagster."""
-    found = ((kind, tags[tag]) for tag, kind in _REQUESTERS.items() if tag in tags)
-    kind, name = next(found, ("Dagster", ""))
+    kinds = ((kind, tags[tag]) for tag, kind in _REQUESTERS.items() if tag in tags)
+    kind, name = next(kinds, ("Dagster", ""))
     return kind if name in {"", "true"} else f"{kind} {name}"
 
 

@@ -27,13 +27,14 @@ from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import (
     Begin,
     event_database,
-    newest_events,
+    newest_materializations,
     store_materializations,
     unfinished_runs,
 )
 from lake_assets.orchestration.metadata import row_metadata
 from lake_assets.orchestration.partitions import dimension_tags, new_dynamic_keys, partition_key
 from lake_assets.orchestration.sensors import without_traceback
+from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.progress import counting
 from lake_assets.retrying import Limit, pause_between, poll
 from lake_assets.streams.calendar import Calendar
@@ -58,24 +59,15 @@ def sync_lock(instance: dg.DagsterInstance, seconds: float) -> Iterator[None]:
     if place is None:
         yield
     elif isinstance(place, Path):
-        with _file_lock(place.with_suffix(".sync.lock"), seconds):
+        try:
+            held = FileLock(place.with_suffix(".sync.lock"), timeout=seconds).acquire()
+        except Timeout:
+            raise _under_way() from None
+        with held:
             yield
     else:
         with _advisory_lock(place, seconds):
             yield
-
-
-@contextmanager
-def _file_lock(path: Path, seconds: float) -> Iterator[None]:
-    lock = FileLock(path, timeout=seconds)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise _under_way() from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @contextmanager
@@ -98,10 +90,8 @@ def _under_way() -> SyncUnderWayError:
 INTERVAL_SECONDS = 60
 OVERLAP = dt.timedelta(minutes=10)  # of two scans of the ledger: the clocks of writers differ
 REPORTED = 10_000  # materializations of one tick, to which Dagster gives a minute
-PATIENCE = 5  # seconds for which a tick waits for another sync; the next tick does its work
+RETRY_SECONDS = 5  # seconds for which a tick waits for another sync; the next tick does its work
 TOGETHER = 500  # materializations of one transaction: SQLite has a limit of parameters
-
-Keyed = tuple[OpenStream, dg.AssetKey]  # a stream, and the key of its asset
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,44 +140,32 @@ def sync_stream(
         SyncUnderWayError: another sync takes longer; nothing was reported.
     """
     with nullcontext() if dry_run else sync_lock(instance, retry_seconds):
-        return _sync(stream, asset, instance, since, most, dry_run=dry_run)
-
-
-def _sync(
-    stream: OpenStream,
-    asset: dg.AssetKey,
-    instance: dg.DagsterInstance,
-    since: dt.datetime | None,
-    most: int | None,
-    *,
-    dry_run: bool,
-) -> Synced:
-    with stream.lake.open_if_exists() as session:
-        commits = newest_commits(session, stream.name, stream.table, since) if session is not None else []
-    rows = stream.config.by_partition({row.load_partition: row for row in commits})
-    # In this order: a run that ends after the ledger was read has reported its commits by then.
-    running = unfinished_runs(instance)
-    ended = {partition: row for partition, row in rows.items() if row.run_id not in running}
-    calendar = Calendar(stream.config)
-    keys = {partition_key(p): row for p, row in ended.items() if calendar.outside(p) is None}
-    known = newest_events(instance, asset, keys)
-    lacking = [key for key, row in keys.items() if not _has(known.get(key), row)]
-    reported = lacking[:most]
-    if not dry_run:
-        partitions = {partition_key(partition): partition for partition in ended}
-        _report(stream, asset, instance, {key: (partitions[key], keys[key]) for key in reported})
+        with stream.lake.open_if_exists() as session:
+            commits = newest_commits(session, stream.name, stream.table, since) if session is not None else []
+        rows = stream.config.by_partition({row.load_partition: row for row in commits})
+        # In this order: a run that ends after the ledger was read has reported its commits by then.
+        running = unfinished_runs(instance)
+        ended = {partition: row for partition, row in rows.items() if row.run_id not in running}
+        calendar = Calendar(stream.config)
+        inside = {partition_key(p): (p, row) for p, row in ended.items() if calendar.outside(p) is None}
+        newest = newest_materializations(instance, asset, inside)
+        known = {key for key, event in newest if _describes(event, inside[key][1])}
+        lacking = [key for key in inside if key not in known]
+        reported = lacking[:most]
+        if not dry_run:
+            _report(stream, asset, instance, {key: inside[key] for key in reported})
     under_way = len(rows) - len(ended) + len(lacking) - len(reported)
-    return Synced(stream.name, dry_run, reported, len(keys) - len(lacking), len(ended) - len(keys), under_way)
+    return Synced(stream.name, dry_run, reported, len(known), len(ended) - len(inside), under_way)
 
 
-def _has(event: tuple[float, int | None] | None, row: LedgerRow) -> bool:
+def _describes(event: dg.EventLogRecord, row: LedgerRow) -> bool:
     """Return whether the newest materialization of a partition describes this commit, or what came after it."""
-    if event is None:
-        return False
-    time, snapshot = event
-    if snapshot is not None and row.snapshot_id is not None and row.snapshot_id >= snapshot:
-        return row.snapshot_id == snapshot
-    return row.finished_at is None or time >= row.finished_at.timestamp()
+    materialization = event.asset_materialization
+    snapshot = None if materialization is None else materialization.metadata.get("snapshot")
+    number = snapshot.value if isinstance(snapshot, dg.IntMetadataValue) else None
+    if number is not None and row.snapshot_id is not None and row.snapshot_id >= number:
+        return row.snapshot_id == number
+    return row.finished_at is None or event.timestamp >= row.finished_at.timestamp()
 
 
 def _report(
@@ -209,16 +187,16 @@ def _report(
             done.advance(len(together))
 
 
-def sync_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinition:
+def sync_sensor(lake: str, streams: Sequence[StreamSpecs]) -> dg.SensorDefinition:
     """Return the sensor `<lake>_sync`, which syncs what was committed since its last tick.
 
     It is on from the start where the catalog takes several processes and costs nothing to ask: SQLite and PostgreSQL.
     """
-    catalog = streams[0][0].lake_config.catalog
+    catalog = streams[0].stream.lake_config.catalog
     is_cheap = isinstance(catalog, SqliteCatalog | PostgresCatalog)
 
     @dg.sensor(
-        name=sync_name(lake),
+        name=f"{lake}_sync",
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING if is_cheap else dg.DefaultSensorStatus.STOPPED,
         description=f"Reports what the command line or another deployment has committed to the lake {lake}.",
@@ -228,10 +206,12 @@ def sync_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinition:
         last = time_of(context.cursor)
         since = last - OVERLAP if last is not None else None
         done: Counter[str] = Counter()
-        for stream, asset in streams:
+        for specs in streams:
+            left = REPORTED - done["reported"]
             try:
-                left = REPORTED - done["reported"]
-                synced = sync_stream(stream, asset, context.instance, since=since, most=left, retry_seconds=PATIENCE)
+                synced = sync_stream(
+                    specs.stream, specs.table.key, context.instance, since=since, most=left, retry_seconds=RETRY_SECONDS
+                )
             except SyncUnderWayError as error:
                 return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
             except LakeAssetsError as error:
@@ -241,8 +221,3 @@ def sync_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinition:
         return dg.SensorResult(skip_reason=reason, cursor=context.cursor if done["under_way"] else now.isoformat())
 
     return sync
-
-
-def sync_name(lake: str) -> str:
-    """Return the sensor's name."""
-    return f"{lake}_sync"

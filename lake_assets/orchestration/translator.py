@@ -13,9 +13,7 @@ import dagster as dg
 
 from lake_assets.errors import ConfigError
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, ledger_table
-from lake_assets.orchestration.landing_zone import automation_condition, landing_name
 from lake_assets.orchestration.metadata import default_description, definition_metadata, table_schema
-from lake_assets.orchestration.report_page import report_condition
 from lake_assets.streams.stream import OpenStream
 
 # The kinds that Dagster has icons for, by the type of the landing zone's storage.
@@ -86,7 +84,7 @@ class LakeAssetsTranslator:
                     kinds=set(config.kinds),
                     tags=config.tags,
                     metadata=definition_metadata(data.stream),
-                    automation_condition=automation_condition(data.stream),
+                    automation_condition=_automation_condition(data.stream),
                     freshness_policy=_freshness_policy(data.stream),
                 )
             case "landing":
@@ -106,7 +104,7 @@ class LakeAssetsTranslator:
                     group_name=group,
                     owners=config.owners,
                     kinds={"report"},
-                    automation_condition=report_condition(data.stream),
+                    automation_condition=_report_condition(data.stream),
                 )
             case "ledger":
                 return _ledger_spec(key, data)
@@ -114,8 +112,9 @@ class LakeAssetsTranslator:
 
 @dataclass(frozen=True, slots=True)
 class StreamSpecs:
-    """The attributes of a stream's assets."""
+    """A stream and the attributes of its assets."""
 
+    stream: OpenStream
     table: dg.AssetSpec
     landing: dg.AssetSpec
     report: dg.AssetSpec
@@ -133,7 +132,10 @@ def specs_of(stream: OpenStream, translator: LakeAssetsTranslator | None = None)
         return _translated(translator, LakeAssetsTranslatorData(kind, name, stream.key_prefix, (stream,)))
 
     return StreamSpecs(
-        spec("table", stream.name), spec("landing", landing_name(stream.name)), spec("report", f"{stream.name}_report")
+        stream,
+        spec("table", stream.name),
+        spec("landing", f"{stream.name}_landing"),
+        spec("report", f"{stream.name}_report"),
     )
 
 
@@ -175,6 +177,36 @@ def _translated(translator: LakeAssetsTranslator, data: LakeAssetsTranslatorData
             "leave it out; the partitions of an asset are those of the config.",
         )
     return spec
+
+
+def _automation_condition(stream: OpenStream) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey] | None:
+    """Return the condition of a refresh: the partition's landing zone has a new version; None without `automation`.
+
+    Unlike `AutomationCondition.eager` it includes old dates. Only a request resets it, not a materialization: one of a
+    run that listed the partition before the new version may come after it. A superfluous request costs a listing.
+    """
+    if stream.config.automation is None:
+        return None
+    landed = dg.AutomationCondition.any_deps_updated()
+    # A version that is newer than the request was not requested.
+    requested = dg.AutomationCondition.newly_requested() & ~landed
+    changed = landed.since(requested | dg.AutomationCondition.initial_evaluation())
+    return (changed & ~dg.AutomationCondition.in_progress()).with_label("landed")
+
+
+def _report_condition(stream: OpenStream) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey] | None:
+    """Return the condition of a refresh: a run of the stream has ended, with or without success; None without a page.
+
+    The partitions of a run are one refresh, after its end.
+    """
+    if stream.config.report is None:
+        return None
+    failed = dg.AutomationCondition.execution_failed().newly_true()
+    ended = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.newly_updated() | failed)
+    requested = dg.AutomationCondition.newly_requested() & ~ended
+    waiting = ended.since(requested | dg.AutomationCondition.initial_evaluation())
+    busy = dg.AutomationCondition.in_progress() | dg.AutomationCondition.any_deps_in_progress()
+    return (waiting & ~busy).with_label("run ended")
 
 
 def _freshness_policy(stream: OpenStream) -> dg.FreshnessPolicy | None:

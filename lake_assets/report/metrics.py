@@ -114,8 +114,8 @@ class Value(Documented):
     @property
     def attributes(self) -> dict[str, str]:
         """What it describes, by kind."""
-        found = {"stream": self.stream, "lake": self.lake, "state": self.state}
-        return {name: text for name, text in found.items() if text is not None}
+        kinds = {"stream": self.stream, "lake": self.lake, "state": self.state}
+        return {name: text for name, text in kinds.items() if text is not None}
 
 
 def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[Value]:
@@ -147,9 +147,9 @@ def _of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[Value]:
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table)
         if lake is not None and not stream.lake_config.is_managed:
-            found = table_files(lake, stream.table, len(stream.config.columns))
-            yield value(metric="lake_assets.files", value=found.files)
-            yield value(metric="lake_assets.partition.files", value=found.most)
+            figures = table_files(lake, stream.table, len(stream.config.columns))
+            yield value(metric="lake_assets.files", value=figures.files)
+            yield value(metric="lake_assets.partition.files", value=figures.most)
     ledger = stream.config.by_partition(runs)
     landed, left_out = list_landed(stream, ledger, now)
     lag = lag_by(stream, landed, runs, now)
@@ -166,11 +166,11 @@ def prometheus_text(values: Iterable[Value]) -> str:
     for value in values:
         by_metric.setdefault(value.metric, []).append(value)
     lines = []
-    for metric, found in by_metric.items():
+    for metric, of_metric in by_metric.items():
         instrument = INSTRUMENTS[metric]
         lines.append(f"# HELP {instrument.prometheus} {instrument.meaning}")
         lines.append(f"# TYPE {instrument.prometheus} {instrument.type}")
-        for value in found:
+        for value in of_metric:
             # Names of streams, lakes and states are identifiers.
             labels = ",".join(f'{name}="{text}"' for name, text in value.attributes.items())
             lines.append(f"{instrument.prometheus}{{{labels}}} {value.value!r}")

@@ -146,10 +146,10 @@ def _resource() -> Resource:
 
 
 def _attributes(instrument: Instrument, event: Event) -> dict[str, str]:
-    found = {name: getattr(event, name) for name in instrument.attributes}
-    if "status" in found and found["status"] is None:
-        found["status"] = "done"
-    return {name: str(value) for name, value in found.items() if value is not None}
+    values = {name: getattr(event, name) for name in instrument.attributes}
+    if "status" in values and values["status"] is None:
+        values["status"] = "done"
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def _span_attributes(event: Event) -> Mapping[str, str | int | float]:

@@ -17,7 +17,7 @@ from lake_assets.errors import ConfigError
 from lake_assets.events import Event, listening
 from lake_assets.ingest.outcome import PartitionEnded
 from lake_assets.streams.stream import OpenStream
-from lake_assets.telemetry.lineage_events import Parent, events_of
+from lake_assets.telemetry.lineage_events import events_of
 
 STOP_SECONDS = 5.0  # for which the end of a run is delayed at most, if the receiver does not answer
 PAUSE_SECONDS = 60.0  # without a try after the receiver has failed
@@ -39,16 +39,14 @@ def sent_lineage(stream: OpenStream, run: tuple[str, str] | None) -> Iterator[No
         ConfigError: the client's config is not valid, or names no receiver.
     """
     sender, began = _Sender(_client()), dt.datetime.now(dt.UTC)
-    parent = None if run is None else Parent(*run)
 
     def trace(event: Event) -> None:
         if not isinstance(event, PartitionEnded) or event.stream != stream.name or (run and event.run != run[0]):
             return
-        outcome = event.outcome
         try:
-            events = events_of(stream, outcome, parent, began, dt.datetime.now(dt.UTC))
+            events = events_of(stream, event, began, run)
         except Exception as error:  # noqa: BLE001 - a missing event fails no run
-            sender.warn(f"no event could be made of {outcome.partition}: {type(error).__name__}: {error}")
+            sender.warn(f"no event could be made of {event.outcome.partition}: {type(error).__name__}: {error}")
             return
         for sent in events:
             sender.send(sent)

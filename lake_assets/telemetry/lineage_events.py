@@ -6,7 +6,6 @@ Source of names and facets: OpenLineage's specification, https://openlineage.io/
 import datetime as dt
 import os
 import uuid
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -42,7 +41,7 @@ from openlineage.client.generated.symlinks_dataset import Identifier, SymlinksDa
 from openlineage.client.generated.tags_run import TagsRunFacet, TagsRunFacetFields
 
 from lake_assets.config.catalogs import MotherDuckCatalog, PostgresCatalog
-from lake_assets.ingest.outcome import Outcome, error_text
+from lake_assets.ingest.outcome import Outcome, PartitionEnded, error_text
 from lake_assets.lake.schema.types import PARTITION_TYPES, sql_type
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream
@@ -56,31 +55,18 @@ _RUNS = uuid.uuid5(uuid.NAMESPACE_URL, "https://github.com/lake-assets/lake-asse
 ol.set_producer(PRODUCER)
 
 
-@dataclass(frozen=True, slots=True)
-class Parent:
-    """The run of Dagster that the partition was refreshed in.
-
-    Attributes:
-        run_id: a UUID.
-        job: its name.
-    """
-
-    run_id: str
-    job: str
-
-
 def events_of(
-    stream: OpenStream, outcome: Outcome, parent: Parent | None, began: dt.datetime, now: dt.datetime
+    stream: OpenStream, event: PartitionEnded, began: dt.datetime, parent: tuple[str, str] | None
 ) -> list[ol.RunEvent]:
     """START and COMPLETE of a committed partition, START and FAIL of a failed one; none of others.
 
     Args:
         stream: of the partition.
-        outcome: of the partition.
-        parent: None outside Dagster.
+        event: its end.
         began: when the run of all its partitions began; a failed partition has no time of its own.
-        now: when the outcome was known.
+        parent: the id, a UUID, and the job's name of the run of Dagster that refreshed it; None outside Dagster.
     """
+    outcome, now = event.outcome, event.time
     if outcome.status == "failed" and outcome.error is not None:
         error = ErrorMessageRunFacet(error_text(outcome.error), "PYTHON")
         run = ol.Run(
@@ -133,10 +119,11 @@ def _namespace() -> str:
     return os.environ.get(NAMESPACE) or "lake-assets"
 
 
-def _of_run(parent: Parent | None) -> dict[str, base.RunFacet]:
+def _of_run(parent: tuple[str, str] | None) -> dict[str, base.RunFacet]:
     facets: dict[str, base.RunFacet] = {"processing_engine": ProcessingEngineRunFacet(VERSION, "lake-assets")}
     if parent is not None:
-        facets["parent"] = ParentRunFacet(ParentRun(parent.run_id), ParentJob(_namespace(), parent.job))
+        run_id, job = parent
+        facets["parent"] = ParentRunFacet(ParentRun(run_id), ParentJob(_namespace(), job))
     return facets
 
 
@@ -234,7 +221,7 @@ def _column_lineage(stream: OpenStream, columns: list[str]) -> ColumnLineageData
     def of(column: str, subtype: str) -> Fields:
         return Fields([InputField(namespace, name, column, [Transformation("DIRECT", subtype)])])
 
-    found = {column: of(column, "IDENTITY") for column in columns if column not in stream.config.path_columns}
+    fields = {column: of(column, "IDENTITY") for column in columns if column not in stream.config.path_columns}
     for derived in stream.config.derived:
-        found[derived.name] = of(derived.column, "IDENTITY" if derived.is_whole else "TRANSFORMATION")
-    return ColumnLineageDatasetFacet(found)
+        fields[derived.name] = of(derived.column, "IDENTITY" if derived.is_whole else "TRANSFORMATION")
+    return ColumnLineageDatasetFacet(fields)

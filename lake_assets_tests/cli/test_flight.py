@@ -85,11 +85,11 @@ def test_a_date_a_projection_and_a_schedule(run: Run, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert result.stdout.splitlines()[1:] == ["2026-02-12,DATE,7,3.0"]
     (schedule,) = definitions.get_repository_def().schedule_defs
-    with dg.build_schedule_context(
-        instance=dg.DagsterInstance.local_temp(),
-        scheduled_execution_time=dt.datetime(2026, 6, 1, 6, 30, tzinfo=dt.UTC),
-        repository_def=definitions.get_repository_def(),
-    ) as context:
+    at = dt.datetime(2026, 6, 1, 6, 30, tzinfo=dt.UTC)
+    with dg.DagsterInstance.local_temp() as instance:
+        context = dg.build_schedule_context(
+            instance, scheduled_execution_time=at, repository_def=definitions.get_repository_def()
+        )
         ticked = schedule.evaluate_tick(context)
     assert schedule.cron_schedule == "30 6 * * *"
     assert [request.partition_key for request in ticked.run_requests or ()] == ["2026-02-12"]

@@ -9,6 +9,7 @@ from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.orchestration.assets import stream_asset
+from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.world import STREAM
 
 
@@ -38,7 +39,7 @@ def test_an_age_that_dagster_does_not_take_is_refused(freshness: dict[str, Any])
 
 @pytest.mark.parametrize("freshness", [{"fail_hours": 0.0334, "warn_hours": 1 / 60}, {"fail_hours": 876_000}])
 def test_an_age_that_is_taken_is_one_that_dagster_takes(freshness: dict[str, Any]) -> None:
-    asset = stream_asset(open_stream(config(freshness), "sales"))
+    asset = stream_asset(specs_of(open_stream(config(freshness), "sales")))
 
     assert next(iter(asset.specs)).freshness_policy is not None
 

@@ -9,6 +9,7 @@ import pytest
 
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
 from lake_assets_tests.world import World
@@ -35,7 +36,7 @@ def materialize(local_world: World, request: pytest.FixtureRequest) -> Materiali
             first, last = keys
             options["tags"] = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
         resources = {"pyspark": pyspark_resource(local_world.config.spark)}
-        return dg.materialize([stream_asset(local_world.stream)], resources=resources, **options)
+        return dg.materialize([stream_asset(specs_of(local_world.stream))], resources=resources, **options)
 
     return run
 

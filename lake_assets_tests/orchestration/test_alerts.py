@@ -23,6 +23,7 @@ from lake_assets.orchestration.alerts import alert_sensors
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.orchestration.translator import specs_of
 from lake_assets.streams.pending import lag_of
 from lake_assets.streams.stream import open_streams
 from lake_assets_tests.orchestration.in_process import REGIONS
@@ -85,7 +86,7 @@ def tell_failure(world: World, instance: dg.DagsterInstance, config: LakeConfig,
     """Let a run fail, and tell it by a sensor; returns the run's id."""
     Path(world.source["path"]).mkdir(exist_ok=True)
     assets = dg.Definitions(
-        assets=[stream_asset(world.stream)], resources={"pyspark": pyspark_resource(world.config.spark)}
+        assets=[stream_asset(specs_of(world.stream))], resources={"pyspark": pyspark_resource(world.config.spark)}
     )
     result = assets.resolve_implicit_global_asset_job_def().execute_in_process(
         partition_key="2026-02-11|NW",

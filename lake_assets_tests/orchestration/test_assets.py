@@ -13,6 +13,7 @@ from lake_assets.layout.texts import size
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.partitions import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.in_process import FEBRUARY_11, REGIONS, Materialize, failing_once, failure_of
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -143,7 +144,7 @@ def test_the_progress_of_a_range_is_logged_partition_by_partition(
 
 def test_a_backfill_is_cut_into_runs_of_as_many_partitions_as_the_config_says(local_world: World) -> None:
     local_world.options |= REGIONS | {"max_partitions_per_run": 200}
-    asset = stream_asset(local_world.stream)
+    asset = stream_asset(specs_of(local_world.stream))
 
     assert asset.backfill_policy == dg.BackfillPolicy.multi_run(200)
     (spec,) = asset.specs
@@ -197,7 +198,7 @@ def test_the_error_of_a_partition_is_seen_with_it_and_counts_as_nothing(
 ) -> None:
     local_world.land(NW, b"no Parquet")
     local_world.land(SW, sales(2))
-    asset = stream_asset(local_world.stream)
+    asset = stream_asset(specs_of(local_world.stream))
     keys = asset.partitions_def
     assert keys is not None
 
@@ -291,7 +292,7 @@ def test_awkward_partition_values_go_all_the_way(
     written = HIVE_NULL if region is None else region
     local_world.options["partitions"] = {"region": {"values": [written, "SW"]}} | FEBRUARY_11
     local_world.land(f"region={written.replace(',', '%2C')},date=2026-02-11", sales(1, 2))
-    keys = stream_asset(local_world.stream).partitions_def
+    keys = stream_asset(specs_of(local_world.stream)).partitions_def
     assert keys is not None
 
     ((_, shown),) = metadata_of(materialize(keys.get_partition_keys()[0])).items()
@@ -348,7 +349,7 @@ def test_the_asset_is_described_by_the_config(local_world: World) -> None:
         "group": "shops",
     }
 
-    asset = stream_asset(local_world.stream)
+    asset = stream_asset(specs_of(local_world.stream))
 
     (spec,) = asset.specs
     assert (spec.key, spec.group_name) == (dg.AssetKey("sales"), "shops")
@@ -369,7 +370,7 @@ def test_what_dagster_does_not_take_is_a_config_error_that_names_the_stream(
     local_world.options |= options
 
     with pytest.raises(ConfigError, match=r"streams\.sales: Dagster"):
-        stream_asset(local_world.stream)
+        stream_asset(specs_of(local_world.stream))
 
 
 def test_a_range_of_a_stream_in_mode_index_is_registered_by_one_transaction(

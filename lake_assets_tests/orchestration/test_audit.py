@@ -25,7 +25,7 @@ def test_every_lake_has_an_audit_and_a_schedule_if_the_config_says_so(local_worl
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 5 * * 0", "Europe/Berlin")
     assert schedule.job_name == "audit_test"
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-    with dg.DagsterInstance.ephemeral() as instance:
+    with dg.DagsterInstance.local_temp() as instance:
         at = dt.datetime(2026, 2, 15, 4, tzinfo=dt.UTC)
         tick = schedule.evaluate_tick(dg.build_schedule_context(instance, scheduled_execution_time=at))
     (request,) = tick.run_requests or ()

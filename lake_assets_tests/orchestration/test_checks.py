@@ -226,7 +226,7 @@ def test_the_checks_of_a_run_take_what_its_ingest_listed(local_world: World, mon
 def test_checks_in_another_process_read_the_run_s_partitions_from_the_ledger(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.handover.take", lambda *_: None)
+    monkeypatch.setattr("lake_assets.orchestration.checks.take", lambda *_: None)
     for text in (NW, SW):
         local_world.land(text, sales(1, 2))
     local_world.ingest(SW)

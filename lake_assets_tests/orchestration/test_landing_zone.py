@@ -7,9 +7,9 @@ import dagster as dg
 import pytest
 
 from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.metadata import newest_landing_scan
 from lake_assets.orchestration.partitions import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets.orchestration.unmatched import newest_landing_scan
 from lake_assets_tests.world import NW, SW, World, sales
 
 DATES = {"date": {"type": "date", "start": "2026-02-01"}}

@@ -8,6 +8,7 @@ from PIL import Image
 
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.report import IMAGE_BYTES, report_asset
+from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.report.states import commit_one_and_fail_one
 from lake_assets_tests.world import NW, World, sales
 
@@ -15,7 +16,7 @@ from lake_assets_tests.world import NW, World, sales
 def test_a_report_shows_counts_that_plot_and_a_picture(local_world: World) -> None:
     commit_one_and_fail_one(local_world)
 
-    result = dg.materialize([report_asset(local_world.stream)])
+    result = dg.materialize([report_asset(specs_of(local_world.stream))])
 
     (event,) = result.asset_materializations_for_node("sales_report")
     numbers = {name: value.value for name, value in event.metadata.items() if isinstance(value, dg.IntMetadataValue)}

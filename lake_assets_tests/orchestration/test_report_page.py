@@ -8,6 +8,7 @@ import pytest
 from dev.servers.s3 import S3Server
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.report import report_asset
+from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.automation import Automation
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
@@ -40,7 +41,9 @@ def test_the_page_is_written_where_the_config_says_and_replaced(world: World, tm
     for total in (1, 2):
         world.land(NW, sales(*[0] * total), f"{total}.parquet")
         world.ingest(NW)
-        (event,) = dg.materialize([report_asset(world.stream)]).asset_materializations_for_node("sales_report")
+        (event,) = dg.materialize([report_asset(specs_of(world.stream))]).asset_materializations_for_node(
+            "sales_report"
+        )
         texts.append(file.read_text())
 
     assert event.metadata["page"].value == str(file)
@@ -104,7 +107,7 @@ def test_browsers_show_the_page_in_a_bucket(world: World, s3: S3Server) -> None:
     world.options["report"] = {"to": storage}
     world.land(NW, sales(1))
 
-    dg.materialize([report_asset(world.stream)])
+    dg.materialize([report_asset(specs_of(world.stream))])
 
     written = s3.client().head_object(Bucket=storage["bucket"], Key=f"{storage['prefix']}/sales.html")
     assert written["ContentType"] == "text/html; charset=utf-8"

@@ -8,6 +8,7 @@ from lake_assets.errors import CommitConflictError
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.stream_run import RETRIES
+from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize, failing_once, failure_of
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -64,7 +65,7 @@ def test_a_run_without_its_spark_connect_server_is_tried_again(
     spark = pyspark_resource(Spark.model_validate({"remote": "sc://127.0.0.1:1"}))
 
     result = dg.materialize(
-        [stream_asset(local_world.stream)],
+        [stream_asset(specs_of(local_world.stream))],
         partition_key="2026-02-11|NW",
         resources={"pyspark": spark},
         raise_on_error=False,

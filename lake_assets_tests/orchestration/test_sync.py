@@ -207,7 +207,7 @@ def test_a_sync_that_is_killed_keeps_no_other_one_off(committed: World, storage:
 def test_a_tick_during_another_sync_leaves_the_work_to_the_next(
     committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sync, "PATIENCE", 0)
+    monkeypatch.setattr(sync, "RETRY_SECONDS", 0)
     ticks = Ticks(committed, instance, sensor="test_sync")
     with sync_lock(instance, 0):
         result = ticks.evaluate()

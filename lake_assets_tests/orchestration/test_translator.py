@@ -134,11 +134,11 @@ def test_a_range_with_a_failure_has_its_events_under_the_key(local_world: World)
 
 def test_a_schedule_asks_for_a_run_that_its_job_takes(local_world: World) -> None:
     definitions = build_definitions(with_prefix(local_world))
-    at = dg.build_schedule_context(
-        dg.DagsterInstance.local_temp(), scheduled_execution_time=dt.datetime(2026, 2, 11, 12, tzinfo=dt.UTC)
-    )
+    at = dt.datetime(2026, 2, 11, 12, tzinfo=dt.UTC)
+    schedule = definitions.resolve_schedule_def("refresh_sales_schedule")
 
-    data = definitions.resolve_schedule_def("refresh_sales_schedule").evaluate_tick(at)
+    with dg.DagsterInstance.local_temp() as instance:
+        data = schedule.evaluate_tick(dg.build_schedule_context(instance, scheduled_execution_time=at))
 
     (request,) = data.run_requests or ()
     job = definitions.resolve_job_def("refresh_sales")

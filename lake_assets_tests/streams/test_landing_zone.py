@@ -20,7 +20,7 @@ from lake_assets.detection.scan import scan
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.diff import plan_index
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration.unmatched import unmatched_metadata
+from lake_assets.orchestration.metadata import unmatched_metadata
 from lake_assets.report.state import read_state
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.streams.calendar import Calendar
