@@ -129,7 +129,7 @@ class Run:
     def _ingest_by_driver(self, outcomes: Outcomes, done: Count) -> None:
         """Refresh the partitions by a driver that a launcher starts."""
         from lake_assets.ingest.outcome import pending, reported_run
-        from lake_assets.launch.launcher import driver_of, launch
+        from lake_assets.launch.launcher import launch
         from lake_assets.launch.received import Received
         from lake_assets.remote.request import Request
 
@@ -146,10 +146,9 @@ class Run:
                 echo(text, err=True)
 
         expected = pending(stream, self.partitions, self.options)
-        received = Received(expected, note, lambda: done.describe(None), warn)
+        received = Received(expected, note, lambda: done.describe(None), warn, lambda line: echo(line, err=True))
         with reported_run(self.options.run_id, stream.name, stream.config.mode, len(self.partitions)):
-            driver = driver_of(config, runs, request, received, lambda line: echo(line, err=True))
-            received.finish(launch(driver, request, received))
+            received.finish(launch(config, runs, request, received))
 
     def _runs(self) -> "RemoteRuns":
         """Return the launcher with its options: those of the config, if it has this launcher."""

@@ -54,23 +54,19 @@ class ClusterDriver:
     Args:
         config: with the Spark settings.
         runs: the launcher, in cluster mode.
-        received: what the driver has reported.
-        output: takes the lines of `spark-submit`, in the thread that called `start`.
+        received: what the driver has reported; takes the lines of `spark-submit`, in the thread that called `start`.
 
     Raises:
         LauncherError: the settings do not fit the launcher.
     """
 
-    def __init__(
-        self, config: LakeConfig, runs: SparkSubmit, received: Received, output: Callable[[str], None]
-    ) -> None:
+    def __init__(self, config: LakeConfig, runs: SparkSubmit, received: Received) -> None:
         check_fit(config, runs)
         assert runs.messages is not None  # noqa: S101 - `check_fit` has seen it
         self.messages = BucketMessages(runs.messages)
         self._config = config
         self._runs = runs
         self._received = received
-        self._output = output
         self._lines: SimpleQueue[str] = SimpleQueue()
         self._told = _Told()
         self._ended_at: float | None = None
@@ -220,7 +216,7 @@ class ClusterDriver:
     def _print(self) -> None:
         with suppress(Empty):
             while True:
-                self._output(self._lines.get_nowait())
+                self._received.output(self._lines.get_nowait())
 
 
 class _Told:

@@ -7,6 +7,7 @@ on Python libraries, `driverEnv` and Secrets Manager.
 import gzip
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
@@ -32,13 +33,16 @@ _ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 _PASSING = frozenset({"ThrottlingException", "InternalServerException", "ServiceUnavailableException"})
 
 
-def start_parameters(config: LakeConfig, runs: EmrServerless, request: Request) -> dict[str, Any]:
-    """Return the request StartJobRun, without Pipes' variables; it has no secret.
+def start_parameters(
+    config: LakeConfig, runs: EmrServerless, request: Request, variables: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the request StartJobRun; it has no secret.
 
     Args:
         config: with the Spark settings, which are validated to have no secrets.
         runs: the launcher.
         request: its run and stream are in the name and the tags.
+        variables: more of the driver, such as Pipes' own, which have neither spaces nor secrets.
     """
     settings = {f"{DRIVER_VARIABLE}{key}": value for key, value in runs.environment.items()}
     if runs.archive:
@@ -54,24 +58,18 @@ def start_parameters(config: LakeConfig, runs: EmrServerless, request: Request) 
     }
     if runs.logs:
         overrides["monitoringConfiguration"] = {"s3MonitoringConfiguration": {"logUri": f"{runs.logs}/"}}
+    written = " ".join(f"--conf {DRIVER_VARIABLE}{name}={value}" for name, value in variables.items())
     parameters: dict[str, Any] = {
         "applicationId": runs.application_id,
         "executionRoleArn": runs.execution_role,
         "name": f"lake-assets {request.stream} {request.options.run_id}"[:256],
-        "jobDriver": {"sparkSubmit": {"entryPoint": runs.entry_point, "sparkSubmitParameters": ""}},
+        "jobDriver": {"sparkSubmit": {"entryPoint": runs.entry_point, "sparkSubmitParameters": written}},
         "configurationOverrides": overrides,
         "tags": {**runs.tags, "lake-assets/run": request.options.run_id, "lake-assets/stream": request.stream},
     }
     if runs.timeout_minutes is not None:
         parameters["executionTimeoutMinutes"] = runs.timeout_minutes
     return parameters
-
-
-def with_variables(parameters: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
-    """The request with more variables of the driver, such as Pipes' own, which have neither spaces nor secrets."""
-    written = " ".join(f"--conf {DRIVER_VARIABLE}{name}={value}" for name, value in variables.items())
-    driver = parameters["jobDriver"]["sparkSubmit"] | {"sparkSubmitParameters": written}
-    return dict(parameters) | {"jobDriver": {"sparkSubmit": driver}}
 
 
 class JobDriver:
@@ -81,23 +79,14 @@ class JobDriver:
         config: with the Spark settings.
         runs: the launcher.
         request: for the driver.
-        received: its log takes the id of the job run.
-        output: takes the driver's own output after its end, if `runs.logs` has it.
+        received: its log takes the id of the job run, and the driver's own output after its end, if `runs.logs` has it.
     """
 
-    def __init__(
-        self,
-        config: LakeConfig,
-        runs: EmrServerless,
-        request: Request,
-        received: Received,
-        output: Callable[[str], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, config: LakeConfig, runs: EmrServerless, request: Request, received: Received) -> None:
         self.messages = BucketMessages(runs.messages)
         self._runs = runs
         self._received = received
-        self._output = output
-        self._parameters = start_parameters(config, runs, request)
+        self._parameters = partial(start_parameters, config, runs, request)
         self._client = client("emr-serverless", runs.region)
         self._id: str | None = None
         self._answer: Mapping[str, Any] = {}
@@ -125,7 +114,7 @@ class JobDriver:
             LauncherError: the application refuses it, or does not exist.
             DriverLostError: the API does not answer; a retry may succeed.
         """
-        parameters = with_variables(self._parameters, variables)
+        parameters = self._parameters(variables)
         answer = self._call("start a job run", lambda: self._client.start_job_run(**parameters))
         self._id = answer["jobRunId"]
         self._received.log("INFO", f"EMR Serverless {self.name} of application {answer['applicationId']}.")
@@ -170,7 +159,7 @@ class JobDriver:
             try:
                 body = bucket_client().get_object(Bucket=bucket, Key=f"{prefix}/{name}.gz")["Body"].read()
                 for line in gzip.decompress(body).decode(errors="replace").splitlines():
-                    self._output(line)
+                    self._received.output(line)
             except (ClientError, BotoCoreError, OSError, EOFError) as error:
                 self._received.log("INFO", f"The driver's {name} is not in {folder}/ yet, or cannot be read: {error}")
 

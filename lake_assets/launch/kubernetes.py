@@ -48,8 +48,7 @@ class PodDriver:
     Args:
         runs: the launcher.
         request: for the driver.
-        received: takes a warning if the pod stays.
-        output: takes the driver's own output, line by line, if its messages are in the pod's log.
+        received: takes a warning if the pod stays, and the driver's own output, if its messages are in the pod's log.
 
     Raises:
         MissingExtraError: the extra is not installed.
@@ -58,17 +57,15 @@ class PodDriver:
 
     name = "driver of the run"
 
-    def __init__(self, runs: Kubernetes, request: Request, received: Received, output: Callable[[str], None]) -> None:
+    def __init__(self, runs: Kubernetes, request: Request, received: Received) -> None:
         self._runs = runs
         self._request = request
         self._received = received
         self._spec = pod_spec(runs)
-        self._pods = Pods(runs)
+        self._pod = _Pod(runs, request.options.run_id)
         container = self._spec["containers"][0]["name"]
         self.messages = (
-            BucketMessages(runs.messages)
-            if runs.messages
-            else _LogMessages(self._pods, container, request.options.run_id, output)
+            BucketMessages(runs.messages) if runs.messages else _LogMessages(self._pod, container, received.output)
         )
 
     @property
@@ -77,20 +74,37 @@ class PodDriver:
         return POLL_SECONDS
 
     def start(self, variables: Mapping[str, str]) -> None:
-        """Create the pod; raises as `Pods.create`."""
+        """Create the pod.
+
+        Raises:
+            LauncherError: the API refuses.
+            DriverLostError: the API does not answer.
+        """
+        runs, request = self._runs, self._request
         self._spec["containers"][0]["env"] += [{"name": name, "value": value} for name, value in variables.items()]
-        # A step that Dagster tries again has the same run.
-        name = f"lake-assets-{self._request.options.run_id}-{uuid.uuid4().hex[:8]}"
-        metadata = pod_metadata(self._runs, self._request) | {"name": name}
+        metadata = {
+            # A step that Dagster tries again has the same run.
+            "name": f"lake-assets-{request.options.run_id}-{uuid.uuid4().hex[:8]}",
+            "labels": {**runs.labels, RUN_LABEL: request.options.run_id},
+            "annotations": {**runs.annotations, "lake-assets/stream": request.stream},
+        }
         try:
-            self._pods.create({"metadata": metadata, "spec": self._spec})
+            self._pod.create({"metadata": metadata, "spec": self._spec})
         except BaseException:
             self._remove(wait=True)
             raise
 
     def has_ended(self) -> bool:
-        """Return whether it has ended; raises as `Pods.has_ended`."""
-        return self._pods.has_ended(self._request.options.run_id)
+        """Return whether the pod has ended, or is gone.
+
+        Raises:
+            LauncherError: it cannot start, or the API refuses.
+        """
+        pod = self._pod.found()
+        if pod is None or _is_over(pod):
+            return True
+        self._pod.check_can_start(pod)
+        return False
 
     def cancel(self, look: Callable[[], None]) -> None:  # noqa: ARG002 - the launcher's form
         """Remove the pod, after the driver has recorded what it had begun."""
@@ -100,22 +114,26 @@ class PodDriver:
 
     def ended(self) -> Ended:
         """Return how it ended. The pod is removed."""
-        ended = self._pods.ended(self._request.options.run_id, "it has ended")
+        pod, namespace = self._pod.found(), self._pod.namespace
+        if pod is None:
+            ended = Ended(f"its pod in namespace {namespace} is gone: it has ended", "see the cluster's events.")
+        else:
+            reason = f"pod {pod.metadata.name} in namespace {namespace}: {_reason(pod) or 'it has ended'}"
+            ended = Ended(reason, "the driver's output, in the run's logs, says why.")
         self._remove(wait=False)
         return ended
 
     def _remove(self, *, wait: bool) -> None:
         with self._received.warning("The driver's pod stays"):
-            self._pods.remove(self._request.options.run_id, wait=wait)
+            self._pod.remove(wait=wait)
 
 
 class _LogMessages:
     """The request in a variable of the pod, and the messages of one run as lines of its log."""
 
-    def __init__(self, pods: "Pods", container: str, run_id: str, output: Callable[[str], None]) -> None:
-        self._pods = pods
+    def __init__(self, pod: "_Pod", container: str, output: Callable[[str], None]) -> None:
+        self._pod = pod
         self._container = container
-        self._run_id = run_id
         self._output = output
         self.is_read = False
 
@@ -130,7 +148,11 @@ class _LogMessages:
             {PipesDefaultContextLoader.DIRECT_KEY: context_of(request)},
             {PipesDefaultMessageWriter.STDIO_KEY: PipesDefaultMessageWriter.STDERR},
         )
-        check_size(found[DAGSTER_PIPES_CONTEXT_ENV_VAR])
+        if (size := len(found[DAGSTER_PIPES_CONTEXT_ENV_VAR])) > CONTEXT_LIMIT:
+            raise LauncherError(
+                f"the request for the driver has {size:,} characters, and a pod takes {CONTEXT_LIMIT:,} of them:",
+                "write runs.messages, a folder in a bucket, or set max_partitions_per_run of the stream.",
+            )
         yield found
 
     def new(self) -> Iterator[str]:
@@ -140,37 +162,40 @@ class _LogMessages:
             LauncherError: the driver cannot start, or the API refuses.
             DriverLostError: the pod is gone before its log is read, or the API does not answer.
         """
-        if self.is_read or not self._pods.has_started(self._run_id):
+        if self.is_read or not self._pod.has_started():
             return
         self.is_read = True
-        for line in self._pods.log(self._run_id, self._container):
+        for line in self._pod.log(self._container):
             if line.startswith("{") and _MARK in line:
                 yield line
             else:
                 self._output(line)
 
 
-class Pods:
-    """The pods of runs in one namespace.
+class _Pod:
+    """The pod of one run, by Kubernetes' API.
 
     Args:
         runs: the launcher.
+        run_id: the pod's label.
 
     Raises:
         MissingExtraError: the package kubernetes is not installed.
         LauncherError: there is no usable kubeconfig.
     """
 
-    def __init__(self, runs: Kubernetes) -> None:
+    def __init__(self, runs: Kubernetes, run_id: str) -> None:
         try:
             from kubernetes import client, config  # noqa: PLC0415 - an extra
             from urllib3.exceptions import HTTPError  # noqa: PLC0415 - of that package
         except ImportError as error:
-            raise missing_extra() from error
+            raise MissingExtraError(
+                "runs: kubernetes needs dagster-k8s:", "pip install 'lake-assets[kubernetes]'."
+            ) from error
         self._refused: type[Exception] = client.ApiException
         self._away: type[Exception] = HTTPError
         try:
-            if runs.kubeconfig is None and runs.context is None and in_cluster():
+            if runs.kubeconfig is None and runs.context is None and _is_in_cluster():
                 configuration = client.Configuration()
                 config.load_incluster_config(client_configuration=configuration)
                 api = client.ApiClient(configuration)
@@ -183,108 +208,90 @@ class Pods:
                 f"there is no usable kubeconfig ({error}):", "set runs.kubeconfig and runs.context, or KUBECONFIG."
             ) from error
         self._core = client.CoreV1Api(api)
+        self._run_id = run_id
         self.namespace: str = runs.namespace or own
 
-    def named(self, run_id: str) -> Any:  # noqa: ANN401 - kubernetes' V1Pod
-        """Return the pod of a run; None if there is none.
+    def found(self) -> Any:  # noqa: ANN401 - kubernetes' V1Pod
+        """Return the pod; None if there is none.
 
         Raises:
             LauncherError: the API refuses.
             DriverLostError: the API does not answer.
         """
-        found = self.call(
-            "list pods",
-            lambda: self._core.list_namespaced_pod(self.namespace, label_selector=f"{RUN_LABEL}={run_id}"),
+        selector = f"{RUN_LABEL}={self._run_id}"
+        pods = self._call(
+            "list pods", lambda: self._core.list_namespaced_pod(self.namespace, label_selector=selector)
         ).items
-        return found[-1] if found else None
+        return pods[-1] if pods else None
 
     def create(self, body: dict[str, Any]) -> None:
-        """Create a pod.
+        """Create it; raises as `found`."""
+        self._call("create the pod", lambda: self._core.create_namespaced_pod(self.namespace, body))
 
-        Raises:
-            LauncherError: the API refuses.
-            DriverLostError: the API does not answer.
-        """
-        self.call("create the pod", lambda: self._core.create_namespaced_pod(self.namespace, body))
-
-    def has_started(self, run_id: str) -> bool:
+    def has_started(self) -> bool:
         """Return whether the driver's container has started, or has ended already.
 
         Raises:
             LauncherError: it cannot start, or the API refuses.
+            DriverLostError: the pod is gone, or the API does not answer.
         """
-        pod = self.named(run_id)
+        pod = self.found()
         if pod is None:
             raise DriverLostError("the pod of the driver is gone:", "see the cluster's events.")
-        _check_can_start(pod, self.namespace)
+        self.check_can_start(pod)
         state = _state(pod)
         return _is_over(pod) or (state is not None and state.waiting is None)
 
-    def has_ended(self, run_id: str) -> bool:
-        """Return whether the pod of a run has ended, or is gone.
+    def check_can_start(self, pod: Any) -> None:  # noqa: ANN401 - kubernetes' V1Pod
+        """Refuse a pod that waits for a person.
 
         Raises:
-            LauncherError: it cannot start, or the API refuses.
+            LauncherError: it does.
         """
-        pod = self.named(run_id)
-        if pod is None or _is_over(pod):
-            return True
-        _check_can_start(pod, self.namespace)
-        return False
+        state = _state(pod)
+        if state is not None and state.waiting is not None and state.waiting.reason in CANNOT_START:
+            where = f"pod {pod.metadata.name} in namespace {self.namespace}"
+            raise LauncherError(
+                f"the driver of the run did not start ({where}: {_reason(pod)}):",
+                "correct `runs` of the config, or what it names.",
+            )
 
-    def log(self, run_id: str, container: str) -> Iterator[str]:
+    def log(self, container: str) -> Iterator[str]:
         """Yield the lines of a container's log while it runs.
 
         Raises:
             LauncherError: the API refuses.
             DriverLostError: the API does not answer, or the connection ends in the middle of the log.
         """
-        pod = self.named(run_id)
+        pod = self.found()
         if pod is None:
             return
         name = pod.metadata.name
         doing = f"read the log of the pod {name}"
-        stream = self.call(
+        stream = self._call(
             doing,
             lambda: self._core.read_namespaced_pod_log(
                 name, self.namespace, container=container, follow=True, _preload_content=False
             ),
         )
         lines = iter(stream)
-        while (line := self.call(doing, lambda: next(lines, None))) is not None:
+        while (line := self._call(doing, lambda: next(lines, None))) is not None:
             yield line.decode(errors="replace").rstrip("\n")
 
-    def ended(self, run_id: str, otherwise: str) -> Ended:
-        """Return how the pod of a run ended.
-
-        Args:
-            run_id: its label.
-            otherwise: the reason if the pod does not say it.
-        """
-        pod = self.named(run_id)
-        if pod is None:
-            return Ended(f"its pod in namespace {self.namespace} is gone: {otherwise}", "see the cluster's events.")
-        where = f"pod {pod.metadata.name} in namespace {self.namespace}"
-        return Ended(f"{where}: {_reason(pod) or otherwise}", "the driver's output, in the run's logs, says why.")
-
-    def remove(self, run_id: str, *, wait: bool) -> None:
-        """Delete the pod of a run, if there is one.
-
-        Args:
-            run_id: its label.
-            wait: until its driver has ended, which records what it had begun.
+    def remove(self, *, wait: bool) -> None:
+        """Delete it, if there is one; with `wait`, until its driver has ended, which records what it had begun.
 
         Raises:
             LauncherError: the API refuses.
             DriverLostError: the API does not answer.
         """
-        pod = self.named(run_id)
+        pod = self.found()
         if pod is None:
             return
         name, grace = pod.metadata.name, pod.spec.termination_grace_period_seconds or 0
-        self.call(f"delete the pod {name}", lambda: self._delete(name))
+        self._call(f"delete the pod {name}", lambda: self._delete(name))
         deadline = time.monotonic() + grace + _LEAST_WAIT
-        while wait and self.named(run_id) is not None and time.monotonic() < deadline:
+        while wait and self.found() is not None and time.monotonic() < deadline:
             time.sleep(min(POLL_SECONDS, 1))
 
     def _delete(self, name: str) -> None:
@@ -294,7 +301,7 @@ class Pods:
             if getattr(error, "status", None) != 404:
                 raise
 
-    def call(self, doing: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - kubernetes' objects
+    def _call(self, doing: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - kubernetes' objects
         """Return the result of a call of the API.
 
         Raises:
@@ -304,29 +311,19 @@ class Pods:
         try:
             return call()
         except self._refused as error:
-            raise self.refused(doing, error) from error
+            text = f"{error.status} {error.reason}: {_message(error)}"  # type: ignore[attr-defined] # kubernetes' own
+            raise LauncherError(
+                f"Kubernetes, namespace {self.namespace}, refuses to {doing} ({text}):",
+                "correct `runs` of the config, or the rights of the launcher's account.",
+            ) from error
         except self._away as error:
             raise DriverLostError(
                 f"Kubernetes' API does not answer ({error}):", "check the network, and the server of the kubeconfig."
             ) from error
 
-    def refused(self, doing: str, error: Any) -> LauncherError:  # noqa: ANN401 - kubernetes' error
-        """Return the error for a refusal of the API."""
-        text = f"{error.status} {error.reason}"
-        return LauncherError(
-            f"Kubernetes, namespace {self.namespace}, refuses to {doing} ({text}: {_message(error)}):",
-            "correct `runs` of the config, or the rights of the launcher's account.",
-        )
 
-
-def in_cluster() -> bool:
-    """Return whether this process is in a pod."""
+def _is_in_cluster() -> bool:
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and _NAMESPACE_FILE.exists()
-
-
-def missing_extra() -> MissingExtraError:
-    """Return the error for the packages of the extra."""
-    return MissingExtraError("runs: kubernetes needs dagster-k8s:", "pip install 'lake-assets[kubernetes]'.")
 
 
 def _namespace_of(config: Any, runs: Kubernetes) -> str:  # noqa: ANN401 - a module
@@ -353,15 +350,6 @@ def _state(pod: Any) -> Any:  # noqa: ANN401 - kubernetes' V1ContainerState
     return statuses[0].state if statuses else None
 
 
-def _check_can_start(pod: Any, namespace: str) -> None:  # noqa: ANN401 - kubernetes' V1Pod
-    state = _state(pod)
-    if state is not None and state.waiting is not None and state.waiting.reason in CANNOT_START:
-        raise LauncherError(
-            f"the driver of the run did not start (pod {pod.metadata.name} in namespace {namespace}: {_reason(pod)}):",
-            "correct `runs` of the config, or what it names.",
-        )
-
-
 def _reason(pod: Any) -> str:  # noqa: ANN401 - kubernetes' V1Pod
     """Return why a pod has ended or does not start: of its driver's container, or of the whole pod."""
     state = _state(pod)
@@ -370,14 +358,6 @@ def _reason(pod: Any) -> str:  # noqa: ANN401 - kubernetes' V1Pod
     if state is not None and state.waiting is not None:
         return ": ".join(filter(None, (state.waiting.reason, state.waiting.message)))
     return ": ".join(filter(None, (pod.status.reason, pod.status.message)))
-
-
-def pod_metadata(runs: Kubernetes, request: Request) -> dict[str, Any]:
-    """Labels and annotations; the label of the run finds the pod again."""
-    return {
-        "labels": {**runs.labels, RUN_LABEL: request.options.run_id},
-        "annotations": {**runs.annotations, "lake-assets/stream": request.stream},
-    }
 
 
 def pod_spec(runs: Kubernetes) -> dict[str, Any]:
@@ -397,8 +377,7 @@ def pod_spec(runs: Kubernetes) -> dict[str, Any]:
         *({"name": key, "value": value} for key, value in runs.environment.items()),
     ]
     driver["envFrom"] = [*driver.get("envFrom", ()), *map(_source, runs.env_from)]
-    resources = runs.resources.model_dump(exclude_defaults=True)
-    if resources:
+    if resources := runs.resources.model_dump(exclude_defaults=True):
         driver["resources"] = resources
     containers[0] = driver
     if runs.service_account:
@@ -412,16 +391,3 @@ def _source(variables: Any) -> dict[str, Any]:  # noqa: ANN401 - an entry of env
     if variables.secret:
         return {"secretRef": {"name": variables.secret}}
     return {"configMapRef": {"name": variables.config_map}}
-
-
-def check_size(context: str) -> None:
-    """Refuse a request that does not fit into a variable.
-
-    Raises:
-        LauncherError: it is too long.
-    """
-    if len(context) > CONTEXT_LIMIT:
-        raise LauncherError(
-            f"the request for the driver has {len(context):,} characters, and a pod takes {CONTEXT_LIMIT:,} of them:",
-            "write runs.messages, a folder in a bucket, or set max_partitions_per_run of the stream.",
-        )

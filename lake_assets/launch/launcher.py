@@ -1,6 +1,6 @@
 """A driver of any engine, from its start to its end, for the command line and for Dagster.
 
-An engine is a `RemoteDriver` in a file of its own, and a line of `driver_of`.
+An engine is a `RemoteDriver` in a file of its own, and a line of `_driver_of`.
 """
 
 import time
@@ -80,43 +80,37 @@ class RemoteDriver(Protocol):
         """Return how it ended; what is left of it is removed."""
 
 
-def driver_of(
-    config: LakeConfig, runs: RemoteRuns, request: Request, received: Received, output: Callable[[str], None]
-) -> RemoteDriver:
-    """Return the driver of a run.
+def launch(config: LakeConfig, runs: RemoteRuns, request: Request, received: Received) -> Ended:
+    """Start a driver, take its messages while it runs, and wait for its end.
 
     Args:
         config: with the Spark settings.
         runs: the launcher.
         request: for the driver.
-        received: what the driver has reported.
-        output: takes the driver's own output, line by line, where the engine has it.
+        received: takes what the driver reports.
 
     Raises:
         MissingExtraError: the extra of the engine is not installed.
-        LauncherError: the settings do not fit the launcher.
+        LauncherError: the settings do not fit the launcher, the driver cannot be started or reached, or its messages
+            cannot.
         SparkUnavailableError: there is no usable Java.
-    """
-    if isinstance(runs, EmrServerless):
-        return JobDriver(config, runs, request, received, output)
-    if isinstance(runs, Kubernetes):
-        return PodDriver(runs, request, received, output)
-    if runs.is_in_cluster:
-        return ClusterDriver(config, runs, received, output)
-    return SubmittedDriver(config, runs, transforms=config.streams[request.stream].transform is not None)
-
-
-def launch(driver: RemoteDriver, request: Request, received: Received) -> Ended:
-    """Start a driver, take its messages while it runs, and wait for its end.
-
-    Raises:
-        LauncherError: the driver cannot be started or reached, or its messages cannot.
         BaseException: an interrupt, after the driver is cancelled and its last messages are taken. What then fails is
             a warning.
     """
+    driver = _driver_of(config, runs, request, received)
     with driver.messages.opened(request, received) as variables:
         driver.start(variables)
         return await_end(driver, received)
+
+
+def _driver_of(config: LakeConfig, runs: RemoteRuns, request: Request, received: Received) -> RemoteDriver:
+    if isinstance(runs, EmrServerless):
+        return JobDriver(config, runs, request, received)
+    if isinstance(runs, Kubernetes):
+        return PodDriver(runs, request, received)
+    if runs.is_in_cluster:
+        return ClusterDriver(config, runs, received)
+    return SubmittedDriver(config, runs, transforms=config.streams[request.stream].transform is not None)
 
 
 def await_end(driver: RemoteDriver, received: Received) -> Ended:

@@ -33,6 +33,7 @@ class Received:
         note: is called with the outcome of each partition when it arrives, after its event.
         opened: is called when the driver has started.
         log: is called with level and text of each message of the driver's log, and of the launcher's warnings.
+        output: takes the driver's own output, line by line, where the engine has it.
 
     Attributes:
         pending: the outcomes that are not known yet, by the partitions' paths.
@@ -44,12 +45,14 @@ class Received:
         note: Callable[[Outcome], None],
         opened: Callable[[], None] = lambda: None,
         log: Callable[[str, str], None] = lambda *_: None,
+        output: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.pending = {outcome.partition.path: outcome for outcome in pending}
         self._partitions = {path: outcome.partition for path, outcome in self.pending.items()}
         self._note = note
         self._opened = opened
         self.log = log
+        self.output = output
         self._parts = Parts()
         self._has_started = False
         self._end: End | None = None

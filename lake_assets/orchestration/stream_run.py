@@ -175,7 +175,7 @@ class StreamRun:
         from lake_assets.launch.received import Received  # noqa: PLC0415 - a wing
 
         stream, options = self.stream, self._options
-        received = Received(pending(stream, partitions, options), note, log=self._context.log.log)
+        received = Received(pending(stream, partitions, options), note, log=self._context.log.log, output=_print)
         with reported_run(options.run_id, stream.name, stream.config.mode, len(partitions)):
             try:
                 self._launch(config, partitions, received)
@@ -185,13 +185,13 @@ class StreamRun:
                 raise
 
     def _launch(self, config: LakeConfig, partitions: Sequence[Partition], received: "Received") -> None:
-        from lake_assets.launch.launcher import driver_of, launch  # noqa: PLC0415 - a wing
+        from lake_assets.launch.launcher import launch  # noqa: PLC0415 - a wing
 
         runs = config.runs
         assert not isinstance(runs, InProcess)  # noqa: S101 - the caller runs it itself
         try:
             request = Request.of(config, runs, self.stream.name, partitions, self._options)
-            ended = launch(driver_of(config, runs, request, received, _print), request, received)
+            ended = launch(config, runs, request, received)
         except LakeAssetsError as error:
             received.fail(error if isinstance(error, LauncherError) else LauncherError(error.problem, error.hint))
             return

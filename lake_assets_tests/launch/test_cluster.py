@@ -36,8 +36,8 @@ Submit = Callable[..., ClusterDriver]
 
 
 @pytest.fixture
-def received() -> Received:
-    return Received(undone(NW), note=lambda _: None)
+def received(printed_lines: list[str]) -> Received:
+    return Received(undone(NW), note=lambda _: None, output=printed_lines.append)
 
 
 @pytest.fixture
@@ -46,9 +46,7 @@ def printed_lines() -> list[str]:
 
 
 @pytest.fixture
-def submit(
-    tmp_path: Path, moto: Moto, received: Received, printed_lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> Submit:
+def submit(tmp_path: Path, moto: Moto, received: Received, monkeypatch: pytest.MonkeyPatch) -> Submit:
     """Starts a driver by a script, which prints lines and then sleeps, or ends with a code."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     moto.client("s3").create_bucket(Bucket="bucket")
@@ -73,7 +71,7 @@ def submit(
         sections = {"lakes": lakes, "spark": {"master": master}, "runs": runs}
         config = LakeConfig.model_validate(CONFIG | sections)
         assert isinstance(config.runs, SparkSubmit)
-        driver = ClusterDriver(config, config.runs, received, printed_lines.append)
+        driver = ClusterDriver(config, config.runs, received)
         driver.start(PIPES)
         if lines:
             wait_until(lambda: driver.name != "driver of the run" or code is not None)

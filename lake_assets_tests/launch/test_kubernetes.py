@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from dev.servers.kubernetes import Cluster, cluster
+from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import Kubernetes
 from lake_assets.errors import DriverLostError, TransformError
-from lake_assets.launch.kubernetes import PodDriver
 from lake_assets.launch.launcher import launch
 from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.remote.request import Request
 from lake_assets_tests.launch.undone import undone
 from lake_assets_tests.remote.requests import request
+from lake_assets_tests.remote.test_request import CONFIG
 
 __all__ = ["cluster"]
 
@@ -40,11 +41,15 @@ class Launch:
         self.runs = Kubernetes(launcher="kubernetes", image="lake:1", kubeconfig=cluster.kubeconfig)
         self.warnings: list[str] = []
         self.output: list[str] = []
-        self.received = Received(undone(NW), note=lambda _: None, log=lambda _, text: self.warnings.append(text))
+        self.received = Received(
+            undone(NW),
+            note=lambda _: None,
+            log=lambda _, text: self.warnings.append(text),
+            output=self.output.append,
+        )
 
     def __call__(self, request: Request) -> None:
-        driver = PodDriver(self.runs, request, self.received, self.output.append)
-        self.received.finish(launch(driver, request, self.received))
+        self.received.finish(launch(LakeConfig.model_validate(CONFIG), self.runs, request, self.received))
 
 
 def test_a_pod_that_may_not_be_deleted_hides_no_interrupt(cluster: Cluster) -> None:

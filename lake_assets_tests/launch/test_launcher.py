@@ -6,7 +6,7 @@ import pytest
 
 from dev.servers.moto import REGION, Moto, moto
 from lake_assets.config.models import LakeConfig
-from lake_assets.launch.launcher import driver_of, launch
+from lake_assets.launch.launcher import launch
 from lake_assets.launch.received import Received
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets_tests.launch.test_emr_serverless import application, runs
@@ -43,7 +43,7 @@ def test_an_api_and_a_bucket_that_are_gone_hide_no_interrupt(
         undone(NW), note=lambda _: None, log=lambda level, text: warnings.append(text) if level == "WARNING" else None
     )
     with pytest.raises(KeyboardInterrupt):
-        launch(driver_of(config, runs(application), request("r1"), received, print), request("r1"), received)
+        launch(config, runs(application), request("r1"), received)
 
     (job,), (cancelled, read, removed) = started, warnings
     assert cancelled.startswith(f"The job run {job} goes on: EMR Serverless, application {application}, refuses to")

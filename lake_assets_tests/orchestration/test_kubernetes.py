@@ -16,7 +16,8 @@ from dev.servers.s3 import S3Server
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.errors import MissingExtraError
-from lake_assets.launch.kubernetes import Pods
+from lake_assets.launch.kubernetes import PodDriver
+from lake_assets.launch.received import Received
 from lake_assets.orchestration.partitions import partition_key
 from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
@@ -30,6 +31,7 @@ from lake_assets_tests.orchestration.launched_runs import (
     retries,
     run,
 )
+from lake_assets_tests.remote.requests import request
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["cluster"]
@@ -196,4 +198,4 @@ def test_without_the_extra_the_error_names_it(cluster: Cluster, local_world: Wor
         patch.dict(sys.modules, {"kubernetes": None}),
         pytest.raises(MissingExtraError, match=r"pip install 'lake-assets\[kubernetes\]'"),
     ):
-        Pods(runs)
+        PodDriver(runs, request("r1"), Received([], lambda _: None))
