@@ -1,7 +1,8 @@
 """What a test needs and this machine lacks: a skip with the reason, and a failure in CI."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import NoReturn, TypeVar
 
 import pytest
@@ -22,14 +23,17 @@ def absent(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-def started(server: str, start: Callable[[], T]) -> T:
-    """What `start` gives; where the server does not start, the test ends as by `absent`, with the end of its output.
+@contextmanager
+def started(name: str, server: AbstractContextManager[T]) -> Iterator[T]:
+    """The server; where it does not start, the test ends as by `absent`, with the end of its output.
 
     Args:
-        server: what does not start, for the reason.
-        start: starts it.
+        name: what does not start, for the reason.
+        server: starts it on entering.
     """
-    try:
-        return start()
-    except ServerStartError as error:
-        absent(f"no {server}: {error}")
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(server)
+        except ServerStartError as error:
+            absent(f"no {name}: {error}")
+        yield found

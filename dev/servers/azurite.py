@@ -5,11 +5,9 @@ import datetime as dt
 import hashlib
 import hmac
 import shutil
-import socket
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
@@ -17,7 +15,7 @@ from urllib.parse import urlencode
 import pytest
 
 from dev.servers.absent import absent, started
-from dev.servers.process import free_ports, running, start_with_retry
+from dev.servers.process import free_ports, listens, retried, running
 from lake_assets.config.storages import AzureStorage
 from lake_assets.storage.clients import as_arrow
 
@@ -77,30 +75,15 @@ def _signature(rights: str = "rwdlac") -> str:
     return urlencode(query)
 
 
-@contextmanager
+@retried
 def azurite(program: str) -> Iterator[AzureServer]:
-    """Azurite on a free port of 127.0.0.1, its data in memory.
-
-    Raises:
-        ServerStartError: it did not come up.
-    """
-    with ExitStack() as stack:
-        yield start_with_retry(lambda: stack.enter_context(_azurite(program)))
-
-
-@contextmanager
-def _azurite(program: str) -> Iterator[AzureServer]:
+    """Azurite on a free port of 127.0.0.1, its data in memory."""
     folder = Path(tempfile.mkdtemp(prefix="lake-assets-azure-"))
     [port] = free_ports(1)
     options = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
     command = [program, "--blobHost", "127.0.0.1", "--blobPort", str(port), *options]
-    with running(command, folder=folder, ready=lambda: _answers(port)):
+    with running(command, folder=folder, ready=lambda: listens(port)):
         yield AzureServer(port)
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture(scope="session")
@@ -109,5 +92,5 @@ def azure() -> Iterator[AzureServer]:
     program = shutil.which("azurite-blob")
     if program is None:
         absent("no Azure: azurite-blob is not on the path (npm install -g azurite)")
-    with ExitStack() as stack:
-        yield started("Azure", lambda: stack.enter_context(azurite(program)))
+    with started("Azure", azurite(program)) as server:
+        yield server

@@ -2,18 +2,16 @@
 
 import os
 import secrets
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
 import pytest
 
 from dev.servers.absent import started
-from dev.servers.process import free_ports, running, start_with_retry
+from dev.servers.process import free_ports, listens, retried, running
 from lake_assets.spark.java import find_java
 
 TOKEN = f"token-of-the-server-{secrets.token_hex(8)}"
@@ -21,7 +19,7 @@ TOKEN = f"token-of-the-server-{secrets.token_hex(8)}"
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
-@contextmanager
+@retried
 def connect_server(
     *, python: str = sys.executable, port: int | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[str]:
@@ -31,20 +29,11 @@ def connect_server(
         python: runs its Python workers.
         port: a free one if None.
         settings: more of Spark's settings.
-
-    Raises:
-        ServerStartError: it did not come up.
     """
-    with ExitStack() as stack:
-        yield start_with_retry(lambda: stack.enter_context(_connect_server(python, port, settings or {})))
-
-
-@contextmanager
-def _connect_server(python: str, given: int | None, more: Mapping[str, str]) -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="lake-assets-connect-"))
-    port = given or free_ports(1)[0]
-    settings = {"spark.ui.enabled": "false", **more}
-    command = connect_command(port, settings.pop("spark.master", "local[2]"), settings)
+    port = port or free_ports(1)[0]
+    conf = {"spark.ui.enabled": "false", **(settings or {})}
+    command = connect_command(port, conf.pop("spark.master", "local[2]"), conf)
     environment = {
         "JAVA_HOME": os.fspath(find_java().home),
         "PYSPARK_PYTHON": python,
@@ -74,14 +63,8 @@ def connect_command(port: int, master: str, settings: Mapping[str, str]) -> list
     return [str(submit), "--class", _SERVER, "--master", master, *options, "spark-internal"]
 
 
-def listens(port: int) -> bool:
-    """Whether a server accepts connections on a port of 127.0.0.1."""
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 @pytest.fixture(scope="session")
 def spark_connect() -> Iterator[str]:
     """The URL of one Spark Connect server for all tests of a run."""
-    with ExitStack() as stack:
-        yield started("Spark Connect", lambda: stack.enter_context(connect_server()))
+    with started("Spark Connect", connect_server()) as url:
+        yield url

@@ -8,12 +8,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dev.servers.process import free_ports, running, start_with_retry
+from dev.servers.process import free_ports, retried, running
 
 _ROOT = Path(__file__).parents[2]
 _ENDED = {"COMPLETED", "COMPLETED_SUCCESS", "COMPLETED_FAILED", "FAILED", "CANCELED"}
@@ -172,22 +171,9 @@ class DagsterServer:
         return result
 
 
-@contextmanager
+@retried
 def dagster_dev(config: Path) -> Iterator[DagsterServer]:
-    """`dagster dev` on a free port of 127.0.0.1, with the repository's own dagster.yaml and workspace.yaml.
-
-    Args:
-        config: the `lake.yaml`.
-
-    Raises:
-        ServerStartError: it did not come up.
-    """
-    with ExitStack() as stack:
-        yield start_with_retry(lambda: stack.enter_context(_dagster_dev(config)))
-
-
-@contextmanager
-def _dagster_dev(config: Path) -> Iterator[DagsterServer]:
+    """`dagster dev` of a `lake.yaml` on a free port of 127.0.0.1, with the repository's own files for it."""
     home = Path(tempfile.mkdtemp(prefix="lake-assets-dagster-"))
     shutil.copy(_ROOT / "dagster.yaml", home)
     (port,) = free_ports(1)

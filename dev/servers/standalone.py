@@ -6,7 +6,7 @@ import sys
 import tempfile
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,7 +14,7 @@ import pyspark
 import pytest
 
 from dev.servers.absent import started
-from dev.servers.process import free_ports, running, start_with_retry
+from dev.servers.process import free_ports, retried, running
 from lake_assets.spark.java import find_java
 
 _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -22,19 +22,9 @@ _HOST = "127.0.0.1"
 _DEPLOY = "org.apache.spark.deploy"
 
 
-@contextmanager
+@retried
 def standalone_cluster() -> Iterator[str]:
-    """A master with one worker of two cores, on free ports of 127.0.0.1; the master's URL.
-
-    Raises:
-        ServerStartError: one of them did not come up.
-    """
-    with ExitStack() as stack:
-        yield start_with_retry(lambda: stack.enter_context(_cluster()))
-
-
-@contextmanager
-def _cluster() -> Iterator[str]:
+    """A master with one worker of two cores, on free ports of 127.0.0.1; the master's URL."""
     port, web, worker_web = free_ports(3)
     url = f"spark://{_HOST}:{port}"
     folders = [Path(tempfile.mkdtemp(prefix=f"lake-assets-{name}-")) for name in ("master", "worker")]
@@ -100,5 +90,5 @@ def live_workers(web: int) -> list[int] | None:
 @pytest.fixture(scope="session")
 def standalone() -> Iterator[str]:
     """The URL of the master of one standalone cluster for all tests of a run."""
-    with ExitStack() as stack:
-        yield started("Spark standalone", lambda: stack.enter_context(standalone_cluster()))
+    with started("Spark standalone", standalone_cluster()) as url:
+        yield url

@@ -7,6 +7,8 @@ import subprocess
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
+from dev.servers.process import ServerStartError
+
 SYSTEM_USER = "pgserver"  # the wheel's own name for it
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
@@ -16,7 +18,7 @@ def needs_system_user() -> bool:
     return os.geteuid() == 0
 
 
-class SystemUserError(Exception):
+class SystemUserError(ServerStartError):
     """The system user for the server is not there and cannot be added; the text says why, and what to do."""
 
 

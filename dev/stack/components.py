@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dev.servers import postgres, s3
-from dev.servers.connect import connect_command, listens
+from dev.servers.connect import connect_command
+from dev.servers.process import listens
 from dev.servers.standalone import live_workers, master_command, worker_command
 from dev.servers.system_user import ensure_system_user, needs_system_user
 from dev.stack import prepared, probes

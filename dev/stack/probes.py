@@ -10,8 +10,8 @@ import psycopg
 import requests
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dev.servers.connect import listens
 from dev.servers.postgres import superuser
+from dev.servers.process import listens
 from dev.servers.s3 import ACCESS_KEY, REGION, S3Server
 from dev.stack.site import HOST, Site
 

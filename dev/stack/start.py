@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from dev.servers.connect import listens
+from dev.servers.process import listens
 from dev.stack.components import Component, components
 from dev.stack.configs import write_configs
 from dev.stack.site import Site, StackError

@@ -2,6 +2,8 @@
 
 import pwd
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -81,18 +83,25 @@ def test_what_is_absent_skips_and_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -
     assert isinstance(raised.value, pytest.fail.Exception)
 
 
-def broken(_: object = None) -> NoReturn:
+@contextmanager
+def broken(_: object = None) -> Iterator[NoReturn]:
     raise ServerStartError("weed ended with 1; it said:\nno ports left")
 
 
 def test_a_server_that_does_not_start_skips_with_its_output_and_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CI", raising=False)
-    with pytest.raises(pytest.skip.Exception, match=r"no S3 server: weed ended with 1(?s:.*)no ports left"):
-        started("S3 server", broken)
+    with (
+        pytest.raises(pytest.skip.Exception, match=r"no S3 server: weed ended with 1(?s:.*)no ports left"),
+        started("S3 server", broken()),
+    ):
+        pass
 
     monkeypatch.setenv("CI", "true")
-    with pytest.raises(BaseException, match="no S3 server: weed ended with 1") as raised:
-        started("S3 server", broken)
+    with (
+        pytest.raises(BaseException, match="no S3 server: weed ended with 1") as raised,
+        started("S3 server", broken()),
+    ):
+        pass
     assert isinstance(raised.value, pytest.fail.Exception)
 
 
@@ -101,7 +110,7 @@ def test_a_server_that_does_not_start_skips_with_its_output_and_fails_in_ci(monk
     [
         (s3, "s3.seaweedfs", "S3 server"),
         (postgres, "postgres.pgserver", "PostgreSQL"),
-        (stoppable_postgres, "postgres.start_with_retry", "PostgreSQL"),
+        (stoppable_postgres, "postgres.stoppable_pgserver", "PostgreSQL"),
         (azure, "azurite.azurite", "Azure"),
     ],
 )

@@ -4,11 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dev.servers.process import ServerStartError, free_ports, running, start_with_retry
+from dev.servers.process import ServerStartError, free_ports, retried, running
 from lake_assets_tests.until import until
 
 pytestmark = pytest.mark.kill
@@ -57,13 +58,15 @@ def test_a_server_that_does_not_come_up_says_why(tmp_path: Path, program: str, t
 def test_a_port_that_was_taken_is_chosen_anew() -> None:
     tried: list[int] = []
 
-    def start() -> int:
+    @retried
+    def server() -> Iterator[int]:
         tried.extend(free_ports(1))
         if len(tried) < 3:
             raise ServerStartError("the port is taken")
-        return tried[-1]
+        yield tried[-1]
 
-    assert start_with_retry(start) == tried[2]
+    with server() as port:
+        assert port == tried[2]
 
 
 def test_free_ports_differ() -> None:
