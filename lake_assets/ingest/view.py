@@ -7,7 +7,7 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.catalog.past import where
-from lake_assets.lake.catalog.preview import PartitionView, view_of_files
+from lake_assets.lake.catalog.preview import PREVIEW_CHARACTERS, PREVIEW_ROWS, PartitionView, view_of_files
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.descriptions import column_descriptions
@@ -16,8 +16,6 @@ from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
 
 PREVIEWS = 20  # of a run: reading rows takes longer than a small commit
-PREVIEW_ROWS = 10
-PREVIEW_CHARACTERS = 80  # of one value
 
 
 class Viewer:
@@ -98,7 +96,7 @@ def view_partition(
     Raises:
         CatalogError: the lake cannot be read.
     """
-    seen = view_of_files(session, table, partition, PREVIEW_ROWS, PREVIEW_CHARACTERS + 1)
+    seen = view_of_files(session, table, partition)
     if seen is not None and rows is not None:
         seen = dataclasses.replace(seen, rows=rows)
     if seen is not None and seen.preview is not None:

@@ -63,10 +63,10 @@ def open_confined(lake: DuckLake) -> Iterator[LakeSession]:
 
     Raises:
         NoLakeError: there is no catalog yet.
-        CatalogError: the catalog is unreachable, or is held by another process for too long.
+        CatalogError: the catalog is unreachable, or is held by another process or a connection of a user for too long.
     """
-    # Locked settings remain locked, so this engine is not used again.
-    with DuckLake(lake.config).open(read_only=True) as session:
+    # Locked settings remain locked, so this engine is not used again, and is not that of a user's connections.
+    with DuckLake(lake.config).open(read_only=True, shared=False) as session:
         session.rows("RESET threads")  # a query has every core
         measure(session.connection)
         if not isinstance(lake.config.catalog, MotherDuckCatalog):

@@ -55,22 +55,24 @@ class DuckLake:
         self._turn = threading.Lock()
 
     @contextmanager
-    def open(self, *, create: bool = False, read_only: bool = False) -> Iterator[LakeSession]:
+    def open(self, *, create: bool = False, read_only: bool = False, shared: bool = True) -> Iterator[LakeSession]:
         """Attach the lake while the block runs. Threads of one process take turns.
 
         Args:
             create: create the catalog if it does not exist yet.
             read_only: refuse statements that write.
+            shared: read a DuckDB-file catalog by the engine of a user's read-only connections, if there are any.
 
         Raises:
             NoLakeError: the catalog does not exist, and `create` is not set.
             CatalogUnreachableError: the catalog's server does not answer.
-            CatalogLockedError: another process holds the catalog for too long.
+            CatalogLockedError: another process, or a connection of a user, holds the catalog for too long.
             CatalogError: the catalog refuses.
         """
         servers = [self.config.catalog] if isinstance(self.config.catalog, PostgresCatalog) else []
         with self._turn, self._held(create=create, read_only=read_only), using(*servers):
-            session = self._session(create=create, read_only=read_only)
+            user = self._shared(attach_statement(self.config, read_only=True) if read_only and shared else None)
+            session = LakeSession(self.config, user) if user else self._session(create=create, read_only=read_only)
             try:
                 _ = session.unknown_specification  # read once, when the lake is opened
                 yield session
@@ -93,14 +95,12 @@ class DuckLake:
             if (shared := self._shared(statement)) is not None:
                 return shared
             name = self._shared_name
-            engine = self._engine = self._new_engine(name)
+            engine = self._new_engine(name)
             try:
-                self._attach(create=False, read_only=read_only)
+                self._attach(engine, create=False, read_only=read_only)
             except BaseException:
                 engine.close()
                 raise
-            finally:
-                self._engine = None  # it is the user's
             if name:
                 _ATTACHED[name] = statement
             else:
@@ -143,12 +143,10 @@ class DuckLake:
 
     def _session(self, *, create: bool, read_only: bool) -> LakeSession:
         """A session that attaches the lake when it is needed, if the catalog is as it should be; else attached now."""
-        if (shared := self._shared(attach_statement(self.config, read_only=True) if read_only else None)) is not None:
-            return LakeSession(self.config, shared)
         attach = partial(self._attach, create=create, read_only=read_only)
         session = LakeSession(self.config, self._engine or self._new_engine(), attach, self._renewed)
         self._engine = session.engine
-        version = usual_version(self.config, session.driver, is_read_only=read_only)
+        version = version_without_attach(self.config, session.driver, is_read_only=read_only)
         if version is None:
             session.driver.close()
             _ = session.connection
@@ -210,15 +208,17 @@ class DuckLake:
             self._engine = None  # the lake cannot be attached to this engine again
             raise
 
-    def _attach(self, *, create: bool, read_only: bool) -> None:
-        assert self._engine is not None  # noqa: S101 - _session has set it
+    def _attach(self, engine: duckdb.DuckDBPyConnection, *, create: bool, read_only: bool) -> None:
         statement = attach_statement(self.config, read_only=read_only)
         with translated(self.config):
             try:
                 self._refuse_absent_file()
-                self._execute_attach(self._existing(statement))
+                self._execute_attach(engine, self._existing(statement))
             except (NoLakeError, duckdb.Error) as error:
-                self._detach_failed()
+                # If the connection was lost at the end of the ATTACH, the lake may be attached nevertheless.
+                if not self.config.is_managed:
+                    with suppress(duckdb.Error):  # the error of the ATTACH is raised
+                        engine.execute(f"DETACH DATABASE IF EXISTS {ALIAS}")
                 if matches(error, Meaning.ENCRYPTION):
                     raise self._otherwise_encrypted() from error
                 is_absent = matches(error, Meaning.ABSENT) and not matches(error, Meaning.NOT_CONNECTED)
@@ -226,14 +226,7 @@ class DuckLake:
                     raise
                 if not create:
                     raise self._no_lake() from error
-                self._create(statement)
-
-    def _detach_failed(self) -> None:
-        """Detach a lake whose ATTACH failed at its end, as after a lost connection: it may be attached nevertheless."""
-        assert self._engine is not None  # noqa: S101 - _attach has set it
-        if not self.config.is_managed:
-            with suppress(duckdb.Error):  # the error of the ATTACH is raised
-                self._engine.execute(f"DETACH DATABASE IF EXISTS {ALIAS}")
+                self._create(engine, statement)
 
     def _renewed(self) -> duckdb.DuckDBPyConnection:
         self._engine = self._new_engine()
@@ -274,32 +267,31 @@ class DuckLake:
             return statement  # attaching creates no database there
         return statement.removesuffix(")") + ", CREATE_IF_NOT_EXISTS false)"
 
-    def _create(self, statement: str) -> None:
+    def _create(self, engine: duckdb.DuckDBPyConnection, statement: str) -> None:
         """Create the catalog; of several concurrent processes, one creates it."""
         if self.config.is_managed:
             # A separate engine: the first statement that reaches MotherDuck decides whether an engine has one database,
             # as the session needs, or all databases of the user, as CREATE needs.
-            with self._new_engine() as engine:
+            with self._new_engine() as creating:
                 for first in create_statements(self.config):
-                    engine.execute(first)
-            self._execute_attach(statement)
+                    creating.execute(first)
+            self._execute_attach(engine, statement)
             return
         if isinstance(self.config.catalog, FileCatalog):
             _make_folder(Path(self.config.catalog.path).parent, "catalog")
         if isinstance(self.config.storage, LocalStorage):
             _make_folder(Path(self.config.storage.path), "storage")
         if isinstance(self.config.catalog, DuckdbCatalog):
-            self._execute_attach(statement)
+            self._execute_attach(engine, statement)
             return
         with commit_lock(self.config):
             for first in create_statements(self.config):
-                self._execute_attach(first)
-            self._execute_attach(statement)
+                self._execute_attach(engine, first)
+            self._execute_attach(engine, statement)
 
-    def _execute_attach(self, statement: str) -> None:
+    def _execute_attach(self, engine: duckdb.DuckDBPyConnection, statement: str) -> None:
         """Execute an ATTACH, with retries while another process has locked the catalog's file."""
-        assert self._engine is not None  # noqa: S101 - _attach has set it
-        execute = partial(self._engine.execute, statement)
+        execute = partial(engine.execute, statement)
         with exclusive_access(self.config):
             retry(execute, transient=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=_PAUSE)
 
@@ -319,7 +311,7 @@ def _make_folder(folder: Path, what: str) -> None:
         ) from error
 
 
-def usual_version(lake: Lake, driver: Driver, *, is_read_only: bool) -> str | None:
+def version_without_attach(lake: Lake, driver: Driver, *, is_read_only: bool) -> str | None:
     """The version of DuckLake's specification in the catalog, if an ATTACH would only confirm what the config says.
 
     None if the lake must be attached first: it does not exist yet, has another data path, is or must be encrypted, has

@@ -64,7 +64,7 @@ class LakeSession:
         self,
         config: Lake,
         engine: duckdb.DuckDBPyConnection,
-        attach: Callable[[], object] | None = None,
+        attach: Callable[[duckdb.DuckDBPyConnection], object] | None = None,
         renew: Callable[[], duckdb.DuckDBPyConnection] | None = None,
     ) -> None:
         self.config = config
@@ -88,7 +88,7 @@ class LakeSession:
             CatalogError: the lake cannot be attached.
         """
         if self._attach is not None:
-            self._attach()
+            self._attach(self.engine)
             self._attach = None
         return self.engine
 

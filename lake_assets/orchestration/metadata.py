@@ -15,8 +15,7 @@ import dagster as dg
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible, visible_name
 from lake_assets.ingest.outcome import Outcome, error_text
-from lake_assets.ingest.view import PREVIEW_CHARACTERS
-from lake_assets.lake.catalog.preview import PartitionView
+from lake_assets.lake.catalog.preview import PREVIEW_CHARACTERS, PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
 from lake_assets.layout.partition import option_of

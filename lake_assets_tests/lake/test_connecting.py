@@ -13,6 +13,7 @@ from lake_assets import connect
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import CatalogLockedError, CatalogUnreachableError, ConfigError, NoLakeError
 from lake_assets.lake import connecting
+from lake_assets.lake.confined import open_confined
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.world import NW, SW, World, sales
@@ -204,6 +205,19 @@ def test_the_last_connection_to_a_file_lets_a_writer_in(in_a_file: World) -> Non
     in_a_file.ingest(NW)
     with connect(in_a_file.config) as connection:
         assert connection.execute(query).fetchall() == [(7,)]
+
+
+def test_a_confined_query_is_refused_beside_a_connection_to_a_file(in_a_file: World) -> None:
+    with connect(in_a_file.config) as connection:
+        with (
+            pytest.raises(CatalogLockedError, match=r"a connection of this process keeps the catalog .* open: close"),
+            open_confined(in_a_file.stream.lake),
+        ):
+            pass
+        assert connection.execute("SELECT current_setting('lock_configuration')").fetchall() == [(False,)]
+
+    with open_confined(in_a_file.stream.lake) as session:
+        assert session.rows("SELECT sum(total) FROM sales") == [(3.5,)]
 
 
 def test_threads_connect_to_a_file_and_close_in_any_order(in_a_file: World) -> None:

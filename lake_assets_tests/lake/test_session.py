@@ -168,8 +168,8 @@ def test_an_attach_that_fails_at_its_end_leaves_no_lake_attached(
     lake = local_world.stream.lake
     attach = lake._execute_attach
 
-    def attach_and_fail(statement: str) -> None:
-        attach(statement)
+    def attach_and_fail(engine: duckdb.DuckDBPyConnection, statement: str) -> None:
+        attach(engine, statement)
         raise duckdb.IOException("server closed the connection unexpectedly")
 
     with monkeypatch.context() as patch:

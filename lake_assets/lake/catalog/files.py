@@ -62,11 +62,6 @@ def folders_outside(session: LakeSession, roots: Sequence[str]) -> set[str]:
     }
 
 
-def snapshot_ids(session: LakeSession) -> set[int]:
-    """Return the ids of all snapshots."""
-    return {number for (number,) in session.rows(f"SELECT snapshot_id FROM {session.metadata}.{spec.SNAPSHOT}")}
-
-
 def scheduled_files(session: LakeSession) -> list[ScheduledFile]:
     """Return the files that are scheduled for deletion."""
     rows = session.rows(

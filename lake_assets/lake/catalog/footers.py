@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 import duckdb
@@ -16,7 +15,7 @@ import duckdb
 from lake_assets.duckdb_engine import all_threads, glob_literal, identifier
 from lake_assets.lake.catalog.bounds import MAY_BE_UNKNOWN, Bounds, duckdb_type, merged
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.catalog.table import Column
+from lake_assets.lake.catalog.table import Column, Partitioning, Table
 from lake_assets.parquet.job import DataFile
 
 _FEW = 8  # files whose footers one thread reads
@@ -119,51 +118,47 @@ class Footer:
 
 def read_footers(
     engine: duckdb.DuckDBPyConnection,
-    uris: Sequence[str],
-    leaves: Mapping[str, Column],
-    columns: Mapping[int, Column],
-    ignored: Collection[str] = (),
-    known: Mapping[str, DataFile] = MappingProxyType({}),
+    files: Sequence[DataFile],
+    table: Table,
+    partitioning: Partitioning,
 ) -> list[FileFacts]:
-    """Return the facts of these files, in their order.
+    """Return the facts of new files of a table, in their order.
 
     Args:
-        engine: reads the files.
-        uris: of the files.
-        leaves: the columns that each file must have, by Parquet's path.
-        columns: all of the table, by id.
-        ignored: names in lower case of columns that it may have, and that readers take from its path.
-        known: files with their footers, by URI; these are not read.
+        engine: reads the files whose footer is not known.
+        files: a file that was copied may have the partition columns too; readers take these from its path.
+        table: of the files.
+        partitioning: of the table.
 
     Raises:
         NotDirectError: a file has other columns.
         duckdb.Error: a file is absent or is no Parquet file.
     """
-    with _at_hand(known) as copies:
-        uri_of = {copies.get(uri, uri): uri for uri in uris}
-        footers = [
-            footer
-            if uri_of[footer.uri] == footer.uri
-            else replace(footer, uri=uri_of[footer.uri], size=known[uri_of[footer.uri]].size)
-            for footer in open_footers(engine, list(uri_of))
-        ]
+    with _at_hand(files) as copies:
+        read = open_footers(engine, [copies.get(file.uri, file.uri) for file in files])
+    footers = [
+        replace(footer, uri=file.uri, size=file.size) if file.uri in copies else footer
+        for file, footer in zip(files, read, strict=True)
+    ]
+    keys, leaves = {column.name.lower() for column in partitioning.columns}, partitioning.stored_leaves(table)
     for footer in footers:
-        in_path = {path for path in footer.chunks if path.lower() in ignored}
+        in_path = {path for path in footer.chunks if path.lower() in keys}
         if difference := footer.column_difference(leaves, in_path):
             raise NotDirectError(difference)
-    return file_facts(engine, footers, leaves, columns)
+    return file_facts(engine, footers, leaves, table.columns)
 
 
 @contextmanager
-def _at_hand(known: Mapping[str, DataFile]) -> Iterator[dict[str, str]]:
-    """The paths of temporary files with the footers alone, by URI; DuckDB reads files only."""
+def _at_hand(files: Sequence[DataFile]) -> Iterator[dict[str, str]]:
+    """The paths of temporary files with the known footers alone, by URI; DuckDB reads files only."""
     paths: dict[str, str] = {}
+    known = [(file.uri, file.footer) for file in files if file.footer is not None]
     with ExitStack() as stack:
         with suppress(OSError):  # a temporary folder that is full: DuckDB reads the data files
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lake-assets-")) if known else ""
-            for number, (uri, file) in enumerate(known.items()):
+            for number, (uri, footer) in enumerate(known):
                 path = Path(folder, f"{number}.parquet")
-                path.write_bytes(file.footer or b"")
+                path.write_bytes(footer)
                 paths[uri] = os.fspath(path)
         yield paths
 

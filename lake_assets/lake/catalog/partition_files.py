@@ -1,10 +1,16 @@
-"""The live data files of one partition of a table."""
+"""The live data files of partitions of a table, and whether they hold all rows of these."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
+from lake_assets.lake.catalog.inlined import inlined_rows
+from lake_assets.lake.catalog.past import Key
+from lake_assets.lake.catalog.table import Partitioning, Table
+
+_FEW = 500  # ids in one statement; for more files, the deletes of all files are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,75 +24,55 @@ class PartitionFile:
 
 
 def partition_files(
-    database: CatalogDatabase, table_id: int, partition_id: int, values: Sequence[str | None]
+    database: CatalogDatabase, table_id: int, partitioning: Partitioning, values: Key
 ) -> list[PartitionFile]:
     """Return the live data files of a partition, by id.
 
     Args:
         database: the catalog.
         table_id: of the table.
-        partition_id: of its partitioning; files of another partitioning are left out.
+        partitioning: of it; files of another partitioning are left out.
         values: of the partition, as texts of the catalog, in the order of the partitioning's keys.
     """
     condition, parameters = of_partition(table_id, values)
     rows = database.rows(
-        f"SELECT f.data_file_id, f.path, f.record_count, f.begin_snapshot FROM {spec.DATA_FILE} f "
+        f"SELECT {_COLUMNS} FROM {spec.DATA_FILE} f "
         f"WHERE {condition} AND f.end_snapshot IS NULL AND f.partition_id = ? ORDER BY f.data_file_id",
-        [*parameters, partition_id],
+        [*parameters, partitioning.partition_id],
     )
     return [PartitionFile(*row) for row in rows]
 
 
-def all_partition_files(
-    database: CatalogDatabase, table_id: int, partition_id: int, keys: int
-) -> dict[tuple[str | None, ...], list[PartitionFile]]:
-    """Return the live data files of every partition of a partitioning with `keys` keys, by the partition's values."""
-    values, joins = values_of_files(range(keys))
-    files: dict[tuple[str | None, ...], list[PartitionFile]] = {}
-    for file_id, path, rows, begin, *texts in database.rows(
-        f"SELECT f.data_file_id, f.path, f.record_count, f.begin_snapshot, {values} "
-        f"FROM {spec.DATA_FILE} f {joins} "
-        "WHERE f.table_id = ? AND f.end_snapshot IS NULL AND f.partition_id = ? ORDER BY f.data_file_id",
-        [table_id, partition_id],
-    ):
-        files.setdefault(tuple(texts), []).append(PartitionFile(file_id, path, rows, begin))
-    return files
-
-
 def files_of_partitions(
-    database: CatalogDatabase, table_id: int, partition_id: int, wanted: Collection[tuple[str | None, ...]]
-) -> dict[tuple[str | None, ...], list[PartitionFile]]:
-    """Return the live data files of some partitions of a partitioning, by the partition's values, in one query.
+    database: CatalogDatabase, table_id: int, partitioning: Partitioning, wanted: Collection[Key] | None
+) -> dict[Key, list[PartitionFile]]:
+    """Return the live data files of some partitions, or of all when None, by the partition's values, in one query.
 
     The database returns the files of all combinations of these values: few more, where the partitions are those of a
-    region's or a day's range.
-
-    Args:
-        database: the catalog.
-        table_id: of the table.
-        partition_id: of its partitioning; files of another partitioning are left out.
-        wanted: the values of each partition, as texts of the catalog, in the order of the partitioning's keys.
+    region's or a day's range. The other arguments are those of `partition_files`.
     """
-    if len(wanted) == 1:
+    if wanted is not None and len(wanted) == 1:
         (values,) = wanted
-        return {values: partition_files(database, table_id, partition_id, values)}
-    files: dict[tuple[str | None, ...], list[PartitionFile]] = {values: [] for values in wanted}
-    keys = [list(dict.fromkeys(of_key)) for of_key in zip(*wanted, strict=True)]
-    columns, joins = values_of_files(range(len(keys)))
+        return {values: partition_files(database, table_id, partitioning, values)}
+    files: dict[Key, list[PartitionFile]] = {values: [] for values in wanted or ()}
+    columns, joins = values_of_files(range(len(partitioning.columns)))
     conditions = ["f.table_id = ?", "f.end_snapshot IS NULL", "f.partition_id = ?"]
-    parameters: list[object] = [table_id, partition_id]
-    for number, texts in enumerate(keys):
-        condition, more = _among(f"p{number}.partition_value", texts)
+    parameters: list[object] = [table_id, partitioning.partition_id]
+    for index, of_key in enumerate(zip(*files, strict=True)):
+        condition, more = _among(f"p{index}.partition_value", list(dict.fromkeys(of_key)))
         conditions.append(condition)
         parameters += more
     for file_id, path, rows, begin, *texts in database.rows(
-        f"SELECT f.data_file_id, f.path, f.record_count, f.begin_snapshot, {columns} "
+        f"SELECT {_COLUMNS}, {columns} "
         f"FROM {spec.DATA_FILE} f {joins} WHERE {' AND '.join(conditions)} ORDER BY f.data_file_id",
         parameters,
     ):
-        if (of_partition := files.get(tuple(texts))) is not None:
-            of_partition.append(PartitionFile(file_id, path, rows, begin))
+        if wanted is None or tuple(texts) in files:
+            files.setdefault(tuple(texts), []).append(PartitionFile(file_id, path, rows, begin))
     return files
+
+
+_COLUMNS = "f.data_file_id, f.path, f.record_count, f.begin_snapshot"
 
 
 def _among(column: str, texts: Sequence[str | None]) -> tuple[str, list[object]]:
@@ -128,3 +114,79 @@ def values_of_files(places: Sequence[int]) -> tuple[str, str]:
         for key in places
     )
     return columns, joins
+
+
+def partition_rows(database: CatalogDatabase, table_id: int, keys: int) -> dict[Key, int]:
+    """Return the number of rows of each partition, without deleted rows; the table has `keys` partition columns.
+
+    Raises:
+        NotDirectError: the table has inlined rows.
+    """
+    refuse_inlined_rows(database, table_id)
+    values, joins = values_of_files(range(keys))
+    deletes = [(f"SELECT data_file_id, delete_count FROM {spec.DELETE_FILE} WHERE end_snapshot IS NULL")]
+    if database.has_table(inlined := spec.inlined_deletes(table_id)):
+        deletes.append(f"SELECT file_id, count(*) FROM {identifier(inlined)} GROUP BY file_id")
+    rows = database.rows(
+        f"WITH deletes (data_file_id, number) AS ({' UNION ALL '.join(deletes)}), "
+        "deleted AS (SELECT data_file_id, sum(number) AS number FROM deletes GROUP BY data_file_id) "
+        f"SELECT {values}, sum(f.record_count - coalesce(d.number, 0)) FROM {spec.DATA_FILE} f {joins} "
+        "LEFT JOIN deleted d ON d.data_file_id = f.data_file_id "
+        f"WHERE f.table_id = ? AND f.end_snapshot IS NULL GROUP BY {values}",
+        [table_id],
+    )
+    return {tuple(texts): int(count) for *texts, count in rows}
+
+
+def whole_files_of(
+    database: CatalogDatabase, table: Table, partitioning: Partitioning, wanted: Collection[Key]
+) -> dict[Key, list[PartitionFile]]:
+    """Return the data files of some partitions, by the values of each.
+
+    Raises:
+        NotDirectError: one of them may have rows in other files, or deleted rows.
+    """
+    if database.rows(
+        f"SELECT 1 FROM {spec.DATA_FILE} WHERE table_id = ? AND end_snapshot IS NULL "
+        "AND (partition_id IS NULL OR partition_id <> ?) LIMIT 1",
+        [table.table_id, partitioning.partition_id],
+    ):
+        raise NotDirectError("the table has files of another partitioning")
+    refuse_inlined_rows(database, table.table_id)
+    files = files_of_partitions(database, table.table_id, partitioning, wanted)
+    refuse_deletes(database, table, {file.file_id for of_partition in files.values() for file in of_partition})
+    return files
+
+
+def refuse_inlined_rows(database: CatalogDatabase, table_id: int) -> None:
+    """Refuse a table with inlined rows.
+
+    Raises:
+        NotDirectError: it has some in the newest snapshot.
+    """
+    if inlined_rows(database, table_id):
+        raise NotDirectError("the table has inlined rows")
+
+
+def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection[int]) -> None:
+    """Refuse data files with deleted rows.
+
+    Raises:
+        NotDirectError: rows were deleted from one of them.
+    """
+    if not file_ids:
+        return
+    ids = sorted(file_ids) if len(file_ids) <= _FEW else []
+    among = f" AND data_file_id IN ({', '.join('?' for _ in ids)})" if ids else ""
+    rows = database.rows(
+        f"SELECT data_file_id FROM {spec.DELETE_FILE} WHERE table_id = ? AND end_snapshot IS NULL{among}",
+        [table.table_id, *ids],
+    )
+    if any(file_id in file_ids for (file_id,) in rows) or _has_inlined_deletes(database, table):
+        raise NotDirectError("rows were deleted from files of the table")
+
+
+def _has_inlined_deletes(database: CatalogDatabase, table: Table) -> bool:
+    # The extension creates this table when it needs it.
+    name = spec.inlined_deletes(table.table_id)
+    return database.has_table(name) and bool(database.rows(f"SELECT 1 FROM {identifier(name)} LIMIT 1"))

@@ -20,7 +20,7 @@ LIVE = -1  # in place of a snapshot: only the newest
 NEVER = 2**62  # after every snapshot
 
 Key = tuple[str | None, ...]
-"""The values of a partition as the catalog writes them, in the order of the stream's columns."""
+"""The values of a partition as the catalog writes them."""
 
 
 def key_of(partition: Partition) -> Key:

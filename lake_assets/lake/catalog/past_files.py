@@ -1,6 +1,6 @@
 """Reads the files of partitions, live and ended, from the catalog; see `past.py` for what they say."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
@@ -68,28 +68,8 @@ def changed_partitions(
         hidden = reader.hidden()
     for snapshot in numbers:
         if snapshot.changes_rows(reader.table_id) and any(snapshot.number in span for span in hidden):
-            keys = found.setdefault(snapshot.number, set())
-            keys |= _changed_in(session, name, columns, reader.names_at(snapshot.number), snapshot.number, most)
+            found.setdefault(snapshot.number, set()).update(reader.changed_by_duckdb(snapshot.number, most))
     return found
-
-
-def _changed_in(
-    session: LakeSession,
-    name: TableName,
-    columns: Sequence[PartitionColumn],
-    names: Mapping[str, str],
-    number: int,
-    most: int,
-) -> set[Key]:
-    """Return the partitions whose rows a snapshot changed, by DuckDB."""
-    listed = ", ".join(identifier(names.get(column.name.lower(), column.name)) for column in columns)
-    kinds = ("insertions", "deletions")
-    changes = " UNION ".join(
-        f"SELECT {listed} FROM ducklake_table_{kind}(?, ?, ?, ?::BIGINT, ?::BIGINT)" for kind in kinds
-    )
-    parameters = [session.alias, name.schema, name.table, number, number]
-    rows = session.rows(f"{changes} ORDER BY ALL LIMIT {most:d}", parameters * len(kinds))
-    return {tuple(None if value is None else str(value) for value in row) for row in rows}
 
 
 class _Reader:
@@ -98,7 +78,7 @@ class _Reader:
     def __init__(
         self, session: LakeSession, database: CatalogDatabase, name: TableName, columns: Sequence[PartitionColumn]
     ) -> None:
-        self.session, self.database, self.name = session, database, name
+        self.session, self.database, self.name, self.columns = session, database, name, columns
         self.table_id, self.folder = read_folder(database, name)
         self.names = self._names()
         now = {
@@ -199,9 +179,17 @@ class _Reader:
             ]
         return [span.closed for span in spans]
 
-    def names_at(self, snapshot: int) -> dict[str, str]:
-        """Return the names of the columns in a snapshot, by their present ones in lower case."""
-        return PastTable(self.session, self.name, names=self.names).present_names(snapshot)
+    def changed_by_duckdb(self, snapshot: int, most: int) -> set[Key]:
+        """Return the partitions whose rows a snapshot changed; the catalog's transaction may have ended."""
+        names = PastTable(self.session, self.name, names=self.names).present_names(snapshot)
+        listed = ", ".join(identifier(names.get(column.name.lower(), column.name)) for column in self.columns)
+        kinds = ("insertions", "deletions")
+        changes = " UNION ".join(
+            f"SELECT {listed} FROM ducklake_table_{kind}(?, ?, ?, ?::BIGINT, ?::BIGINT)" for kind in kinds
+        )
+        parameters = [self.session.alias, self.name.schema, self.name.table, snapshot, snapshot]
+        rows = self.session.rows(f"{changes} ORDER BY ALL LIMIT {most:d}", parameters * len(kinds))
+        return {tuple(None if value is None else str(value) for value in row) for row in rows}
 
     def _file(self, row: Row) -> CatalogFile:
         file_id, path, is_below, rows, size, begin, end, partitioning, until, row_id, key = row

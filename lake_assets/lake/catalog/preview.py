@@ -18,6 +18,9 @@ from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
+PREVIEW_ROWS = 10
+PREVIEW_CHARACTERS = 80  # of one value; one more is read, to show that it is longer
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
@@ -33,17 +36,13 @@ class PartitionView:
         return None if rows is None else PartitionView(self.columns, rows, None, self.descriptions)
 
 
-def view_of_files(
-    session: LakeSession, table: TableName, partition: Partition, rows: int, characters: int
-) -> PartitionView | None:
+def view_of_files(session: LakeSession, table: TableName, partition: Partition) -> PartitionView | None:
     """Return a partition as the catalog's own tables describe it; DuckDB does not attach the lake.
 
     Args:
         session: the open lake.
         table: of the partition.
         partition: its values are those of its columns, whether the files have these or not.
-        rows: of the preview, at most.
-        characters: of one value of the preview, at most.
 
     Returns:
         The view. Its preview is None if only a query of the table gives it: the columns have changed since the files
@@ -68,7 +67,7 @@ def view_of_files(
     except NotDirectError:
         return None
     columns = _described(session, types)
-    preview = None if has_changed else _preview(session, live, partition, columns, rows, characters)
+    preview = None if has_changed else _preview(session, live, partition, columns)
     return PartitionView(columns, past.rows(), preview)
 
 
@@ -85,8 +84,6 @@ def _preview(
     files: Sequence[CatalogFile],
     partition: Partition,
     columns: Sequence[tuple[str, str]],
-    rows: int,
-    characters: int,
 ) -> tuple[tuple[str | None, ...], ...] | None:
     """Return the first rows of the files as texts, in the order of the columns."""
     if not files:
@@ -95,9 +92,9 @@ def _preview(
         column.name.lower(): None if value is None else str(value)
         for column, value in zip(partition.columns, partition.values, strict=True)
     }
-    texts = ", ".join(_text(name, sql, values, characters) for name, sql in columns)
-    uris = [glob_literal(uri) for uri in _first(files, rows)]
-    query = f"SELECT {texts} FROM read_parquet(?, hive_partitioning = false) LIMIT {rows}"
+    texts = ", ".join(_text(name, sql, values) for name, sql in columns)
+    uris = [glob_literal(uri) for uri in _first(files, PREVIEW_ROWS)]
+    query = f"SELECT {texts} FROM read_parquet(?, hive_partitioning = false) LIMIT {PREVIEW_ROWS}"
     try:
         with translated(session.config):
             return tuple(session.engine.execute(query, [uris]).fetchall())
@@ -116,8 +113,8 @@ def _first(files: Sequence[CatalogFile], rows: int) -> list[str]:
     return uris
 
 
-def _text(name: str, sql: str, values: dict[str, str | None], characters: int) -> str:
+def _text(name: str, sql: str, values: dict[str, str | None]) -> str:
     if name.lower() not in values:
-        return f"left(CAST({identifier(name)} AS {sql})::VARCHAR, {characters})"
+        return f"left(CAST({identifier(name)} AS {sql})::VARCHAR, {PREVIEW_CHARACTERS + 1})"
     value = values[name.lower()]
-    return "NULL" if value is None else f"left(CAST({literal(value)} AS {sql})::VARCHAR, {characters})"
+    return "NULL" if value is None else f"left(CAST({literal(value)} AS {sql})::VARCHAR, {PREVIEW_CHARACTERS + 1})"

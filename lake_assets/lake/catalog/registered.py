@@ -1,4 +1,4 @@
-"""Queries of the catalog about files to be registered, and about their partitions.
+"""Queries of the catalog about files to be registered.
 
 DuckLake deletes the file of an ended path once no snapshot needs it, even if the path was registered again. So a path
 is registered only once, in one table.
@@ -7,12 +7,9 @@ is registered only once, in one table.
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase
-from lake_assets.lake.catalog.partition_files import values_of_files
 from lake_assets.lake.catalog.table import Table
-from lake_assets.lake.catalog.whole_files import refuse_inlined_rows
 
 PathState = Literal["live", "ended", "elsewhere"]
 """The state of a registered path: live in this table, ended in all tables, or live in another table."""
@@ -60,28 +57,6 @@ def live_file_ids(database: CatalogDatabase, table: Table, uris: Sequence[str]) 
         ):
             ids[names[path]] = file_id
     return ids
-
-
-def partition_rows(database: CatalogDatabase, table_id: int, keys: int) -> dict[tuple[str | None, ...], int]:
-    """Return the number of rows of each partition, without deleted rows; the table has `keys` partition columns.
-
-    Raises:
-        NotDirectError: the table has inlined rows.
-    """
-    refuse_inlined_rows(database, table_id)
-    values, joins = values_of_files(range(keys))
-    deletes = [(f"SELECT data_file_id, delete_count FROM {spec.DELETE_FILE} WHERE end_snapshot IS NULL")]
-    if database.has_table(inlined := spec.inlined_deletes(table_id)):
-        deletes.append(f"SELECT file_id, count(*) FROM {identifier(inlined)} GROUP BY file_id")
-    rows = database.rows(
-        f"WITH deletes (data_file_id, number) AS ({' UNION ALL '.join(deletes)}), "
-        "deleted AS (SELECT data_file_id, sum(number) AS number FROM deletes GROUP BY data_file_id) "
-        f"SELECT {values}, sum(f.record_count - coalesce(d.number, 0)) FROM {spec.DATA_FILE} f {joins} "
-        "LEFT JOIN deleted d ON d.data_file_id = f.data_file_id "
-        f"WHERE f.table_id = ? AND f.end_snapshot IS NULL GROUP BY {values}",
-        [table_id],
-    )
-    return {tuple(texts): int(count) for *texts, count in rows}
 
 
 def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:

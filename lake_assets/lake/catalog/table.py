@@ -9,6 +9,7 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import duckdb_type
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_tables
+from lake_assets.lake.catalog.past import Key
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
@@ -162,7 +163,7 @@ def _partition_keys(database: CatalogDatabase, table_id: int | None) -> list[Row
     )
 
 
-def key_values(partitioning: Partitioning, partition: Partition) -> list[str | None]:
+def key_values(partitioning: Partitioning, partition: Partition) -> Key:
     """Return the partition's values as texts of the catalog, in the order of the table's keys.
 
     Raises:
@@ -175,7 +176,7 @@ def key_values(partitioning: Partitioning, partition: Partition) -> list[str | N
     names = [column.name.lower() for column in partitioning.columns]
     if set(names) != set(texts):
         raise NotDirectError(f"the table is partitioned by {', '.join(names)}, the stream by {', '.join(texts)}")
-    return [texts[name] for name in names]
+    return tuple(texts[name] for name in names)
 
 
 def column_types(columns: Sequence[Column]) -> dict[str, str] | None:

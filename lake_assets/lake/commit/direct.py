@@ -13,11 +13,16 @@ from lake_assets.lake.catalog.copied_files import add_copies
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_transaction
 from lake_assets.lake.catalog.footers import read_footers
 from lake_assets.lake.catalog.mapping import ensure_mapping
-from lake_assets.lake.catalog.partition_files import files_of_partitions
-from lake_assets.lake.catalog.registered import live_file_ids, partition_rows, registered_before
+from lake_assets.lake.catalog.partition_files import (
+    files_of_partitions,
+    partition_rows,
+    refuse_deletes,
+    whole_files_of,
+)
+from lake_assets.lake.catalog.past import Key
+from lake_assets.lake.catalog.registered import live_file_ids, registered_before
 from lake_assets.lake.catalog.table import Partitioning, Table, key_values, read_partitioning, read_table
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.lake.catalog.whole_files import refuse_deletes, whole_files_of
 from lake_assets.lake.commit.change import (
     Change,
     EarlierRows,
@@ -52,13 +57,13 @@ class OpenTable:
     table: Table
     partitioning: Partitioning
 
-    def values(self, partition: Partition) -> tuple[str | None, ...]:
+    def values(self, partition: Partition) -> Key:
         """Return the partition's values as texts of the catalog.
 
         Raises:
             NotDirectError: the table is partitioned by other columns.
         """
-        return tuple(key_values(self.partitioning, partition))
+        return key_values(self.partitioning, partition)
 
     def rows_of(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the number of rows of each partition, by the catalog's figures.
@@ -146,7 +151,7 @@ def _end_files(opened: OpenTable, changes: Sequence[Change]) -> Mapping[Partitio
     except NotDirectError:
         if not all(change.adds for change in changes):
             raise
-        files, is_whole = files_of_partitions(database, table.table_id, partitioning.partition_id, wanted), False
+        files, is_whole = files_of_partitions(database, table.table_id, partitioning, wanted), False
     ended: list[int] = []
     for change in changes:
         of_partition = files[values[change.partition]]
@@ -165,13 +170,9 @@ def _add_written(opened: OpenTable, changes: Sequence[Change]) -> None:
     files = [(file, c.partition) for c in changes if isinstance(c.new, Written) for file in c.new.files]
     if not files:
         return
-    known = {file.uri: file for file, _ in files if file.footer is not None}
-    _check_stored(session, list(known.values()))
+    _check_stored(session, [file for file, _ in files if file.footer is not None])
     with translated(session.config):
-        # A file that was copied may have the partition columns too.
-        in_path = {column.name.lower() for column in partitioning.columns}
-        leaves = partitioning.stored_leaves(table)
-        facts = read_footers(session.engine, [file.uri for file, _ in files], leaves, table.columns, in_path, known)
+        facts = read_footers(session.engine, [file for file, _ in files], table, partitioning)
     values = [opened.values(partition) for _, partition in files]
     added = list(zip(facts, values, strict=True))
     opened.transaction.add_files(table, partitioning, opened.mapping(), added)

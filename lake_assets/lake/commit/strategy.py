@@ -25,8 +25,8 @@ from lake_assets.errors import (
     WholeStorageError,
 )
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.partition_files import refuse_inlined_rows, whole_files_of
 from lake_assets.lake.catalog.table import key_values, read_partitioning, read_table
-from lake_assets.lake.catalog.whole_files import refuse_inlined_rows, whole_files_of
 from lake_assets.lake.commit.change import (
     Change,
     Committed,
@@ -120,7 +120,7 @@ def foreseen_strategies(
                     if is_added:
                         refuse_inlined_rows(database, described.table_id)
                     else:
-                        whole_files_of(database, described, partitioning, [tuple(values)])
+                        whole_files_of(database, described, partitioning, [values])
                 except NotDirectError:
                     continue
                 found[partition] = "direct"

@@ -19,12 +19,8 @@ from dataclasses import dataclass, replace
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
 from lake_assets.lake.catalog.inlined import FlushedFile, flushed_files, inlined_tables
-from lake_assets.lake.catalog.partition_files import (
-    PartitionFile,
-    all_partition_files,
-    files_of_partitions,
-    partition_files,
-)
+from lake_assets.lake.catalog.partition_files import PartitionFile, files_of_partitions, partition_files
+from lake_assets.lake.catalog.past import Key
 from lake_assets.lake.catalog.table import Partitioning, key_values, named_since, read_folder, read_partitioning
 from lake_assets.lake.ledger.relation import (
     Wanted,
@@ -269,7 +265,7 @@ def commits_by_files(
         with catalog_reading(session) as database:
             table_id, *_ = read_folder(database, table)
             partitioning = read_partitioning(database, table_id)
-            values = {partition.path: tuple(key_values(partitioning, partition)) for partition in partitions}
+            values = {partition.path: key_values(partitioning, partition) for partition in partitions}
             files = _files(database, table_id, partitioning, list(values.values()))
     except NotDirectError:
         return {}
@@ -278,13 +274,11 @@ def commits_by_files(
 
 
 def _files(
-    database: CatalogDatabase, table_id: int, partitioning: Partitioning, wanted: Sequence[tuple[str | None, ...]]
-) -> Mapping[tuple[str | None, ...], Sequence[PartitionFile]]:
-    if len(wanted) > _SOME:
-        return all_partition_files(database, table_id, partitioning.partition_id, len(partitioning.columns))
+    database: CatalogDatabase, table_id: int, partitioning: Partitioning, wanted: Sequence[Key]
+) -> Mapping[Key, Sequence[PartitionFile]]:
     if len(wanted) > _SINGLY:
-        return files_of_partitions(database, table_id, partitioning.partition_id, wanted)
-    return {texts: partition_files(database, table_id, partitioning.partition_id, texts) for texts in wanted}
+        return files_of_partitions(database, table_id, partitioning, None if len(wanted) > _SOME else wanted)
+    return {texts: partition_files(database, table_id, partitioning, texts) for texts in wanted}
 
 
 def _commit_by(path: str, files: Sequence[PartitionFile], *, newest: bool) -> LedgerRow | None:

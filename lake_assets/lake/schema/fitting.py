@@ -102,8 +102,12 @@ class FileChecker:
             name = names.get(column.name.lower())
             if column.name.lower() in inside:
                 self._check_inside(landed, column, schema, name)
-            if name is not None:
-                self._check_values(landed, partition, footer, name, None if value is None else str(value))
+            text = None if value is None else str(value)
+            if name is not None and (wrong := self._other_value(landed, footer, name, text)) is not None:
+                raise SchemaError(
+                    f"the object {landed.shown} has a row with {name}={wrong}, and belongs to {partition}:",
+                    "land the row in its own partition.",
+                )
         for made in made_of(self._derived, partition, names, f"the object {landed.shown}"):
             self._check_made(landed, made, schema, footer)
         return View(inside, folders, frozenset(names[name] for name in by_path if name in names))
@@ -157,23 +161,16 @@ class FileChecker:
                 "land it with the table's type, or use mode: replace.",
             )
 
-    def _check_values(
-        self, landed: LandedObject, partition: Partition, footer: Footer, name: str, text: str | None
-    ) -> None:
-        """Check that every row belongs to the file's partition; mostly the footer proves it."""
+    def _other_value(self, landed: LandedObject, footer: Footer, name: str, text: str | None) -> str | None:
+        """Return a value of a column beside this one; None if there is none, as mostly the footer proves."""
         if name in footer.chunks and footer.is_always(name, text):
-            return
+            return None
         wrong = self._session.rows(
             f"SELECT {identifier(name)}::VARCHAR FROM read_parquet(?, hive_partitioning => false) "  # noqa: S608
             f"WHERE {identifier(name)}::VARCHAR IS DISTINCT FROM ? LIMIT 1",
             [glob_literal(landed.uri), text],
         )
-        if wrong:
-            row = f"{name}={value_text(wrong[0][0])}"
-            raise SchemaError(
-                f"the object {landed.shown} has a row with {row}, and belongs to {partition}:",
-                "land the row in its own partition.",
-            )
+        return value_text(wrong[0][0]) if wrong else None
 
     def _check_made(self, landed: LandedObject, made: Made, schema: pa.Schema, footer: Footer) -> None:
         """Check that every row belongs to the file's partition, by the column that its value is derived from."""

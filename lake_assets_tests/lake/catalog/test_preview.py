@@ -11,22 +11,23 @@ NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 Preview = tuple[tuple[str | None, ...], ...]
 
 
-def preview(world: World, lake: LakeSession, text: str, rows: int = 10) -> Preview | None:
-    view = view_of_files(lake, world.stream.table, world.partition(text), rows, 81)
+def preview(world: World, lake: LakeSession, text: str) -> Preview | None:
+    view = view_of_files(lake, world.stream.table, world.partition(text))
     return None if view is None else view.preview
 
 
 @pytest.mark.parametrize("text", [NW, NULL])
-def test_the_rows_are_those_of_the_partition(world: World, text: str) -> None:
+def test_the_rows_are_those_of_the_partition(world: World, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for other, totals in ((text, (1, 2, 3)), (SW, (4,))):
         world.land(other, sales(*totals))
         world.ingest(other)
     region = None if text == NULL else "NW"
 
     with world.stream.lake.open(read_only=True) as lake:
-        view = view_of_files(lake, world.stream.table, world.partition(text), 10, 81)
+        view = view_of_files(lake, world.stream.table, world.partition(text))
         was_attached = lake.is_attached
-        assert len(preview(world, lake, text, rows=2) or ()) == 2
+        monkeypatch.setattr("lake_assets.lake.catalog.preview.PREVIEW_ROWS", 2)
+        assert len(preview(world, lake, text) or ()) == 2
         described = tuple((name, sql) for name, sql, *_ in lake.rows("DESCRIBE lake.sales"))
 
     assert view is not None
@@ -43,7 +44,7 @@ def test_the_types_of_columns_have_the_names_that_duckdb_gives_them(local_world:
     with local_world.stream.lake.open(create=True) as lake:
         lake.rows(f"CREATE TABLE lake.sales ({columns})")
         lake.rows("ALTER TABLE lake.sales SET PARTITIONED BY (region, date)")
-        view = view_of_files(lake, local_world.stream.table, local_world.partition(NW), 10, 81)
+        view = view_of_files(lake, local_world.stream.table, local_world.partition(NW))
         described = tuple((name, sql) for name, sql, *_ in lake.rows("DESCRIBE lake.sales"))
 
     assert view is not None

@@ -71,7 +71,7 @@ def test_sqlite_finds_the_files_of_a_partition_by_the_index(
         table_id, *_ = read_folder(database, local_world.stream.table)
         partitioning = read_partitioning(database, table_id)
         monkeypatch.setattr(CatalogDatabase, "rows", rows)
-        files = partition_files(database, table_id, partitioning.partition_id, ["SW", "2026-02-11"])
+        files = partition_files(database, table_id, partitioning, ("SW", "2026-02-11"))
 
     assert len(files) == 1
     (text,) = plans

@@ -16,7 +16,7 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.commit.direct import register_directly, replace_directly
 from lake_assets.lake.driver import Driver
-from lake_assets.lake.ducklake import usual_version
+from lake_assets.lake.ducklake import version_without_attach
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.layout.partition import Partition
 from lake_assets_tests.lake.commit.strategy_pair import COLUMNS, TABLE, StrategyLake, StrategyPair, empty_pair, row
@@ -140,5 +140,5 @@ def test_without_a_test_against_the_extension_it_is_not_written_directly(
     migrate(newer)
 
     with closing(Driver(newer.lake)) as driver:
-        assert usual_version(newer.lake, driver, is_read_only=True) is None  # the extension attaches it
+        assert version_without_attach(newer.lake, driver, is_read_only=True) is None  # the extension attaches it
     assert "version 1.1 of DuckLake's specification, and lake_assets was tested with 1.0" in (spec.unknown("1.1") or "")

@@ -1,5 +1,6 @@
 """Files whose footers the tasks returned: the catalog gets the same facts, and none is registered that is gone."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import StorageError
 from lake_assets.ingest.replace import run as replace_run
 from lake_assets.lake.catalog import footers
-from lake_assets.lake.catalog.table import Column
+from lake_assets.lake.catalog.table import Column, Partitioning, Table
 from lake_assets.lake.commit.change import Change, Committed, Written
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.session import LakeSession
@@ -36,8 +37,9 @@ def test_the_facts_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.Mo
     engine = duckdb.connect()
     uris = [file.uri for file in files]
     read = footers.open_footers(engine, uris)
-    leaves = {path: Column(n, path, "varchar", None) for n, path in enumerate(read[0].chunks)}
-    expected = footers.read_footers(engine, uris, leaves, {})
+    table = Table(1, "", {n: Column(n, path, "varchar", None) for n, path in enumerate(read[0].chunks)})
+    unread, unpartitioned = [dataclasses.replace(file, footer=None) for file in files], Partitioning(1, ())
+    expected = footers.read_footers(engine, unread, table, unpartitioned)
     if has_folder:
         for uri in uris[1:]:
             Path(uri).unlink()
@@ -45,7 +47,7 @@ def test_the_facts_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setenv("TMPDIR", "/nowhere")
         monkeypatch.setattr("tempfile.tempdir", "/nowhere")
 
-    assert footers.read_footers(engine, uris, leaves, {}, known={file.uri: file for file in files[1:]}) == expected
+    assert footers.read_footers(engine, [unread[0], *files[1:]], table, unpartitioned) == expected
 
 
 @pytest.mark.parametrize(
