@@ -9,7 +9,7 @@ from typing import Literal
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.documented import Documented
-from lake_assets.lake.catalog.figures import catalog_size, snapshots, table_files
+from lake_assets.lake.catalog.files import catalog_size, snapshot_count, table_files
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.progress import counted
@@ -137,7 +137,7 @@ def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[Value
             continue  # MotherDuck's own
         with DuckLake(lake).open_if_exists() as session:
             if session is not None:
-                yield Value(metric="lake_assets.snapshots", lake=name, value=snapshots(session))
+                yield Value(metric="lake_assets.snapshots", lake=name, value=snapshot_count(session))
                 if (size := catalog_size(session)) is not None:
                     yield Value(metric="lake_assets.catalog.size", lake=name, value=size)
 

@@ -10,8 +10,6 @@ from lake_assets.lake.catalog.footers import ColumnFacts
 from lake_assets.lake.catalog.table import Table
 from lake_assets.lake.catalog.transaction import Transaction
 
-_AT_ONCE = 500  # ids in one statement
-
 
 def add_copies(transaction: Transaction, table: Table, copies: Mapping[int, str]) -> int | None:
     """Add copies of data files to the table, with the partition, mapping and statistics of their originals.
@@ -72,14 +70,8 @@ def _entries(
     database: CatalogDatabase, name: str, columns: Sequence[str], file_ids: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Return the rows of one of the catalog's tables about these files."""
-    found: list[dict[str, Any]] = []
-    listed = ", ".join(columns)
-    for start in range(0, len(file_ids), _AT_ONCE):
-        ids = file_ids[start : start + _AT_ONCE]
-        marks = ", ".join("?" for _ in ids)
-        rows = database.rows(f"SELECT {listed} FROM {name} WHERE data_file_id IN ({marks})", ids)
-        found += [dict(zip(columns, row, strict=True)) for row in rows]
-    return found
+    rows = database.rows_among(f"SELECT {', '.join(columns)} FROM {name} WHERE data_file_id IN", file_ids)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _facts(table: Table, entries: Sequence[Mapping[str, Any]], files: int) -> dict[int, list[ColumnFacts]]:

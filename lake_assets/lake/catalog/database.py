@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
+_AT_ONCE = 500  # values in one statement
+
 
 class NotDirectError(Exception):
     """The direct strategy does not support this commit; nothing was written. The text is the reason."""
@@ -57,6 +59,14 @@ class CatalogDatabase(ABC):
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """Return the rows that a query returns."""
         rows: list[Row] = self._cursor(sql, parameters).fetchall()
+        return rows
+
+    def rows_among(self, sql: str, values: Sequence[object]) -> list[Row]:
+        """Return the rows of a query that ends with `IN`, for these values; of many, by several statements."""
+        rows: list[Row] = []
+        for start in range(0, len(values), _AT_ONCE):
+            some = values[start : start + _AT_ONCE]
+            rows += self.rows(f"{sql} ({', '.join('?' for _ in some)})", some)
         return rows
 
     def columns(self, table: str) -> list[str]:

@@ -13,8 +13,6 @@ from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
 
-_AT_ONCE = 500  # ids in one statement
-
 
 def past_table(
     session: LakeSession,
@@ -226,25 +224,18 @@ class _Reader:
                 yield Span(first, last)
 
     def _deletes(self, file_ids: Sequence[int]) -> dict[int, list[Deletes]]:
-        result: dict[int, list[Deletes]] = {}
+        columns = "data_file_id, delete_count, begin_snapshot, end_snapshot, partial_max"
+        rows = self.database.rows_among(f"SELECT {columns} FROM {spec.DELETE_FILE} WHERE data_file_id IN", file_ids)
         inlined = spec.inlined_deletes(self.table_id)
-        has_inlined = self.database.has_table(inlined)
-        for start in range(0, len(file_ids), _AT_ONCE):
-            ids = file_ids[start : start + _AT_ONCE]
-            marks = ", ".join("?" for _ in ids)
-            rows = self.database.rows(
-                "SELECT data_file_id, delete_count, begin_snapshot, end_snapshot, partial_max "
-                f"FROM {spec.DELETE_FILE} WHERE data_file_id IN ({marks})",
-                ids,
+        if file_ids and self.database.has_table(inlined):
+            rows += self.database.rows_among(
+                "SELECT file_id, number, begin_snapshot, NULL, NULL FROM (SELECT file_id, count(*) AS number, "
+                f"begin_snapshot FROM {identifier(inlined)} GROUP BY file_id, begin_snapshot) AS d WHERE file_id IN",
+                file_ids,
             )
-            if has_inlined:
-                rows += self.database.rows(
-                    f"SELECT file_id, count(*), begin_snapshot, NULL, NULL FROM {identifier(inlined)} "
-                    f"WHERE file_id IN ({marks}) GROUP BY file_id, begin_snapshot",
-                    ids,
-                )
-            for file_id, *values in rows:
-                result.setdefault(file_id, []).append(Deletes(*values))
+        result: dict[int, list[Deletes]] = {}
+        for file_id, *values in rows:
+            result.setdefault(file_id, []).append(Deletes(*values))
         return result
 
 

@@ -4,7 +4,7 @@ DuckLake deletes the file of an ended path once no snapshot needs it, even if th
 is registered only once, in one table.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from lake_assets.lake.catalog import spec
@@ -13,8 +13,6 @@ from lake_assets.lake.catalog.table import Table
 
 PathState = Literal["live", "ended", "elsewhere"]
 """The state of a registered path: live in this table, ended in all tables, or live in another table."""
-
-_AT_ONCE = 1000  # paths in one statement
 
 
 def registered_before(
@@ -26,38 +24,23 @@ def registered_before(
     """
     states: dict[str, PathState] = {}
     names = {uri: uri for uri in uris} | {u.removeprefix(folder): u for u in uris if u.startswith(folder)}
-    for paths in _chunks(list(names)):
-        marks = ", ".join("?" for _ in paths)
-        for path, owner, end, is_relative in database.rows(
-            f"SELECT path, table_id, end_snapshot, path_is_relative FROM {spec.DATA_FILE} WHERE path IN ({marks})",
-            paths,
-        ):
-            if is_relative and owner != table_id:
-                continue  # another table's file of the same name
-            state: PathState = "ended" if end is not None else "live" if owner == table_id else "elsewhere"
-            if states.get(names[path], "ended") == "ended":
-                states[names[path]] = state
-        for (path,) in database.rows(
-            f"SELECT path FROM {spec.FILES_SCHEDULED_FOR_DELETION} WHERE path IN ({marks})", paths
-        ):
-            states.setdefault(names[path], "ended")
+    for path, owner, end, is_relative in database.rows_among(
+        f"SELECT path, table_id, end_snapshot, path_is_relative FROM {spec.DATA_FILE} WHERE path IN", list(names)
+    ):
+        if is_relative and owner != table_id:
+            continue  # another table's file of the same name
+        state: PathState = "ended" if end is not None else "live" if owner == table_id else "elsewhere"
+        if states.get(names[path], "ended") == "ended":
+            states[names[path]] = state
+    scheduled = f"SELECT path FROM {spec.FILES_SCHEDULED_FOR_DELETION} WHERE path IN"
+    for (path,) in database.rows_among(scheduled, list(names)):
+        states.setdefault(names[path], "ended")
     return states
 
 
 def live_file_ids(database: CatalogDatabase, table: Table, uris: Sequence[str]) -> dict[str, int]:
     """Return the ids of those of the files that are live in the table."""
-    ids: dict[str, int] = {}
     names = {uri.removeprefix(table.folder): uri for uri in uris}
-    for paths in _chunks(list(names)):
-        marks = ", ".join("?" for _ in paths)
-        for file_id, path in database.rows(
-            f"SELECT data_file_id, path FROM {spec.DATA_FILE} "
-            f"WHERE table_id = ? AND end_snapshot IS NULL AND path IN ({marks})",
-            [table.table_id, *paths],
-        ):
-            ids[names[path]] = file_id
-    return ids
-
-
-def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))
+    live = f"SELECT path, data_file_id, table_id FROM {spec.DATA_FILE} WHERE end_snapshot IS NULL AND path IN"
+    found = database.rows_among(live, list(names))
+    return {names[path]: file_id for path, file_id, owner in found if owner == table.table_id}

@@ -13,8 +13,6 @@ from lake_assets.lake.catalog.database import CatalogDatabase, Row
 ADDED = re.compile(r"^(?:inserted_into_table|inlined_insert|tables_inserted_into)$")
 REMOVED = re.compile(r"^(?:deleted_from_table|inlined_delete|tables_deleted_from)$")
 
-_AT_ONCE = 500  # ids in one statement
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -60,13 +58,7 @@ def _changes_rows(changes: Sequence[tuple[str, str]], table_id: int | None, *kin
 
 def snapshots(database: CatalogDatabase, numbers: Sequence[int]) -> dict[int, Snapshot]:
     """Those of the snapshots that exist, by number."""
-    found: dict[int, Snapshot] = {}
-    for start in range(0, len(numbers), _AT_ONCE):
-        some = list(numbers[start : start + _AT_ONCE])
-        marks = ", ".join("?" for _ in some)
-        for row in database.rows(f"{_SNAPSHOT} WHERE s.snapshot_id IN ({marks})", some):
-            found[row[0]] = Snapshot.of(row)
-    return found
+    return {row[0]: Snapshot.of(row) for row in database.rows_among(f"{_SNAPSHOT} WHERE s.snapshot_id IN", numbers)}
 
 
 def snapshots_of_table(database: CatalogDatabase, table_id: int, newest: int) -> list[Snapshot]:

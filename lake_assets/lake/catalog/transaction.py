@@ -9,6 +9,7 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import FLOATS, Bounds, beyond, bounds_of_files, merged, of_unknown_values
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.footers import ColumnFacts, FileFacts
+from lake_assets.lake.catalog.inlined import inlined_tables
 from lake_assets.lake.catalog.table import Partitioning, Table
 
 _COLUMNS_AT_ONCE = 100  # of one statement, which has seven parameters for each
@@ -89,17 +90,13 @@ class Transaction:
         """
         if not rows:
             return
-        inlined_tables = self.database.rows(
-            f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ? "
-            "ORDER BY schema_version DESC LIMIT 1",
-            [table.table_id],
-        )
+        newest = next(iter(inlined_tables(self.database, table.table_id)), None)
         described = [table.top_level(name) for name in columns]
-        if not inlined_tables or None in described or len(table.columns) != len(columns):
+        if newest is None or None in described or len(table.columns) != len(columns):
             raise NotDirectError(f"rows with the columns {', '.join(columns)} do not fit table {table.table_id}")
         first = self.grow(table, len(rows), 0)
         self.database.insert(
-            inlined_tables[0][0],
+            newest,
             (self._version.row_id, self._version.begin_snapshot, *columns),
             [
                 (first + number, self.snapshot_id, *(self.database.inlined(value) for value in row))
