@@ -17,7 +17,7 @@ from lake_assets.escapes import visible, visible_name
 from lake_assets.ingest.outcome import Outcome, error_text
 from lake_assets.lake.catalog.preview import PREVIEW_CHARACTERS, PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
-from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
+from lake_assets.lake.ledger.tables import LEDGER, LedgerRow
 from lake_assets.layout.partition import option_of
 from lake_assets.layout.texts import count, duration, durations, first_lines, several, size
 from lake_assets.orchestration.dagster_private import user_text
@@ -48,7 +48,7 @@ def definition_metadata(stream: OpenStream) -> Metadata:
         "source": dg.MetadataValue.path(stream.files_uri),
         "destination": dg.MetadataValue.path(stream.table_uri),
         "catalog": dg.MetadataValue.text(stream.lake.location),
-        "ledger_table": dg.MetadataValue.text(str(ledger_table(stream.lake_config))),
+        "ledger_table": dg.MetadataValue.text(str(LEDGER.name(stream.lake_config))),
         "on_empty": dg.MetadataValue.text(stream.config.on_empty),
         "backfill": dg.MetadataValue.text(_backfill(stream)),
     }

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import dagster as dg
 
 from lake_assets.errors import ConfigError
-from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, ledger_table
+from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS
 from lake_assets.orchestration.metadata import default_description, definition_metadata, table_schema
 from lake_assets.streams.stream import OpenStream
 
@@ -220,7 +220,7 @@ def _freshness_policy(stream: OpenStream) -> dg.FreshnessPolicy | None:
 
 
 def _ledger_spec(key: dg.AssetKey, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
-    table = ledger_table(data.stream.lake_config)
+    table = LEDGER.name(data.stream.lake_config)
     groups = {stream.config.group or stream.lake_name for stream in data.streams}
     return dg.AssetSpec(
         key,

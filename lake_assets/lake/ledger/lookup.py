@@ -37,7 +37,6 @@ from lake_assets.lake.ledger.tables import (
     LEDGER_COLUMNS,
     LedgerRow,
     Status,
-    ledger_table,
 )
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
@@ -125,7 +124,7 @@ def newest_runs(session: LakeSession, table: TableName, load_partitions: Sequenc
     Raises:
         CatalogError: the ledger cannot be read.
     """
-    ledger = ledger_table(session.config)
+    ledger = LEDGER.name(session.config)
     found: dict[str, LastRuns] = {}
     try:
         with catalog_reading(session) as database:
