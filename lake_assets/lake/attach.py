@@ -167,7 +167,7 @@ def data_path(lake: Lake) -> str:
 
 
 def motherduck_token() -> str:
-    """MotherDuck's token from the environment.
+    """Return MotherDuck's token from the environment.
 
     Raises:
         ConfigError: the environment has no token.

@@ -56,7 +56,7 @@ class RefusedQueryError(Exception):
 
 @contextmanager
 def open_confined(lake: DuckLake) -> Iterator[LakeSession]:
-    """The lake read-only and as the current database, on an engine that can open only the lake's files.
+    """Open the lake read-only and as the current database, on an engine that can open only the lake's files.
 
     DuckDB's settings are locked, so no statement can undo this. A lake with a MotherDuck catalog is not confined: the
     needs of MotherDuck's extension are not documented, and its token limits access.

@@ -41,7 +41,7 @@ class Driver:
 
     @contextmanager
     def transaction(self, *, writes: bool) -> Iterator[Any]:
-        """A transaction on the connection; a second one at a time has a connection of its own.
+        """Begin a transaction on the connection; a second one at a time has a connection of its own.
 
         It is committed when the block ends, and rolled back when the block raises.
 

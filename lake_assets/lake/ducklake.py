@@ -142,7 +142,7 @@ class DuckLake:
         return retry(joined, transient=CatalogLockedError, limit=Limit(seconds=ATTACH_PATIENCE), pause=_PAUSE)
 
     def _session(self, *, create: bool, read_only: bool) -> LakeSession:
-        """A session that attaches the lake when it is needed, if the catalog is as it should be; else attached now."""
+        """Return a session that attaches the lake when it is needed, or now if the catalog is not as it should be."""
         attach = partial(self._attach, create=create, read_only=read_only)
         session = LakeSession(self.config, self._engine or self._new_engine(), attach, self._renewed)
         self._engine = session.engine
@@ -312,7 +312,7 @@ def _make_folder(folder: Path, what: str) -> None:
 
 
 def version_without_attach(lake: Lake, driver: Driver, *, is_read_only: bool) -> str | None:
-    """The version of DuckLake's specification in the catalog, if an ATTACH would only confirm what the config says.
+    """Return the version of DuckLake's specification in the catalog, if an ATTACH would only confirm the config.
 
     None if the lake must be attached first: it does not exist yet, has another data path, is or must be encrypted, has
     options for ATTACH, or its catalog's database cannot be read by a driver.

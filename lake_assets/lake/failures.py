@@ -85,7 +85,7 @@ def translated(config: Lake) -> Iterator[None]:
 
 
 def outer_error(error: duckdb.Error, config: Lake) -> LakeAssetsError | None:
-    """The error for a storage or a catalog's server that is away or refuses; None if the statement is at fault."""
+    """Return the error for a storage or server that is away or refuses; None if the statement is at fault."""
     if matches(error, Meaning.NO_CREDENTIALS):
         return no_credentials(*chained(config))
     if storage_failed(error):

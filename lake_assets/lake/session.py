@@ -130,7 +130,7 @@ class LakeSession:
             return self.connection.execute(sql, parameters).fetchall()
 
     def engine_rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a statement returns which reads files and nothing of the catalog; the lake is not attached.
+        """Return the rows of a statement that reads files and nothing of the catalog; the lake is not attached.
 
         Raises:
             CatalogError: the statement fails.
@@ -227,7 +227,7 @@ class LakeSession:
         if self.driver.exists and not self.in_transaction and self.unknown_specification is None:
             # DuckDB reads the names of all tables, and of their columns.
             with suppress(*driver_errors(self.config)):  # DuckDB says what is wrong
-                if self.driver.rows(f"SELECT 1 FROM {spec.live_table()}", [table.schema, table.table]):  # noqa: S608
+                if self.driver.rows(f"SELECT 1 {spec.FROM_LIVE_TABLE}", [table.schema, table.table]):  # noqa: S608
                     return True
         tables = self.rows(
             "SELECT 1 FROM information_schema.tables "

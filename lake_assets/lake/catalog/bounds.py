@@ -68,7 +68,7 @@ _SHARED_ORDERS: Mapping[str, Callable[[str], Any]] = {
 
 
 def duckdb_type(ducklake_type: str) -> str | None:
-    """DuckDB's name for an ordered type, or None."""
+    """Return DuckDB's name for an ordered type, or None."""
     return ducklake_type.upper() if _DECIMAL.fullmatch(ducklake_type) else ORDERED_TYPES.get(ducklake_type)
 
 
@@ -84,7 +84,7 @@ def of_unknown_values(ducklake_type: str) -> Bounds:
 def bounds_of_files(
     database: "CatalogDatabase", table_id: int, column_ids: Collection[int]
 ) -> list[tuple[int, Bounds]]:
-    """The different bounds that the catalog has of these columns' values in any file, also None for unknown ones."""
+    """Return the different bounds of these columns' values in any file, also None for unknown ones."""
     if not column_ids:
         return []
     rows = database.rows(

@@ -148,7 +148,7 @@ _Examined = tuple[int, str, int, bool]
 def _examined(
     catalog: CatalogDatabase, name: TableName, condition: str, parameters: Sequence[object]
 ) -> list[_Examined]:
-    """Each column of a file by a condition: the file's id and URI, the column's id, and whether the file is plain."""
+    """Return columns of files by a condition: the file's id and URI, the column's id, whether the file is plain."""
     table_id, folder = read_folder(catalog, name)
     rows = catalog.rows(
         "SELECT data_file_id, CASE WHEN path_is_relative::BOOLEAN THEN ? || path ELSE path END, column_id, "

@@ -184,7 +184,7 @@ class _Duckdb(CatalogDatabase):
 
 
 def catalog_transaction(session: LakeSession) -> AbstractContextManager[CatalogDatabase]:
-    """A transaction that is committed when the block ends, and rolled back when the block raises.
+    """Begin a transaction that is committed when the block ends, and rolled back when the block raises.
 
     Raises:
         CatalogLockedError: another process has locked the catalog for `BUSY` seconds.
@@ -198,7 +198,7 @@ def catalog_transaction(session: LakeSession) -> AbstractContextManager[CatalogD
 
 
 def statistics_transaction(session: LakeSession) -> AbstractContextManager[CatalogDatabase]:
-    """A `catalog_transaction` of any lake, for statistics of files that DuckLake has written.
+    """Begin a `catalog_transaction` of any lake, for statistics of files that DuckLake has written.
 
     Raises:
         CatalogError, NotDirectError: as `catalog_transaction`.
@@ -207,7 +207,7 @@ def statistics_transaction(session: LakeSession) -> AbstractContextManager[Catal
 
 
 def catalog_reading(session: LakeSession) -> AbstractContextManager[CatalogDatabase]:
-    """One state of the catalog by the driver of its database, for reading only; it blocks no writer.
+    """Open one state of the catalog by the driver of its database, for reading only; it blocks no writer.
 
     Raises:
         CatalogLockedError: another process has locked the catalog for `BUSY` seconds.
@@ -241,7 +241,7 @@ def _opened(session: LakeSession, *, writes: bool) -> Iterator[CatalogDatabase]:
 
 @contextmanager
 def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
-    """The tables of any catalog through DuckDB, for reading only, without a transaction.
+    """Open the tables of any catalog through DuckDB, for reading only, without a transaction.
 
     Raises:
         CatalogError: the catalog cannot be read.
@@ -253,7 +253,7 @@ def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
 
 @contextmanager
 def catalog_tables(session: LakeSession) -> Iterator[CatalogDatabase]:
-    """The tables of any catalog for reading, by the driver of its database if possible, else through DuckDB.
+    """Open the tables of any catalog for reading, by the driver of its database if possible, else through DuckDB.
 
     That database applies a statement's conditions, so only the rows that it returns are read. DuckDB's scanner of
     SQLite reads whole tables instead. DuckDB must not be used meanwhile.

@@ -150,7 +150,7 @@ def read_footers(
 
 @contextmanager
 def _at_hand(files: Sequence[DataFile]) -> Iterator[dict[str, str]]:
-    """The paths of temporary files with the known footers alone, by URI; DuckDB reads files only."""
+    """Yield the paths of temporary files with the known footers alone, by URI; DuckDB reads files only."""
     paths: dict[str, str] = {}
     known = [(file.uri, file.footer) for file in files if file.footer is not None]
     with ExitStack() as stack:

@@ -106,7 +106,7 @@ def of_partition(
 
 
 def values_of_files(places: Sequence[int]) -> tuple[str, str]:
-    """The columns of the partition values of the data files `f` under keys of these indexes, and the joins for them."""
+    """Return the columns of the partition values of data files `f` under these keys, and the joins for them."""
     columns = ", ".join(f"p{key}.partition_value" for key in places)
     joins = " ".join(
         f"JOIN {spec.FILE_PARTITION_VALUE} p{key} ON p{key}.data_file_id = f.data_file_id "

@@ -151,7 +151,7 @@ class PastTable:
     names: Mapping[int, Sequence[tuple[str, Span]]] = field(default_factory=dict)
 
     def of(self, partition: Partition) -> "PastPartition":
-        """One of the partitions that were read."""
+        """Return one of the partitions that were read."""
         return PastPartition(self, partition, self.files.get(key_of(partition), ()))
 
     def live_rows(self, partitions: Collection[Partition]) -> dict[Partition, int]:

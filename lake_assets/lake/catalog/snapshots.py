@@ -57,7 +57,7 @@ def _changes_rows(changes: Sequence[tuple[str, str]], table_id: int | None, *kin
 
 
 def snapshots(database: CatalogDatabase, numbers: Sequence[int]) -> dict[int, Snapshot]:
-    """Those of the snapshots that exist, by number."""
+    """Return those of the snapshots that exist, by number."""
     return {row[0]: Snapshot.of(row) for row in database.rows_among(f"{_SNAPSHOT} WHERE s.snapshot_id IN", numbers)}
 
 
@@ -78,7 +78,7 @@ def snapshots_between(database: CatalogDatabase, first: int, last: int) -> list[
 
 
 def snapshots_with_rows(database: CatalogDatabase, table_id: int) -> list[tuple[int, int | None]]:
-    """The snapshots that inserted or deleted rows of a table, the newest first, each with the kept one before it."""
+    """Return the snapshots that changed rows of a table, the newest first, each with the kept one before it."""
     rows = database.rows(
         f"SELECT c.snapshot_id, (SELECT max(s.snapshot_id) FROM {spec.SNAPSHOT} s "
         f"WHERE s.snapshot_id < c.snapshot_id), c.changes_made FROM {spec.SNAPSHOT_CHANGES} c "
@@ -101,7 +101,7 @@ def first_kept(database: CatalogDatabase, first: int) -> int | None:
 
 
 def last_addition(database: CatalogDatabase, table_id: int, before: int | None) -> int | None:
-    """The newest snapshot, of those before another one, that added a data file to a table; None if there is none."""
+    """Return the newest snapshot before another one that added a data file to a table; None if there is none."""
     condition, parameters = ("", []) if before is None else (" AND begin_snapshot < ?", [before])
     ((snapshot,),) = database.rows(
         f"SELECT max(begin_snapshot) FROM {spec.DATA_FILE} WHERE table_id = ?{condition}", [table_id, *parameters]

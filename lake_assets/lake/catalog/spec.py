@@ -50,22 +50,12 @@ TABLE_COLUMN_STATS = "ducklake_table_column_stats"
 TABLE_STATS = "ducklake_table_stats"
 
 SETTINGS_QUERY = f"SELECT key, value FROM {METADATA} WHERE scope IS NULL"
+# The live table of a name as `t`, and its schema as `s`. Parameters are the names of schema and table.
+FROM_LIVE_TABLE = (
+    f"FROM {TABLE} t JOIN {SCHEMA} s ON s.schema_id = t.schema_id WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
+    "AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)"
+)
 VERSION_QUERY = f"SELECT value FROM {METADATA} WHERE key = 'version'"
-
-
-def live_table(prefix: str = "") -> str:
-    """Return the SQL after `FROM` that reads the live table of a name as `t`, and its schema as `s`.
-
-    The parameters are the names of schema and table. A condition may follow.
-
-    Args:
-        prefix: the result of `database` and a dot, if the statement must name the catalog's database.
-    """
-    return (
-        f"{prefix}{TABLE} t JOIN {prefix}{SCHEMA} s ON s.schema_id = t.schema_id "
-        "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
-        "AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)"
-    )
 
 
 def inlined_deletes(table_id: int) -> str:
@@ -74,12 +64,12 @@ def inlined_deletes(table_id: int) -> str:
 
 
 def database(alias: str, schema: str | None) -> str:
-    """The SQL name of the database and schema of an attached lake's catalog; the connection's schema when None."""
+    """Return the SQL name of an attached lake's catalog; its schema is that of the connection when None."""
     return ".".join(map(identifier, [f"__ducklake_metadata_{alias}", *([schema] if schema else [])]))
 
 
 def motherduck_database(lake: str) -> str:
-    """MotherDuck's name of the database of a lake's catalog."""
+    """Return MotherDuck's name of the database of a lake's catalog."""
     return f"__ducklake_metadata_{lake}"
 
 

@@ -64,7 +64,7 @@ def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str]:
         NotDirectError: it does not exist.
     """
     rows = database.rows(
-        f"SELECT t.table_id, s.path, s.path_is_relative, t.path, t.path_is_relative FROM {spec.live_table()}",
+        f"SELECT t.table_id, s.path, s.path_is_relative, t.path, t.path_is_relative {spec.FROM_LIVE_TABLE}",
         [name.schema, name.table],
     )
     if len(rows) != 1:
@@ -76,7 +76,7 @@ def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str]:
 
 def find_table(database: CatalogDatabase, name: TableName) -> int | None:
     """Return the id of a table; None if it does not exist."""
-    ids = database.rows(f"SELECT t.table_id FROM {spec.live_table()}", [name.schema, name.table])
+    ids = database.rows(f"SELECT t.table_id {spec.FROM_LIVE_TABLE}", [name.schema, name.table])
     return ids[0][0] if len(ids) == 1 else None
 
 
@@ -274,7 +274,7 @@ def named_since(session: LakeSession, name: TableName, database: CatalogDatabase
     if session.unknown_specification is not None:
         return 0
     with catalog_tables(session) if database is None else nullcontext(database) as catalog:
-        ids = catalog.rows(f"SELECT t.table_id, t.schema_id FROM {spec.live_table()}", [name.schema, name.table])
+        ids = catalog.rows(f"SELECT t.table_id, t.schema_id {spec.FROM_LIVE_TABLE}", [name.schema, name.table])
         if not ids:
             return 0
         ((since,),) = catalog.rows(
@@ -292,7 +292,7 @@ def is_unfilled(database: CatalogDatabase, table: TableName, author: str, messag
     Nor has a later snapshot changed its columns or partitioning.
     """
     tables = database.rows(
-        f"SELECT t.table_id, t.begin_snapshot FROM {spec.live_table()} "
+        f"SELECT t.table_id, t.begin_snapshot {spec.FROM_LIVE_TABLE} "
         f"AND t.table_id NOT IN (SELECT table_id FROM {spec.TABLE_STATS} WHERE next_row_id > 0)",
         [table.schema, table.table],
     )

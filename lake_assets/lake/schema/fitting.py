@@ -200,7 +200,7 @@ class FileChecker:
 
 
 def not_held_in(session: LakeSession, uri: str, name: str) -> SchemaError | None:
-    """The error for a value of a file's column that DuckDB cannot hold; None if there is none. It reads the column.
+    """Read a column of a file; returns the error for a value that DuckDB cannot hold, or None.
 
     Raises:
         CatalogError: the file cannot be read.

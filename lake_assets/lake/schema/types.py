@@ -183,7 +183,7 @@ def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def arrow_type(sql: DuckDBPyType, column: str) -> pa.DataType:
-    """The Arrow type that a file must have to be registered for a column of this type; the inverse of `sql_type`.
+    """Return the Arrow type that a file must have to be registered for this column type; the inverse of `sql_type`.
 
     Raises:
         SchemaError: no Parquet file of pyarrow can be registered for it (HUGEINT, INTERVAL, TIMETZ, VARIANT, …).
