@@ -11,8 +11,9 @@ from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.result import CheckResult
 from lake_assets.lake.catalog.corrected_bounds import wrong_bounds
 from lake_assets.lake.catalog.database import catalog_tables
-from lake_assets.lake.catalog.past import LIVE, Key, key_of
+from lake_assets.lake.catalog.past import LIVE, key_of
 from lake_assets.lake.catalog.snapshots import snapshot_span, snapshots
+from lake_assets.lake.catalog.table import Key
 from lake_assets.lake.ledger.read import commits
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.texts import count

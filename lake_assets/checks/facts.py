@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lake_assets.checks.result import CheckResult, Scope
-from lake_assets.lake.catalog.past import LIVE, PastTable
-from lake_assets.lake.catalog.past_files import past_table
+from lake_assets.lake.catalog.past import LIVE, PastTable, past_table
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.session import LakeSession

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Literal, Self
 
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.lake.catalog.past import Key
+from lake_assets.lake.catalog.table import Key
 from lake_assets.layout.partition import Partition
 
 Severity = Literal["error", "warn"]

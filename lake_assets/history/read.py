@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from lake_assets.documented import Documented
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
-from lake_assets.lake.catalog.past import Key, PastPartition, partition_of
-from lake_assets.lake.catalog.past_files import changed_partitions, past_table
+from lake_assets.lake.catalog.past import PastPartition, changed_partitions, partition_of, past_table
 from lake_assets.lake.catalog.snapshots import Snapshot, first_kept, snapshots, snapshots_of_table
-from lake_assets.lake.catalog.table import named_since, read_folder
+from lake_assets.lake.catalog.table import Key, named_since, read_folder
 from lake_assets.lake.ledger.read import commits
 from lake_assets.lake.ledger.tables import Hold, LedgerRow
 from lake_assets.lake.session import LakeSession

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from lake_assets.errors import CatalogError, PartitionError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
-from lake_assets.lake.catalog.past import PastPartition
+from lake_assets.lake.catalog.past import PastPartition, past_table
 from lake_assets.lake.catalog.past_columns import PastColumns, past_columns
-from lake_assets.lake.catalog.past_files import past_table
 from lake_assets.lake.catalog.snapshots import snapshot_span, snapshots
 from lake_assets.lake.catalog.table import named_since, read_folder
 from lake_assets.lake.session import LakeSession, TableName

@@ -14,8 +14,7 @@ from lake_assets.ingest.landed_footers import Columns, Footers
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.plan import Action, Decision, PartitionPlan, Planner, edited_text
 from lake_assets.ingest.replace.staging import FOLDER
-from lake_assets.lake.catalog.past import LIVE
-from lake_assets.lake.catalog.past_files import past_table
+from lake_assets.lake.catalog.past import LIVE, past_table
 from lake_assets.lake.commit.exporter import refuse_earlier_exports
 from lake_assets.lake.commit.extension import Statement, add_files_statement, delete_statement
 from lake_assets.lake.commit.insert import insert_statement

@@ -28,8 +28,7 @@ from lake_assets.errors import (
 )
 from lake_assets.ingest.outcome import blank_row
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
-from lake_assets.lake.catalog.past import LIVE, CatalogFile, partition_of
-from lake_assets.lake.catalog.past_files import past_table
+from lake_assets.lake.catalog.past import LIVE, CatalogFile, partition_of, past_table
 from lake_assets.lake.catalog.table import Partitioning, columns_changed_at, read_folder, read_partitioning
 from lake_assets.lake.commit.change import Change, Requirements, Rewrite, Written
 from lake_assets.lake.commit.strategy import UNDONE, commit

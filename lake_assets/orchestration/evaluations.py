@@ -13,7 +13,8 @@ import dagster as dg
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.checks.run import CheckRun, is_by_partition, keeps_failures
-from lake_assets.lake.catalog.past import Key, key_of
+from lake_assets.lake.catalog.past import key_of
+from lake_assets.lake.catalog.table import Key
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration import dagster_private

@@ -19,8 +19,7 @@ from typing import Literal, get_args
 
 from lake_assets.errors import OutsidePartitionError
 from lake_assets.ingest.plan import edited_text
-from lake_assets.lake.catalog.past import LIVE
-from lake_assets.lake.catalog.past_files import past_table
+from lake_assets.lake.catalog.past import LIVE, past_table
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.ledger.tables import LedgerRow

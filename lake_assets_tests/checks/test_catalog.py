@@ -106,7 +106,7 @@ def test_a_run_of_many_partitions_reads_their_files_at_once(filled: World, monke
     filled.ingest(NULL)
     scope = Scope(None, tuple(filled.partition(text) for text in (NW, SW, NULL)))
     few = [check(filled, name, scope) for name in checks_of(filled.stream)]
-    monkeypatch.setattr("lake_assets.lake.catalog.past_files.SINGLY", 1)
+    monkeypatch.setattr("lake_assets.lake.catalog.past.SINGLY", 1)
     assert [check(filled, name, scope) for name in checks_of(filled.stream)] == few
     assert [result.name for result in few if not result.passed] == ["no_null_partition"]
 

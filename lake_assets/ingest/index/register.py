@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lake_assets.errors import LakeAssetsError, ObjectRefusedError, SourceError
-from lake_assets.lake.catalog.registered import PathState
+from lake_assets.lake.catalog.file_entries import PathState
 from lake_assets.lake.catalog.table import Table
 from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_candidates
 from lake_assets.lake.commit.change import Change, Landed, LandedFile, RefusedFilesError, RegisteredBeforeError

@@ -7,8 +7,7 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.inlined import inlined_rows
-from lake_assets.lake.catalog.past import Key
-from lake_assets.lake.catalog.table import Partitioning, Table
+from lake_assets.lake.catalog.table import Key, Partitioning, Table
 
 _FEW = 500  # ids in one statement; for more files, the deletes of all files are read
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from lake_assets.duckdb_engine import glob_literal, identifier, literal
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
-from lake_assets.lake.catalog.past import LIVE, CatalogFile
-from lake_assets.lake.catalog.past_files import past_table
+from lake_assets.lake.catalog.past import LIVE, CatalogFile, past_table
 from lake_assets.lake.catalog.snapshots import columns_since
 from lake_assets.lake.catalog.table import column_types, read_columns, read_folder
 from lake_assets.lake.failures import translated

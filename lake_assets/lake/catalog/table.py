@@ -9,13 +9,15 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import duckdb_type
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_tables
-from lake_assets.lake.catalog.past import Key
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
 # How Parquet nests the parts of a list or map.
 _INSIDE_LIST = "list, element"
 _INSIDE_MAP = "key_value, "
+
+Key = tuple[str | None, ...]
+"""The values of a partition as the catalog writes them."""
 
 _IN_SNAPSHOT = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 

@@ -9,19 +9,16 @@ from dataclasses import dataclass
 import duckdb
 
 from lake_assets.errors import CatalogError, StorageError
-from lake_assets.lake.catalog.copied_files import add_copies
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_transaction
+from lake_assets.lake.catalog.file_entries import add_copies, ensure_mapping, live_file_ids, registered_before
 from lake_assets.lake.catalog.footers import read_footers
-from lake_assets.lake.catalog.mapping import ensure_mapping
 from lake_assets.lake.catalog.partition_files import (
     files_of_partitions,
     partition_rows,
     refuse_deletes,
     whole_files_of,
 )
-from lake_assets.lake.catalog.past import Key
-from lake_assets.lake.catalog.registered import live_file_ids, registered_before
-from lake_assets.lake.catalog.table import Partitioning, Table, key_values, read_partitioning, read_table
+from lake_assets.lake.catalog.table import Key, Partitioning, Table, key_values, read_partitioning, read_table
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.commit.change import (
     Change,

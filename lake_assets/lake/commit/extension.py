@@ -12,8 +12,8 @@ from lake_assets.errors import CatalogError, CatalogUnreachableError, LakeUnreac
 from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.corrected_bounds import correct_bounds, table_bounds
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
+from lake_assets.lake.catalog.file_entries import registered_before
 from lake_assets.lake.catalog.past import counted_rows, where
-from lake_assets.lake.catalog.registered import registered_before
 from lake_assets.lake.catalog.table import partition_keys, read_folder
 from lake_assets.lake.commit.change import (
     Change,

@@ -1,0 +1,192 @@
+"""Entries of data files in the catalog: the mapping of their columns, copies of others, and paths that it has already.
+
+The first file of a table has a new mapping, and so has the first file after its columns have changed. A copy keeps the
+facts of its original. DuckLake deletes the file of an ended path once no snapshot needs it, even if the path was
+registered again. So a path is registered only once, in one table.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.bounds import Bounds
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
+from lake_assets.lake.catalog.footers import ColumnFacts
+from lake_assets.lake.catalog.table import Column, Table
+from lake_assets.lake.catalog.transaction import Transaction
+
+Folders = frozenset[tuple[str, str]]
+"""Partition columns, in lower case, each with the name of the path's folder that holds its value."""
+
+
+def ensure_mapping(transaction: Transaction, table: Table, from_path: Collection[int], folders: Folders) -> int:
+    """Return the id of the mapping for files that have exactly the table's columns, except those read from the path.
+
+    Args:
+        transaction: gets a new mapping if there is none.
+        table: of the files.
+        from_path: ids of the partition columns that are read from the file's path.
+        folders: of those columns whose folder has another name than the column.
+    """
+    database = transaction.database
+    mappings: dict[int, list[tuple[int, str, int, int | None, bool]]] = {}
+    for mapping_id, *entry in database.rows(
+        "SELECT m.mapping_id, n.column_id, n.source_name, n.target_field_id, n.parent_column, n.is_partition "
+        f"FROM {spec.COLUMN_MAPPING} m JOIN {spec.NAME_MAPPING} n ON n.mapping_id = m.mapping_id "
+        "WHERE m.table_id = ? AND m.type = 'map_by_name' ORDER BY m.mapping_id",
+        [table.table_id],
+    ):
+        mappings.setdefault(mapping_id, []).append(tuple(entry))
+    expected = {
+        (column.column_id, _source_name(table, column, folders), column.parent, column.column_id in from_path)
+        for column in table.columns.values()
+    }
+    for mapping_id, entries in mappings.items():
+        targets = {number: target for number, _, target, *_ in entries}
+        if expected == {
+            (target, source, None if parent is None else targets.get(parent), bool(in_path))
+            for _, source, target, parent, in_path in entries
+        }:
+            return mapping_id
+    mapping_id = transaction.new_file_id()  # the extension numbers mappings and files together
+    numbers: dict[int | None, int | None] = {None: None}
+    rows: list[Row] = []
+    for number, column in enumerate(_parents_first(table, None)):
+        numbers[column.column_id] = number
+        name, is_partition = _source_name(table, column, folders), column.column_id in from_path
+        rows.append((mapping_id, number, name, column.column_id, numbers[column.parent], is_partition))
+    database.insert(
+        spec.COLUMN_MAPPING, ("mapping_id", "table_id", "type"), [(mapping_id, table.table_id, "map_by_name")]
+    )
+    database.insert(
+        spec.NAME_MAPPING,
+        ("mapping_id", "column_id", "source_name", "target_field_id", "parent_column", "is_partition"),
+        rows,
+    )
+    return mapping_id
+
+
+def _source_name(table: Table, column: Column, folders: Folders) -> str:
+    """Return the name of a file's column, or of a path's folder, in DuckLake's mappings."""
+    if column.parent is None:
+        return dict(folders).get(column.name.lower(), column.name)
+    return "list" if table.columns[column.parent].type == "list" else column.name
+
+
+def _parents_first(table: Table, parent: int | None) -> Iterator[Column]:
+    """Yield the columns, each before its parts."""
+    for column in table.columns.values():
+        if column.parent == parent:
+            yield column
+            yield from _parents_first(table, column.column_id)
+
+
+def add_copies(transaction: Transaction, table: Table, copies: Mapping[int, str]) -> int | None:
+    """Add copies of data files to the table, with the partition, mapping and statistics of their originals.
+
+    So readers find the columns in a copy as in its original, also those that were added, widened or renamed since.
+
+    Args:
+        transaction: the open transaction of the catalog.
+        table: of the files.
+        copies: the URI of each copy by the id of its original.
+
+    Returns:
+        The number of rows; None if the catalog no longer has one of the originals.
+
+    Raises:
+        NotDirectError: a file has rows of several snapshots, row ids of its own, or its own key.
+    """
+    database = transaction.database
+    names = database.columns(spec.DATA_FILE)
+    files = {file["data_file_id"]: file for file in _entries(database, spec.DATA_FILE, names, list(copies))}
+    if set(files) != set(copies):
+        return None
+    for file in files.values():
+        if file["partial_max"] is not None or file["row_id_start"] is None or file["encryption_key"] is not None:
+            raise NotDirectError(f"the file {file['path']} cannot be copied as it is")
+    rows: int = sum(file["record_count"] for file in files.values())
+    row_id = transaction.grow(table, rows, sum(file["file_size_bytes"] for file in files.values()))
+    new_ids: dict[int, int] = {}
+    entries: list[Row] = []
+    for file_id, uri in copies.items():
+        file = files[file_id]
+        new_ids[file_id] = transaction.new_file_id()
+        changed = {
+            "data_file_id": new_ids[file_id],
+            "begin_snapshot": transaction.snapshot_id,
+            "end_snapshot": None,
+            "path": uri.removeprefix(table.folder),
+            "path_is_relative": uri.startswith(table.folder),
+            "row_id_start": row_id,
+        }
+        row_id += file["record_count"]
+        entries.append(tuple((file | changed)[name] for name in names))
+    database.insert(spec.DATA_FILE, names, entries)
+    for name in (spec.FILE_PARTITION_VALUE, spec.FILE_COLUMN_STATS):
+        columns = database.columns(name)
+        found = _entries(database, name, columns, list(copies))
+        if name == spec.FILE_COLUMN_STATS:
+            found = [entry for entry in found if entry["column_id"] in table.columns]
+            transaction.widen(table, _facts(table, found, len(copies)), is_first=False)
+        rows_of = [tuple((e | {"data_file_id": new_ids[e["data_file_id"]]})[c] for c in columns) for e in found]
+        if rows_of:
+            database.insert(name, columns, rows_of)
+    transaction.note("inserted_into_table", table)
+    return rows
+
+
+def _entries(
+    database: CatalogDatabase, name: str, columns: Sequence[str], file_ids: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return the rows of one of the catalog's tables about these files."""
+    rows = database.rows_among(f"SELECT {', '.join(columns)} FROM {name} WHERE data_file_id IN", file_ids)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _facts(table: Table, entries: Sequence[Mapping[str, Any]], files: int) -> dict[int, list[ColumnFacts]]:
+    """Return the facts of the columns that hold values; unknown ones for a file without an entry of the column."""
+    facts: dict[int, list[ColumnFacts]] = {column.column_id: [] for column in table.leaves.values()}
+    for entry in entries:
+        if entry["column_id"] in facts:
+            bounds = Bounds(entry["min_value"], entry["max_value"])
+            facts[entry["column_id"]].append(
+                ColumnFacts(entry["column_size_bytes"] or 0, entry["value_count"], entry["null_count"], bounds)
+            )
+    unknown = ColumnFacts(0, None, None, Bounds(None, None))
+    return {column_id: of_column + [unknown] * (files - len(of_column)) for column_id, of_column in facts.items()}
+
+
+PathState = Literal["live", "ended", "elsewhere"]
+"""The state of a registered path: live in this table, ended in all tables, or live in another table."""
+
+
+def registered_before(
+    database: CatalogDatabase, table_id: int, folder: str, uris: Sequence[str]
+) -> dict[str, PathState]:
+    """Return the states of those of the files that the catalog has.
+
+    `folder` is the URI of the table's folder, ending in a slash; the paths of files in it are relative.
+    """
+    states: dict[str, PathState] = {}
+    names = {uri: uri for uri in uris} | {u.removeprefix(folder): u for u in uris if u.startswith(folder)}
+    for path, owner, end, is_relative in database.rows_among(
+        f"SELECT path, table_id, end_snapshot, path_is_relative FROM {spec.DATA_FILE} WHERE path IN", list(names)
+    ):
+        if is_relative and owner != table_id:
+            continue  # another table's file of the same name
+        state: PathState = "ended" if end is not None else "live" if owner == table_id else "elsewhere"
+        if states.get(names[path], "ended") == "ended":
+            states[names[path]] = state
+    scheduled = f"SELECT path FROM {spec.FILES_SCHEDULED_FOR_DELETION} WHERE path IN"
+    for (path,) in database.rows_among(scheduled, list(names)):
+        states.setdefault(names[path], "ended")
+    return states
+
+
+def live_file_ids(database: CatalogDatabase, table: Table, uris: Sequence[str]) -> dict[str, int]:
+    """Return the ids of those of the files that are live in the table."""
+    names = {uri.removeprefix(table.folder): uri for uri in uris}
+    live = f"SELECT path, data_file_id, table_id FROM {spec.DATA_FILE} WHERE end_snapshot IS NULL AND path IN"
+    found = database.rows_among(live, list(names))
+    return {names[path]: file_id for path, file_id, owner in found if owner == table.table_id}
