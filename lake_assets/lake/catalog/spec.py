@@ -52,7 +52,8 @@ TABLE_STATS = "ducklake_table_stats"
 SETTINGS_QUERY = f"SELECT key, value FROM {METADATA} WHERE scope IS NULL"
 # The live table of a name as `t`, and its schema as `s`. Parameters are the names of schema and table.
 FROM_LIVE_TABLE = (
-    f"FROM {TABLE} t JOIN {SCHEMA} s ON s.schema_id = t.schema_id WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
+    f"FROM {TABLE} t JOIN {SCHEMA} s ON s.schema_id = t.schema_id "
+    "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
     "AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)"
 )
 VERSION_QUERY = f"SELECT value FROM {METADATA} WHERE key = 'version'"
