@@ -21,7 +21,7 @@ from dev.benchmarks.measure import Line, Report, Timing
 from lake_assets.api.stream import open_stream
 from lake_assets.config.load import load_config
 from lake_assets.lake.ledger.read import read_ledger
-from lake_assets.lake.ledger.tables import ledger_table
+from lake_assets.lake.ledger.tables import LEDGER
 
 REGIONS, ROWS = 25, 1_000
 TARGET = 15.0  # seconds
@@ -99,7 +99,7 @@ def _commits(config: Path, day: dt.date) -> list[float]:
     if not (config.parent / "lake" / "catalog.sqlite").exists():
         return []
     with open_stream(load_config(config), "sales").lake.open(read_only=True) as lake:
-        if not lake.exists(ledger_table(lake.config)):
+        if not lake.exists(LEDGER.name(lake.config)):
             return []
         rows = read_ledger(lake, limit=10_000, statuses=["committed"])
     return [row.finished_at.timestamp() for row in rows if row.finished_at and f"date={day}" in row.load_partition]

@@ -30,7 +30,7 @@ from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.database import catalog_transaction
 from lake_assets.lake.catalog.footers import Footer, open_footers
-from lake_assets.lake.ledger.tables import LedgerRow, ledger_table, record
+from lake_assets.lake.ledger.tables import LEDGER, LedgerRow, record
 from lake_assets.streams.stream import OpenStream
 
 FEW = 100  # data files
@@ -157,7 +157,7 @@ def _append_ledger(stream: OpenStream, rows: int) -> None:
     with stream.lake.open() as lake:
         for start in range(0, rows, A_RUN):
             record(lake, list(a_run(stream, start, min(A_RUN, rows - start))))
-        ((found,),) = lake.rows(f"SELECT count(*) FROM {ledger_table(lake.config).sql}")
+        ((found,),) = lake.rows(f"SELECT count(*) FROM {LEDGER.name(lake.config).sql}")
     assert found >= rows
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from lake_assets.errors import SourceError
 from lake_assets.lake.commit.change import Expected
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
-from lake_assets.lake.ledger.tables import manifest_table
+from lake_assets.lake.ledger.tables import MANIFEST
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import LandedObject, Manifest
@@ -118,7 +118,7 @@ def read_noted(
     Raises:
         CatalogError: the ledger or the manifest cannot be read.
     """
-    if lake is None or not (lake.exists(stream.table) and lake.exists(manifest_table(lake.config))):
+    if lake is None or not (lake.exists(stream.table) and lake.exists(MANIFEST.name(lake.config))):
         return {}
     paths = None if partitions is None else [partition.path for partition in partitions]
     return partition_objects(lake, stream.name, stream.table, paths)

@@ -8,7 +8,7 @@ from lake_assets.documented import AsText, Documented
 from lake_assets.errors import NoLakeError, PartitionError
 from lake_assets.lake.catalog.past import counted_rows
 from lake_assets.lake.ledger.read import recorded_commits
-from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS, ledger_table
+from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -52,7 +52,7 @@ def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool
             )
     try:
         with stream.lake.open(read_only=dry_run) as lake:
-            if not lake.exists(ledger_table(lake.config)):
+            if not lake.exists(LEDGER.name(lake.config)):
                 raise _unknown(wanted[0])
             if dry_run:
                 return _count_rows(lake, stream, wanted)
@@ -77,7 +77,7 @@ def _count_rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Part
                 f"release it first by `lake-assets restore {stream.name} --partition {partition.option} --release`.",
             )
         ((ledger_rows,),) = lake.rows(
-            f"SELECT count(*) FROM {ledger_table(lake.config).sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608
+            f"SELECT count(*) FROM {LEDGER.name(lake.config).sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608
             [stream.name, partition.path],
         )
         if not ledger_rows:

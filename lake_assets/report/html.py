@@ -13,7 +13,7 @@ from lake_assets.escapes import visible
 from lake_assets.ingest.view import view_partition
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.ledger.read import read_ledger
-from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
+from lake_assets.lake.ledger.tables import LEDGER, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.texts import age
 from lake_assets.report.grid import COLOURS
@@ -157,7 +157,7 @@ def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
 
 def _newest_runs(stream: OpenStream) -> list[LedgerRow]:
     with stream.lake.open_if_exists() as lake:
-        if lake is None or not lake.exists(ledger_table(lake.config)):
+        if lake is None or not lake.exists(LEDGER.name(lake.config)):
             return []
         return read_ledger(lake, stream.name, limit=RUNS)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dev.benchmarks.table_size import _append_ledger, _register, _small_files, _stream
-from lake_assets.lake.ledger.tables import ledger_table
+from lake_assets.lake.ledger.tables import LEDGER
 
 
 def test_the_table_has_the_files_and_the_ledger_the_rows(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_the_table_has_the_files_and_the_ledger_the_rows(tmp_path: Path) -> None
 
     with stream.lake.open() as lake:
         files = lake.rows("SELECT count(*) FROM ducklake_list_files('lake', 'sales')")
-        ledger = ledger_table(lake.config).sql
+        ledger = LEDGER.name(lake.config).sql
         by_status = lake.rows(f"SELECT status, count(*) FROM {ledger} GROUP BY status ORDER BY status")
         messages = lake.rows("SELECT DISTINCT commit_message FROM lake.snapshots() WHERE commit_message IS NOT NULL")
         partitions = lake.rows("SELECT count(DISTINCT (region, date)) FROM lake.sales")

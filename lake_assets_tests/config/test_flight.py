@@ -9,7 +9,7 @@ from lake_assets.config.flight import flight_config
 from lake_assets.config.load import load_config
 from lake_assets.config.storages import LocalStorage, S3Storage, WebStorage
 from lake_assets.errors import ConfigError
-from lake_assets.lake.ledger.tables import ledger_table, manifest_table
+from lake_assets.lake.ledger.tables import LEDGER, MANIFEST
 from lake_assets.streams.calendar import Calendar, recent_texts
 
 LEAST = {"SOURCE_GLOB": "s3://landing/stats/year=*/*.parquet", "DESTINATION_TABLE": "stats"}
@@ -224,8 +224,8 @@ def test_other_folders_of_the_glob_are_columns_of_the_rows() -> None:
 def test_ledger_and_manifest_are_in_the_schema_of_the_table() -> None:
     lake = flight_config(LEAST | {"DESTINATION_SCHEMA": "raw"}).lakes["flight"]
 
-    assert str(ledger_table(lake)) == "raw.ingest_runs"
-    assert str(manifest_table(lake)) == "raw.ingest_files"
+    assert str(LEDGER.name(lake)) == "raw.ingest_runs"
+    assert str(MANIFEST.name(lake)) == "raw.ingest_files"
 
 
 def test_a_token_makes_the_lake_motherducks_and_is_in_no_config() -> None:

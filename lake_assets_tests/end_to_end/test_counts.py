@@ -27,7 +27,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.index.run import index_all
 from lake_assets.lake.driver import Driver
 from lake_assets.lake.ledger import flush
-from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, ledger_table
+from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -116,7 +116,7 @@ def fill(world: World, partitions: int, ledger: int) -> None:
     assert all(outcome.error is None for outcome in index_all(world.stream))
     world.source, world.options = source, options
     with world.stream.lake.open() as lake:
-        table = ledger_table(lake.config).sql
+        table = LEDGER.name(lake.config).sql
         names = ", ".join(f'"{name}"' for name in LEDGER_COLUMNS)
         lake.rows(
             f"INSERT INTO {table} ({names}) SELECT {names} FROM (SELECT * FROM {table} LIMIT 1), range(?)",

@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.errors import CatalogError, PartitionError, StorageError
 from lake_assets.history.restore import Restored, restore
-from lake_assets.lake.ledger.tables import manifest_table
+from lake_assets.lake.ledger.tables import MANIFEST
 from lake_assets.maintenance.run import maintain
 from lake_assets.storage.store import Store
 from lake_assets_tests.lake.commit.test_deltas import exported, exporting
@@ -122,7 +122,7 @@ def test_an_encrypted_lake_takes_the_rows_by_insert(encrypted: World) -> None:
 def test_the_manifest_has_the_objects_of_the_restored_rows(local_world: World) -> None:
     first = ingested(local_world, 1)
     with local_world.stream.lake.open() as lake:
-        table = manifest_table(lake.config).sql
+        table = MANIFEST.name(lake.config).sql
         before = lake.rows(f"SELECT uri, etag, size, last_modified FROM {table}")
     ingested(local_world, 2, 3)
     back(local_world, first)
@@ -291,7 +291,7 @@ def test_objects_that_were_left_out_are_noted_with_their_reason(local_world: Wor
     assert restored is not None
     assert restored.files_quarantined == 1
     with local_world.stream.lake.open() as lake:
-        table = manifest_table(lake.config).sql
+        table = MANIFEST.name(lake.config).sql
         found = dict(lake.rows(f"SELECT uri, reason FROM {table} WHERE run_id = ?", [restored.run_id]))
     assert len(found) == 2
     assert "Parquet" in found[bad]

@@ -18,7 +18,7 @@ from dev.servers.postgres import PostgresServer
 from lake_assets.cli import main
 from lake_assets.errors import SyncUnderWayError
 from lake_assets.lake.ledger.read import newest_commits
-from lake_assets.lake.ledger.tables import COMPACT, RELEASE, LedgerRow, ledger_table
+from lake_assets.lake.ledger.tables import COMPACT, LEDGER, RELEASE, LedgerRow
 from lake_assets.orchestration import sync
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.dagster_private import store_materializations
@@ -232,7 +232,7 @@ def test_compaction_and_the_end_of_a_hold_are_no_new_rows(committed: World, inst
     (row,) = committed.ledger(NW)
     sync_stream(committed.stream, KEY, instance)
     with committed.stream.lake.open() as session:
-        table = ledger_table(session.config).sql
+        table = LEDGER.name(session.config).sql
         for mode in (COMPACT, RELEASE):
             session.rows(
                 f"INSERT INTO {table} BY NAME SELECT * REPLACE ('{mode}' AS mode, snapshot_id + 10 AS snapshot_id) "

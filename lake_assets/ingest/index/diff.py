@@ -9,7 +9,7 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.plan import PartitionPlan, Planner
 from lake_assets.lake.commit.extension import list_files_statement
 from lake_assets.lake.ledger.object_history import KnownObject, known_objects
-from lake_assets.lake.ledger.tables import manifest_table
+from lake_assets.lake.ledger.tables import MANIFEST
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -111,7 +111,7 @@ def registered_objects(
     lake: LakeSession | None, stream: OpenStream, partitions: Sequence[Partition] | None
 ) -> dict[str, KnownObject]:
     """The objects that the lake registered or read, by URI; none if there is no lake or the table was dropped."""
-    if lake is None or not (lake.exists(stream.table) and lake.exists(manifest_table(lake.config))):
+    if lake is None or not (lake.exists(stream.table) and lake.exists(MANIFEST.name(lake.config))):
         return {}
     paths = None if partitions is None else [partition.path for partition in partitions]
     return known_objects(lake, stream.name, stream.table, paths)

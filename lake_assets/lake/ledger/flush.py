@@ -20,7 +20,7 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.inlined import has_deletes, inlined_rows
 from lake_assets.lake.catalog.table import is_sorted, read_folder, table_options
-from lake_assets.lake.ledger.tables import OF_RUNS, OWN_TABLES, ledger_table, set_option
+from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS, OWN_TABLES, set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.texts import count
@@ -121,7 +121,7 @@ def expire_ledger(session: LakeSession, before: dt.datetime, *, dry_run: bool = 
     Raises:
         CatalogError: the catalog refuses.
     """
-    ledger = ledger_table(session.config)
+    ledger = LEDGER.name(session.config)
     if not session.exists(ledger):
         return 0
     if dry_run:
@@ -136,14 +136,14 @@ def _expired(session: LakeSession, before: dt.datetime) -> list[int]:
         "status = 'committed' AND mode IN ('append', 'index', 'repair') AS adds, "
         "row_number() OVER (PARTITION BY stream, destination_table, load_partition, mode, status, on_empty IS NULL "
         "ORDER BY snapshot_id DESC NULLS LAST, coalesce(finished_at, started_at) DESC) AS age "
-        f"FROM {ledger_table(session.config).sql}) WHERE moment < ? AND age > 1 AND NOT adds",
+        f"FROM {LEDGER.name(session.config).sql}) WHERE moment < ? AND age > 1 AND NOT adds",
         [before],
     )
     return [number for (number,) in rows]
 
 
 def _delete(session: LakeSession, before: dt.datetime) -> int:
-    ledger = ledger_table(session.config).sql
+    ledger = LEDGER.name(session.config).sql
     with session.transaction():
         numbers = _expired(session, before)
         if numbers:

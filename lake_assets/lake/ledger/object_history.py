@@ -16,8 +16,6 @@ from lake_assets.lake.ledger.tables import (
     LETTERS,
     MANIFEST,
     LedgerRow,
-    ledger_table,
-    manifest_table,
 )
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.parquet.job import LetterFile
@@ -128,7 +126,7 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
     Left out are URIs without a row in the manifest or whose run has no row in the ledger, and URIs whose partition was
     replaced later, because that partition's rows are not those of the registration.
     """
-    ledger, manifest = ledger_table(session.config), manifest_table(session.config)
+    ledger, manifest = LEDGER.name(session.config), MANIFEST.name(session.config)
     if not uris or not (session.exists(ledger) and session.exists(manifest)):
         return {}
     of_uris = {"uri": list(uris)}
@@ -159,7 +157,7 @@ def quarantined_objects(
     With `adds`, several commits make up a partition, as in mode append: the result has the objects that none of them
     has read. They may have vanished since.
     """
-    if not (session.exists(ledger_table(session.config)) and session.exists(manifest_table(session.config))):
+    if not (session.exists(LEDGER.name(session.config)) and session.exists(MANIFEST.name(session.config))):
         return {}
     if adds:
         known = partition_objects(session, stream, table, load_partitions)
@@ -193,7 +191,7 @@ def objects_at(session: LakeSession, stream: str, root: str, rows: Sequence[Ledg
         snapshot: the snapshot.
     """
     before = [row for row in rows if row.snapshot_id is not None and row.snapshot_id <= snapshot]
-    if not before or not session.exists(manifest_table(session.config)):
+    if not before or not session.exists(MANIFEST.name(session.config)):
         return Manifest(())
     # A replacement and a restore note all objects of their rows; other commits note those that they add.
     first = max((row.snapshot for row in before if row.mode in ("replace", "restore")), default=0)
@@ -241,7 +239,7 @@ def dead_letters(
         at: the state of this snapshot; the present when None.
     """
     letters = LETTERS.name(session.config)
-    if not (session.exists(ledger_table(session.config)) and session.exists(letters)):
+    if not (session.exists(LEDGER.name(session.config)) and session.exists(letters)):
         return {}
     among = _of_stream(stream, load_partitions)
     commits, noted = _commits(session, among), relation(session, Wanted(LETTERS, tuple(LETTERS.columns), among))

@@ -22,7 +22,6 @@ from lake_assets.lake.ledger.tables import (
     STATUSES,
     LedgerRow,
     Status,
-    ledger_table,
 )
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
@@ -127,7 +126,7 @@ def read_ledger(
         among["status"] = statuses
     wanted = Wanted(LEDGER, _ALL, among, since=since, until=until, newest=limit)
     rows = _rows(session, wanted, _NEWEST_FIRST, [limit])
-    if not rows and not session.exists(table := ledger_table(session.config)):
+    if not rows and not session.exists(table := LEDGER.name(session.config)):
         raise CatalogError(f"the lake has no ledger {table} yet:", "ingest a partition first.")
     return rows
 
@@ -264,7 +263,7 @@ class LedgerFigures:
 
 def ledger_figures(session: LakeSession) -> LedgerFigures | None:
     """Return figures of the ledger; None if there is none yet."""
-    ledger = ledger_table(session.config)
+    ledger = LEDGER.name(session.config)
     if not session.exists(ledger):
         return None
     (figures,) = session.rows(

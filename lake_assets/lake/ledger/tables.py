@@ -228,8 +228,6 @@ CLAIM = OwnTable(setting="claim", columns={"run_id": "VARCHAR"}, is_used=lambda 
 OWN_TABLES = (LEDGER, MANIFEST, DELTAS, LETTERS, CLAIM)
 OF_RUNS = tuple(own for own in OWN_TABLES if own.ends_with_run)
 
-ledger_table, manifest_table = LEDGER.name, MANIFEST.name
-
 
 def claim(session: LakeSession, row: LedgerRow) -> None:
     """Make the open transaction fail if another one that claims commits first."""

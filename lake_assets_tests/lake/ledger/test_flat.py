@@ -22,8 +22,6 @@ from lake_assets.lake.ledger.tables import (
     LEDGER_COLUMNS,
     MANIFEST,
     create_ledger,
-    ledger_table,
-    manifest_table,
 )
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets_tests.world import World
@@ -79,7 +77,7 @@ def fill(world: World, size: int) -> None:
     }
     with DuckLake(world.config.lakes["test"]).open(create=True) as lake:
         create_ledger(lake)
-        columns_of = {ledger_table(lake.config): LEDGER_COLUMNS, manifest_table(lake.config): MANIFEST.columns}
+        columns_of = {LEDGER.name(lake.config): LEDGER_COLUMNS, MANIFEST.name(lake.config): MANIFEST.columns}
         # More than 1,000 rows of one statement are not inlined: DuckLake writes them into a file, in the same order.
         for table, order in zip(columns_of, (LEDGER.order, MANIFEST.order), strict=True):
             flush._arrange(lake, table, order)

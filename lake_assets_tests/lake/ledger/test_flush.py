@@ -9,7 +9,7 @@ from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.ledger import flush, tables
 from lake_assets.lake.ledger.read import last_runs
-from lake_assets.lake.ledger.tables import LEDGER, MANIFEST, ledger_table, manifest_table
+from lake_assets.lake.ledger.tables import LEDGER, MANIFEST
 from lake_assets.lake.session import TableName
 from lake_assets_tests.maintenance.test_run import newest_snapshot, tidy
 from lake_assets_tests.world import NW, SW, World, sales
@@ -36,11 +36,11 @@ def test_the_rows_are_the_same_at_every_snapshot(world: World, monkeypatch: pyte
     at = f"SELECT count(*) FROM lake.ingest_runs AT (VERSION => {early})"
 
     would = tidy(world, dry_run=True)
-    assert inlined(world, ledger_table(lake)) == 3
+    assert inlined(world, LEDGER.name(lake)) == 3
     done = tidy(world)
 
     assert would.flushed == done.flushed == 6
-    assert (inlined(world, ledger_table(lake)), inlined(world, manifest_table(lake))) == (0, 0)
+    assert (inlined(world, LEDGER.name(lake)), inlined(world, MANIFEST.name(lake))) == (0, 0)
     assert world.ledger() == before
     assert world.query("FROM lake.ingest_files ORDER BY ALL") == read
     assert world.query(at) == [(2,)]
@@ -71,7 +71,7 @@ def test_the_next_commits_are_direct_and_inlined(world: World, monkeypatch: pyte
     row = world.ingest(NW).row
 
     assert (row.status, row.rows_before) == ("committed", 1)
-    assert inlined(world, ledger_table(world.config.lakes["test"])) == 2
+    assert inlined(world, LEDGER.name(world.config.lakes["test"])) == 2
     assert [r.status for r in world.ledger()] == ["committed", "skipped", "committed"]
     assert len(world.query("FROM ducklake_list_files('lake', 'ingest_runs')")) == 1
 
@@ -81,7 +81,7 @@ def test_few_rows_are_not_flushed(local_world: World) -> None:
     local_world.ingest(NW)
 
     assert tidy(local_world).flushed == 0
-    assert inlined(local_world, ledger_table(local_world.config.lakes["test"])) == 1
+    assert inlined(local_world, LEDGER.name(local_world.config.lakes["test"])) == 1
 
 
 def test_an_encrypted_lakes_ledger_is_flushed_too(local_encrypted: World, monkeypatch: pytest.MonkeyPatch) -> None:
