@@ -165,7 +165,9 @@ def test_a_typo_leaves_no_ledger_row_and_the_nearest_values_are_named(local_worl
     assert (kept.exit_code, text in kept.output) == (0, True)
     assert (planned.exit_code, f"  note      {text}" in planned.output) == (1, True)
     assert (planned_kept.exit_code, f"  note      {text}" in planned_kept.output) == (0, True)
-    assert json.loads(run("ledger", "--json").stdout) == []
+    assert run("ledger", "--json").exit_code == 1  # neither run has made the lake
+    local_world.ingest("region=NORTH,date=2026-02-11")
+    assert {row.load_partition for row in local_world.ledger()} == {"region=NORTH/date=2026-02-11"}
     states = {row["partition"] for row in json.loads(run("report", "--partitions", "--format", "json").stdout)}
     assert {text.split("/")[0] for text in states} == {"region=NORTH", "region=SOUTH"}
 
