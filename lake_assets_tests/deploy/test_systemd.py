@@ -85,7 +85,7 @@ def test_the_variables_of_the_configs_are_in_the_environment_files_and_secrets_i
     dagster = yaml.safe_load((DEPLOY / "dagster.yaml").read_text("utf-8"))
     found = set(variables_of([dagster, yaml.safe_load(WORKSPACE)]))
 
-    assert len(named) == 8
+    assert len(named) == 6
     assert len(found) == 7
     assert (named | found) <= settings.keys() | secrets.keys()
     assert {name for name in settings if "PASSWORD" in name or "KEY" in name} == set()

@@ -58,8 +58,10 @@ def index_all(
         refuse_outside(stream.config, named or ())
     with reported_run(options.run_id, stream.name, "index", None if named is None else len(named)):
         index_run = IndexRun(stream, options, checkpoint)
+        if named is None or plan is not None:
+            plan = index_run.listed(named, plan)
         if named is None:
-            plan = plan or index_run.listed(None)
+            assert plan is not None  # noqa: S101 - listed above
             named = [part.partition for part in plan.partitions if part.new or part.changed]
         index_run.made = plan
         yield from index_run.outcomes([PartitionRun(stream, partition, options) for partition in named])
@@ -78,15 +80,15 @@ class IndexRun(Run):
         self._options = options
         self._listing = 0.0  # seconds, of one partition
 
-    def listed(self, partitions: Iterable[Partition] | None) -> IndexPlan:
-        """List the objects of some partitions, or of all, and plan their registration.
+    def listed(self, partitions: Iterable[Partition] | None, made: IndexPlan | None = None) -> IndexPlan:
+        """List the objects of some partitions, or of all, and plan their registration, unless the plan has been made.
 
         Raises:
             LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
         """
         start = time.perf_counter()
         with self._step("list") as figures:
-            plan = plan_index(self.stream, partitions, self._options)
+            plan = made or plan_index(self.stream, partitions, self._options)
             objects = [obj for part in plan.partitions for obj in part.landed.objects]
             figures.update(partitions=len(plan.partitions), objects=len(objects))
             figures["bytes"] = sum(obj.size for obj in objects)
