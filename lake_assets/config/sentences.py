@@ -97,6 +97,14 @@ def _short(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+# Keys of another name, by the model that has them; the Flight's variables are of a stream.
+_RENAMED = {
+    ("Destination", "lake"): "write it one level higher, as lake of the stream",
+    ("Stream", "delta_export_path"): "write deltas.to of the stream",
+    ("Stream", "delta_export_compression"): "write deltas.compression of the stream",
+}
+
+
 def advice(root: type[Model], location: Sequence[str | int]) -> str:
     """Return how to fix an unknown key: the key that is meant, or those of its place; begins with a colon.
 
@@ -112,6 +120,8 @@ def advice(root: type[Model], location: Sequence[str | int]) -> str:
     plain = key.lower().replace("-", "_")
     if plain in names:
         return f": did you mean {plain}?"
+    if hint := _RENAMED.get((model.__name__, plain)):
+        return f": {hint}"
     close = difflib.get_close_matches(plain[:100], names, n=1)
     return f": did you mean {close[0]}?" if close else f": remove it, or write one of {', '.join(names)}"
 

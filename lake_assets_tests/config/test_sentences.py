@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from lake_assets.config.load import parse_config
 from lake_assets.config.model import Model
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.sentences import FORMS
+from lake_assets.config.sentences import FORMS, advice
 from lake_assets.errors import ConfigError
 from lake_assets_tests.config.test_load import GOOD
 
@@ -73,7 +73,7 @@ def test_each_key_of_a_stream_too(added: str, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "advice"),
+    ("old", "new", "told"),
     [
         ("storage: data", "storage: {type: s3, bucket: a-b, prefx: x}", "prefx: unknown key: did you mean prefix?"),
         ("    source:", "    Group: x\n    source:", "Group: unknown key: did you mean group?"),
@@ -86,16 +86,28 @@ def test_each_key_of_a_stream_too(added: str, told: str) -> None:
         ("    source:", "    intervall: x\n    source:", "intervall: unknown key: remove it, or write one of auto"),
     ],
 )  # fmt: skip
-def test_an_unknown_key_is_reported_with_the_one_of_its_place_that_is_meant(old: str, new: str, advice: str) -> None:
+def test_an_unknown_key_is_reported_with_the_one_of_its_place_that_is_meant(old: str, new: str, told: str) -> None:
     assert old in CONFIG
     with pytest.raises(ConfigError) as refused:
         parse_config(CONFIG.replace(old, new, 1), Path("lake.yaml"), {})
 
-    assert f".{advice}" in str(refused.value)
+    assert f".{told}" in str(refused.value)
 
 
 def models(base: type[BaseModel] = Model) -> list[type[BaseModel]]:
     return [model for child in base.__subclasses__() for model in (child, *models(child))]
+
+
+@pytest.mark.parametrize(
+    ("key", "fix"),
+    [
+        (("delta_export_path",), "write deltas.to of the stream"),
+        (("delta_export_compression",), "write deltas.compression of the stream"),
+        (("destination", "lake"), "write it one level higher, as lake of the stream"),
+    ],
+)
+def test_a_key_of_another_name_or_place_is_reported_with_ours(key: tuple[str, ...], fix: str) -> None:
+    assert advice(LakeConfig, ("streams", "sales", *key)) == f": {fix}"
 
 
 def test_each_form_has_words() -> None:
