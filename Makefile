@@ -74,11 +74,11 @@ test-all: $(STAMP) $(DBT)/.installed  ## all tests but `kills`
 test-failed: $(STAMP)  ## the tests that the last run failed, one at a time; refuses if they are more than three
 	$(BIN)/python -m dev.failed_tests
 
-test-newest:  ## all tests with the newest versions that pyproject.toml permits, instead of the locked ones
+test-newest:  ## all tests but `installs` with the newest versions that pyproject.toml permits, instead of the locked ones
 	$(PYTHON) -m venv --clear $(NEWEST)
 	$(NEWEST)/bin/python -m pip install --disable-pip-version-check --quiet -e '.[dev]'
 	$(NEWEST)/bin/python -m pip list --disable-pip-version-check --format freeze
-	PATH=$(CURDIR)/$(NEWEST)/bin:$$PATH $(NEWEST)/bin/python -m pytest $(WORKERS) -m 'not kill_all'
+	PATH=$(CURDIR)/$(NEWEST)/bin:$$PATH $(NEWEST)/bin/python -m pytest $(WORKERS) -m 'not (kill_all or installs)'
 
 quick: $(STAMP)  ## the tests without servers, kills, Dagster's commands and a browser
 	$(PYTEST) $(WORKERS) -m 'not (servers or kill or dagster or browser or long or installs)'

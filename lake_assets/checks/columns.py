@@ -7,8 +7,9 @@ from lake_assets.checks.result import NAMED, CheckResult
 from lake_assets.history.snapshots import types_at
 from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.snapshots import columns_since, last_addition
-from lake_assets.lake.catalog.table import read_folder
-from lake_assets.lake.ledger.read import commits
+from lake_assets.lake.catalog.table import named_since, read_folder
+from lake_assets.lake.ledger.relation import Wanted, wanted_rows
+from lake_assets.lake.ledger.tables import LEDGER
 
 
 def schema(facts: Facts) -> PreparedCheck:
@@ -36,10 +37,16 @@ def _of_run(facts: Facts) -> CheckResult:
 
 def _previous_by_ledger(facts: Facts) -> int | None:
     """Return the snapshot of the newest commit of another run; None if there is none."""
-    stream, columns = facts.stream, ("run_id", "stream", "snapshot_id")
-    rows = [row for row in commits(facts.lake, stream.table, columns=columns) if row.stream == stream.name]
-    last = facts.scope.run_id or (rows[0].run_id if rows else None)
-    return next((row.snapshot_id for row in rows if row.run_id != last), None)
+    lake, stream = facts.lake, facts.stream
+    among = {"stream": [stream.name], "destination_table": [str(stream.table)], "status": ["committed"]}
+    newest = "first_value(run_id) OVER (ORDER BY snapshot_id DESC)"
+    rows = wanted_rows(
+        lake,
+        Wanted(LEDGER, ("run_id", "snapshot_id"), among),
+        f"WHERE snapshot_id >= ? QUALIFY run_id <> coalesce(?, {newest}) ORDER BY snapshot_id DESC LIMIT 1",
+        [named_since(lake, stream.table), facts.scope.run_id],
+    )
+    return int(rows[0][1]) if rows else None
 
 
 def _compared(facts: Facts, previous: int | None) -> CheckResult:

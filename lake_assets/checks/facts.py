@@ -16,7 +16,6 @@ from lake_assets.report.state import StreamState, state_by, those_landed
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.left_out import LeftOut
-from lake_assets.streams.not_in_lake import dead_letters, quarantined
 from lake_assets.streams.stream import OpenStream
 
 
@@ -128,7 +127,7 @@ class Facts:
 
         In mode append the objects may have vanished since; see `still_landed`.
         """
-        return quarantined(self.stream, self._session if self.has_table else None, self.scope.tried)
+        return self.stream.quarantined(self._session if self.has_table else None, self.scope.tried)
 
     def still_landed(self) -> dict[Partition, dict[str, str]]:
         """Return what `left_out` returns, without objects that have vanished since, which mode append does not note.
@@ -146,7 +145,7 @@ class Facts:
     @cached_property
     def dead_letters(self) -> dict[Partition, list[LetterFile]]:
         """The files of rows that the scope's partitions lack in the lake."""
-        return dead_letters(self.stream, self._session, self.scope.tried)
+        return self.stream.dead_letters(self._session, self.scope.tried)
 
     def past(self, since: int = LIVE) -> PastTable:
         """Return the files of the scope's partitions, live and ended; `since` is as of `past_table`.

@@ -198,7 +198,7 @@ def appended_objects(facts: Facts) -> PreparedCheck:
 def _each_partition(
     facts: Facts, found: Mapping[Partition, Found], result: Callable[[Mapping[Partition, Found]], CheckResult]
 ) -> Mapping[Partition, CheckResult]:
-    """Return the result of what was found in each partition of a run; of the whole table, where something was."""
+    """Return a result for each partition of a run; of the whole table, for each partition with findings."""
     tried = facts.scope.tried
     return {p: result({p: found[p]} if p in found else {}) for p in (found if tried is None else tried)}
 

@@ -39,6 +39,7 @@ def row_counts(facts: Facts) -> PreparedCheck:
     known = _committed(facts)
     counted = _count(facts, list(known))
     lake = _InLake(facts, _appended(facts, list(known)), _restored(facts, list(known)))
+    # The lake is closed when the threads read these.
     runs, _ = facts.runs, (facts.left_out, facts.dead_letters)
 
     @cache

@@ -38,7 +38,7 @@ outside_option = click.option(
 
 @dataclass(frozen=True)
 class Options:
-    """The options before the command's name, and what names of streams and lakes mean by them."""
+    """The options before the command's name, and the streams and lakes of their config."""
 
     file: str | None
     debug: bool
@@ -73,7 +73,10 @@ class Options:
         from lake_assets.lake.ducklake import DuckLake
 
         if stream is not None:
-            name = name or self.config.lake_name(_chosen("stream", self.config.streams, stream))
+            of_stream = self.config.lake_name(_chosen("stream", self.config.streams, stream))
+            name = name or of_stream
+        if name is None and len(self.config.lakes) > 1:
+            raise usage_error(f"the config has several lakes: choose one with --lake ({', '.join(self.config.lakes)}).")
         return DuckLake(self.config.lakes[_chosen("lake", self.config.lakes, name)])
 
     def lakes(self, name: str | None) -> list[str]:
@@ -188,7 +191,7 @@ def usage_errors(*kinds: type[LakeAssetsError]) -> Iterator[None]:
     """Raise errors of the block as those of a command that was called in a wrong way.
 
     Args:
-        kinds: of these errors.
+        kinds: the errors.
     """
     try:
         yield

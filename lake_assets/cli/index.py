@@ -2,6 +2,8 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
+import dataclasses
+import datetime as dt
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +14,7 @@ from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.logs import is_quiet
 from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.output import Form, documented, form_option, json_of, print_left_out
-from lake_assets.cli.partitions import Run
+from lake_assets.cli.partitions import CliRun
 from lake_assets.cli.selecting import confirm, run_options, selected_or_all, selection_options, yes_option
 from lake_assets.cli.terminal import echo, info, style
 from lake_assets.escapes import visible_name
@@ -86,8 +88,9 @@ def index(  # noqa: PLR0913 - the options of the command
     elif dry_run:
         is_success = _dry_run(opened, partitions, options, form)
     else:
+        options = dataclasses.replace(options, run_at=dt.datetime.now(dt.UTC))
         plan = plan_index(opened, options=options) if partitions is None else None
-        is_success = _index(Run(ctx.obj, opened, partitions or (), options, form=form), plan)
+        is_success = _index(CliRun(ctx.obj, opened, partitions or (), options, form=form), plan)
     if not is_success:
         ctx.exit(1)
 
@@ -118,7 +121,7 @@ def _dry_run(
     return not failing
 
 
-def _index(run: Run, plan: "IndexPlan | None") -> bool:
+def _index(run: CliRun, plan: "IndexPlan | None") -> bool:
     """Register the objects of the run's partitions, or of a plan of all."""
     from lake_assets.cli.run_documents import IndexRunDocument
     from lake_assets.exports import lineage

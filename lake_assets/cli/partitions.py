@@ -2,6 +2,7 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
+import datetime as dt
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -59,8 +60,8 @@ def ingest(
     selection = selected_or_only(opened, wanted, outside=options.outside)
     if not confirm(opened, selection, "Ingest", yes=yes):
         ctx.exit(1)
-    options = naming(options, opened, is_named=selection.is_named or wanted.failed)
-    is_success = Run(ctx.obj, opened, selection.partitions, options, launcher, form).execute()
+    options = starting_now(options, opened, is_named=selection.is_named or wanted.failed)
+    is_success = CliRun(ctx.obj, opened, selection.partitions, options, launcher, form).execute()
     if selection.left_out is not None and not selection.left_out.is_usual:
         partitions = count(len(selection.partitions), "partition")
         info(f"{partitions}; {selection.left_out}: `lake-assets plan {opened.name} --left-out`")
@@ -69,7 +70,7 @@ def ingest(
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CliRun:
     """A run of the command line.
 
     Attributes:
@@ -167,7 +168,8 @@ class Run:
         return runs
 
 
-def naming(options: IngestOptions, stream: "OpenStream", *, is_named: bool) -> IngestOptions:
-    """Return the options of a run whose partitions a person has named, each of them, or described."""
+def starting_now(options: IngestOptions, stream: "OpenStream", *, is_named: bool) -> IngestOptions:
+    """Return the options of a run that starts now; partitions that nobody named singly are left out without rows."""
     # Whether a partition of columns in the rows has rows is known when its objects are read.
-    return replace(options, landed_only=stream.config.selects_rows and not is_named)
+    left_out = stream.config.selects_rows and not is_named
+    return replace(options, run_at=dt.datetime.now(dt.UTC), landed_only=left_out)

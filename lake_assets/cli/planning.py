@@ -14,7 +14,7 @@ import click
 
 from lake_assets.cli.common import stream_argument, user
 from lake_assets.cli.output import Form, form_option, json_of, print_left_out, print_table, table_of
-from lake_assets.cli.partitions import Run, launcher_option, naming
+from lake_assets.cli.partitions import CliRun, launcher_option, starting_now
 from lake_assets.cli.selecting import confirm, run_options, selected, selection_options, yes_option
 from lake_assets.cli.terminal import echo, info, style
 from lake_assets.errors import ConfigError
@@ -97,8 +97,8 @@ def plan(  # noqa: PLR0913 - the options of the command
         if not yes and not _agrees(made):
             ctx.exit(1)
         partitions = [planned.partition for planned in made.work]
-        options = naming(dataclasses.replace(options, planned=made.fingerprints), opened, is_named=False)
-        if not Run(ctx.obj, opened, partitions, options, launcher).execute():
+        options = starting_now(dataclasses.replace(options, planned=made.fingerprints), opened, is_named=False)
+        if not CliRun(ctx.obj, opened, partitions, options, launcher).execute():
             ctx.exit(1)
     elif any(planned.decision.fails for planned in made.partitions):
         ctx.exit(1)
@@ -137,16 +137,16 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
     document = _read_plan(file)
     opened = ctx.obj.stream(document["stream"])
     _refuse_other_settings(opened, file, document)
-    changed = [entry for entry in document["partitions"] if entry["action"] not in ("skip", "leave_out")]
-    work = [_planned(opened, file, entry["partition"]) for entry in changed]
-    planned = {partition.path: entry["fingerprint"] for partition, entry in zip(work, changed, strict=True)}
+    changed = (entry for entry in document["partitions"] if entry["action"] not in ("skip", "leave_out"))
+    fingerprints = {_planned(opened, file, entry["partition"]): entry["fingerprint"] for entry in changed}
+    work, planned = list(fingerprints), {partition.path: text for partition, text in fingerprints.items()}
     if not work and form == "text":
         info(f"{opened.name}: the plan changes nothing")
         return
     if not confirm(opened, Selection(tuple(work), len(work), is_named=False), "Ingest", yes=yes or file == "-"):
         ctx.exit(1)
     options = IngestOptions(force=document["force"], outside=document["outside"], planned=planned, requested_by=user())
-    if not Run(ctx.obj, opened, work, naming(options, opened, is_named=False), launcher, form).execute():
+    if not CliRun(ctx.obj, opened, work, starting_now(options, opened, is_named=False), launcher, form).execute():
         ctx.exit(1)
 
 

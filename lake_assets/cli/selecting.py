@@ -34,8 +34,8 @@ def _as_one(
 
     Args:
         name: of the command's parameter.
-        make: makes the value of those of the options.
-        options: by the name of each.
+        make: makes it from the options' values.
+        options: the options, by the parameter's name.
     """
 
     def decorate(command: Command) -> Command:

@@ -9,7 +9,7 @@ from lake_assets.layout.texts import count, size
 
 _COUNTED = {"partitions": "partition", "objects": "object", "files": "file", "rows": "row", "snapshots": "snapshot"}
 _ENDED = ("committed", "skipped", "failed")
-_PRINTED = frozenset({"error", "message"})  # printed whatever is asked for
+_PRINTED = frozenset({"error", "message"})  # printed without --verbose too
 
 
 class StepLines(logging.Handler):

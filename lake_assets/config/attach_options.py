@@ -52,6 +52,8 @@ _KNOWN: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "write_deletion_vectors": (_boolean, "true or false"),
 }
 
+ATTACH_OPTIONS = frozenset(_KNOWN)
+
 _OURS = "lake_assets sets it itself"
 _REFUSED: Mapping[str, str] = {
     "access_mode": _OURS,

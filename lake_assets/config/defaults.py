@@ -91,7 +91,7 @@ def _values(value: object) -> int:
 
 
 OF_DEFAULTS = "#/$defs/{model}Default"
-"""The references of the schema of a stream that `schema_with_defaults` needs."""
+"""The form of the references in the stream's schema that `schema_with_defaults` takes."""
 
 
 def schema_with_defaults(schema: Mapping[str, Any], stream: Mapping[str, Any]) -> dict[str, Any]:

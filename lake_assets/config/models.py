@@ -121,7 +121,11 @@ class LakeConfig(Model):
                 text = f"stream {name} would export plain files from the encrypted lake {lake_name}: write"
                 yield name, "deltas", f"{text} plaintext: true below deltas to permit it, or remove deltas"
             if lake.shares_table(lake.delta_manifest):
-                yield name, "deltas", "delta_manifest is a table of its own: give it another name than the ledger"
+                yield (
+                    name,
+                    "deltas",
+                    "delta_manifest is a table of its own: give it another name than the lake's other tables",
+                )
 
     def _of_dead_letters(self) -> Iterator[_Contradiction]:
         exports = {n: stream.deltas.to for n, stream in self.streams.items() if stream.deltas is not None}

@@ -1,4 +1,4 @@
-"""The words of modes, policies and launchers, for modules that are quick to import."""
+"""The words of modes, policies and launchers. Nothing heavy is imported here, since commands need them for `--help`."""
 
 from typing import Literal, get_args
 

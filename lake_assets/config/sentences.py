@@ -8,6 +8,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
+from lake_assets.config.attach_options import ATTACH_OPTIONS
 from lake_assets.config.model import Model
 
 _TEXT = "must be a text: write one value, in quotes if it is a number, a date or true"
@@ -97,12 +98,13 @@ def _short(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-# Keys of another name, by the model that has them; the Flight's variables are of a stream.
-_RENAMED = {
-    ("Destination", "lake"): "write it one level higher, as lake of the stream",
-    ("Stream", "delta_export_path"): "write deltas.to of the stream",
-    ("Stream", "delta_export_compression"): "write deltas.compression of the stream",
+# What to write for a key that belongs elsewhere, or has another name here.
+_ELSEWHERE = {
+    **dict.fromkeys(ATTACH_OPTIONS, "write it below attach_options of the lake"),
+    "delta_export_compression": "write deltas.compression of the stream",
+    "delta_export_path": "write deltas.to of the stream",
 }
+_CLOSE = 0.72  # as similar as `endpoint_url` and `endpoint`; `description` is not meant by `encryption_key`
 
 
 def advice(root: type[Model], location: Sequence[str | int]) -> str:
@@ -120,9 +122,11 @@ def advice(root: type[Model], location: Sequence[str | int]) -> str:
     plain = key.lower().replace("-", "_")
     if plain in names:
         return f": did you mean {plain}?"
-    if hint := _RENAMED.get((model.__name__, plain)):
+    if (model.__name__, plain) == ("Destination", "lake"):
+        return ": write it one level higher, as lake of the stream"
+    if hint := _ELSEWHERE.get(plain):
         return f": {hint}"
-    close = difflib.get_close_matches(plain[:100], names, n=1)
+    close = difflib.get_close_matches(plain[:100], names, n=1, cutoff=_CLOSE)
     return f": did you mean {close[0]}?" if close else f": remove it, or write one of {', '.join(names)}"
 
 

@@ -1,6 +1,6 @@
 """The messages of a queue: the partitions that they name, and the messages that can be deleted.
 
-They have S3's notifications, in one of several forms. Sources of the forms: AWS, "Event message structure" of S3 (the
+They hold notifications of S3, in one of several forms. Sources of the forms: AWS, "Event message structure" of S3 (the
 key is URL-encoded there, a blank as `+`), "Amazon S3 EventBridge events" (it is not encoded there), and "Amazon SNS
 message formats".
 """
@@ -76,6 +76,7 @@ class QueueCursor:
     def _of(cls, name: str, state: Mapping[str, Any]) -> "QueueCursor":
         if state["stream"] != name:
             return cls(name)
+        # "told" is the name in the cursors of earlier versions.
         waiting, future = ([(key, number) for key, number in state[of]] for of in ("waiting", "future"))
         return cls(name, list(state["receipts"]), list(state["seen"]), waiting, future, list(state["told"]))
 

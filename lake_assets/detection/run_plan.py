@@ -56,7 +56,7 @@ class ChangedFolder:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Which partitions `run_groups.grouped` joins, so that a scan may have more of them than runs.
+    """Which partitions `grouped` joins, so that a scan may have more of them than runs.
 
     Attributes:
         axis: the number of a column that is not a time.

@@ -49,7 +49,6 @@ from lake_assets.progress import counted
 from lake_assets.storage.copying import copy_object
 from lake_assets.storage.manifest import Manifest, Original
 from lake_assets.storage.store import Store
-from lake_assets.streams.not_in_lake import dead_letters
 from lake_assets.streams.stream import OpenStream
 
 
@@ -294,7 +293,7 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
         if all(o.uri in known and known[o.uri].is_now(o.etag, o.size) for o in manifest.objects):
             fingerprint = last.source_fingerprint
     before = state.past.rows()
-    letters = dead_letters(stream, session, [partition], at=snapshot).get(partition, ())
+    letters = stream.dead_letters(session, [partition], at=snapshot).get(partition, ())
     return _Plan(state, before, files, fingerprint, manifest, is_unchanged, letters)
 
 

@@ -28,7 +28,6 @@ from lake_assets.parquet.job import LetterFile, shares
 from lake_assets.progress import counted
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.landing_zone import list_landed_in
-from lake_assets.streams.not_in_lake import dead_letters
 from lake_assets.streams.stream import OpenStream
 
 Job = Literal["copy", "encode", "copy and encode", "transform", "register"]
@@ -187,7 +186,7 @@ class _InLake:
             CatalogError: the catalog or the ledger cannot be read.
         """
         partitions = [plan.partition for plan in plans]
-        letters = dead_letters(stream, lake, partitions)
+        letters = stream.dead_letters(lake, partitions)
         if lake is None or not lake.exists(stream.table):
             return cls(has_table=False, last={}, rows={}, letters=letters)
         last = {plan.partition.path: plan.last for plan in plans if plan.last is not None}
@@ -203,7 +202,8 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
     mode, is_index = stream.config.mode, stream.config.mode == "index"
     rows_before, last = there.rows.get(partition, 0), there.last.get(partition.path)
     if mode != "replace" and decision.fails and plan.changed and decision.on_empty is None:
-        decision = replace(decision, note=str(decision.errors[0]))
+        error = compared.refusal(partition) if mode == "append" else decision.errors[0]
+        decision = replace(decision, note=str(error))
     if decision.action == "skip" and last is not None and last.rows_after not in (None, rows_before):
         decision = replace(decision, note=edited_text(stream, partition, last.rows_after, rows_before))
     reads = compared.new if decision.action == "append" else manifest

@@ -110,8 +110,8 @@ class PartitionRun:
         self.error = error
         self.state = State.FAILED
 
-    def fail_by(self, of_new: Sequence[LakeAssetsError] = ()) -> None:
-        """Set the one error of the partition: of its new objects that have these, and of its plan.
+    def fail_with(self, of_new: Sequence[LakeAssetsError] = ()) -> None:
+        """Fail the partition with one error, which joins those of its new objects and those of its plan.
 
         Args:
             of_new: of objects that were to be registered; others of the partition may be.

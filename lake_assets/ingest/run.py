@@ -42,7 +42,7 @@ class Run(ABC):
 
     @abstractmethod
     def execute(self, runs: Sequence[PartitionRun]) -> Generator[Sequence[PartitionRun], None, None]:
-        """Do what the plans of these partitions say.
+        """Do what the plans of those of the partitions say that are still open.
 
         Yields:
             Partitions that may have ended.
@@ -77,8 +77,7 @@ class Run(ABC):
                 self.plan(remaining)
             else:
                 fail_all(remaining, self.broken)
-            yield from self._ended(remaining)
-            with closing(self.execute(still_open(remaining))) as executing:
+            with closing(self.execute(remaining)) as executing:
                 for some in executing:
                     yield from self._ended(some)
             yield from self._ended(remaining)
@@ -104,7 +103,7 @@ def settle(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
             case "leave_out":
                 run.leave_out()
             case "fail":
-                run.fail_by()
+                run.fail_with()
             case "skip" | "keep":
                 skipped.append(run)
                 if decision.on_empty is None:

@@ -68,13 +68,13 @@ class ClusterDriver:
         self._runs = runs
         self._received = received
         self._lines: SimpleQueue[str] = SimpleQueue()
-        self._told = _Told()
+        self._printed = _Printed()
         self._ended_at: float | None = None
 
     @property
     def name(self) -> str:
         """For messages."""
-        return f"driver {self._told.id}" if self._told.id else "driver of the run"
+        return f"driver {self._printed.id}" if self._printed.id else "driver of the run"
 
     @property
     def poll_seconds(self) -> float:
@@ -146,17 +146,17 @@ class ClusterDriver:
         If `spark-submit` has lost the cluster, the driver may go on there: it is cancelled.
         """
         self._close()
-        if not self._received.has_all and (self._told.id or self._received.has_started):
+        if not self._received.has_all and (self._printed.id or self._received.has_started):
             with self._received.warning(f"The {self.name} may go on"):
                 self._mark.put()
-        if self._told.id is None:
+        if self._printed.id is None:
             reason = f"spark-submit ended with code {self._process.returncode}"
             hint = "correct `runs` and `spark` of the config; the output of spark-submit, on stderr, says more."
-            return Ended(f"{reason}: {self._told.problem}" if self._told.problem else reason, hint)
-        where = f" on {self._told.place}" if self._told.place else ""
-        problem = f": {self._told.problem}" if self._told.problem else ""
+            return Ended(f"{reason}: {self._printed.problem}" if self._printed.problem else reason, hint)
+        where = f" on {self._printed.place}" if self._printed.place else ""
+        problem = f": {self._printed.problem}" if self._printed.problem else ""
         return Ended(
-            f"{self._told.id}{where} is {self._told.state or 'gone'}{problem}",
+            f"{self._printed.id}{where} is {self._printed.state or 'gone'}{problem}",
             "its own output, on its worker, says why; the page of the cluster's master shows it.",
         )
 
@@ -172,12 +172,12 @@ class ClusterDriver:
         """
         if not self._submission.is_standalone:
             raise LauncherError("it has not begun, or does not end:", "end it by the cluster's own command.")
-        self._await(lambda: self._told.id is not None or self._process.poll() is not None, SUBMIT_SECONDS)
-        if self._told.id is None:
+        self._await(lambda: self._printed.id is not None or self._process.poll() is not None, SUBMIT_SECONDS)
+        if self._printed.id is None:
             return
         try:
             subprocess.run(  # noqa: S603 - our own command
-                self._submission.kill(self._told.id),
+                self._submission.kill(self._printed.id),
                 env=dict(self._submission.environment),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -210,7 +210,7 @@ class ClusterDriver:
     def _read(self) -> None:
         assert self._process.stdout is not None  # noqa: S101 - a pipe
         for line in self._process.stdout:
-            self._told.take(line)
+            self._printed.take(line)
             self._lines.put(line.rstrip("\n"))
 
     def _print(self) -> None:
@@ -219,7 +219,7 @@ class ClusterDriver:
                 self._received.output(self._lines.get_nowait())
 
 
-class _Told:
+class _Printed:
     """What `spark-submit` has printed of a driver.
 
     Attributes:

@@ -7,7 +7,6 @@ on Python libraries, `driverEnv` and Secrets Manager.
 import gzip
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
@@ -30,7 +29,7 @@ DRIVER_VARIABLE = "spark.emr-serverless.driverEnv."
 _ENVIRONMENT = "environment"  # the folder of the unpacked archive
 _PYTHON = f"./{_ENVIRONMENT}/bin/python"
 _ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
-_PASSING = frozenset({"ThrottlingException", "InternalServerException", "ServiceUnavailableException"})
+_TRANSIENT = frozenset({"ThrottlingException", "InternalServerException", "ServiceUnavailableException"})
 
 
 def start_parameters(
@@ -86,7 +85,8 @@ class JobDriver:
         self.messages = BucketMessages(runs.messages)
         self._runs = runs
         self._received = received
-        self._parameters = partial(start_parameters, config, runs, request)
+        self._config = config
+        self._request = request
         self._client = client("emr-serverless", runs.region)
         self._id: str | None = None
         self._answer: Mapping[str, Any] = {}
@@ -114,7 +114,7 @@ class JobDriver:
             LauncherError: the application refuses it, or does not exist.
             DriverLostError: the API does not answer; a retry may succeed.
         """
-        parameters = self._parameters(variables)
+        parameters = start_parameters(self._config, self._runs, self._request, variables)
         answer = self._call("start a job run", lambda: self._client.start_job_run(**parameters))
         self._id = answer["jobRunId"]
         self._received.log("INFO", f"EMR Serverless {self.name} of application {answer['applicationId']}.")
@@ -182,7 +182,7 @@ class JobDriver:
             return call()
         except ClientError as error:
             text = error.response["Error"]
-            kind = DriverLostError if text["Code"] in _PASSING else LauncherError
+            kind = DriverLostError if text["Code"] in _TRANSIENT else LauncherError
             raise kind(
                 f"EMR Serverless, application {application}, refuses to {doing} ({text['Code']}: {text['Message']}):",
                 "correct `runs` of the config, or the role's policy, or start the application.",

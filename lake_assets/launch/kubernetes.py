@@ -243,7 +243,7 @@ class _Pod:
         return _is_over(pod) or (state is not None and state.waiting is None)
 
     def check_can_start(self, pod: Any) -> None:  # noqa: ANN401 - kubernetes' V1Pod
-        """Refuse a pod that waits for a person.
+        """Fail a pod that cannot start until somebody acts.
 
         Raises:
             LauncherError: it does.

@@ -97,6 +97,8 @@ class OlakeCodec(HiveCodec):
             return placeholder.null
         if not text or placeholder.granularity is None:
             return unescape(text)
+        if not self._granularities(placeholder):  # another placeholder has the whole value
+            return self.write(placeholder, unescape(text))
         return _in_go(placeholder, super().write_partition(placeholder, text, spelling))
 
     def match(self, folder: str) -> re.Match[str] | None:

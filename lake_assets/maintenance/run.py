@@ -110,7 +110,7 @@ def _maintain(
     staged = _delete_staged(config.lakes[lake], roots, _before(now, rules.orphans_older_than), dry_run=dry_run)
     streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
     if config.lakes[lake].is_managed:  # MotherDuck maintains its files
-        deltas, letters = _clean_visible(streams, rules, now, dry_run=dry_run)
+        deltas, letters = _clean_visible(streams, rules, now, checkpoint, dry_run=dry_run)
         return Maintained(lake, (), Cleaned(), staged, (), 0, 0, {}, deltas, letters)
     ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
     with ducklake.open(read_only=dry_run) as session:
@@ -138,7 +138,7 @@ def _maintain(
         checkpoint()
         corrected = _correct_bounds(session, dict.fromkeys(s.table for s in streams), dry_run=dry_run)
     checkpoint()
-    deltas, letters = _clean_visible(streams, rules, now, dry_run=dry_run)
+    deltas, letters = _clean_visible(streams, rules, now, checkpoint, dry_run=dry_run)
     checkpoint()
     compacted: list[CompactedPartition] = []
     if (at_least := rules.compact) is not None:
@@ -181,17 +181,26 @@ def _correct_bounds(session: LakeSession, tables: Iterable[TableName], *, dry_ru
 
 
 def _clean_visible(
-    streams: Sequence[OpenStream], rules: Maintenance, now: dt.datetime, *, dry_run: bool
+    streams: Sequence[OpenStream],
+    rules: Maintenance,
+    now: dt.datetime,
+    checkpoint: Callable[[], None],
+    *,
+    dry_run: bool,
 ) -> tuple[tuple[DeletedDelta, ...], tuple[LandedObject, ...]]:
-    """Delete old exported files, and exported files and dead letters that no commit made visible, of all streams."""
+    """Delete exported files that are too old, and exported files and dead letters that no commit made visible."""
     deltas: list[DeletedDelta] = []
     letters: list[LandedObject] = []
     expired = None if rules.delta_retention is None else _before(now, rules.delta_retention)
     orphans = _before(now, rules.orphans_older_than)
     for stream in streams:
-        if stream.export is not None or stream.letters is not None:
+        if stream.export is not None:
             with stream.lake.open(read_only=dry_run) as session:
                 deltas += clean_deltas(session, stream, expired, orphans, dry_run=dry_run)
+    checkpoint()
+    for stream in streams:
+        if stream.letters is not None:
+            with stream.lake.open(read_only=dry_run) as session:
                 letters += clean_letters(session, stream, orphans, dry_run=dry_run)
     return tuple(deltas), tuple(letters)
 

@@ -123,6 +123,7 @@ class _Cursor:
 
     @classmethod
     def _read(cls, state: Mapping[str, Any]) -> "_Cursor":
+        # "told" is the name in the cursors of earlier versions.
         sent = {receiver: dict(kinds) for receiver, kinds in state["told"].items()}
         return cls(sent, {stream: first for stream, first in state["undated"].items() if time_of(first)})
 

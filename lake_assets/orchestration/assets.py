@@ -16,7 +16,7 @@ from lake_assets.orchestration.checks import (
     evaluations_of_cancelled_run,
     evaluations_of_failed_run,
     evaluations_of_idle_run,
-    hand_on,
+    hand_on_scope,
 )
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT
 from lake_assets.orchestration.downstream import StreamIOManager
@@ -113,11 +113,11 @@ def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -
         raise
     if run.failed:
         yield from run.events_by_partition()
-        failure = run.failure()
+        failure = run.failure()  # a run that is to be retried ends here, without checks
         failed = tuple(partition for partition, key in partitions.items() if key in run.failed)
         yield from evaluations_of_failed_run(stream, context, run.scope(failed))
         raise failure
-    hand_on(stream.name, run.scope())
+    hand_on_scope(stream.name, run.scope())
     if run.passed_over:
         yield from run.events_by_partition()
         if run.done:

@@ -104,7 +104,9 @@ def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext, keys: Seq
     """
     run: dg.DagsterRun | None = context.run
     while run is not None:
-        scope = take(stream.name, run.run_id) or scope_of_run(stream, run.run_id, _began(context.instance, run.run_id))
+        scope = take_scope(stream.name, run.run_id) or scope_of_run(
+            stream, run.run_id, _began(context.instance, run.run_id)
+        )
         if scope.partitions:
             return scope
         run = context.instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
@@ -188,7 +190,7 @@ _lock = Lock()
 _scopes: OrderedDict[tuple[str, str], Scope] = OrderedDict()
 
 
-def hand_on(stream: str, scope: Scope) -> None:
+def hand_on_scope(stream: str, scope: Scope) -> None:
     """Keep the scope of a run of a stream until its checks take it."""
     if scope.run_id is None or sum(len(result.manifest.objects) for result in scope.results.values()) > OBJECTS:
         return
@@ -198,7 +200,7 @@ def hand_on(stream: str, scope: Scope) -> None:
             _scopes.popitem(last=False)
 
 
-def take(stream: str, run_id: str) -> Scope | None:
+def take_scope(stream: str, run_id: str) -> Scope | None:
     """Return the scope of a run of a stream, once; None if its ingest did not end in this process."""
     with _lock:
         return _scopes.pop((run_id, stream), None)

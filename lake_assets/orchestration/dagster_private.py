@@ -230,6 +230,18 @@ def failing_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey, *,
     ]
 
 
+def partitions_without_result(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: str) -> list[str]:
+    """Return the keys of the partitions for which this run has planned a check, as the newest run, and not made it."""
+    infos = instance.event_log_storage.get_asset_check_partition_info([check])
+    return [
+        info.partition_key
+        for info in infos
+        if info.partition_key is not None
+        and info.latest_execution_status == Status.PLANNED
+        and info.latest_planned_run_id == run_id
+    ]
+
+
 def plans_of_runs(
     instance: dg.DagsterInstance, check: dg.AssetCheckKey, runs: Collection[str], *, by_partition: bool
 ) -> Mapping[str, list[str | None]]:

@@ -56,7 +56,7 @@ class Evaluator:
         self.asset = asset
 
     def of_scope(self, name: str, check_run: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
-        """Make one check of a run.
+        """Make one check of a `CheckRun`.
 
         A check of partitions has a result for each partition of the run, under Dagster's key of it, so that the next
         run, of another partition, does not replace it.
@@ -101,8 +101,7 @@ class Evaluator:
         """
         if not is_by_partition(self.stream, name):
             return
-        plans = dagster_private.plans_of_runs(self.instance, self._key(name), {self.run_id}, by_partition=True)
-        left = [key for key in plans.get(self.run_id, ()) if key is not None]
+        left = dagster_private.partitions_without_result(self.instance, self._key(name), self.run_id)
         text = "The run did not commit the partition: there is nothing to check."
         for key in self.free(name, left):
             result = CheckResult(name, True, text)

@@ -84,8 +84,8 @@ def new_dynamic_keys(
     return missing
 
 
-def keys_of(definition: dg.PartitionsDefinition[str], instance: dg.DagsterInstance) -> list[str]:
-    """Return the keys of a dimension now."""
+def keys_of(definition: dg.PartitionsDefinition[str], instance: dg.DagsterInstance | None) -> list[str]:
+    """Return the keys of a dimension now; only dynamic ones need the instance."""
     return list(definition.get_partition_keys(dynamic_partitions_store=instance))
 
 
@@ -116,13 +116,13 @@ class ValueOrder:
 
 
 def recent_keys(
-    stream: OpenStream, instance: dg.DagsterInstance, at: dt.datetime, lookback: int
+    stream: OpenStream, instance: dg.DagsterInstance | None, at: dt.datetime, lookback: int
 ) -> dict[str, list[str]]:
     """Return the keys of each dimension: of a time those of the newest partitions, of another column all.
 
     Args:
         stream: of the partitions.
-        instance: has the dynamic ones.
+        instance: has the dynamic ones; may be None if there are none.
         at: the moment of the newest partition, with a time zone.
         lookback: the number of partitions before that one.
     """

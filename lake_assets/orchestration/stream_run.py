@@ -274,7 +274,7 @@ class StreamRun:
         Its cause is the first error that is not one of this package's, so that the UI shows its traceback.
 
         Raises:
-            dagster.RetryRequested: all errors are passing ones, and this was not the last retry. It is no retry policy:
+            dagster.RetryRequested: all errors are transient, and this was not the last retry. It is no retry policy:
                 with one, Dagster would also retry a run that somebody has cancelled.
         """
         texts = {key: error_text(error) for key, error in self.failed.items()}
@@ -287,8 +287,8 @@ class StreamRun:
         retry = self._context.retry_number
         if retry < RETRIES and all(isinstance(error, TRANSIENT) for error in self.failed.values()):
             raise dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry) from failure
-        own = (error for error in self.failed.values() if not isinstance(error, LakeAssetsError))
-        failure.__cause__ = next(own, None)
+        unforeseen = (error for error in self.failed.values() if not isinstance(error, LakeAssetsError))
+        failure.__cause__ = next(unforeseen, None)
         return failure
 
 

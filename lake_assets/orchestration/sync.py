@@ -90,7 +90,7 @@ def _under_way() -> SyncUnderWayError:
 INTERVAL_SECONDS = 60
 OVERLAP = dt.timedelta(minutes=10)  # of two scans of the ledger: the clocks of writers differ
 REPORTED = 10_000  # materializations of one tick, to which Dagster gives a minute
-RETRY_SECONDS = 5  # seconds for which a tick waits for another sync; the next tick does its work
+RETRY_SECONDS = 5  # how long a tick retries while another sync runs; after that, the next tick does its work
 TOGETHER = 500  # materializations of one transaction: SQLite has a limit of parameters
 
 

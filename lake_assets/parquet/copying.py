@@ -19,8 +19,8 @@ from lake_assets.parquet.task import Bin, Refusal, Report, encode, reported
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.copying import copy_object
 from lake_assets.storage.manifest import Original
-from lake_assets.storage.ranges import RangeFile
 from lake_assets.storage.store import Store
+from lake_assets.storage.web import RangeFile
 
 _COPIES = 4  # at a time in a task: mostly network latency, or the disk's
 

@@ -69,7 +69,7 @@ def not_held(leaf: pa.Array) -> Held | None:
 
 
 def has_infinity(leaf: pa.Array) -> bool:
-    """Return whether one of the values is an infinity, as a bound it says nothing about the values next to it."""
+    """Return whether one of the values is an infinity, which as a bound says nothing about those next to it."""
     held = _held(leaf.type)
     if held is None or held.infinity is None:
         return False

@@ -31,7 +31,6 @@ from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.left_out import LeftOut
-from lake_assets.streams.not_in_lake import dead_letters, quarantined
 from lake_assets.streams.pending import is_pending
 from lake_assets.streams.stream import OpenStream
 
@@ -124,7 +123,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
     now = now or dt.datetime.now(dt.UTC)
     with stream.lake.open_if_exists() as lake:
         ledger = stream.config.by_partition({} if lake is None else last_runs(lake, stream.table))
-        left_out, letters = quarantined(stream, lake), dead_letters(stream, lake)
+        left_out, letters = stream.quarantined(lake), stream.dead_letters(lake)
         rows = {} if lake is None else _live_rows(stream, lake, ledger)
     landed, others_landed = list_landed(stream, ledger, now)
     state = state_by(stream, ledger, landed, others_landed, now)

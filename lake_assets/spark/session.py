@@ -191,7 +191,7 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
 
 
 def own_session(settings: Mapping[str, str], *, transforms: bool) -> AbstractContextManager[Sessions]:
-    """Return a context that yields a function which starts the session at its first call; its end stops what started.
+    """Return a context with a function that starts the session at its first call; when it ends, that session stops.
 
     A session that ran in this process before is used, and stays. One that a Spark Connect server has ended is replaced.
 
@@ -203,11 +203,11 @@ def own_session(settings: Mapping[str, str], *, transforms: bool) -> AbstractCon
 
 
 def submitted_session(settings: Mapping[str, str]) -> AbstractContextManager[Sessions]:
-    """Return a context as `own_session`, for a driver that a cluster has submitted, as EMR Serverless does.
+    """Return a context like `own_session`, for a driver that a cluster has submitted, as EMR Serverless does.
 
     Master, resources and the workers' Python are those of the submission. This package adds what its jobs need.
     """
-    return _session(SparkSession.builder.config(map={**SQL_SETTINGS, **settings}).getOrCreate)
+    return _session(lambda: SparkSession.builder.config(map={**SQL_SETTINGS, **settings}).getOrCreate())
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def retried(
     Args:
         storage: that gets the requests.
         transient: the errors after which they are sent again.
-        work: sends them, each once.
+        work: sends them; what its client retries by itself is not counted.
     """
     pause = pause_from(storage.requests.first_wait, storage.requests.wait_limit)
     return retry(work, transient=transient, limit=retries(storage.requests), pause=pause)

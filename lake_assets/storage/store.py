@@ -41,7 +41,7 @@ _DELETIONS = 16  # at a time; a deletion is mostly latency
 class Store:
     """The objects below a storage's root, addressed by keys relative to it.
 
-    Keys are exactly those of the store; a percent sign in a key has no meaning. Nothing is connected at first.
+    Keys are exactly those of the store; a percent sign in a key has no meaning. No connection is made at first.
     """
 
     def __init__(self, storage: AnyStorage) -> None:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
@@ -18,11 +18,12 @@ from lake_assets.errors import LayoutError, StorageError
 from lake_assets.lake.attach import alias
 from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.session import TableName
+from lake_assets.lake.ledger import object_history
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
-from lake_assets.parquet.job import CopyRules, LetterRules
+from lake_assets.parquet.job import CopyRules, LetterFile, LetterRules
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
@@ -76,7 +77,7 @@ class OpenStream:
 
     @property
     def copy_rules(self) -> CopyRules | None:
-        """The rules by which landed objects become data files as they are; None if all rows pass through the encoding.
+        """The rules by which landed objects become data files as they are; None if the job encodes all rows.
 
         They do if rows are transformed, selected, extended or compared one by one, if the lake takes rows by INSERT
         only, and if a web server has the objects, whose versions it does not compare.
@@ -104,6 +105,36 @@ class OpenStream:
         if self.config.dead_letters is not None:
             return LetterRules(self.config.dead_letters.to, f"{self.name}/", tag)
         return LetterRules(self.config.source, f"{LETTERS}/{self.name}/", tag)
+
+    def quarantined(
+        self, lake: LakeSession | None, partitions: Collection[Partition] | None = None
+    ) -> dict[Partition, dict[str, str]]:
+        """Return why the newest commits left objects out, by their URIs; see `quarantined_objects`.
+
+        Args:
+            lake: the open lake; None if there is none yet.
+            partitions: those to read; all when None.
+
+        Raises:
+            CatalogError: ledger or manifest cannot be read.
+        """
+        if lake is None or self.config.on_bad_object == "fail":
+            return {}
+        appends = self.config.mode == "append"
+        found = object_history.quarantined_objects(lake, self.name, self.table, _paths(partitions), adds=appends)
+        return self.config.by_partition(found)
+
+    def dead_letters(
+        self, lake: LakeSession | None, partitions: Collection[Partition] | None = None, at: int | None = None
+    ) -> dict[Partition, list[LetterFile]]:
+        """Return the files of rows that the lake does not have, in the state of a snapshot (`at`); now when None.
+
+        The other arguments and the errors are as of `quarantined`.
+        """
+        if lake is None or self.letters is None:
+            return {}
+        found = object_history.dead_letters(lake, self.name, self.table, _paths(partitions), at=at)
+        return self.config.by_partition(found)
 
     @property
     def letters_uri(self) -> str | None:
@@ -206,3 +237,7 @@ def open_streams(config: LakeConfig) -> Mapping[str, OpenStream]:
     """Open all streams of a config. Streams of one lake share its engine. Nothing is connected yet."""
     lakes = {name: DuckLake(lake) for name, lake in config.lakes.items()}
     return {name: OpenStream.of(config, name, lakes[config.lake_name(name)]) for name in config.streams}
+
+
+def _paths(partitions: Collection[Partition] | None) -> Sequence[str] | None:
+    return None if partitions is None else [partition.path for partition in partitions]

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 
+@pytest.mark.more
 @pytest.mark.long
 def test_a_benchmark_prints_its_ratios() -> None:
     command = [sys.executable, "-m", "dev.benchmarks", "--quick", "--only", "small"]

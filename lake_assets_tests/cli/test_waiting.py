@@ -55,6 +55,7 @@ def test_a_landing_zone_that_does_not_answer_is_named(
     assert "has not answered" not in run("-q", *command).stderr
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("command", [["query", "SELECT sum(total) FROM sales"], ["ingest", "sales", "--partition", NW]])
 def test_the_lakes_storage_that_does_not_answer_duckdb_or_a_task_is_named(
     local_world: World, run: Run, s3_proxy: S3Proxy, command: list[str]

@@ -322,6 +322,7 @@ def test_a_policy_of_dead_letters_suffices_in_a_bucket_of_their_own(account: Acc
     account.try_steps(name, user)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("name", "sid", "action"), ACTIONS)
 def test_every_action_of_a_policy_is_needed(account: Account, name: str, sid: str, action: str) -> None:
     user = account.user(based(name, without(policy_of(name), sid, action)))

@@ -195,6 +195,7 @@ def until(seconds: float) -> Retrying:
     )
 
 
+@pytest.mark.more
 @pytest.mark.dagster
 @pytest.mark.timeout(480)
 def test_the_commands_of_the_units_execute_a_backfill(

@@ -1,6 +1,6 @@
 """Random tables by random writers, modes, strategies and catalogs answer as the landed files do.
 
-`make differential TABLES=2000 SEED=0` tries other tables than `make test`; `SEED=17 TABLES=1` tries one of them again.
+`make differential TABLES=2000 SEED=0` tries other tables than `make test-all`; `SEED=17 TABLES=1` tries one again.
 """
 
 import os

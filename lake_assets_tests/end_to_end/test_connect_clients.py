@@ -96,6 +96,7 @@ def started(config: Path, folder: Path, *partitions: str) -> subprocess.Popen[st
     )
 
 
+@pytest.mark.more
 @pytest.mark.kill
 def test_an_interrupt_ends_the_servers_job_and_no_other_clients(
     local_world: World, tmp_path: Path, spark_connect: str

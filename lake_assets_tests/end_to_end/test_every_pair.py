@@ -12,6 +12,7 @@ from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import PAIRS
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("world", PAIRS, indirect=True, ids="-".join)
 def test_a_stream_is_refreshed_checked_compacted_and_cleaned(world: World) -> None:
     world.lake_options = {"maintenance": {"compact": 2}}

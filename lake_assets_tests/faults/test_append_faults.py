@@ -15,7 +15,7 @@ from lake_assets_tests.world import NW, SW, World
 pytestmark = pytest.mark.kill
 
 ENCRYPTED = STRATEGY_OPTIONS["insert"]
-# The moments that `make test` tries of each strategy; `make kills` tries all statements that an addition has.
+# The moments that `make test-all` tries of each strategy; `make kills` tries all statements that an addition has.
 MOMENTS = {
     "extension": {"ducklake_add_data_files", "COMMIT", "after COMMIT"},
     "direct": {'INSERT INTO "ducklake_data_file"', "COMMIT", "after COMMIT"},
@@ -34,6 +34,7 @@ def noted(world: World) -> list[tuple[str, int]]:
     return world.query("SELECT uri, count(*) FROM lake.ingest_files GROUP BY uri ORDER BY uri")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("strategy", "statement"), DEATHS)
 def test_death_at_each_statement_adds_the_object_once(
     local_world: World, tmp_path: Path, strategy: str, statement: str

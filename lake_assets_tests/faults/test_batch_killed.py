@@ -21,7 +21,7 @@ __all__ = ["sessions"]
 pytestmark = pytest.mark.kill
 
 NE = "region=NE,date=2026-02-11"
-# The moments that `make test` tries; `make kills` tries all.
+# The moments that `make test-all` tries; `make kills` tries all.
 MOMENTS = {"UPDATE ducklake_data_file", "COMMIT", "after COMMIT"}
 DEATHS = [
     pytest.param(statement, marks=() if statement in MOMENTS else pytest.mark.kill_all)

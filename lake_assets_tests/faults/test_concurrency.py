@@ -80,6 +80,7 @@ def test_without_the_lock_the_catalog_itself_refuses_and_the_retry_commits(world
     assert len([row for row in world.ledger() if row.status == "committed"]) == 9
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("faster_strategy", STRATEGIES)

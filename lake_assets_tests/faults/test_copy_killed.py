@@ -52,6 +52,7 @@ def die(world: World, folder: Path, death: str) -> None:
     assert child.returncode == -signal.SIGKILL, output
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("world", "death", "options"),
     [

@@ -89,7 +89,7 @@ def local(tmp_path: Path, catalog: str = "sqlite") -> World:
     )
 
 
-# `make test` tries one of each disk. A restore copies by links, which take no space.
+# `make test-all` tries one of each disk. A restore copies by links, which take no space.
 @pytest.mark.parametrize(
     "kind", [pytest.param(k, marks=() if k == "compaction" else pytest.mark.kill_all) for k in ALL if k != "restore"]
 )

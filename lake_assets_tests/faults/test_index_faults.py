@@ -30,7 +30,7 @@ STATEMENTS = {
         'after INSERT INTO "ducklake_snapshot_changes"',
     ],
 }
-# As in `test_kill`: what `make test` tries.
+# As in `test_kill`: what `make test-all` tries.
 MOMENTS = {
     "extension": {"ducklake_add_data_files", "after set_commit_message(?, ?, extra_info"},
     "direct": {'INSERT INTO "ducklake_name_mapping"', 'after INSERT INTO "ducklake_snapshot_changes"'},

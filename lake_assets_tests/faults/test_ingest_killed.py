@@ -23,7 +23,7 @@ WRONG_TYPE = pa.table({"id": pa.array([7], pa.int64()), "total": ["seven"]})
 
 # Of an ingest, these statements are not those of a commit.
 _OF_REPLACE = ("DELETE", "UPDATE ducklake_data_file")
-# The moments that `make test` tries; `make kills` tries all.
+# The moments that `make test-all` tries; `make kills` tries all.
 MOMENTS = {
     ("both", "direct", "examination"),
     ("both", "direct", "COMMIT"),

@@ -55,7 +55,7 @@ STATEMENTS = {
         "after COMMIT",
     ],
 }
-# The three moments that `make test` tries of each strategy; `make kills` tries all statements.
+# The three moments that `make test-all` tries of each strategy; `make kills` tries all statements.
 MOMENTS = {
     "extension": {"after DELETE", "COMMIT", "after COMMIT"},
     "direct": {"UPDATE ducklake_table_stats", "COMMIT", "after COMMIT"},
@@ -70,6 +70,7 @@ DEATHS_AT_RANDOM = int(os.environ.get("LAKE_ASSETS_DEATHS", "3"))  # on each cat
 STRATEGY_OPTIONS = {"insert": {"attach_options": {"encrypted": True}}}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("strategy", "statement"), DEATHS)
 def test_death_at_each_statement_leaves_the_old_partition_or_the_new(
     local_world: World, tmp_path: Path, strategy: str, statement: str

@@ -84,7 +84,9 @@ TABLE = [(client, mode) for client in CLIENTS for mode in ("append", "replace")]
 MORE = [(client, mode) for client in ("deletes", "flushed deletes") for mode in ("index", "encrypted")]
 
 
-@pytest.fixture(params=[*TABLE, *(pytest.param(more, marks=pytest.mark.long) for more in MORE)], ids="-".join)
+@pytest.fixture(
+    params=[*TABLE, *(pytest.param(more, marks=[pytest.mark.long, pytest.mark.more]) for more in MORE)], ids="-".join
+)
 def changed(request: pytest.FixtureRequest, local_world: World) -> World:
     """Three commits of a partition and one of another, and then what a client does."""
     client, mode = request.param
@@ -126,7 +128,7 @@ def snapshots(world: World) -> Rows:
         return found
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_commands_that_read_say_what_the_snapshots_have(changed: World) -> None:
     rows = snapshots(changed)
     history_has_each_change(changed, rows)
@@ -175,7 +177,7 @@ def changes_lead_from_one_snapshot_to_the_newest(changed: World, rows: Rows) -> 
         assert not -found
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_restore_is_unchanged_only_where_the_rows_are_and_brings_them_back(changed: World) -> None:
     rows = snapshots(changed)
     newest = max(rows)
@@ -203,6 +205,7 @@ def test_restore_is_unchanged_only_where_the_rows_are_and_brings_them_back(chang
         rows[newest] = after[newest]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.long
 @pytest.mark.parametrize("client", BESIDE_A_RELEASE)
 def test_a_hold_ends_beside_other_clients(client: str, mode: str, local_world: World) -> None:
@@ -229,6 +232,7 @@ def test_a_hold_ends_beside_other_clients(client: str, mode: str, local_world: W
     assert check(local_world, "landing_zone").passed
 
 
+@pytest.mark.sample(1)
 @pytest.mark.long
 @pytest.mark.parametrize("client", BESIDE_A_RELEASE)
 def test_an_object_leaves_quarantine_beside_other_clients(client: str, mode: str, local_world: World) -> None:
@@ -254,7 +258,7 @@ def test_an_object_leaves_quarantine_beside_other_clients(client: str, mode: str
         assert check(local_world, name).passed, name
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_maintenance_compacts_what_a_dry_run_promises(changed: World) -> None:
     rows = snapshots(changed)
     with changed.stream.lake.open() as lake:

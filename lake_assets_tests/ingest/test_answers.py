@@ -271,6 +271,7 @@ def extremes(part: slice, more: Mapping[str, tuple[pa.DataType, list[Any]]]) -> 
     return pa.table(arrays)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("strategy", "mode"), WAYS, ids=map("-".join, WAYS))
 def test_answers_about_the_ends_of_types(
     local_world: World, monkeypatch: pytest.MonkeyPatch, strategy: str, mode: str
@@ -287,6 +288,7 @@ def test_answers_about_the_ends_of_types(
         assert differences(client) == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("strategy", "mode"), WAYS, ids=map("-".join, WAYS))
 def test_a_value_beyond_the_ends_of_a_type_is_refused_by_column(
     local_world: World, monkeypatch: pytest.MonkeyPatch, strategy: str, mode: str

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
 import pytest
 
 from dev.servers.moto import KEYS, Moto, moto
@@ -77,8 +76,8 @@ def test_a_tick_asks_for_a_partition_with_a_new_object_and_only_that_is_added(ti
     assert local_world.totals() == [1, 1, 2]
 
 
-def test_a_scheduled_run_adds_the_new_objects_of_each_region(local_world: World, instance: dg.DagsterInstance) -> None:
-    scheduled = Scheduled(local_world, instance, lookback=1)
+def test_a_scheduled_run_adds_the_new_objects_of_each_region(local_world: World) -> None:
+    scheduled = Scheduled(local_world, lookback=1)
     for text in (NW, SW):
         local_world.land(text, sales(1), "a.parquet")
     assert scheduled.run(scheduled.request("2026-02-11T13:00+00:00")).success

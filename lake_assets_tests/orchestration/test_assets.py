@@ -177,10 +177,9 @@ def test_a_bad_partition_fails_alone_and_is_named(materialize: Materialize, loca
     assert list(metadata_of(result)) == ["2026-02-11|SW"]
     summary, *named = failure_of(result).splitlines()
     assert summary == "3 of 4 partitions failed, 1 are done."
-    errors = dict(line.split(": ", 1) for line in named)
-    assert sorted(errors) == ["2026-02-11|NW", "2026-02-12|NW", "2026-02-12|SW"]
-    assert "cannot be read as Parquet" in errors["2026-02-11|NW"]
-    assert "on_empty" in errors["2026-02-12|NW"]
+    assert [line.split(": ")[0] for line in named] == ["2026-02-11|NW", "2026-02-12|NW", "2026-02-12|SW"]
+    assert "cannot be read as Parquet" in named[0]
+    assert "on_empty" in named[1]
 
 
 def test_an_error_is_one_paragraph_and_not_retried(materialize: Materialize, local_world: World) -> None:

@@ -124,6 +124,7 @@ def test_the_queue_does_not_grow_while_nothing_runs(instance: dg.DagsterInstance
     assert {run.status for run in instance.get_runs()} == {dg.DagsterRunStatus.QUEUED}
 
 
+@pytest.mark.more
 @pytest.mark.dagster
 @pytest.mark.kill
 @pytest.mark.timeout(600)

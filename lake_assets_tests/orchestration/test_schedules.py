@@ -1,7 +1,7 @@
 """The schedule of a stream: what a tick asks for, and what the run that it asks for does."""
 
 import datetime as dt
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -19,14 +19,12 @@ PARTITIONS = {"region": {"values": ["NE", "NW", "SW"]}, "date": {"type": "date",
 
 
 class Scheduled:
-    """The world's stream under the test's Dagster instance."""
-
-    instance: dg.DagsterInstance
+    """The world's stream under a Dagster instance of its own."""
 
     def __init__(self, world: World, instance: dg.DagsterInstance | None = None, **schedule: Any) -> None:
         world.options = {"partitions": PARTITIONS} | world.options | {"schedule": {"cron": "0 * * * *", **schedule}}
         self.world = world
-        self.instance = instance or self.instance
+        self.instance = instance or dg.DagsterInstance.ephemeral()
         self.definitions = build_definitions(world.config, pyspark_resource(world.config.spark))
 
     @property
@@ -56,13 +54,6 @@ class Scheduled:
             instance=self.instance,
             raise_on_error=False,
         )
-
-
-@pytest.fixture(autouse=True)
-def instance(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with dg.DagsterInstance.local_temp() as instance:
-        monkeypatch.setattr(Scheduled, "instance", instance, raising=False)
-        yield
 
 
 def box(request: dg.RunRequest) -> tuple[str, str]:
@@ -152,9 +143,9 @@ def test_the_cron_and_the_day_are_those_of_the_streams_time_zone(local_world: Wo
     assert other.schedule.execution_timezone == "America/New_York"
 
 
-def test_discovered_regions_are_those_that_dagster_knows(local_world: World) -> None:
+def test_discovered_regions_are_those_that_dagster_knows(local_world: World, tmp_path: Path) -> None:
     local_world.options["partitions"] = PARTITIONS | {"region": {}}
-    scheduled = Scheduled(local_world, lookback=0)
+    scheduled = Scheduled(local_world, dg.DagsterInstance.local_temp(str(tmp_path)), lookback=0)
     assert "No region is known yet" in scheduled.tick("2026-02-11T13:00+00:00").skip_message
     scheduled.instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["NW", "AK"])
     assert box(scheduled.request("2026-02-11T13:00+00:00")) == ("2026-02-11|NW", "2026-02-11|AK")

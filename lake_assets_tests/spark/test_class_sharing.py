@@ -210,6 +210,7 @@ print(session.range(10).mapInArrow(lambda batches: batches, "id bigint").count()
 """
 
 
+@pytest.mark.more
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(

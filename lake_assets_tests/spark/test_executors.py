@@ -66,6 +66,7 @@ def end_of_job(settings: dict[str, str], limit: float | None = None) -> tuple[st
     return end, seconds
 
 
+@pytest.mark.sample(1)
 @pytest.mark.servers
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("limit", [None, 6.0])
@@ -84,6 +85,7 @@ def test_a_job_without_executors_fails_with_that_reason(master: tuple[str, int],
     assert (limit or 5) <= seconds < 60
 
 
+@pytest.mark.more
 @pytest.mark.servers
 @pytest.mark.timeout(400)
 def test_a_job_whose_executor_comes_later_is_executed(master: tuple[str, int], tmp_path: Path) -> None:

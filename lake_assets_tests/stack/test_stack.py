@@ -57,6 +57,7 @@ def read(site: Site) -> tuple[object, bytes]:
     return row, body
 
 
+@pytest.mark.more
 @pytest.mark.kill
 def test_what_is_killed_comes_back_and_what_is_stopped_starts_again_with_its_data(folder: Path) -> None:
     assert stack("up", *SERVERS, "--free-ports", "--detach", folder=folder).returncode == 0

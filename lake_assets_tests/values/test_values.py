@@ -181,6 +181,7 @@ def test_the_lake_has_what_was_landed(worlds: Worlds, way: str, data: st.DataObj
         assert differences(landed, world) == []
 
 
+@pytest.mark.sample(1)
 @some
 @given(data=st.data())
 @pytest.mark.parametrize("way", ["pass-through", "index"])

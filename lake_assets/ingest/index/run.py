@@ -16,7 +16,7 @@ from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, reported_run
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.run import Run, chunks, fail_all, settle, skip
+from lake_assets.ingest.run import Run, chunks, fail_all, settle, skip, still_open
 from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.calendar import refuse_outside
@@ -57,43 +57,48 @@ def index_all(
     if not options.outside:
         refuse_outside(stream.config, named or ())
     with reported_run(options.run_id, stream.name, "index", None if named is None else len(named)):
-        index_run = IndexRun(stream, options, checkpoint)
-        if named is None or plan is not None:
-            plan = index_run.listed(named, plan)
+        index_run = IndexRun(stream, options, checkpoint, plan)
         if named is None:
-            assert plan is not None  # noqa: S101 - listed above
-            named = [part.partition for part in plan.partitions if part.new or part.changed]
-        index_run.made = plan
+            named = [part.partition for part in index_run.listed(None).partitions if part.new or part.changed]
         yield from index_run.outcomes([PartitionRun(stream, partition, options) for partition in named])
 
 
 class IndexRun(Run):
     """A run that registers new objects of partitions.
 
-    Attributes:
-        made: the plan, if it has been made.
+    Args:
+        stream: as of `index_all`, and `options` and `checkpoint` too.
+        made: the plan, if it was made before.
     """
 
-    def __init__(self, stream: OpenStream, options: IngestOptions, checkpoint: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        stream: OpenStream,
+        options: IngestOptions,
+        checkpoint: Callable[[], None],
+        made: IndexPlan | None = None,
+    ) -> None:
         super().__init__(stream, options, checkpoint)
-        self.made: IndexPlan | None = None
         self._options = options
+        self._made = made
+        self._plan: IndexPlan | None = None
         self._listing = 0.0  # seconds, of one partition
 
-    def listed(self, partitions: Iterable[Partition] | None, made: IndexPlan | None = None) -> IndexPlan:
-        """List the objects of some partitions, or of all, and plan their registration, unless the plan has been made.
+    def listed(self, partitions: Iterable[Partition] | None) -> IndexPlan:
+        """List the objects of some partitions, or of all, and plan their registration, once.
 
         Raises:
             LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
         """
-        start = time.perf_counter()
-        with self._step("list") as figures:
-            plan = made or plan_index(self.stream, partitions, self._options)
-            objects = [obj for part in plan.partitions for obj in part.landed.objects]
-            figures.update(partitions=len(plan.partitions), objects=len(objects))
-            figures["bytes"] = sum(obj.size for obj in objects)
-        self._listing = (time.perf_counter() - start) / max(len(plan.partitions), 1)
-        return plan
+        if self._plan is None:
+            start = time.perf_counter()
+            with self._step("list") as figures:
+                self._plan = self._made or plan_index(self.stream, partitions, self._options)
+                objects = [obj for part in self._plan.partitions for obj in part.landed.objects]
+                figures.update(partitions=len(self._plan.partitions), objects=len(objects))
+                figures["bytes"] = sum(obj.size for obj in objects)
+            self._listing = (time.perf_counter() - start) / max(len(self._plan.partitions), 1)
+        return self._plan
 
     @contextmanager
     def _step(self, name: str) -> Iterator[dict[str, Any]]:
@@ -102,10 +107,13 @@ class IndexRun(Run):
 
     def plan(self, runs: Sequence[PartitionRun]) -> None:
         """Set the plans; an error of the listing fails all partitions."""
+        start = time.perf_counter()
         try:
-            made = self.made or self.listed([run.partition for run in runs])
+            made = self.listed([run.partition for run in runs])
         except LakeAssetsError as error:
             fail_all(runs, error)
+            for run in runs:
+                run.add_seconds("list", (time.perf_counter() - start) / len(runs))
             return
         plans = {part.partition: part for part in made.partitions}
         for run in runs:
@@ -135,12 +143,17 @@ class IndexRun(Run):
 
     def execute(self, runs: Sequence[PartitionRun]) -> Generator[Sequence[PartitionRun], None, None]:
         """Register the new objects of the partitions, about `FILES` in a transaction."""
-        for chunk in chunks(runs, FILES, lambda run: len(run.plan.new)):
+        yield runs  # those that have ended by their plans
+        for chunk in chunks(still_open(runs), FILES, lambda run: len(run.plan.new)):
             for run in chunk:
                 run.add_seconds("list", self._listing)
             self.checkpoint()
             self.register(chunk)
             yield chunk
+
+    def _ended(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
+        """Report all partitions of a transaction before the first outcome is handed on: an interrupt hides none."""
+        yield from list(super()._ended(runs))
 
     def register(self, runs: Sequence[PartitionRun]) -> None:
         """Register the new objects of these partitions, in one transaction if possible; see `Registrar`."""
@@ -171,7 +184,7 @@ class IndexRun(Run):
                 run.finish(row)
             of_new = [registrar.errors[obj.uri] for obj in run.plan.new if obj.uri in registrar.errors]
             if of_new or run.plan.decision.errors:
-                run.fail_by(of_new)
+                run.fail_with(of_new)
                 run.row = unfilled  # the commit has a ledger row of its own
             elif row is None:  # another process has registered the objects meanwhile
                 unregistered.append(run)

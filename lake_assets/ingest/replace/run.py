@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -20,6 +20,7 @@ from lake_assets.errors import (
 )
 from lake_assets.events import about, step
 from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.ingest.run import Run, chunks, fail_all, settle, skip, still_open
@@ -60,18 +61,27 @@ class ReplaceRun(Run):
     def plan(self, runs: Sequence[PartitionRun]) -> None:
         """List the objects of the partitions, and decide what becomes of each."""
         self._list(runs)
+        for run in still_open(runs):
+            if (moved := self.planner.moved(run.partition, run.manifest)) is not None:
+                run.is_recorded = False
+                run.fail(moved)
         if not (runs := still_open(runs)):
             return
-        with self._together("check", runs):
-            try:
-                with self.stream.lake.open() as lake:
-                    self._decide(lake, runs)
-            except NoLakeError:
-                self._decide(None, runs)
-                if still_open(runs):
-                    with self.stream.lake.open(create=True) as lake:
-                        create_ledger(lake)
+        with self._together("check", runs), ExitStack() as stack:
+            lake: LakeSession | None = None
+            with suppress(NoLakeError):
+                lake = stack.enter_context(self.stream.lake.open())
+            self._decide(lake, runs)
+            if lake is None and still_open(runs):
+                create_ledger(stack.enter_context(self.stream.lake.open(create=True)))
         self.checkpoint()
+
+    def outcomes(self, runs: Sequence[PartitionRun]) -> Generator[Outcome, None, None]:
+        """Refresh the partitions; staged files that a killed step has left are removed last."""
+        try:
+            yield from super().outcomes(runs)
+        finally:
+            self.writer.unstage()
 
     def _decide(self, lake: LakeSession | None, runs: Sequence[PartitionRun]) -> None:
         plans = self.planner.plan(lake, {run.partition: run.manifest for run in runs})
@@ -87,23 +97,26 @@ class ReplaceRun(Run):
         skip(lake, self.stream, skipped)
 
     def execute(self, runs: Sequence[PartitionRun]) -> Generator[Sequence[PartitionRun], None, None]:
-        """Write the partitions' files in Spark jobs, and commit them."""
+        """Clear partitions, which needs no Spark, write the files of the others in Spark jobs, and commit them."""
         at_once = max(COMMITS // self._batch, 1) * self._batch  # whole batches
-        for group in chunks(runs, GROUP_BYTES, lambda run: run.reads.size):
-            try:
-                self._write(group)
-                for chunk in chunks(still_open(group), at_once):
-                    self.verify(chunk)
-                    ready = still_open(chunk)
-                    try:
-                        self.commit(ready)
-                    except LakeAssetsError as error:
-                        self._break(error, still_open(ready))
-                    yield chunk
-                self._evolve(group)
-                self._quarantine(group)
-            finally:
-                self.writer.unstage()
+        runs = still_open(runs)
+        for chunk in chunks((run for run in runs if run.plan.decision.action == "clear"), at_once):
+            self._commit_or_break(chunk)
+        for group in chunks(still_open(runs), GROUP_BYTES, lambda run: run.reads.size):
+            self._write(group)
+            for chunk in chunks(still_open(group), at_once):
+                self.verify(chunk)
+                self._commit_or_break(still_open(chunk))
+                yield chunk
+            self._evolve(group)
+            self._quarantine(group)
+            self.writer.unstage()
+
+    def _commit_or_break(self, runs: Sequence[PartitionRun]) -> None:
+        try:
+            self.commit(runs)
+        except LakeAssetsError as error:
+            self._break(error, still_open(runs))
 
     def _list(self, runs: Sequence[PartitionRun]) -> None:
         path_parts: dict[Partition, list[PartitionRun]] = {}
@@ -118,6 +131,7 @@ class ReplaceRun(Run):
                 if self.broken is not None:
                     raise self.broken
                 first.set_manifest(self.stream.manifest(first.partition))
+                first.manifest.check()
             if isinstance(first.error, StorageUnreachableError):
                 with probing:
                     if self.broken is None and not Store(self.stream.config.source).answers():
@@ -135,11 +149,10 @@ class ReplaceRun(Run):
 
     def _write(self, runs: Sequence[PartitionRun]) -> None:
         """Write data files that no reader sees yet, in one Spark job."""
+        runs = [run for run in runs if run.reads.read]  # others have no object that can be read, and no rows
         if self.broken is not None:
             fail_all(runs, self.broken)
-            return
-        runs = [run for run in runs if run.reads.read]  # others have no object that can be read, and no rows
-        if not runs:
+        if self.broken is not None or not runs:
             return
         try:
             with _shared("start" if self._spark is None else None, runs):

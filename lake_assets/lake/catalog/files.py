@@ -117,7 +117,8 @@ def catalog_size(session: LakeSession) -> int | None:
         return sum(_size(Path(f"{catalog.path}{suffix}")) for suffix in ("", "-wal", ".wal"))
     if not isinstance(catalog, PostgresCatalog):
         return None
-    with suppress(*driver_errors(session.config)):  # of the catalog's tables, those of inlined rows among them
+    with suppress(*driver_errors(session.config)):
+        # The tables of inlined rows begin with `ducklake_` too.
         ((size,),) = session.driver.rows(
             "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_catalog.pg_class "
             "WHERE relkind = 'r' AND starts_with(relname, 'ducklake_') AND pg_table_is_visible(oid)"

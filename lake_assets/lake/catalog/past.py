@@ -27,7 +27,7 @@ NEVER = 2**62  # after every snapshot
 
 
 def key_of(partition: Partition) -> Key:
-    """Return the key of a partition."""
+    """Return the key of a partition, in the order of the stream's columns."""
     return tuple(None if value is None else str(value) for value in partition.values)
 
 

@@ -33,7 +33,7 @@ class Snapshot:
         return cls(number, moment, author, message, extra_info, _changes(changes))
 
     def changes_rows(self, table_id: int | None, *kinds: re.Pattern[str]) -> bool:
-        """Return whether it inserted or deleted (or did what `kinds` say with) rows of a table; of any when None."""
+        """Return whether it changed rows of a table, any when None, by one of `kinds`, or by inserts or deletes."""
         return _changes_rows(self.changes, table_id, *kinds)
 
 

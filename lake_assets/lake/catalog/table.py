@@ -17,7 +17,7 @@ _INSIDE_LIST = "list, element"
 _INSIDE_MAP = "key_value, "
 
 Key = tuple[str | None, ...]
-"""The values of a partition as the catalog writes them."""
+"""The values of a partition as the catalog writes them; the function says whether in the stream's or table's order."""
 
 _IN_SNAPSHOT = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 

@@ -234,7 +234,7 @@ def register_directly(session: LakeSession, changes: Sequence[Change]) -> list[L
     landed, table = [change.new for change in changes if isinstance(change.new, Landed)], changes[0].table
     described, files = _inspected(landed)
     with open_table(session, table) as opened:
-        if opened.table != described:
+        if files and opened.table != described:
             raise CatalogError(f"the columns of {table} changed while files were being registered:", "run it again.")
         uris = [file.uri for file in files]
         if states := registered_before(opened.database, opened.table.table_id, opened.table.folder, uris):

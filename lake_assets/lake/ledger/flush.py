@@ -19,7 +19,7 @@ from typing import Any
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.inlined import has_deletes, inlined_rows
-from lake_assets.lake.catalog.table import is_sorted, read_folder, table_options
+from lake_assets.lake.catalog.table import find_table, is_sorted, table_options
 from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS, OWN_TABLES, set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
@@ -55,7 +55,8 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
         if not own.order or not own.is_used(session.config) or not session.exists(table):
             continue
         with catalog_tables(session) as database:
-            rows = inlined_rows(database, read_folder(database, table)[0])
+            table_id = find_table(database, table)  # None if it was renamed meanwhile
+            rows = 0 if table_id is None else inlined_rows(database, table_id)
         if dry_run:
             flushed += rows if rows >= MANY else 0
             continue
@@ -97,7 +98,8 @@ def _write(session: LakeSession, what: str, sql: str, parameters: Sequence[objec
 
 def _has_deletes(session: LakeSession, table: TableName) -> bool:
     with catalog_tables(session) as database:
-        return has_deletes(database, read_folder(database, table)[0])
+        table_id = find_table(database, table)
+        return table_id is not None and has_deletes(database, table_id)
 
 
 def _merge(session: LakeSession, table: TableName) -> None:

@@ -162,7 +162,7 @@ def commits(
         table: the destination.
         load_partitions: their rows only, in the path's form.
         newest: this many rows at most.
-        columns: those to read, with `snapshot_id`; the others are None.
+        columns: those to read, with `snapshot_id`, and `finished_at` for `newest`; the others are None.
         since: the snapshot that `named_since` returns, if it is known.
     """
     among: dict[str, Sequence[str]] = {"destination_table": [str(table)], "status": ["committed"]}
