@@ -28,7 +28,7 @@ from lake_assets.orchestration.partitions import (
     partitions_def,
     recent_keys,
 )
-from lake_assets.orchestration.queued_runs import unless_queued
+from lake_assets.orchestration.queued_runs import job_schedule
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.pending import LandingScan, scan_landing
 from lake_assets.streams.stream import OpenStream
@@ -130,19 +130,17 @@ def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.Schedule
     automation = stream.config.automation
     if automation is None:
         return None
-    schedule = f"observe_{stream.name}_schedule"
-    return dg.ScheduleDefinition(
-        name=schedule,
-        execution_fn=unless_queued(schedule),
-        job=dg.define_asset_job(
-            f"observe_{stream.name}",
-            selection=dg.AssetSelection.assets(landing.key),
-            description=f"Find the partitions of {stream.name} that have new objects.",
-        ),
-        cron_schedule=automation.cron,
-        execution_timezone=automation.time_zone or stream.config.time_zone,
-        description=f"Finds the partitions of {stream.name} with new objects, for {stream.name}_automation.",
-        default_status=dg.DefaultScheduleStatus(automation.status.upper()),
+    job = dg.define_asset_job(
+        f"observe_{stream.name}",
+        selection=dg.AssetSelection.assets(landing.key),
+        description=f"Find the partitions of {stream.name} that have new objects.",
+    )
+    return job_schedule(
+        job,
+        automation.cron,
+        automation.time_zone or stream.config.time_zone,
+        automation.status,
+        f"Finds the partitions of {stream.name} with new objects, for {stream.name}_automation.",
     )
 
 

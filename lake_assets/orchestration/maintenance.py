@@ -7,14 +7,13 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from lake_assets.checks.run import checks_of
-from lake_assets.config.lake import Audit, Maintenance
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.exports import telemetry
 from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.orchestration.metadata import lines_by_text, markdown_list
-from lake_assets.orchestration.queued_runs import unless_queued
+from lake_assets.orchestration.queued_runs import job_schedule
 from lake_assets.orchestration.resources import sessions
 from lake_assets.orchestration.translator import StreamSpecs
 
@@ -87,25 +86,12 @@ def kept_objects(maintained: Maintained) -> dict[str, dg.MarkdownMetadataValue]:
     return {"objects_kept_are": markdown_list(lines, "- and {more:,} more; the log names them all")}
 
 
-def _schedule(job: str, times: Maintenance | Audit) -> dg.ScheduleDefinition:
-    """Return the schedule of a lake's job; it requests no run while one of its runs is queued."""
-    name = f"{job}_schedule"
-    return dg.ScheduleDefinition(
-        name=name,
-        execution_fn=unless_queued(name),
-        job_name=job,
-        cron_schedule=times.cron,
-        execution_timezone=times.time_zone,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
-
-
 def maintenance(config: LakeConfig) -> dg.Definitions:
     """Return a job for each lake, and a schedule for each whose config has `maintenance`."""
     jobs = {name: maintenance_job(config, name) for name in config.lakes}
     times = {name: lake.maintenance for name, lake in config.lakes.items() if lake.maintenance is not None}
     return dg.Definitions(
-        jobs=[*jobs.values()], schedules=[_schedule(jobs[name].name, at) for name, at in times.items()]
+        jobs=[*jobs.values()], schedules=[job_schedule(jobs[name], at.cron, at.time_zone) for name, at in times.items()]
     )
 
 
@@ -135,5 +121,5 @@ def audits(config: LakeConfig, streams: Mapping[str, Sequence[StreamSpecs]]) -> 
         jobs.append(job)
         audit = config.lakes[name].audit
         if audit is not None:
-            schedules.append(_schedule(job.name, audit))
+            schedules.append(job_schedule(job, audit.cron, audit.time_zone))
     return dg.Definitions(jobs=jobs, schedules=schedules)

@@ -3,9 +3,8 @@
 Without this, sensors and schedules would add runs of the same partitions while nothing takes runs from the queue.
 """
 
-from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -15,6 +14,9 @@ from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import PARTITION, RANGE_END, RANGE_START, step_of
 from lake_assets.orchestration.partitions import ValueOrder, dimension_key, partition_of
 from lake_assets.streams.stream import OpenStream
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 # A run of these states has listed nothing. The state changes to STARTED before the run's first step.
 _NOT_BEGUN = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING)
@@ -94,11 +96,18 @@ class QueuedRuns:
         return self._order.of(column.name).get(dimension_key(column.text(value)), float("nan"))
 
 
-def unless_queued(schedule: str) -> Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]:
-    """What a tick of this schedule does: it requests a run of its job, unless a run that it requested is queued."""
+def job_schedule(
+    job: "dg.JobDefinition | UnresolvedAssetJobDefinition",
+    cron: str,
+    time_zone: str,
+    status: str = "running",
+    description: str | None = None,
+) -> dg.ScheduleDefinition:
+    """Return the schedule `<job>_schedule`: a tick requests a run of the job, unless one of its runs is queued."""
+    name = f"{job.name}_schedule"
 
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        of_schedule = dg.RunsFilter(statuses=_NOT_BEGUN, tags={"dagster/schedule_name": schedule})
+        of_schedule = dg.RunsFilter(statuses=_NOT_BEGUN, tags={"dagster/schedule_name": name})
         # A context that a test builds may have no instance.
         queued = context.instance.get_run_records(of_schedule, limit=1) if context.instance_ref else ()
         return (
@@ -107,4 +116,12 @@ def unless_queued(schedule: str) -> Callable[[dg.ScheduleEvaluationContext], dg.
             else dg.RunRequest()
         )
 
-    return tick
+    return dg.ScheduleDefinition(
+        name=name,
+        execution_fn=tick,
+        job=job,
+        cron_schedule=cron,
+        execution_timezone=time_zone,
+        description=description,
+        default_status=dg.DefaultScheduleStatus(status.upper()),
+    )

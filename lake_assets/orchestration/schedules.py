@@ -8,7 +8,7 @@ import dagster as dg
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, step_of
 from lake_assets.orchestration.partitions import joined_key, partition_of, recent_keys
-from lake_assets.orchestration.queued_runs import QueuedRuns, refresh_job, unless_queued
+from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job
 from lake_assets.streams.stream import OpenStream
 
 
@@ -54,7 +54,7 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
 
 
 def drain_schedule(stream: OpenStream) -> dg.ScheduleDefinition | None:
-    """The schedule, with its job `drain_<stream>`, that uploads the stream's buffer; None if the stream has none.
+    """Return the schedule, with its job `drain_<stream>`, that uploads the stream's buffer; None if it has none.
 
     It is on from the start. Dagster must run on the machine that has the buffer. If an output is away, or batches have
     expired, the run fails with the reason; the batches stay.
@@ -85,15 +85,7 @@ def drain_schedule(stream: OpenStream) -> dg.ScheduleDefinition | None:
     def job() -> None:
         upload()
 
-    schedule = f"drain_{stream.name}_schedule"
-    return dg.ScheduleDefinition(
-        name=schedule,
-        execution_fn=unless_queued(schedule),
-        job=job,
-        cron_schedule=options.drain,
-        execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
+    return job_schedule(job, options.drain, "UTC")
 
 
 def _why_none(stream: OpenStream, column: str, at: dt.datetime) -> str:

@@ -27,6 +27,23 @@ COMMANDS = (
 ON_S3 = {"type": "s3", "bucket": "some-bucket", "provider": "credential_chain"}
 
 
+def test_an_option_that_names_no_stream_or_no_lake_is_refused(local_world: World, tmp_path: Path) -> None:
+    document = local_world.document
+    document["lakes"]["other"] = document["lakes"]["test"] | {"catalog": {"type": "sqlite", "path": "other.sqlite"}}
+    document["streams"]["sales"]["lake"] = "test"
+    file = tmp_path / "lake.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+
+    def run(*command: str) -> tuple[int, str]:
+        result = CliRunner().invoke(main, ["--config", str(file), *command])
+        return result.exit_code, result.stderr
+
+    code, text = run("ledger", "--stream", "tpyo", "--lake", "test")
+    assert (code, "there is no stream 'tpyo': the config has sales." in text) == (2, True)
+    code, text = run("query", "SELECT 1")
+    assert (code, "the config has several lakes: choose one with --lake (other, test)." in text) == (2, True), text
+
+
 @pytest.fixture
 def outputs(local_world: World, tmp_path: Path) -> Callable[[dict[str, Any]], list[str]]:
     """Returns what each command prints of a config with this lake."""

@@ -45,6 +45,17 @@ def test_a_plan_is_applied_as_it_is_and_refused_where_the_landing_zone_moved(
     assert (again.exit_code, "committed" in again.output) == (0, False)
 
 
+def test_a_partition_that_is_twice_in_a_plan_is_ingested_once(local_world: World, run: Run, tmp_path: Path) -> None:
+    local_world.options["mode"] = "append"
+    plan = json.loads(run("plan", "--partition", "region=NW", "--format", "json").stdout)
+    plan["partitions"] *= 2
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(plan))
+
+    assert run("apply", str(file)).stdout.count("committed") == 1
+    assert local_world.totals() == [1, 2]
+
+
 def test_a_plan_that_is_applied_at_once_shows_itself_first(local_world: World, run: Run) -> None:
     result = run("plan", "--apply")
 

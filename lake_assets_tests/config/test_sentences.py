@@ -80,6 +80,10 @@ def test_each_key_of_a_stream_too(added: str, told: str) -> None:
         ("    source:", "    on-empty: keep\n    source:", "on-empty: unknown key: did you mean on_empty?"),
         ("    source:", "    landing: {outputs: [{type: local, path: a}, {type: local, pth: b}]}\n    source:",
          "landing.outputs.1.pth: unknown key: did you mean path?"),
+        ("    source:", "    delta_export_path: x\n    source:",
+         "delta_export_path: unknown key: write deltas.to of the stream."),
+        ("    source:", "    landing: {Outputs: []}\n    source:",
+         "landing.Outputs: unknown key: did you mean outputs?"),
         ("start:", "strat:", "date.strat: unknown key: did you mean start?"),
         # `url` is a key of a web server's storage, `interval` one of a sensor: neither is meant elsewhere.
         ("type: date,", "url: x, type: date,", "url: unknown key: remove it, or write one of empty, end, from, in, "),
@@ -101,13 +105,16 @@ def models(base: type[BaseModel] = Model) -> list[type[BaseModel]]:
 @pytest.mark.parametrize(
     ("key", "fix"),
     [
-        (("delta_export_path",), "write deltas.to of the stream"),
-        (("delta_export_compression",), "write deltas.compression of the stream"),
-        (("destination", "lake"), "write it one level higher, as lake of the stream"),
+        ("streams.sales.delta_export_path", "write deltas.to of the stream"),
+        ("streams.sales.delta_export_compression", "write deltas.compression of the stream"),
+        ("streams.sales.deltas.delta_export_path", "write deltas.to of the stream"),
+        ("streams.sales.destination.lake", "write it one level higher, as lake of the stream"),
+        ("lakes.test.metadata_schema", "write it below attach_options of the lake"),
+        ("lakes.test.encrypted", "write it below attach_options of the lake"),
     ],
 )
-def test_a_key_of_another_name_or_place_is_reported_with_ours(key: tuple[str, ...], fix: str) -> None:
-    assert advice(LakeConfig, ("streams", "sales", *key)) == f": {fix}"
+def test_a_key_of_another_name_or_place_is_reported_with_ours(key: str, fix: str) -> None:
+    assert advice(LakeConfig, key.split(".")) == f": {fix}"
 
 
 def test_each_form_has_words() -> None:

@@ -78,42 +78,38 @@ class Scenario:
         return sales(*(self.number + index / 8 for index in range(count)))
 
 
-def _replace(scenario: Scenario) -> Round:
-    before = scenario.landed.rows()
+def _after(land: Callable[[Scenario], None], act: str = "ingest") -> Callable[[Scenario], Round]:
+    """Return the round of a scenario in which this lands objects and the act takes them in."""
+
+    def new_round(scenario: Scenario) -> Round:
+        before = scenario.landed.rows()
+        land(scenario)
+        return Round(act, {"partition": NW} if act == "ingest" else {}, before, scenario.landed.rows())
+
+    return new_round
+
+
+def _land_again(scenario: Scenario) -> None:
     scenario.landed.land(NW, f"{scenario.number % 2}.parquet", scenario.numbers())
-    return Round("ingest", {"partition": NW}, before, scenario.landed.rows())
 
 
-def _append(scenario: Scenario) -> Round:
-    before = scenario.landed.rows()
+def _land_new(scenario: Scenario) -> None:
     scenario.landed.land(NW, f"{scenario.number}.parquet", scenario.numbers())
-    return Round("ingest", {"partition": NW}, before, scenario.landed.rows())
 
 
-def _index(scenario: Scenario) -> Round:
-    return Round("index", {}, _append(scenario).before, scenario.landed.rows())
-
-
-def _evolve(scenario: Scenario) -> Round:
-    before = scenario.landed.rows()
+def _land_a_column(scenario: Scenario) -> None:
     column = pa.array([scenario.number] * 2, pa.int32())
-    scenario.landed.land(
-        NW, f"{scenario.number % 3}.parquet", scenario.numbers().append_column(f"c{scenario.number}", column)
-    )
-    return Round("ingest", {"partition": NW}, before, scenario.landed.rows())
+    rows = scenario.numbers().append_column(f"c{scenario.number}", column)
+    scenario.landed.land(NW, f"{scenario.number % 3}.parquet", rows)
 
 
-def _quarantine(scenario: Scenario) -> Round:
-    before = scenario.landed.rows()
+def _land_damaged(scenario: Scenario) -> None:
     scenario.landed.land(NW, "bad.parquet", DAMAGED + bytes(scenario.number))
-    scenario.landed.land(NW, f"{scenario.number % 2}.parquet", scenario.numbers())
-    return Round("ingest", {"partition": NW}, before, scenario.landed.rows())
+    _land_again(scenario)
 
 
-def _letters(scenario: Scenario) -> Round:
-    before = scenario.landed.rows()
+def _land_a_misfit(scenario: Scenario) -> None:
     scenario.landed.land_misfit(NW, f"{scenario.number % 2}.parquet", scenario.numbers())
-    return Round("ingest", {"partition": NW}, before, scenario.landed.rows())
 
 
 def _compact(scenario: Scenario) -> Round:
@@ -142,13 +138,13 @@ def _restore(scenario: Scenario) -> Round:
 
 DELTAS = "deltas"  # is replaced by the storage of a world's exported changes
 KINDS: dict[str, tuple[dict[str, Any], Callable[[Scenario], Round]]] = {
-    "replace": ({}, _replace),
-    "append": ({"mode": "append"}, _append),
-    "index": ({"mode": "index"}, _index),
-    "evolve": ({"schema_policy": "evolve"}, _evolve),
-    "quarantine": ({"on_bad_object": "quarantine"}, _quarantine),
-    "dead letters": ({"on_bad_row": "dead_letter"}, _letters),
-    "deltas": ({"deltas": {"to": DELTAS}}, _replace),
+    "replace": ({}, _after(_land_again)),
+    "append": ({"mode": "append"}, _after(_land_new)),
+    "index": ({"mode": "index"}, _after(_land_new, "index")),
+    "evolve": ({"schema_policy": "evolve"}, _after(_land_a_column)),
+    "quarantine": ({"on_bad_object": "quarantine"}, _after(_land_damaged)),
+    "dead letters": ({"on_bad_row": "dead_letter"}, _after(_land_a_misfit)),
+    "deltas": ({"deltas": {"to": DELTAS}}, _after(_land_again)),
     "compaction": ({"mode": "append"}, _compact),
     "clean-up": ({}, _clean),
     "restore": ({}, _restore),

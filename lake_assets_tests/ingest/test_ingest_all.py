@@ -162,6 +162,24 @@ def test_without_spark_no_partition_is_tried_and_all_are_in_the_ledger(local_wor
     assert [row.error for row in local_world.ledger()] == ["SparkUnavailableError: there is no Java."] * 3
 
 
+def test_a_partition_without_objects_is_cleared_though_spark_is_not_there(local_world: World) -> None:
+    local_world.options["on_empty"] = "clear"
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.unland(NW)
+    local_world.land(SW, sales(2))
+
+    def no_java() -> Any:
+        raise SparkUnavailableError("there is no Java.")
+
+    local_world.sessions = no_java
+    outcomes = ingested(local_world, SW, NW)
+
+    assert isinstance(outcomes[SW].error, SparkUnavailableError)
+    assert (outcomes[NW].error, outcomes[NW].row.status) == (None, "committed")
+    assert local_world.totals() == []
+
+
 def test_an_unreachable_catalog_ends_the_run_at_once(local_world: World) -> None:
     texts = [f"region=R{number},date=2026-02-11" for number in range(3)]
     for text in texts:

@@ -131,3 +131,8 @@ def test_a_partition_of_the_reference_is_listed(text: str, texts: dict[str, str]
 def test_a_prefix_outside_the_source_is_refused() -> None:
     with pytest.raises(LayoutError, match="outside the source"):
         Template.parse("{a,,}", compat="olake").prefix({"a": "%2E%2E%2Fb"})
+
+
+def test_a_text_that_is_no_time_is_written_where_another_placeholder_has_the_whole_value() -> None:
+    template = Template.parse("{ts,,YY}/{ts,,}", compat="olake")
+    assert template.prefix({"ts": "abc"}).rstrip("/") == "abc/abc"

@@ -133,6 +133,13 @@ def test_nothing_landed_is_a_run_that_does_nothing(local_world: World) -> None:
         assert lake is None
 
 
+def test_a_tick_in_a_test_needs_no_instance(local_world: World) -> None:
+    time = dt.datetime.fromisoformat("2026-02-11T13:00+00:00")
+    context = dg.build_schedule_context(scheduled_execution_time=time)
+    (request,) = Scheduled(local_world, lookback=2).schedule.evaluate_tick(context).run_requests or ()
+    assert box(request) == ("2026-02-09|NE", "2026-02-11|SW")
+
+
 def test_the_cron_and_the_day_are_those_of_the_streams_time_zone(local_world: World) -> None:
     local_world.options["time_zone"] = "Europe/Berlin"
     scheduled = Scheduled(local_world, lookback=1)

@@ -10,6 +10,7 @@ import pytest
 
 from dev.plain_client import plain_client
 from lake_assets.errors import CatalogError, CatalogUnreachableError, EmptySourceError, StorageError
+from lake_assets.events import listening
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.diff import IndexPlan, plan_index
 from lake_assets.ingest.index.run import IndexRun, index_all
@@ -159,6 +160,18 @@ def test_an_unreachable_landing_zone_fails_every_named_partition(indexed_world: 
 
     assert [type(outcome.error).__name__ for outcome in outcomes.values()] == ["AbsentStorageError"] * 2
     assert [row.status for row in indexed_world.ledger()] == ["failed"] * 2
+
+
+def test_an_interrupt_in_the_callers_loop_hides_no_partition_of_the_transaction(indexed_world: World) -> None:
+    for text in (NW, SW):
+        indexed_world.land(text, sales(1))
+    ended: list[str | None] = []
+
+    with listening(lambda event: ended.append(event.partition) if event.event == "partition" else None):
+        outcomes = index_all(indexed_world.stream, [indexed_world.partition(text) for text in (NW, SW)])
+        next(iter(outcomes))
+
+    assert len(ended) == 2
 
 
 def test_an_interrupt_of_a_checkpoint_keeps_registered_objects(
