@@ -21,7 +21,7 @@ DOORS = {
     "landing/": {"cli/generate.py", "cli/land.py", "orchestration/schedules.py"},
     "launch/": {"cli/partitions.py", "orchestration/stream_run.py"},
     "telemetry/": {"exports.py"},
-    "proposals/": {"cli/init.py"},
+    "importers/": {"cli/init.py", "cli/olake.py", "config/load.py"},
     "templates/": {"cli/demo.py", "cli/init.py"},
 }
 

@@ -15,7 +15,7 @@ from lake_assets.cli.terminal import info, style
 from lake_assets.progress import counting
 
 if TYPE_CHECKING:
-    from lake_assets.proposals.streams import Proposal
+    from lake_assets.importers.proposals import Proposal
 
 
 @click.command()
@@ -55,9 +55,9 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
     from lake_assets.config.sentences import sentence
     from lake_assets.config.storages import storage_at
     from lake_assets.errors import AbsentStorageError
-    from lake_assets.proposals.config import config_text, looked
-    from lake_assets.proposals.sampler import Sampler
-    from lake_assets.proposals.streams import propose
+    from lake_assets.importers.proposals import propose
+    from lake_assets.importers.proposed_config import config_text, looked
+    from lake_assets.importers.sampler import Sampler
     from lake_assets.templates.starter.folder import refuse_content, start_with
 
     refuse_content(folder)

@@ -12,7 +12,7 @@ import click
 from lake_assets.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from lake_assets.config.olake import OlakeStream
+    from lake_assets.importers.olake import OlakeStream
 
 
 @click.group(name="import")
@@ -45,8 +45,8 @@ def olake(catalog: Path, source: str, lake: str, start: dt.datetime, names: tupl
 
     CATALOG is its catalog.json or streams.json. If a stream cannot be imported, nothing is printed.
     """
-    from lake_assets.config.olake import read_catalog, stream_config
     from lake_assets.errors import ConfigError, LakeAssetsError
+    from lake_assets.importers.olake import read_catalog, stream_config
 
     streams = _select(read_catalog(catalog.read_text(encoding="utf-8")), names, catalog)
     configs, refused = [], []
@@ -76,7 +76,7 @@ def _select(streams: Sequence["OlakeStream"], names: Iterable[str], catalog: Pat
 def _lines(
     name: str, streams: Sequence["OlakeStream"], configs: Sequence[dict[str, object]], lake: str
 ) -> Iterator[str]:
-    from lake_assets.config.olake import null_times
+    from lake_assets.importers.olake import null_times
     from lake_assets.layout.hive import HIVE_NULL
 
     lakes = {"main": {"catalog": {"type": "sqlite", "path": f"{lake}/catalog.sqlite"}, "storage": f"{lake}/data"}}
@@ -97,7 +97,7 @@ def _lines(
 
 def _free(stream: "OlakeStream", taken: set[str]) -> str:
     """Return the stream's name in the config: its own, or, if that is taken, with its namespace before it."""
-    from lake_assets.config.olake import identifier
+    from lake_assets.importers.olake import identifier
 
     name = identifier(stream.name)
     name = identifier(f"{stream.namespace}_{stream.name}") if name in taken else name

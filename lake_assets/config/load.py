@@ -10,7 +10,6 @@ from pydantic_core import ErrorDetails
 
 from lake_assets.config.document import Document, Location, dotted, read_document
 from lake_assets.config.fields import below
-from lake_assets.config.flight import SOURCE, flight_config, has_flight, in_variables
 from lake_assets.config.model import LocatedError
 from lake_assets.config.models import LakeConfig, Origin
 from lake_assets.config.sentences import advice, sentence
@@ -47,6 +46,8 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
         StorageError: the object cannot be read.
     """
     if is_of_variables(path, environment):
+        from lake_assets.importers.flight import flight_config, in_variables  # noqa: PLC0415 - a wing
+
         word_errors(in_variables)
         return flight_config(environment, Path.cwd())
     word_errors(str)
@@ -60,7 +61,7 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
     except FileNotFoundError as error:
         raise ConfigError(
             f"there is no config file {path}:",
-            f"write one, name it with --config, set {CONFIG_VARIABLE}, or define a stream by {SOURCE}.",
+            f"write one, name it with --config, set {CONFIG_VARIABLE}, or define a stream by SOURCE_GLOB.",
         ) from error
     except OSError as error:
         raise ConfigError(f"config file {path} cannot be read: {error.strerror}.") from error
@@ -69,8 +70,11 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
 
 def is_of_variables(path: str | os.PathLike[str] | None = None, environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether the config is that of a Flight's variables, so that there is no file."""
-    without_file = path is None and not environment.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists()
-    return without_file and has_flight(environment)
+    if path is not None or environment.get(CONFIG_VARIABLE) or Path(DEFAULT_FILE).exists():
+        return False
+    from lake_assets.importers.flight import has_flight  # noqa: PLC0415 - a wing
+
+    return has_flight(environment)
 
 
 def loaded(config: ConfigSource) -> LakeConfig:

@@ -7,10 +7,10 @@ import yaml
 
 from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage
 from lake_assets.escapes import visible
+from lake_assets.importers.proposals import Proposal
+from lake_assets.importers.sampler import Sampler
 from lake_assets.layout.texts import count
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.proposals.sampler import Sampler
-from lake_assets.proposals.streams import Proposal
 
 _HEAD = """\
 # yaml-language-server: $schema=lake.schema.json

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from lake_assets.config.olake import identifier
 from lake_assets.errors import LayoutError
+from lake_assets.importers.olake import identifier
 from lake_assets.layout.hive import HIVE_NULL, unescape
 from lake_assets.layout.names import is_hidden
 from lake_assets.layout.partition import PartitionType

@@ -17,10 +17,10 @@ from lake_assets.config.load import load_config, parse_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage, S3Storage, storage_at
 from lake_assets.errors import ConfigError
+from lake_assets.importers.proposals import Proposal, propose
+from lake_assets.importers.proposed_config import config_text
+from lake_assets.importers.sampler import Sampler
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.proposals.config import config_text
-from lake_assets.proposals.sampler import Sampler
-from lake_assets.proposals.streams import Proposal, propose
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.without_spark import sessions
 

@@ -12,15 +12,15 @@ from pyarrow import types
 from pydantic import ValidationError
 
 from lake_assets.config.clashes import clash
-from lake_assets.config.olake import MOST_COLUMNS, identifier
 from lake_assets.config.sentences import sentence
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LakeAssetsError, OutsidePartitionError
+from lake_assets.importers.folders import Column, are_partitions, columns, is_part_of_time, unfit, values_among
+from lake_assets.importers.olake import MOST_COLUMNS, identifier
+from lake_assets.importers.sampler import MOST_LISTINGS, Folder, Sampler
 from lake_assets.layout.names import is_hidden
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, several
-from lake_assets.proposals.folders import Column, are_partitions, columns, is_part_of_time, unfit, values_among
-from lake_assets.proposals.sampler import MOST_LISTINGS, Folder, Sampler
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator

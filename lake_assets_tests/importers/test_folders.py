@@ -2,8 +2,8 @@
 
 import pytest
 
+from lake_assets.importers.folders import are_partitions, columns
 from lake_assets.layout.template import Template
-from lake_assets.proposals.folders import are_partitions, columns
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import pendulum
 import pytest
 
 from lake_assets.config.catalogs import MotherDuckCatalog, SqliteCatalog
-from lake_assets.config.flight import flight_config
 from lake_assets.config.load import load_config
 from lake_assets.config.storages import LocalStorage, S3Storage, WebStorage
 from lake_assets.errors import ConfigError
+from lake_assets.importers.flight import flight_config
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST
 from lake_assets.streams.calendar import Calendar, recent_texts
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from lake_assets.config.olake import OlakeStream, read_catalog
 from lake_assets.errors import ConfigError
+from lake_assets.importers.olake import OlakeStream, read_catalog
 from lake_assets.layout.template import Template
 
 REGEX = "/{title,,}/{now(),2025,YYYY}/{latest_revision,,}"
