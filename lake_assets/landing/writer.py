@@ -30,9 +30,9 @@ from lake_assets.landing.schema import declared, fit, inferred
 from lake_assets.landing.validate import Records, Rejected, Rows, validate
 from lake_assets.layout.texts import count
 
-DEAD_LETTERS = "_dead_letters"  # a folder of each output that no listing takes for data
+REJECTS = "_dead_letters"  # a folder of each output that no listing takes for data
 
-_LETTERS = 8 * 2**20  # characters of rejected records that are held
+_HELD_REJECTS = 8 * 2**20  # characters of rejected records that are held
 _TICK = 1.0  # seconds
 _GATHERING = 10.0  # seconds
 
@@ -44,10 +44,10 @@ class Landed:
     records: int
     """Records in files that have arrived at all outputs, or are in the buffer."""
     files: int
-    """These files, and those of dead letters."""
+    """These files, and those of rejected records."""
     bytes: int
     rejected: int
-    """Records that did not fit and are in dead-letter files."""
+    """Records that did not fit and are in the files of rejects."""
     reason: str
     """Why the first of them did not fit; empty if all fit."""
     lost: int
@@ -97,13 +97,13 @@ class LandingWriter:
         self._names = BatchNames(options.node, after=after, clock=clock)
         self._delivery = Delivery(outputs, self._buffer)
         self._batches = OpenBatches(options.batch, options.memory)
-        self._letters: list[Rejected] = []
-        self._letters_size = 0  # characters
-        self._letters_since = 0.0
+        self._rejects: list[Rejected] = []
+        self._rejects_size = 0  # characters
+        self._rejects_since = 0.0
         self._reason = ""  # of the first
         self._schema: pa.Schema | None = None
         self._is_fixed = False  # the columns, for later runs too
-        self._taken = self._landed = self._rejected = self._buried = 0
+        self._taken = self._landed = self._rejected = self._landed_rejects = 0
         self._partial: Counter[Sequence[str]] = Counter()  # records by the only outputs that they have reached
         self._lock = RLock()
         self._closed = Event()
@@ -159,11 +159,11 @@ class LandingWriter:
             ) from error
 
     def write(self, rows: pa.Table | pa.RecordBatch | pa.RecordBatchReader, *, source: str = "write") -> None:
-        """Land rows. A row that does not fit becomes a dead letter.
+        """Land rows. A row that does not fit is rejected.
 
         Args:
             rows: with the schema's columns in any order; one that is missing is NULL.
-            source: the origin of the rows that dead letters name.
+            source: the origin of the rows, which the files of rejects name.
 
         Raises:
             SchemaError: a column is not in the schema, or of a type that never fits; or, of most of the first
@@ -208,7 +208,7 @@ class LandingWriter:
         with self._lock:
             self._check()
             self._send(self._batches.close())
-            self._write_dead_letters()
+            self._send_rejects()
         self._delivery.flush()
 
     def close(self) -> Landed:
@@ -246,9 +246,9 @@ class LandingWriter:
             self._landed,
             self._delivery.files,
             self._delivery.bytes,
-            self._buried,
+            self._landed_rejects,
             self._reason,
-            self._taken + self._rejected - self._landed - self._buried - self._partial.total(),
+            self._taken + self._rejected - self._landed - self._landed_rejects - self._partial.total(),
             state.pending if state else 0,
             state.expired if state else 0,
             tuple(warnings),
@@ -324,33 +324,33 @@ class LandingWriter:
             key = f"{path}/{self._names.next()}{self._ending}".lstrip("/")
             self._delivery.send(key, partial(self._encoder.encode, rows), self._count(rows.num_rows, 0))
 
-    def _reject(self, letter: Rejected) -> None:
-        if not self._letters:
-            self._letters_since = time.monotonic()
-        self._letters.append(letter)
-        self._reason = self._reason or letter.reason
+    def _reject(self, record: Rejected) -> None:
+        if not self._rejects:
+            self._rejects_since = time.monotonic()
+        self._rejects.append(record)
+        self._reason = self._reason or record.reason
         self._rejected += 1
-        self._letters_size += len(letter.record)
-        if len(self._letters) >= self._options.batch.records or self._letters_size > _LETTERS:
-            self._write_dead_letters()
+        self._rejects_size += len(record.record)
+        if len(self._rejects) >= self._options.batch.records or self._rejects_size > _HELD_REJECTS:
+            self._send_rejects()
 
-    def _write_dead_letters(self) -> None:
-        """Send the dead letters."""
-        if not self._letters:
+    def _send_rejects(self) -> None:
+        """Send the rejected records."""
+        if not self._rejects:
             return
-        letters, self._letters, self._letters_size = self._letters, [], 0
-        text = "".join(json.dumps(asdict(letter), ensure_ascii=False) + "\n" for letter in letters)
+        rejects, self._rejects, self._rejects_size = self._rejects, [], 0
+        text = "".join(json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in rejects)
         body = text.encode("utf-8", errors="backslashreplace")
-        key = f"{DEAD_LETTERS}/{self._names.next()}.jsonl"
-        self._delivery.send(key, lambda: body, self._count(0, len(letters)))
+        key = f"{REJECTS}/{self._names.next()}.jsonl"
+        self._delivery.send(key, lambda: body, self._count(0, len(rejects)))
 
-    def _count(self, rows: int, letters: int) -> OnArrival:
+    def _count(self, rows: int, rejects: int) -> OnArrival:
         def count_records(only: Sequence[str]) -> None:
             if only:
-                self._partial[only] += rows + letters
+                self._partial[only] += rows + rejects
                 return
             self._landed += rows
-            self._buried += letters
+            self._landed_rejects += rejects
 
         return count_records
 
@@ -360,8 +360,8 @@ class LandingWriter:
             try:
                 with self._lock:
                     self._send(self._batches.complete())
-                    if self._letters and time.monotonic() - self._letters_since >= self._options.batch.age:
-                        self._write_dead_letters()
+                    if self._rejects and time.monotonic() - self._rejects_since >= self._options.batch.age:
+                        self._send_rejects()
             except BaseException as error:  # noqa: BLE001 - raised by the next call
                 self._failure = error
                 return

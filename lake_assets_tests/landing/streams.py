@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from lake_assets.config.streams import Stream
 from lake_assets.landing.read import read_records
-from lake_assets.landing.writer import DEAD_LETTERS, LandingWriter
+from lake_assets.landing.writer import REJECTS, LandingWriter
 
 COLUMNS = {"region": "string", "date": "date", "id": "bigint", "total": "double"}
 
@@ -55,7 +55,7 @@ def files(folder: Path) -> list[Path]:
     return sorted((file for file in folder.rglob("*.parquet")), key=lambda file: (file.name, str(file)))
 
 
-def letters(folder: Path) -> list[dict[str, Any]]:
-    """The dead letters of an output."""
-    values = sorted((folder / DEAD_LETTERS).glob("*.jsonl"), key=lambda file: file.name)
-    return [json.loads(line) for file in values for line in file.read_text().splitlines()]
+def rejects(folder: Path) -> list[dict[str, Any]]:
+    """The rejected records of an output."""
+    paths = sorted((folder / REJECTS).glob("*.jsonl"), key=lambda file: file.name)
+    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]

@@ -19,7 +19,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
-from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, letters
+from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, rejects
 from lake_assets_tests.until import until
 
 PROGRAM = str(Path(sys.executable).with_name("lake-assets"))
@@ -72,7 +72,7 @@ def test_several_files_land_and_bad_records_are_reported(config: Callable[..., P
 
     assert done.exit_code == 0, done.output
     assert landed_ids(tmp_path / "landing") == [1, 2, 3]
-    assert [letter["line"] for letter in letters(tmp_path / "landing")] == [3]
+    assert [reject["line"] for reject in rejects(tmp_path / "landing")] == [3]
 
 
 def test_an_unreadable_file_fails_and_what_was_read_before_lands(config: Callable[..., Path], tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_an_input_of_which_no_record_fits_fails_and_the_error_has_layout_and_rea
     (error,) = [line for line in done.stderr.splitlines() if "Error: " in line]
     assert "no record fits the stream sales, with the layout 'region={region}/date={date}': the first" in error
     assert reason in error
-    assert len(letters(tmp_path / "landing")) == 2
+    assert len(rejects(tmp_path / "landing")) == 2
 
 
 @pytest.mark.parametrize(

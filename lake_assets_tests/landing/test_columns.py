@@ -10,7 +10,7 @@ import pytest
 from lake_assets.errors import LandingError, LayoutError, SchemaError
 from lake_assets.landing.schema import inferred
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.landing.streams import GOOD, files, land_text, landed_ids, letters, rows, stream_of
+from lake_assets_tests.landing.streams import GOOD, files, land_text, landed_ids, rejects, rows, stream_of
 
 
 def test_json_lines_are_inferred_and_then_fixed(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_inference_takes_no_notice_of_bad_lines(tmp_path: Path) -> None:
     land_text(stream_of(tmp_path / "out", columns=None), source)
 
     assert landed_ids(tmp_path / "out") == [1]
-    assert len(letters(tmp_path / "out")) == 3
+    assert len(rejects(tmp_path / "out")) == 3
 
 
 def test_a_file_without_any_object_says_so(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_arrow_columns_that_never_fit_are_an_error(tmp_path: Path, table: pa.Tab
         writer.write(table)
 
 
-def test_a_layout_without_its_column_is_an_error_and_not_a_dead_letter(tmp_path: Path) -> None:
+def test_a_layout_without_its_column_is_an_error_and_no_reject(tmp_path: Path) -> None:
     with (
         pytest.raises(LayoutError, match="no column 'date'"),
         LandingWriter("sales", stream_of(tmp_path / "out", columns=None)) as writer,

@@ -13,7 +13,7 @@ from lake_assets.config.streams import Stream
 from lake_assets.errors import LayoutError, SchemaError
 from lake_assets.landing.schema import declared
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.landing.streams import files, land_text, letters
+from lake_assets_tests.landing.streams import files, land_text, rejects
 
 ARRIVAL = "region={store_region}/date={now(),,YY}-{now(),,MM}-{now(),,DD}"
 DAY = "date={ts,,YY}-{ts,,MM}-{ts,,DD}"
@@ -144,7 +144,7 @@ def test_texts_that_hold_a_time_clash_before_anything_lands(tmp_path: Path) -> N
     assert files(tmp_path / "out") == []
 
 
-def test_a_column_that_is_named_like_a_derived_one_says_the_same_or_is_a_dead_letter(tmp_path: Path) -> None:
+def test_a_column_that_is_named_like_a_derived_one_says_the_same_or_the_record_is_rejected(tmp_path: Path) -> None:
     made = stream(tmp_path, DAY, {"date": START | {"from": "ts"}})
     good, bad = (pa.table({"date": ["2025-02-18"], "ts": [f"2025-02-{day}T10:00:00"]}) for day in (18, 19))
 
@@ -155,7 +155,7 @@ def test_a_column_that_is_named_like_a_derived_one_says_the_same_or_is_a_dead_le
         writer.write(bad)
 
     assert len(files(tmp_path)) == 1
-    assert "'date' has the value '2025-02-18', and by the layout" in letters(tmp_path)[0]["reason"]
+    assert "'date' has the value '2025-02-18', and by the layout" in rejects(tmp_path)[0]["reason"]
 
 
 def test_a_date_whose_parts_are_folders_keeps_its_name(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from lake_assets.landing.read import form_of, read_records
 from lake_assets.landing.schema import inferred
 from lake_assets.landing.validate import Rejected, validate
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.landing.streams import GOOD, land_text, landed_ids, letters, rows, stream_of
+from lake_assets_tests.landing.streams import GOOD, land_text, landed_ids, rejects, rows, stream_of
 from lake_assets_tests.until import until
 
 
@@ -41,7 +41,7 @@ def test_csv_with_its_bad_lines(tmp_path: Path) -> None:
     land_text(stream_of(tmp_path / "out"), source)
 
     assert landed_ids(tmp_path / "out") == [1, 2, 4]
-    assert [(letter["line"], letter["record"]) for letter in letters(tmp_path / "out")] == [
+    assert [(reject["line"], reject["record"]) for reject in rejects(tmp_path / "out")] == [
         (5, "3,NW"),
         (6, "x,NW,2026-02-11,1"),
     ]
@@ -156,9 +156,9 @@ def test_a_text_reads_the_same_however_it_is_cut_into_blocks(
     everything = found(10_000)
     assert [row["a"] for row in everything if isinstance(row, dict)] == [good[line] for line in each if line in good]
     assert [
-        (letter.line, letter.record.encode("latin-1", "replace").replace(b"\\xff", b"\xff"))
-        for letter in everything
-        if isinstance(letter, Rejected)
+        (reject.line, reject.record.encode("latin-1", "replace").replace(b"\\xff", b"\xff"))
+        for reject in everything
+        if isinstance(reject, Rejected)
     ] == [(number, line) for number, line in enumerate(each, 1) if line and line not in good]
     assert found(block) == everything
 

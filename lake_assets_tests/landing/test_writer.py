@@ -16,7 +16,7 @@ from lake_assets.errors import LandingError, StorageError
 from lake_assets.landing.drain import drain
 from lake_assets.landing.validate import Rows
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, letters, rows, stream_of
+from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, rejects, rows, stream_of
 from lake_assets_tests.until import until
 
 
@@ -115,9 +115,9 @@ def test_a_batch_lands_by_age_while_no_records_come(tmp_path: Path) -> None:
     with LandingWriter("sales", stream_of(tmp_path, batch={"age": 0.2})) as writer:
         writer.write(rows(0, 3).set_column(0, "region", pa.array(["NW", "NW", None])))
         writer.write(rows(3, 1, date="2020-01-01"))
-        until(lambda: len(files(tmp_path)) == 2 and bool(letters(tmp_path)), "two batches and the dead letters land")
+        until(lambda: len(files(tmp_path)) == 2 and bool(rejects(tmp_path)), "two batches and the rejects land")
         assert landed_ids(tmp_path) == [0, 1, 2]
-        assert len(letters(tmp_path)) == 1
+        assert len(rejects(tmp_path)) == 1
     assert (tmp_path / "region=__HIVE_DEFAULT_PARTITION__").is_dir()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.config.streams import Stream
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.landing.streams import COLUMNS, GOOD, land_text, landed_ids, letters, rows, stream_of
+from lake_assets_tests.landing.streams import COLUMNS, GOOD, land_text, landed_ids, rejects, rows, stream_of
 
 
 @pytest.mark.parametrize(
@@ -31,18 +31,16 @@ from lake_assets_tests.landing.streams import COLUMNS, GOOD, land_text, landed_i
         ('{"region":' + "[" * 100_000 + "]" * 100_000 + "}", "no JSON: maximum recursion"),
     ],
 )
-def test_a_record_that_does_not_fit_is_a_dead_letter_and_the_others_land(
-    tmp_path: Path, line: str, reason: str
-) -> None:
+def test_a_record_that_does_not_fit_is_rejected_and_the_others_land(tmp_path: Path, line: str, reason: str) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text("\n".join([GOOD, "", line, GOOD.replace('"id":1', '"id":2')]))
 
     writer = land_text(stream_of(tmp_path / "out"), source)
 
     assert landed_ids(tmp_path / "out") == [1, 2]
-    (letter,) = letters(tmp_path / "out")
-    assert reason in letter["reason"]
-    assert (letter["source"], letter["line"], letter["record"]) == (str(source), 3, line)
+    (reject,) = rejects(tmp_path / "out")
+    assert reason in reject["reason"]
+    assert (reject["source"], reject["line"], reject["record"]) == (str(source), 3, line)
     landed = writer.landed()
     assert (landed.records, landed.rejected, landed.lost) == (2, 1, 0)
 
@@ -60,13 +58,13 @@ def test_a_record_of_no_partition_keeps_its_line_and_its_text(tmp_path: Path, fo
     land_text(stream_of(tmp_path / "out"), source)
 
     first = f"{head}{before}".count("\n") + 1
-    found = [(letter["line"], letter["record"]) for letter in letters(tmp_path / "out") if letter["record"] != "bad"]
+    found = [(reject["line"], reject["record"]) for reject in rejects(tmp_path / "out") if reject["record"] != "bad"]
     assert found == [(first + 1, lines[1]), (first + 3, lines[3])]
     assert landed_ids(tmp_path / "out") == [0, 2]
 
 
 @pytest.mark.parametrize("compat", [None, "olake"])
-def test_a_text_that_is_no_time_is_named_in_its_dead_letter(tmp_path: Path, compat: str | None) -> None:
+def test_a_text_that_is_no_time_is_the_reason(tmp_path: Path, compat: str | None) -> None:
     stream = Stream.model_validate(
         {
             "source": str(tmp_path),
@@ -79,13 +77,13 @@ def test_a_text_that_is_no_time_is_named_in_its_dead_letter(tmp_path: Path, comp
     with LandingWriter("sales", stream) as writer:
         writer.write(pa.table({"ts": ["2026-02-11 10:00:00", "soon", None], "id": [1, 2, 3]}))
 
-    assert [letter["reason"] for letter in letters(tmp_path)] == [
+    assert [reject["reason"] for reject in rejects(tmp_path)] == [
         "column 'ts' has the value 'soon', which is not a time",
         "partition value date is NULL, which is no day",
     ]
 
 
-def test_bytes_that_are_no_text_are_a_dead_letter(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_rejected(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     noted = GOOD.replace("}", ',"note":"café"}')
     source.write_bytes(noted.encode() + b"\n" + noted.encode("latin-1") + b"\n")
@@ -93,12 +91,12 @@ def test_bytes_that_are_no_text_are_a_dead_letter(tmp_path: Path) -> None:
     land_text(stream_of(tmp_path / "out", columns=COLUMNS | {"note": "string"}), source)
 
     assert landed_ids(tmp_path / "out") == [1]
-    (letter,) = letters(tmp_path / "out")
-    assert "UTF8" in letter["reason"] or "utf-8" in letter["reason"]
-    assert letter["record"] == noted.replace("é", "\\xe9")
+    (reject,) = rejects(tmp_path / "out")
+    assert "UTF8" in reject["reason"] or "utf-8" in reject["reason"]
+    assert reject["record"] == noted.replace("é", "\\xe9")
 
 
-def test_a_region_that_the_stream_does_not_have_is_a_dead_letter(tmp_path: Path) -> None:
+def test_a_region_that_the_stream_does_not_have_is_rejected(tmp_path: Path) -> None:
     stream = stream_of(tmp_path / "out")
     fields = {"region": {"values": ["NW", "N/A"]}, "date": {"type": "date", "start": "2026-01-01"}}
     stream = type(stream).model_validate(stream.model_dump(by_alias=True) | {"partitions": fields})
@@ -106,8 +104,8 @@ def test_a_region_that_the_stream_does_not_have_is_a_dead_letter(tmp_path: Path)
         writer.write(pa.concat_tables([rows(0, 3), rows(3, 2, "XX"), rows(5, 1, "N/A")]))
 
     assert landed_ids(tmp_path / "out") == [0, 1, 2, 5]
-    assert [json.loads(letter["record"])["id"] for letter in letters(tmp_path / "out")] == [3, 4]
-    assert letters(tmp_path / "out")[0]["reason"] == "partition value region=XX is none of `values` (NW, N/A)"
+    assert [json.loads(reject["record"])["id"] for reject in rejects(tmp_path / "out")] == [3, 4]
+    assert rejects(tmp_path / "out")[0]["reason"] == "partition value region=XX is none of `values` (NW, N/A)"
 
 
 def test_records_with_views_within_other_types_land_in_their_partitions(tmp_path: Path) -> None:
@@ -121,7 +119,7 @@ def test_records_with_views_within_other_types_land_in_their_partitions(tmp_path
         writer.write(records.append_column("v", pa.array(values, views)))
 
     assert landed_ids(tmp_path / "out") == [0, 1, 3, 4]
-    assert [json.loads(letter["record"])["id"] for letter in letters(tmp_path / "out")] == [2]
+    assert [json.loads(reject["record"])["id"] for reject in rejects(tmp_path / "out")] == [2]
 
 
 def test_many_bad_records_among_many_good_ones(tmp_path: Path) -> None:
@@ -132,19 +130,19 @@ def test_many_bad_records_among_many_good_ones(tmp_path: Path) -> None:
     land_text(stream_of(tmp_path / "out"), source)
 
     assert landed_ids(tmp_path / "out") == [n for n in range(20_000) if n % 97]
-    result = letters(tmp_path / "out")
-    assert [letter["line"] for letter in result] == [n + 1 for n in range(0, 20_000, 97)]
-    assert [letter["record"] for letter in result] == [f"bad {n}" for n in range(0, 20_000, 97)]
+    result = rejects(tmp_path / "out")
+    assert [reject["line"] for reject in result] == [n + 1 for n in range(0, 20_000, 97)]
+    assert [reject["record"] for reject in result] == [f"bad {n}" for n in range(0, 20_000, 97)]
 
 
-def test_arrow_values_that_do_not_fit_are_dead_letters(tmp_path: Path) -> None:
+def test_arrow_values_that_do_not_fit_are_rejected(tmp_path: Path) -> None:
     table = rows(0, 4).set_column(2, "id", pa.array(["0", "1", "two", "3"]))
     with LandingWriter("sales", stream_of(tmp_path / "out")) as writer:
         writer.write(table)
 
     assert landed_ids(tmp_path / "out") == [0, 1, 3]
-    (letter,) = letters(tmp_path / "out")
-    assert "id: Failed to parse string: 'two'" in letter["reason"]
+    (reject,) = rejects(tmp_path / "out")
+    assert "id: Failed to parse string: 'two'" in reject["reason"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +154,7 @@ def test_arrow_values_that_do_not_fit_are_dead_letters(tmp_path: Path) -> None:
         ("hour", ["2025-11-20-00", "2026-02-10-23"], ["2025-11-19-23", "2026-02-11-00"]),
     ],
 )
-def test_a_time_before_the_start_or_after_the_end_is_a_dead_letter(
+def test_a_time_before_the_start_or_after_the_end_is_rejected(
     tmp_path: Path, type_: str, good: list[str], bad: list[str]
 ) -> None:
     stream = Stream.model_validate(
@@ -172,7 +170,7 @@ def test_a_time_before_the_start_or_after_the_end_is_a_dead_letter(
         writer.write(pa.table({"at": texts, "id": range(len(texts))}))
 
     assert landed_ids(tmp_path) == list(range(len(good)))
-    assert [letter["reason"] for letter in letters(tmp_path)] == [
+    assert [reject["reason"] for reject in rejects(tmp_path)] == [
         *(
             f"partition value at={text} lies {'before start 2025-11-20' if text < good[0] else 'after end 2026-02-10'}"
             for text in bad
@@ -181,7 +179,7 @@ def test_a_time_before_the_start_or_after_the_end_is_a_dead_letter(
     ]
 
 
-def test_a_record_whose_path_is_not_its_partitions_folder_is_a_dead_letter(tmp_path: Path) -> None:
+def test_a_record_whose_path_is_not_its_partitions_folder_is_rejected(tmp_path: Path) -> None:
     stream = Stream.model_validate(
         {
             "source": str(tmp_path / "out"),
@@ -195,5 +193,5 @@ def test_a_record_whose_path_is_not_its_partitions_folder_is_a_dead_letter(tmp_p
         writer.write(pa.table({"p": ["7", "07"], "id": [1, 2]}))
 
     assert landed_ids(tmp_path / "out") == [1]
-    (letter,) = letters(tmp_path / "out")
-    assert "p=7" in letter["reason"]
+    (reject,) = rejects(tmp_path / "out")
+    assert "p=7" in reject["reason"]
