@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from lake_assets.config.load import load_config
     from lake_assets.config.models import LakeConfig
     from lake_assets.errors import LakeAssetsError
+    from lake_assets.orchestration.assets.downstream import LakeIOManager, LakeResource
     from lake_assets.orchestration.build import build_definitions
     from lake_assets.orchestration.component import LakeStream
-    from lake_assets.orchestration.downstream import LakeIOManager, LakeResource
-    from lake_assets.orchestration.partitions import partitions_def
+    from lake_assets.orchestration.partition_keys import partitions_def
     from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
 
 __all__ = [
@@ -47,8 +47,8 @@ _MODULES = {
     "errors": ("LakeAssetsError",),
     "orchestration.build": ("build_definitions",),
     "orchestration.component": ("LakeStream",),
-    "orchestration.downstream": ("LakeIOManager", "LakeResource"),
-    "orchestration.partitions": ("partitions_def",),
+    "orchestration.assets.downstream": ("LakeIOManager", "LakeResource"),
+    "orchestration.partition_keys": ("partitions_def",),
     "orchestration.translator": ("LakeAssetsTranslator", "LakeAssetsTranslatorData"),
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}

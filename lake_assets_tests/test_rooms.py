@@ -18,7 +18,7 @@ WINGS = "      — wings —\n"
 
 # The files of the spine that import each wing.
 DOORS = {
-    "landing/": {"cli/generate.py", "cli/land.py", "orchestration/schedules.py"},
+    "landing/": {"cli/generate.py", "cli/land.py", "orchestration/stream_schedules.py"},
     "launch/": {"cli/partitions.py", "orchestration/stream_run.py"},
     "telemetry/": {"exports.py"},
     "importers/": {"cli/init.py", "cli/olake.py", "config/load.py"},

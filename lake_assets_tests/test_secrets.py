@@ -30,7 +30,7 @@ from lake_assets.lake import ducklake
 from lake_assets.lake.attach import extensions
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.read import read_ledger
-from lake_assets.orchestration.assets import stream_asset
+from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.parquet.job import Job

@@ -445,7 +445,7 @@ def _output(command: str) -> Any:  # noqa: ANN401 - any type
 
         return Findings
     if command == "sync-dagster":
-        from lake_assets.orchestration.sync import Synced  # noqa: PLC0415
+        from lake_assets.orchestration.sensors.sync import Synced  # noqa: PLC0415
 
         return list[Synced]
     return _OUTPUTS[command]

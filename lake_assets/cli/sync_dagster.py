@@ -17,7 +17,7 @@ from lake_assets.progress import counted
 if TYPE_CHECKING:
     import dagster as dg
 
-    from lake_assets.orchestration.sync import Synced
+    from lake_assets.orchestration.sensors.sync import Synced
 
 NAMED = 10  # partitions
 
@@ -34,7 +34,7 @@ def sync_dagster(options: Options, stream: str | None, *, dry_run: bool, form: F
     often as you like: nothing is reported twice. $DAGSTER_HOME is the folder of Dagster's dagster.yaml. In Dagster, the
     sensor <lake>_sync does the same every minute.
     """
-    from lake_assets.orchestration.sync import sync_stream
+    from lake_assets.orchestration.sensors.sync import sync_stream
     from lake_assets.orchestration.translator import specs_of
     from lake_assets.streams.stream import open_streams
 

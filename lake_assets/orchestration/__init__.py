@@ -1,1 +1,1 @@
-"""The Dagster surface over `ingest`: partitions, assets, resources."""
+"""The Dagster surface over `ingest`: definitions, and in folders the assets, the sensors and the checks."""

@@ -8,23 +8,23 @@ from dagster_pyspark import LazyPySparkResource
 from lake_assets.config.load import ConfigSource, loaded
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError
-from lake_assets.orchestration.alerts import alert_sensors
-from lake_assets.orchestration.assets import stream_asset
-from lake_assets.orchestration.checks import stream_checks
+from lake_assets.orchestration.assets.landing_asset import automation_sensor, landing_asset, observe_schedule
+from lake_assets.orchestration.assets.report_assets import ledger_asset, report_asset, report_sensor
+from lake_assets.orchestration.assets.stream_asset import stream_asset
+from lake_assets.orchestration.checks.evaluations import step_of_checks
+from lake_assets.orchestration.checks.stream_checks import stream_checks
 from lake_assets.orchestration.dagster_private import OWN_JOB, step_of
-from lake_assets.orchestration.ended_runs import ended_runs_sensor
-from lake_assets.orchestration.evaluations import step_of_checks
 from lake_assets.orchestration.ingest_job import ingest_job
-from lake_assets.orchestration.landing_zone import automation_sensor, landing_asset, observe_schedule
-from lake_assets.orchestration.lost_runs import lost_runs_sensor
-from lake_assets.orchestration.maintenance import audits, maintenance
-from lake_assets.orchestration.partitions import dynamic_columns, dynamic_name
-from lake_assets.orchestration.report import ledger_asset, report_asset, report_sensor
+from lake_assets.orchestration.maintenance_jobs import audits, maintenance
+from lake_assets.orchestration.partition_keys import dynamic_columns, dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets.orchestration.restore import restore_job
-from lake_assets.orchestration.schedules import drain_schedule, refresh_schedule
-from lake_assets.orchestration.sensors import stream_sensor
-from lake_assets.orchestration.sync import sync_sensor
+from lake_assets.orchestration.restore_job import restore_job
+from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
+from lake_assets.orchestration.sensors.ended_runs import ended_runs_sensor
+from lake_assets.orchestration.sensors.lost_runs import lost_runs_sensor
+from lake_assets.orchestration.sensors.stream_sensor import stream_sensor
+from lake_assets.orchestration.sensors.sync import sync_sensor
+from lake_assets.orchestration.stream_schedules import drain_schedule, refresh_schedule
 from lake_assets.orchestration.translator import LakeAssetsTranslator, StreamSpecs, ledger_spec, specs_of
 from lake_assets.streams.stream import open_streams
 

@@ -21,7 +21,7 @@ from lake_assets.config.spark import Spark
 from lake_assets.config.streams import Stream as StreamConfig
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.partitions import partition_of, partitions_def
+from lake_assets.orchestration.partition_keys import partition_of, partitions_def
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData, specs_of
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.metadata import Metadata
-from lake_assets.orchestration.partitions import new_dynamic_keys, partition_key
+from lake_assets.orchestration.partition_keys import new_dynamic_keys, partition_key
 from lake_assets.orchestration.resources import sessions
 from lake_assets.orchestration.stream_run import StreamRun, options_of
 from lake_assets.orchestration.translator import StreamSpecs

@@ -12,7 +12,7 @@ from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import PARTITION, RANGE_END, RANGE_START, step_of
-from lake_assets.orchestration.partitions import ValueOrder, dimension_key, partition_of
+from lake_assets.orchestration.partition_keys import ValueOrder, dimension_key, partition_of
 from lake_assets.streams.stream import OpenStream
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from lake_assets.orchestration.metadata import (
     materialization_metadata,
     newest_landing_scan,
 )
-from lake_assets.orchestration.partitions import dimension_tags
+from lake_assets.orchestration.partition_keys import dimension_tags
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.remote.request import Request
 from lake_assets.spark.session import Sessions

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
-from lake_assets.orchestration.assets import stream_asset
+from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.world import STREAM
 

@@ -29,7 +29,7 @@ from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.errors import LakeAssetsError, QueueError
 from lake_assets.maintenance.compaction import compact
 from lake_assets.maintenance.run import maintain
-from lake_assets.orchestration.queues import Queue
+from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.parquet.attempt import discard_unfinished
 from lake_assets.parquet.job import LetterRules
 from lake_assets.storage.arrow import ArrowStore

@@ -13,7 +13,7 @@ from dev.servers.moto import KEYS, REGION, Moto, moto
 from lake_assets.config.load import load_config
 from lake_assets.config.sections import SqsSensor
 from lake_assets_tests.deploy.test_aws_policies import POLICIES, policy_of
-from lake_assets_tests.orchestration.test_sensors import TODAY, key, keys_of
+from lake_assets_tests.orchestration.sensors.test_stream_sensor import TODAY, key, keys_of
 from lake_assets_tests.orchestration.ticks import ticks_of
 from lake_assets_tests.world import World
 

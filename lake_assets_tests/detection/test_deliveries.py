@@ -1,4 +1,4 @@
-"""The state of a sensor of type `sqs`; `orchestration/test_sqs.py` has its ticks."""
+"""The state of a sensor of type `sqs`; `orchestration/sensors/test_sqs.py` has its ticks."""
 
 import pytest
 

@@ -13,7 +13,7 @@ from lake_assets.errors import PartitionError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_def
+from lake_assets.orchestration.partition_keys import partition_key, partition_of, partitions_def
 from lake_assets.report.state import read_state
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.locator import PartitionLocator

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lake_assets.orchestration.assets import stream_asset
+from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize

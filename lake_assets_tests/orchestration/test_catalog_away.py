@@ -16,8 +16,8 @@ from lake_assets.lake.commit.change import Committed
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.lake.test_locked import held
+from lake_assets_tests.orchestration.assets.test_stream_asset import FORCE, metadata_of
 from lake_assets_tests.orchestration.in_process import Materialize, failure_of
-from lake_assets_tests.orchestration.test_assets import FORCE, metadata_of
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 

@@ -18,8 +18,8 @@ from lake_assets.config.load import load_config
 from lake_assets.errors import MissingExtraError
 from lake_assets.launch.kubernetes import PodDriver
 from lake_assets.launch.received import Received
-from lake_assets.orchestration.partitions import partition_key
-from lake_assets_tests.orchestration.check_runs import PARTITIONS
+from lake_assets.orchestration.partition_keys import partition_key
+from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.orchestration.launched_runs import (
     DAYS,

@@ -10,10 +10,10 @@ from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteJobO
 from dagster._core.utils import make_new_run_id
 
 from dev.servers.moto import KEYS, Moto, moto
-from lake_assets.orchestration.partitions import dynamic_name
-from lake_assets_tests.orchestration.test_schedules import Scheduled
-from lake_assets_tests.orchestration.test_sensors import day, key, keys_of
-from lake_assets_tests.orchestration.test_sqs import notification, path_of
+from lake_assets.orchestration.partition_keys import dynamic_name
+from lake_assets_tests.orchestration.sensors.test_sqs import notification, path_of
+from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
+from lake_assets_tests.orchestration.test_stream_schedules import Scheduled
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
 from lake_assets_tests.world import World, sales
 

@@ -5,7 +5,7 @@ import pytest
 
 from lake_assets.config.spark import Spark
 from lake_assets.errors import CommitConflictError
-from lake_assets.orchestration.assets import stream_asset
+from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.stream_run import RETRIES
 from lake_assets.orchestration.translator import specs_of

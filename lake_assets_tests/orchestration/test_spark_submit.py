@@ -12,7 +12,7 @@ from lake_assets.cli import main
 from lake_assets.cli.common import user
 from lake_assets.launch.spark_submit import ENTRY
 from lake_assets.orchestration.build import build_definitions
-from lake_assets_tests.orchestration.check_runs import PARTITIONS
+from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.orchestration.launched_runs import (
     DAYS,

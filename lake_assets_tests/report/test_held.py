@@ -12,7 +12,7 @@ from lake_assets.cli import main
 from lake_assets.history.restore import release, restore
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.read import last_runs
-from lake_assets.orchestration.report import report_metadata
+from lake_assets.orchestration.assets.report_assets import report_metadata
 from lake_assets.report.html import page, section
 from lake_assets.report.state import PartitionState, read_state
 from lake_assets.streams.pending import scan_landing

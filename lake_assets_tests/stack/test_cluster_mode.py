@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from dev.servers.s3 import S3Server
 from dev.servers.standalone import standalone_cluster
 from lake_assets.cli import main
-from lake_assets_tests.orchestration.check_runs import PARTITIONS
+from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.launched_runs import (
     DAYS,
     as_in_process,

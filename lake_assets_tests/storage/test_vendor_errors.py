@@ -19,7 +19,7 @@ from dev.servers.moto import KEYS, REGION, Moto, moto
 from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, S3Storage, WebStorage
-from lake_assets.orchestration.queues import Queue
+from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.storage import local
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.clients import as_obstore

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from lake_assets.orchestration.alert_receivers import Kind
+from lake_assets.orchestration.sensors.alert_receivers import Kind
 from lake_assets.report.metrics import INSTRUMENTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "operate.md").read_text("utf-8")

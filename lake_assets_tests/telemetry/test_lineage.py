@@ -22,7 +22,7 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, pending, report_outcome
 from lake_assets.telemetry import lineage as lineage_module
 from lake_assets.telemetry import lineage_events
-from lake_assets_tests.orchestration.check_runs import PARTITIONS
+from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.launched_runs import run
 from lake_assets_tests.orchestration.test_spark_submit import SPARK
 from lake_assets_tests.telemetry.unused import is_imported

@@ -12,15 +12,15 @@ from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.checks import (
+from lake_assets.orchestration.assets.downstream import StreamIOManager
+from lake_assets.orchestration.checks.stream_checks import (
     evaluations_of_cancelled_run,
     evaluations_of_failed_run,
     evaluations_of_idle_run,
     hand_on_scope,
 )
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT
-from lake_assets.orchestration.downstream import StreamIOManager
-from lake_assets.orchestration.partitions import partition_of, partitions_def, summary_of
+from lake_assets.orchestration.partition_keys import partition_of, partitions_def, summary_of
 from lake_assets.orchestration.resources import sessions
 from lake_assets.orchestration.stream_run import StreamRun, options_of
 from lake_assets.orchestration.translator import StreamSpecs, asset_options

@@ -20,7 +20,7 @@ from lake_assets.layout.texts import count
 from lake_assets.orchestration import dagster_private
 from lake_assets.orchestration.dagster_private import Target
 from lake_assets.orchestration.metadata import Metadata, integers, markdown_list
-from lake_assets.orchestration.partitions import has_key, partition_key, partition_of
+from lake_assets.orchestration.partition_keys import has_key, partition_key, partition_of
 from lake_assets.streams.stream import OpenStream
 
 RUN = "result_of_run"  # metadata of a result that a later run repeats

@@ -14,7 +14,7 @@ from lake_assets.checks.run import checks_of, is_by_partition
 from lake_assets.detection.packing import time_of
 from lake_assets.layout.texts import count
 from lake_assets.orchestration import dagster_private
-from lake_assets.orchestration.evaluations import Evaluator, step_of_checks
+from lake_assets.orchestration.checks.evaluations import Evaluator, step_of_checks
 from lake_assets.orchestration.translator import StreamSpecs
 
 INTERVAL_SECONDS = 30

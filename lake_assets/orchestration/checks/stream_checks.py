@@ -13,6 +13,7 @@ from lake_assets.checks.run import CheckRun, checks_of, describe, is_by_partitio
 from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest.outcome import error_text
 from lake_assets.layout.partition import Partition
+from lake_assets.orchestration.checks.evaluations import Evaluator, step_of_checks
 from lake_assets.orchestration.dagster_private import (
     checks_in_run,
     is_refresh,
@@ -20,9 +21,8 @@ from lake_assets.orchestration.dagster_private import (
     output_of,
     selected_checks,
 )
-from lake_assets.orchestration.evaluations import Evaluator, step_of_checks
 from lake_assets.orchestration.metadata import lines_by_text
-from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_def
+from lake_assets.orchestration.partition_keys import partition_key, partition_of, partitions_def
 from lake_assets.remote.messages import OBJECTS
 from lake_assets.streams.stream import OpenStream
 

@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.metadata import newest_landing_scan
-from lake_assets.orchestration.partitions import dynamic_name
+from lake_assets.orchestration.partition_keys import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -187,7 +187,7 @@ def test_a_lookback_lists_only_the_newest_partitions(
         def now(cls, tz: dt.tzinfo | None = None) -> "Clock":
             return cls(2026, 2, 11, 12, tzinfo=tz)
 
-    monkeypatch.setattr("lake_assets.orchestration.landing_zone.dt.datetime", Clock)
+    monkeypatch.setattr("lake_assets.orchestration.assets.landing_asset.dt.datetime", Clock)
     automated = Automated(local_world, tmp_path, lookback=1)
     local_world.land(NW, sales(1))
     local_world.land("region=SW,date=2026-02-10", sales(1))

@@ -10,7 +10,7 @@ from lake_assets.history.restore import Restored, release, restore
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.metadata import Metadata, delta_figures, integers, markdown, markdown_table
-from lake_assets.orchestration.partitions import partition_key, partition_of
+from lake_assets.orchestration.partition_keys import partition_key, partition_of
 from lake_assets.orchestration.stream_run import requester
 from lake_assets.streams.stream import OpenStream
 

@@ -12,7 +12,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.errors import PartitionError
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.orchestration.partitions import (
+from lake_assets.orchestration.partition_keys import (
     dynamic_name,
     partition_key,
     partition_of,

@@ -18,11 +18,11 @@ from dev.servers.mail import PASSWORD, MailServer, mail_server
 from lake_assets.config.models import LakeConfig
 from lake_assets.detection.packing import packed, unpacked
 from lake_assets.errors import MissingExtraError
-from lake_assets.orchestration.alert_receivers import Alert, mail_body, mail_subject, slack_text
-from lake_assets.orchestration.alerts import alert_sensors
-from lake_assets.orchestration.assets import stream_asset
+from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.orchestration.sensors.alert_receivers import Alert, mail_body, mail_subject, slack_text
+from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.streams.pending import lag_of
 from lake_assets.streams.stream import open_streams
@@ -246,7 +246,7 @@ def test_a_stream_that_gets_nothing_new_is_told_by_its_freshness(
 
     later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=25)
     monkeypatch.setattr(
-        "lake_assets.orchestration.alerts.lag_of",
+        "lake_assets.orchestration.sensors.alert_sensors.lag_of",
         lambda stream, partitions: lag_of(stream, partitions, later),
     )
     assert looks.tick() == "1 stream; sales: not_refreshed"

@@ -6,8 +6,8 @@ import dagster as dg
 import pytest
 
 from dev.servers.s3 import S3Server
+from lake_assets.orchestration.assets.report_assets import report_asset
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.report import report_asset
 from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.automation import Automation
 from lake_assets_tests.world import NW, World, sales

@@ -6,8 +6,8 @@ import io
 import dagster as dg
 from PIL import Image
 
+from lake_assets.orchestration.assets.report_assets import IMAGE_BYTES, report_asset
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.report import IMAGE_BYTES, report_asset
 from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.report.states import commit_one_and_fail_one
 from lake_assets_tests.world import NW, World, sales

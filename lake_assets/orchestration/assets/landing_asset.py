@@ -17,7 +17,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import DATA_VERSION_TAG
 from lake_assets.orchestration.metadata import unmatched_metadata
-from lake_assets.orchestration.partitions import (
+from lake_assets.orchestration.partition_keys import (
     dimension_key,
     dimensions,
     joined_key,

@@ -14,8 +14,8 @@ from lake_assets.config.storages import Source
 from lake_assets.detection.run_plan import RunTarget
 from lake_assets.errors import StorageError
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.partitions import dynamic_name
-from lake_assets.orchestration.sensors import interval_of, run_request
+from lake_assets.orchestration.partition_keys import dynamic_name
+from lake_assets.orchestration.sensors.stream_sensor import interval_of, run_request
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
 from lake_assets_tests.world import World, sales
 

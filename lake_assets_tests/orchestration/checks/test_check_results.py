@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 
 from lake_assets.storage.store import Store
-from lake_assets_tests.orchestration.check_runs import BOTH, POSITIVE, SALES, latest, latest_result, run
+from lake_assets_tests.orchestration.checks.check_runs import BOTH, POSITIVE, SALES, latest, latest_result, run
 from lake_assets_tests.world import NW, SW, World, sales
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -11,9 +11,9 @@ from lake_assets.detection.packing import packed, time_of, unpacked
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, several
-from lake_assets.orchestration.alert_receivers import Alert, NotSentError, receivers
+from lake_assets.orchestration.assets.landing_asset import recent_partitions
 from lake_assets.orchestration.dagster_private import OWN_JOB, PARTITION, RANGE_END, RANGE_START
-from lake_assets.orchestration.landing_zone import recent_partitions
+from lake_assets.orchestration.sensors.alert_receivers import Alert, NotSentError, receivers
 from lake_assets.streams.pending import Lag, lag_of
 from lake_assets.streams.stream import OpenStream
 

@@ -12,9 +12,9 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from dagster_shared.record import replace
 
 from lake_assets.ingest.index.run import IndexRun
-from lake_assets.orchestration import ended_runs
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.sync import sync_stream
+from lake_assets.orchestration.sensors import ended_runs
+from lake_assets.orchestration.sensors.sync import sync_stream
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
 

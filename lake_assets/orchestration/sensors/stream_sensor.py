@@ -15,10 +15,10 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.texts import count, several
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.orchestration.partitions import ValueOrder, dimension_key, new_dynamic_keys, partition_key
+from lake_assets.orchestration.partition_keys import ValueOrder, dimension_key, new_dynamic_keys, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns
-from lake_assets.orchestration.queues import Queue
-from lake_assets.orchestration.schedules import landed_only, run_range
+from lake_assets.orchestration.sensors.sqs_queue import Queue
+from lake_assets.orchestration.stream_schedules import landed_only, run_range
 from lake_assets.streams.stream import OpenStream
 
 NAMED_KEYS = 10

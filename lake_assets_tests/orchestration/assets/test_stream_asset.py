@@ -10,8 +10,8 @@ from lake_assets.config.spark import Spark
 from lake_assets.errors import ConfigError
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.texts import size
-from lake_assets.orchestration.assets import stream_asset
-from lake_assets.orchestration.partitions import dynamic_name
+from lake_assets.orchestration.assets.stream_asset import stream_asset
+from lake_assets.orchestration.partition_keys import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.in_process import FEBRUARY_11, REGIONS, Materialize, failing_once, failure_of

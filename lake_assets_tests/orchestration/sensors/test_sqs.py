@@ -13,7 +13,7 @@ from dev.servers.moto import KEYS, Moto, moto
 from lake_assets.detection.deliveries import MOST_FUTURE, classify
 from lake_assets.detection.packing import VERSION
 from lake_assets.errors import QueueError
-from lake_assets_tests.orchestration.test_sensors import TODAY, day, key, keys_of
+from lake_assets_tests.orchestration.sensors.test_stream_sensor import TODAY, day, key, keys_of
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
 from lake_assets_tests.world import World, sales
 
@@ -226,7 +226,7 @@ def test_a_date_in_the_future_is_reported_once_and_stays_in_the_queue_until_its_
     before = dt.datetime.now(dt.UTC) - dt.timedelta(2)  # of which TODAY is the future after midnight too
     with monkeypatch.context() as patch:
         patch.setattr(
-            "lake_assets.orchestration.sensors.classify",
+            "lake_assets.orchestration.sensors.stream_sensor.classify",
             lambda *arguments, **options: classify(*arguments, **options, now=before),
         )
         for _ in range(3):

@@ -7,7 +7,7 @@ import dagster as dg
 
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, step_of
-from lake_assets.orchestration.partitions import joined_key, partition_of, recent_keys
+from lake_assets.orchestration.partition_keys import joined_key, partition_of, recent_keys
 from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job
 from lake_assets.streams.stream import OpenStream
 

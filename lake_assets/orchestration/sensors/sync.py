@@ -32,8 +32,8 @@ from lake_assets.orchestration.dagster_private import (
     unfinished_runs,
 )
 from lake_assets.orchestration.metadata import row_metadata
-from lake_assets.orchestration.partitions import dimension_tags, new_dynamic_keys, partition_key
-from lake_assets.orchestration.sensors import without_traceback
+from lake_assets.orchestration.partition_keys import dimension_tags, new_dynamic_keys, partition_key
+from lake_assets.orchestration.sensors.stream_sensor import without_traceback
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.progress import counting
 from lake_assets.retrying import Limit, pause_between, poll

@@ -16,7 +16,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.metadata import markdown
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
-from lake_assets_tests.orchestration.check_runs import (
+from lake_assets_tests.orchestration.checks.check_runs import (
     BOTH,
     PARTITIONS,
     POSITIVE,
@@ -226,7 +226,7 @@ def test_the_checks_of_a_run_take_what_its_ingest_listed(local_world: World, mon
 def test_checks_in_another_process_read_the_run_s_partitions_from_the_ledger(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.checks.take", lambda *_: None)
+    monkeypatch.setattr("lake_assets.orchestration.checks.stream_checks.take_scope", lambda *_: None)
     for text in (NW, SW):
         local_world.land(text, sales(1, 2))
     local_world.ingest(SW)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lake_assets.orchestration.lost_runs import _is_alive
+from lake_assets.orchestration.sensors.lost_runs import _is_alive
 
 
 @pytest.fixture

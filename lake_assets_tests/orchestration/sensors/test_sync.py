@@ -19,11 +19,11 @@ from lake_assets.cli import main
 from lake_assets.errors import SyncUnderWayError
 from lake_assets.lake.ledger.read import newest_commits
 from lake_assets.lake.ledger.tables import COMPACT, LEDGER, RELEASE, LedgerRow
-from lake_assets.orchestration import sync
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.dagster_private import store_materializations
-from lake_assets.orchestration.partitions import dimension_tags
-from lake_assets.orchestration.sync import Synced, sync_lock, sync_stream
+from lake_assets.orchestration.partition_keys import dimension_tags
+from lake_assets.orchestration.sensors import sync
+from lake_assets.orchestration.sensors.sync import Synced, sync_lock, sync_stream
 from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
@@ -187,7 +187,7 @@ def test_two_syncs_at_the_same_moment_report_a_commit_once(
 def test_a_sync_that_is_killed_keeps_no_other_one_off(committed: World, storage: dg.DagsterInstance) -> None:
     code = (
         "import sys, time, dagster as dg\n"
-        "from lake_assets.orchestration.sync import sync_lock\n"
+        "from lake_assets.orchestration.sensors.sync import sync_lock\n"
         "with dg.DagsterInstance.from_config(sys.argv[1]) as instance, sync_lock(instance, 0):\n"
         "    print('held', flush=True)\n"
         "    time.sleep(600)\n"

@@ -11,7 +11,7 @@ import pytest
 
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START
-from lake_assets.orchestration.partitions import dynamic_name
+from lake_assets.orchestration.partition_keys import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets_tests.world import NW, SW, World, sales
 

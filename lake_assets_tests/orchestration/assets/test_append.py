@@ -8,13 +8,13 @@ import pytest
 
 from dev.servers.moto import KEYS, Moto, moto
 from lake_assets_tests.ingest.append.test_append import APPEND
-from lake_assets_tests.orchestration.check_runs import SALES, evaluations_of, run
+from lake_assets_tests.orchestration.assets.test_landing_asset import Automated
+from lake_assets_tests.orchestration.assets.test_stream_asset import metadata_of
+from lake_assets_tests.orchestration.checks.check_runs import SALES, evaluations_of, run
 from lake_assets_tests.orchestration.in_process import Materialize
-from lake_assets_tests.orchestration.test_assets import metadata_of
-from lake_assets_tests.orchestration.test_landing_zone import Automated
-from lake_assets_tests.orchestration.test_schedules import Scheduled
-from lake_assets_tests.orchestration.test_sensors import day, key, keys_of
-from lake_assets_tests.orchestration.test_sqs import notification, path_of
+from lake_assets_tests.orchestration.sensors.test_sqs import notification, path_of
+from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
+from lake_assets_tests.orchestration.test_stream_schedules import Scheduled
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
 from lake_assets_tests.world import NW, SW, World, sales
 

@@ -1,0 +1,1 @@
+"""The checks of a stream, and their results in Dagster."""
