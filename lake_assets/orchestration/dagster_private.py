@@ -18,6 +18,7 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 )
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.events import StepMaterializationData
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
@@ -35,7 +36,7 @@ from dagster_spark.utils import flatten_dict
 
 from lake_assets.config.alerts import Email
 
-__all__ = ["DATA_VERSION_TAG", "Target"]
+__all__ = ["DATA_VERSION_TAG", "AssetJob", "Target"]
 
 PARTITION = "dagster/partition"
 RANGE_START = "dagster/asset_partition_range_start"

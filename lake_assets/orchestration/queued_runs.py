@@ -4,19 +4,16 @@ Without this, sensors and schedules would add runs of the same partitions while 
 """
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
 from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.orchestration.dagster_private import PARTITION, RANGE_END, RANGE_START, step_of
+from lake_assets.orchestration.dagster_private import PARTITION, RANGE_END, RANGE_START, AssetJob, step_of
 from lake_assets.orchestration.partition_keys import ValueOrder, dimension_key, partition_of
 from lake_assets.streams.stream import OpenStream
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 # A run of these states has listed nothing. The state changes to STARTED before the run's first step.
 _NOT_BEGUN = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING)
@@ -97,7 +94,7 @@ class QueuedRuns:
 
 
 def job_schedule(
-    job: "dg.JobDefinition | UnresolvedAssetJobDefinition",
+    job: dg.JobDefinition | AssetJob,
     cron: str,
     time_zone: str,
     status: str = "running",
