@@ -103,13 +103,13 @@ lint-deploy: $(STAMP) $(LINTERS)/.installed  ## the files of deploy/, by the lin
 	dev/lint-deploy $(BIN) $(LINTERS)
 
 # An environment of its own, because its dependencies are many.
-$(LINTERS)/.installed: lake_assets_tests/deploy/locks/linters.lock
+$(LINTERS)/.installed: dev/locks/linters.lock
 	$(PYTHON) -m venv --clear $(LINTERS)
 	$(LINTERS)/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r $<
 	touch $@
 
 # dbt for its example, in an environment of its own too: it requires older versions of the linters' packages.
-$(DBT)/.installed: lake_assets_tests/examples/locks/dbt.lock
+$(DBT)/.installed: dev/locks/dbt.lock
 	$(PYTHON) -m venv --clear $(DBT)
 	$(DBT)/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r $<
 	touch $@

@@ -12,10 +12,10 @@ import yaml
 from dagster._core.events import JobFailureData, RunFailureReason
 from dagster._core.run_coordinator.queued_run_coordinator import QueuedRunCoordinator
 
+from dev.lint_dagster import problems
 from dev.servers.postgres import PostgresServer
 from dev.servers.s3 import S3Server
 from lake_assets.orchestration.stream_run import _REQUESTERS as TAGS_OF_LAUNCHED_RUNS
-from lake_assets_tests.deploy.lint_dagster import problems
 from lake_assets_tests.orchestration.conftest import materialize
 from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.world import NW, SW, World, sales

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from kubernetes_validate import utils as schema
 
+from dev.servers.spark_pods import ADDRESS, Cluster, cluster
 from lake_assets.config.document import read_document
-from lake_assets_tests.deploy.executors import ADDRESS, Cluster, cluster
 from lake_assets_tests.deploy.test_kubernetes import BASE, environment, manifests
 from lake_assets_tests.world import NW, World, sales
 

@@ -12,13 +12,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from dev.servers.inbox import Inbox, inbox
+from dev.servers.otlp import DELTA, received
 from lake_assets.cli import main
 from lake_assets.events import about, listening, report, step
 from lake_assets.exports import telemetry, wants_telemetry
 from lake_assets.ingest.outcome import reported_run
 from lake_assets.report.metrics import INSTRUMENTS, Value
 from lake_assets.telemetry.exported import Exported
-from lake_assets_tests.telemetry.receiver import DELTA, received
 from lake_assets_tests.telemetry.unused import is_imported
 from lake_assets_tests.world import NW, SW, World, sales
 

@@ -1,6 +1,6 @@
 """Checks files `dagster.yaml` by Dagster's own schemas: those of the file, and those of the classes that it names.
 
-    python -m lake_assets_tests.deploy.lint_dagster deploy/dagster.yaml
+    python -m dev.lint_dagster deploy/dagster.yaml
 
 Nothing is connected to, and no variable need be set.
 """
