@@ -232,18 +232,6 @@ def test_a_column_without_values_has_the_type_of_other_objects(local_world: Worl
     assert local_world.query("SELECT id, note FROM lake.sales ORDER BY note") == [(1, "x"), (1, None), (1, None)]
 
 
-def test_an_evolving_table_gets_a_column_with_its_first_value(local_world: World) -> None:
-    local_world.options["schema_policy"] = "evolve"
-    local_world.land(NW, note(None))
-    local_world.ingest(NW)
-    local_world.land(SW, note("x"))
-
-    changes = local_world.ingest(SW).changes
-
-    assert [str(change) for change in changes] == ["added column note VARCHAR"]
-    assert local_world.query("SELECT id, note FROM lake.sales ORDER BY note") == [(1, "x"), (1, None)]
-
-
 def test_the_error_for_a_type_has_a_hint(local_world: World) -> None:
     local_world.land(NW, note(None))
     local_world.ingest(NW)

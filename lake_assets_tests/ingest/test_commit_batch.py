@@ -18,12 +18,11 @@ from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.run import GROUP_PARTITIONS, ReplaceRun
 from lake_assets.lake.commit import strategy
 from lake_assets_tests.faults.lake_invariants import assert_sound
-from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots
 from lake_assets_tests.ingest.test_in_rows import LATER, MIXED, both_in_rows, put, rows
 from lake_assets_tests.world import NW, SW, World, sales
 
-__all__ = ["filled", "sessions"]
+__all__ = ["filled"]
 
 FIRST, *OTHERS = TEXTS
 

@@ -14,7 +14,6 @@ from lake_assets.history.restore import restore
 from lake_assets.maintenance.run import maintain
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
-from lake_assets_tests.faults.without_spark import jobs_here
 from lake_assets_tests.ingest.lettering import BIG, BOTH_IN_ROWS, FOLDER, NARROW, letters, made, stored, visible, wide
 from lake_assets_tests.world import NW, SW, World
 
@@ -173,8 +172,7 @@ def test_many_bad_rows_are_written_in_bounded_parts(local: World, monkeypatch: p
     # All rows of this one are written before its end.
     local.land(NW, wide(*range(BIG, BIG + 80)), "c.parquet", row_group_size=20)
 
-    with jobs_here():
-        assert local.ingest(NW).row.rows_dead_lettered == 580
+    assert local.ingest(NW).row.rows_dead_lettered == 580
     assert sorted(row["_row"] for row in letters(local)) == sorted([*range(500), *range(80)])
     assert sorted(pq.read_metadata(uri).num_row_groups for uri in visible(local)) == [2, 13]
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from dev.plain_client import plain_client
 from lake_assets.cli import main
-from lake_assets.errors import CatalogError, LakeAssetsError, SourceError
+from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.history.restore import restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.dry_run import Plan, plan_stream
@@ -20,7 +20,6 @@ from lake_assets.lake.catalog.database import CatalogDatabase, Row
 from lake_assets.lake.ledger.read import Pace
 from lake_assets.parquet.read import read_footer
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 EARLY = "region=NW,date=2026-02-01"
@@ -60,15 +59,6 @@ def test_a_plan_says_how_many_rows_there_will_be_where_footers_tell(
     local_world.land(NW, sales(3), "batch_2.parquet")
 
     assert plan(local_world.stream, local_world.partition(NW)).rows_after == why
-
-
-def test_a_plan_of_a_damaged_object_says_which(local_world: World) -> None:
-    uri = local_world.land(NW, b"no parquet")
-
-    assert (
-        f"fail: the object {uri} cannot be read as Parquet"
-        in plan(local_world.stream, local_world.partition(NW)).action
-    )
 
 
 def test_a_plan_clears_no_table_that_is_not_there(local_world: World) -> None:
@@ -133,16 +123,14 @@ CHANGES: dict[str, tuple[Callable[[World], object], ...]] = {
 @pytest.mark.parametrize("mode", ["replace", "append", "index"])
 def test_a_plan_and_the_run_agree(local_world: World, mode: str, changes: str, on_empty: str) -> None:
     local_world.options = {"mode": mode, "on_empty": on_empty}
-    local_world.sessions = no_session
     for number, name in enumerate(("a", "b")):
         local_world.land(NW, sales(number), f"{name}.parquet")
-    with jobs_here():
-        local_world.ingest(NW)
-        for step in CHANGES[changes]:
-            step(local_world)
+    local_world.ingest(NW)
+    for step in CHANGES[changes]:
+        step(local_world)
 
-        before = plan(local_world.stream, local_world.partition(NW))
-        error = outcome_of(local_world, NW)
+    before = plan(local_world.stream, local_world.partition(NW))
+    error = outcome_of(local_world, NW)
 
     assert bool(before.decision.fails) == (error is not None), f"{before.action}: {error}"
     row = local_world.ledger(NW)[0]
@@ -230,26 +218,6 @@ def test_columns_that_would_be_added_are_those_that_the_ingest_adds(local_world:
     assert "it has 'more'" in planned(local_world, SW)[0].decision.fails
 
 
-def test_objects_that_mode_index_refuses_are_named_with_the_errors_of_the_ingest(local_world: World) -> None:
-    local_world.options = {"mode": "index"}
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    local_world.land(NW, sales(2), "b.parquet")
-    local_world.land(SW, sales(1).append_column("tip", pa.array([0.5])))
-
-    fits, refused = planned(local_world, NW, SW)
-    with pytest.raises(SourceError) as failed:
-        local_world.ingest(SW)
-
-    assert (fits.columns, fits.job, [obj.key.rpartition("/")[2] for obj in fits.reads.objects]) == (
-        (),
-        "register",
-        ["b.parquet"],
-    )
-    assert refused.columns == (str(failed.value).rstrip("."),)
-    assert "it has 'tip'" in refused.columns[0]
-
-
 UNFIT = {
     "new column": sales(1).append_column("extra", pa.array([1])),
     "missing column": sales(1).drop_columns(["total"]),
@@ -278,29 +246,27 @@ def test_a_plan_fails_where_the_run_does_and_with_its_words(
 ) -> None:
     local_world.options = options
     local_world.land(NW, sales(1))
-    local_world.sessions = no_session
-    with jobs_here():
-        local_world.ingest(NW)
-        for number, (kind, rows) in enumerate(UNFIT.items()):
-            text = f"region=NE,date=2026-02-{number + 1:02d}"
-            local_world.land(text, sales(7), "1.parquet")
-            local_world.land(text, rows, "2.parquet")
-            command = ["--config", str(local_world.config_file(tmp_path)), "plan", "--partition", text]
+    local_world.ingest(NW)
+    for number, (kind, rows) in enumerate(UNFIT.items()):
+        text = f"region=NE,date=2026-02-{number + 1:02d}"
+        local_world.land(text, sales(7), "1.parquet")
+        local_world.land(text, rows, "2.parquet")
+        command = ["--config", str(local_world.config_file(tmp_path)), "plan", "--partition", text]
 
-            result = CliRunner().invoke(main, command)
+        result = CliRunner().invoke(main, command)
 
-            (made,) = planned(local_world, text)
-            error = outcome_of(local_world, text)
-            assert (result.exit_code, kind) == (0 if error is None else 1, kind), result.output + str(error)
-            said = made.columns[0] if options["mode"] == "index" and made.columns else made.decision.fails
-            assert error is None or said == str(error).rstrip(".")
-        with plain_client(local_world.config.lakes["test"], read_only=False) as client:
-            client.execute("ALTER TABLE lake.sales SET PARTITIONED BY (region, date, id)")
-        local_world.land(SW, sales(1))
-        with pytest.raises(CatalogError, match="and the paths of the stream's files have no id") as failed:
-            local_world.ingest(SW)
-        with pytest.raises(CatalogError, match=re.escape(str(failed.value))):
-            planned(local_world, SW)
+        (made,) = planned(local_world, text)
+        error = outcome_of(local_world, text)
+        assert (result.exit_code, kind) == (0 if error is None else 1, kind), result.output + str(error)
+        said = made.columns[0] if options["mode"] == "index" and made.columns else made.decision.fails
+        assert error is None or said == str(error).rstrip(".")
+    with plain_client(local_world.config.lakes["test"], read_only=False) as client:
+        client.execute("ALTER TABLE lake.sales SET PARTITIONED BY (region, date, id)")
+    local_world.land(SW, sales(1))
+    with pytest.raises(CatalogError, match="and the paths of the stream's files have no id") as failed:
+        local_world.ingest(SW)
+    with pytest.raises(CatalogError, match=re.escape(str(failed.value))):
+        planned(local_world, SW)
 
 
 def outcome_of(world: World, text: str) -> LakeAssetsError | None:

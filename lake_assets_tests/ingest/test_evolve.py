@@ -11,7 +11,7 @@ from lake_assets.errors import SchemaError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World
 
 CATALOGS = pytest.mark.parametrize(
     "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")], indirect=True, ids="-".join
@@ -42,7 +42,9 @@ def test_new_wider_and_missing_columns(world: World) -> None:
     world.options = {"schema_policy": "evolve"}
     small = pa.array([decimal.Decimal("1.50")], pa.decimal128(5, 2))
     large = pa.array([decimal.Decimal("1234567890.25")], pa.decimal128(12, 2))
-    world.land(NW, pa.table({"n": pa.array([1], pa.int32()), "f": pa.array([0.5], pa.float32()), "d": small}))
+    world.land(
+        NW, pa.table({"n": pa.array([1], pa.int32()), "f": pa.array([-79.72874450683594], pa.float32()), "d": small})
+    )
     assert world.ingest(NW).changes == ()
     world.land(SW, pa.table({"N": pa.array([2**40]), "f": pa.array([1e300]), "d": large, "note": ["new"]}))
 
@@ -56,10 +58,11 @@ def test_new_wider_and_missing_columns(world: World) -> None:
     ]
     assert columns(world).items() >= {"n": "BIGINT", "f": "DOUBLE", "d": "DECIMAL(12,2)", "note": "VARCHAR"}.items()
     rows = [
-        (1, 0.5, decimal.Decimal("1.50"), None, "NW"),
+        (1, -79.72874450683594, decimal.Decimal("1.50"), None, "NW"),
         (2**40, 1e300, decimal.Decimal("1234567890.25"), "new", "SW"),
     ]
     assert world.query("SELECT n, f, d, note, region FROM lake.sales ORDER BY n") == rows
+    assert world.query("SELECT min(f), max(f) FROM lake.sales") == [(-79.72874450683594, 1e300)]
     (message,) = messages(world)
     assert message == f"main.sales: {', '.join(str(change) for change in result.changes)}"
 
@@ -137,13 +140,11 @@ def test_the_partitions_of_a_job_that_need_no_change_are_committed_once(evolving
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (table(total=["x"]), "column 'total' of the object .* is string, and the table's is double"),
         (table(id=[0.5]), "column 'id' of the object .* is double, and the table's is int64"),
         (table(**{"": [1]}), "has a column of the name ''"),
-        (table(a=[1], A=[2]), "which SQL cannot tell apart"),
         (table(a=pa.array([1], pa.duration("s"))), "column 'a' has the type duration"),
     ],
-    ids=["text for a number", "float for an integer", "no name", "two names", "no type"],
+    ids=["float for an integer", "no name", "no type"],
 )
 def test_a_change_that_is_not_a_widening_is_refused_and_nothing_changes(
     evolving: World, rows: pa.Table, message: str
@@ -177,26 +178,6 @@ def test_a_transform_sees_the_columns_of_all_objects_and_its_result_may_grow(evo
 
     assert [str(change) for change in result.changes] == ["added column note VARCHAR"]
     assert evolving.query("SELECT total, note FROM lake.sales ORDER BY ALL") == [(1.0, None), (2.0, "new")]
-
-
-def test_the_table_as_it_was_has_the_columns_of_then(evolving: World) -> None:
-    evolving.land(NW, table())
-    snapshot = evolving.ingest(NW).row.snapshot_id
-    evolving.land(NW, table(note=["new"]))
-    evolving.ingest(NW)
-
-    assert len(evolving.query(f"SELECT * FROM lake.sales AT (VERSION => {snapshot})")[0]) == 4
-    assert len(evolving.query("SELECT * FROM lake.sales")[0]) == 5
-
-
-def test_a_strict_stream_is_strict(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    for rows, message in ((table(note=["new"]), "it has 'note'"), (pa.table({"id": [1]}), "it lacks 'total'")):
-        local_world.land(NW, rows)
-        with pytest.raises(SchemaError, match=message):
-            local_world.ingest(NW)
-    assert columns(local_world).keys() == {"id", "total", "region", "date"}
 
 
 @CATALOGS

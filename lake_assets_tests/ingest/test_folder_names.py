@@ -18,13 +18,10 @@ from lake_assets.landing.writer import LandingWriter
 from lake_assets.layout.partition import Partition
 from lake_assets.report.state import read_state
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
-from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import World, sales
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["sessions"]
 
 VALUES = [
     "a b",

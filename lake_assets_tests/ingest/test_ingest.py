@@ -13,6 +13,9 @@ from lake_assets.ingest.partition_run import TRIES
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.world import NW, SW, World, plan, sales
+from lake_assets_tests.world_fixtures import sessions
+
+__all__ = ["sessions"]
 
 
 def test_a_partition_reaches_the_lake_and_is_replaced_alone(world: World) -> None:
@@ -265,31 +268,6 @@ def test_an_object_with_damaged_pages_is_named(local_world: World) -> None:
     body[60:400] = b"\xff" * 340
 
     good_then(local_world, bytes(body), SourceError, "cannot be read as Parquet")
-
-
-@pytest.mark.parametrize(
-    ("bad", "match"),
-    [
-        (sales(1).drop_columns(["total"]), "lacks 'total'"),
-        (sales(1).append_column("more", pa.array([1])), "has 'more'"),
-        (sales(1).set_column(1, "total", pa.array(["x"])), "'total'.*is string.*double"),
-        (sales(1).set_column(0, "id", pa.array([1.5])), "'id'.*is double.*int64"),
-    ],
-    ids=["lacks", "has more", "another type", "narrower"],
-)
-def test_a_file_that_does_not_fit_is_named_with_its_column(local_world: World, bad: pa.Table, match: str) -> None:
-    good_then(local_world, bad, SchemaError, match)
-
-
-def test_narrower_types_and_another_order_of_columns_fit(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    narrower = pa.table({"total": pa.array([2], pa.float32()), "ID": pa.array([5], pa.int16())})
-    local_world.land(NW, narrower)
-
-    local_world.ingest(NW)
-
-    assert local_world.query("SELECT id, total FROM lake.sales") == [(5, 2.0)]
 
 
 def test_a_table_that_was_there_before_us_is_used_as_it_is(local_world: World) -> None:

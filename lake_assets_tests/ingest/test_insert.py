@@ -35,6 +35,9 @@ from lake_assets_tests.ingest.encrypted import (
 )
 from lake_assets_tests.until import until
 from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world_fixtures import sessions
+
+__all__ = ["sessions"]
 
 # Each catalog and each storage; what is told apart by catalog does not depend on the storage.
 COMBINATIONS = [("sqlite", "local"), ("duckdb", "s3"), ("postgres", "local")]

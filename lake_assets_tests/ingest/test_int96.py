@@ -66,29 +66,6 @@ def test_times_far_from_now_are_those_of_the_file(
     assert times(local_world, 2) == [(text, text) for text in FAR for _ in range(2)]
 
 
-def test_a_finer_time_is_refused_and_nothing_is_changed(local_world: World) -> None:
-    local_world.land(NW, far(), flavor="spark")
-    local_world.ingest(NW)
-    local_world.land(NW, far().set_column(1, "t", pa.array([1] * 4, pa.timestamp("ns"))), flavor="spark")
-
-    with pytest.raises(SchemaError, match=r"column 't' of .*batch_1\.parquet is INT96 .* less than a microsecond"):
-        local_world.ingest(NW)
-    assert times(local_world) == [(text, text) for text in FAR]
-
-
-def test_a_table_in_nanoseconds_keeps_getting_nanoseconds(local_world: World) -> None:
-    """Earlier versions created such a table from an INT96 file."""
-    local_world.land(SW, nanos(1))
-    local_world.ingest(SW)
-    local_world.land(NW, nanos(999, -1), use_deprecated_int96_timestamps=True)
-    local_world.ingest(NW)
-    assert local_world.query("SELECT epoch_ns(t) FROM lake.sales ORDER BY t") == [(-1,), (1,), (999,)]
-
-    local_world.land(NW, far().select(["t"]), use_deprecated_int96_timestamps=True)
-    with pytest.raises(SchemaError, match=r"column 't' .* outside the years 1677 to 2262"):
-        local_world.ingest(NW)
-
-
 def test_a_partition_column_of_int96_chooses_the_rows(local_world: World) -> None:
     days = pa.array(["0001-01-01", "9999-12-31", "1816-03-29"]).cast(pa.date32()).cast(MICROS)
     local_world.options = {

@@ -135,16 +135,6 @@ def test_overlapping_commits_of_a_new_partition_do_not_double_it(managed: World)
     assert row.rows_before == ROWS
 
 
-def test_its_columns_evolve(managed: World) -> None:
-    managed.options = {"schema_policy": "evolve"}
-    managed.land(NW, sales(1))
-    managed.ingest(NW)
-    managed.land(SW, sales(2).append_column("note", [["new"]]))
-    managed.ingest(SW)
-
-    assert rows(managed, "SELECT total, note FROM retail.sales ORDER BY total") == [(1.0, None), (2.0, "new")]
-
-
 def test_checks_plan_and_maintenance_respect_a_managed_lake(managed: World) -> None:
     managed.land(NW, sales(1))
     managed.ingest(NW)

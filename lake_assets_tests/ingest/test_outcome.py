@@ -36,7 +36,6 @@ def of(seen: list[Event], event: str) -> list[Event]:
     return [found for found in seen if found.event == event]
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_commit_is_steps_and_an_outcome_with_the_figures_of_its_ledger_row(
     local_world: World, seen: list[Event]
 ) -> None:
@@ -59,7 +58,6 @@ def test_a_commit_is_steps_and_an_outcome_with_the_figures_of_its_ledger_row(
     assert [seen[0].event, seen[-1].event] == ["run_started", "run"]
 
 
-@pytest.mark.usefixtures("spark")
 def test_partitions_of_one_job_share_its_event(local_world: World, seen: list[Event]) -> None:
     local_world.land(NW, sales(1, 2))
     local_world.land(SW, sales(3))
@@ -70,7 +68,6 @@ def test_partitions_of_one_job_share_its_event(local_world: World, seen: list[Ev
     assert (job.partitions, job.partition, job.rows, job.objects) == (2, None, 3, 2)
 
 
-@pytest.mark.usefixtures("spark")
 def test_each_partition_has_one_outcome(local_world: World, seen: list[Event]) -> None:
     local_world.land(NW, sales(1))
     ingest(local_world, NW)
@@ -107,7 +104,6 @@ def test_mode_index_reports_its_registration(local_world: World, seen: list[Even
     assert len(of(seen, "run")) == 1
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_cancelled_run_says_what_became_of_its_partitions(local_world: World, seen: list[Event]) -> None:
     local_world.land(NW, sales(1))
 
@@ -122,7 +118,6 @@ def test_a_cancelled_run_says_what_became_of_its_partitions(local_world: World, 
     assert [(event.status, event.level) for event in of(seen, "run")] == [("cancelled", logging.WARNING)]
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_conflict_is_an_event_of_its_partition(
     local_world: World, seen: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +140,6 @@ def test_a_conflict_is_an_event_of_its_partition(
     assert not any("hunter2" in str(event.fields) for event in seen)
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_stream_with_deltas_reports_the_export(local_world: World, seen: list[Event], tmp_path: Any) -> None:
     local_world.options = {"deltas": {"to": str(tmp_path / "deltas")}}
     local_world.land(NW, sales(1, 2))
@@ -156,7 +150,6 @@ def test_a_stream_with_deltas_reports_the_export(local_world: World, seen: list[
     assert (export.rows, export.files, export.partition) == (2, 1, "region=NW/date=2026-02-11")
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_restore_and_maintenance_are_steps(local_world: World, seen: list[Event]) -> None:
     local_world.land(NW, sales(1, 2))
     first = local_world.ingest(NW).row.snapshot_id

@@ -94,6 +94,24 @@ def test_each_kind_of_bad_object_is_left_out(local: World, kind: str, *, is_firs
     assert list(reasons(local)) == ["a.parquet" if is_first else "z.parquet"]
 
 
+@pytest.mark.parametrize("mode", ["replace", "append"])
+@pytest.mark.parametrize("name", ["a_bad.parquet", "z_bad.parquet"])
+@pytest.mark.parametrize("policy", ["evolve", "ignore_extra"])
+def test_an_object_that_is_left_out_changes_no_column(local: World, policy: str, name: str, mode: str) -> None:
+    local.options |= {"schema_policy": policy, "mode": mode}
+    local.land(NW, sales(1), GOOD)
+    local.ingest(NW)
+    columns = [column for column, *_ in local.query("DESCRIBE lake.sales")]
+    local.land(NW, WRONG_TYPE.append_column("more", pa.array(["x"])), name)
+    local.land(NW, sales(2).append_column("other", pa.array(["y"])), "other.parquet")
+
+    assert local.ingest(NW).row.files_quarantined == 1
+    added = ["other"] if policy == "evolve" else []
+    assert [column for column, *_ in local.query("DESCRIBE lake.sales")] == columns + added
+    assert local.totals() == [1, 2]
+    assert list(reasons(local)) == [name]
+
+
 @pytest.mark.parametrize("kind", ["empty", "no Parquet"])
 def test_the_table_is_created_from_the_first_object_that_can_be_read(local: World, kind: str) -> None:
     local.land(NW, BADS[kind], "a.parquet")

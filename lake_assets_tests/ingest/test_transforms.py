@@ -1,9 +1,10 @@
 """Transforms by SQL and by function: their effect on the table, and refusals."""
 
+import pyarrow as pa
 import pytest
 
 from lake_assets.errors import SchemaError, TransformError
-from lake_assets_tests.world import NW, World, sales
+from lake_assets_tests.world import NW, SW, World, sales
 
 
 def test_a_changed_transform_is_a_changed_partition(local_world: World) -> None:
@@ -69,3 +70,19 @@ def test_a_transform_may_not_move_rows_to_another_partition(local_world: World) 
 
     with pytest.raises(SchemaError, match="region='SW'"):
         local_world.ingest(NW)
+
+
+def test_with_ignore_extra_more_columns_of_objects_and_results_are_left_out(
+    local_world: World,
+) -> None:
+    sql = "SELECT id + 1 AS id, p.a AS a FROM source"
+    local_world.options = {"schema_policy": "ignore_extra", "transform": {"sql": sql}}
+    local_world.land(NW, pa.table({"first": [1], "id": [1], "p": [{"more": 1, "a": "x"}]}), "1.parquet")
+    local_world.land(NW, pa.table({"p": [{"a": "y", "other": 1.5}], "id": [2], "second": [1]}), "2.parquet")
+    local_world.ingest(NW)
+    assert local_world.query("SELECT id, a FROM lake.sales ORDER BY id") == [(2, "x"), (3, "y")]
+
+    local_world.options["transform"] = {"sql": "SELECT 'new' AS note, id, p.a AS a FROM source"}
+    local_world.land(SW, pa.table({"p": [{"a": "z"}], "id": [9]}))
+    assert local_world.ingest(SW).changes == ()
+    assert local_world.query("SELECT * EXCLUDE (region, date) FROM lake.sales WHERE region = 'SW'") == [(9, "z")]

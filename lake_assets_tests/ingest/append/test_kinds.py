@@ -15,16 +15,12 @@ from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.session import LakeSession
 from lake_assets.maintenance.compaction import compact
-from lake_assets_tests.faults.ingester import without_spark
-from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.append.test_append import APPEND, statuses
 from lake_assets_tests.ingest.encrypted import assert_secret, telling
 from lake_assets_tests.ingest.test_in_rows import both_in_rows, put, rows
 from lake_assets_tests.ingest.test_managed import managed  # noqa: F401 - a fixture
 from lake_assets_tests.maintenance.test_run import tidy
 from lake_assets_tests.world import NW, SW, World, sales
-
-__all__ = ["sessions"]  # the jobs on Spark are those of the tests of mode replace
 
 
 def test_a_transform_sees_the_rows_of_new_objects_only(local_world: World) -> None:
@@ -227,12 +223,11 @@ def test_a_refresh_that_was_overtaken_right_before_its_commit_takes_no_rows_away
             other.ingest(NW)
         return commit(lake, changes)
 
-    with without_spark():
-        local_world.ingest(NW)
-        if why == "on_changed":
-            local_world.land(NW, sales(5), "a.parquet")
-        monkeypatch.setattr("lake_assets.ingest.replace.run.commit", overtaken)
-        row = local_world.ingest(NW, force=why == "force").row
+    local_world.ingest(NW)
+    if why == "on_changed":
+        local_world.land(NW, sales(5), "a.parquet")
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", overtaken)
+    row = local_world.ingest(NW, force=why == "force").row
 
     assert not happenings
     assert local_world.totals() == ([2, 3, 5] if why == "on_changed" else [1, 2, 3])

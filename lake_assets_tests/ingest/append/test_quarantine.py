@@ -15,14 +15,11 @@ from lake_assets.ingest.replace.run import ReplaceRun
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.checks.checked import by_partition, check
-from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.test_in_rows import both_in_rows, put, rows
 from lake_assets_tests.ingest.test_quarantine import BAD, BADS, LACKING, WRONG_TYPE, reasons
 from lake_assets_tests.world import NW, SW, World, plan, sales
-
-__all__ = ["sessions"]  # the jobs on Spark are those of the tests of mode replace
 
 QUARANTINE: dict[str, Any] = APPEND | {"on_bad_object": "quarantine"}
 DAMAGED = b"x" * 100

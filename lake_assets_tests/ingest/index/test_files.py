@@ -4,7 +4,6 @@ import decimal
 import io
 import re
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -179,27 +178,6 @@ def test_split_floats_are_registered(indexed_world: World, kind: pa.DataType) ->
 DAY = 86_400 * 10**6
 
 
-@pytest.mark.parametrize("writer", [{}, {"write_statistics": False}], ids=["statistics", "no-statistics"])
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("time", [-1, DAY, 2 * DAY])
-def test_a_time_of_another_day_is_refused_by_column(
-    indexed_world: World, time: int, writer: dict[str, Any], *, nested: bool
-) -> None:
-    """DuckDB writes it, and reads it in no statistics."""
-    for name, last in (("bad.parquet", time), ("good.parquet", DAY - 1)):
-        times = pa.array([0, last, None]).view(pa.time64("us"))
-        column = pa.ListArray.from_arrays([0, 1, 2, 3], times) if nested else times
-        indexed_world.land(NW, pa.table({"clock": column}), name, **writer)
-
-    (outcome,) = index(indexed_world).values()
-
-    assert isinstance(outcome.error, SchemaError)
-    assert re.search(
-        "column 'clock' of .*bad.parquet has a time of day before 00:00 or of 24 hours", str(outcome.error)
-    )
-    assert indexed_world.query("SELECT count(*) FROM lake.sales") == [(3,)]
-
-
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_column_without_values_is_refused_where_ducklake_does_not_read_it(
     indexed_world: World, *, nested: bool
@@ -222,22 +200,6 @@ def test_a_column_without_values_is_refused_where_ducklake_does_not_read_it(
     assert indexed_world.query("SELECT id, number FROM lake.sales ORDER BY id") == [(1, 2), (2, None)]
     indexed_world.options = {}
     assert indexed_world.ingest(NW).row.status == "committed"
-
-
-@pytest.mark.parametrize("nested", [False, True])
-def test_a_day_that_duckdb_writes_and_cannot_read_is_refused_by_column(indexed_world: World, *, nested: bool) -> None:
-    """In the catalog's statistics, it would fail every query of the table."""
-    days = pa.array([-(2**31), 0], pa.int32()).view(pa.date32())
-    days = pa.ListArray.from_arrays([0, 1, 2], days) if nested else days
-    text = pa.array(["5877642-06-23 (BC)"] * 2)
-    indexed_world.land(NW, pa.table({"id": [1, 2], "text": text, "day": days}))
-    indexed_world.land(NW, pa.table({"id": [3, 4], "text": text, "day": pa.nulls(2, days.type)}), "good.parquet")
-
-    (outcome,) = index(indexed_world).values()
-
-    assert isinstance(outcome.error, SchemaError)
-    assert re.search(r"column 'day.*batch_1.parquet has a time before 5877642-06-25 \(BC\)", str(outcome.error))
-    assert indexed_world.query("SELECT id FROM lake.sales WHERE text > '5' ORDER BY id") == [(3,), (4,)]
 
 
 @pytest.mark.usefixtures("strategy")
