@@ -22,7 +22,7 @@ from lake_assets_tests.faults.actors import actors
 from lake_assets_tests.ingest.encrypted import encrypted, local_encrypted
 from lake_assets_tests.ingest.index.indexing import indexed_world, strategy
 from lake_assets_tests.spark_fixture import spark
-from lake_assets_tests.world_fixtures import impatient, local_world, s3_location, sessions, world
+from lake_assets_tests.world_fixtures import either_lake, impatient, local_world, s3_location, sessions, world
 
 # A JVM that lives for a minute spends half of its time on compiling what it runs a few times.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
@@ -41,6 +41,7 @@ settings.load_profile("untimed")
 
 __all__ = [
     "actors",
+    "either_lake",
     "encrypted",
     "impatient",
     "indexed_world",

@@ -83,6 +83,14 @@ def local_world(tmp_path: Path, sessions: Callable[[], "SparkSession"]) -> World
     )
 
 
+@pytest.fixture(params=["files", "encrypted"])
+def either_lake(request: pytest.FixtureRequest, local_world: World) -> World:
+    """A local world whose lake takes data files, and one whose encrypted lake takes rows by INSERT."""
+    if request.param == "encrypted":
+        local_world.lake_options = {"attach_options": {"encrypted": True}}
+    return local_world
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clients of storages try once, where a test is not about their own retries with a server that is away."""

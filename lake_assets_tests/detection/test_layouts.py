@@ -91,39 +91,6 @@ def test_folders_below_a_partitions_own_belong_to_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "region", ["N/A x", "O'Hare", "a|b", "a=b", "ünïcode", "_hidden", "50%", "__HIVE_DEFAULT_PARTITION__"]
-)
-def test_awkward_values_are_values(region: str) -> None:
-    stream = stream_of()
-    key = stream.template.render_row({"region": region, "date": dt.date(2026, 2, 11)})
-    seen = Watch(stream, Bucket.of([f"{key}/a.parquet"]))
-
-    (target,) = seen.scan().targets
-
-    assert target.first.values == (None if region.startswith("__") else region, dt.date(2026, 2, 11))
-
-
-@pytest.mark.parametrize(
-    ("layout", "folder", "region"),
-    [
-        (None, "region=a%20b/date=2026-02-11", "a b"),
-        (None, "region=caf%C3%A9/date=2026-02-11", "café"),
-        ("{region}/{date}", "_draft/2026-02-11", "_draft"),
-        ("{region}/{date}", ".NET/2026-02-11", ".NET"),
-    ],
-)
-def test_a_folder_is_read_in_each_spelling_and_whatever_it_begins_with(
-    layout: str | None, folder: str, region: str
-) -> None:
-    seen = Watch(stream_of(layout=layout), Bucket.of([f"{folder}/a.parquet", f"{folder}/_b.parquet"]))
-
-    result = seen.scan()
-
-    assert [target.first.values for target in result.targets] == [(region, dt.date(2026, 2, 11))]
-    assert result.unmatched == ()
-
-
-@pytest.mark.parametrize(
     ("partitions", "folder", "due"),
     [
         ({"n": {"type": "integer"}}, "n=07", "n=7"),

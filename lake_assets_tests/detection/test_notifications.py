@@ -1,10 +1,14 @@
+"""Notifications of S3, and the state of their sensor; `orchestration/sensors/test_sqs.py` has its ticks."""
+
 import json
 from typing import Any
 
 import pytest
 
-from lake_assets.detection.deliveries import parse
+from lake_assets.detection.deliveries import QueueCursor, parse
+from lake_assets.detection.packing import packed, unpacked
 from lake_assets.errors import NotificationError
+from lake_assets_tests.detection.watch import stream_of
 
 
 def record(name: str = "ObjectCreated:Put", **described: Any) -> dict[str, Any]:
@@ -100,3 +104,13 @@ def test_an_event_is_distinguished_from_the_next_by_its_sequencer_or_its_time() 
 def test_a_message_that_is_not_a_notification_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(NotificationError, match="dead-letter queue"):
         parse(text)
+
+
+@pytest.mark.parametrize("field", ["stream", "receipts", "seen", "waiting", "future", "told"])
+def test_a_cursor_without_a_field_of_this_version_starts_again(field: str) -> None:
+    stream = stream_of()
+    empty = QueueCursor.load(None, stream)
+    state = unpacked(QueueCursor(empty.stream, receipts=["receipt"], seen=[1]).dump(), dict) or {}
+    del state[field]
+
+    assert QueueCursor.load(packed(state), stream) == empty

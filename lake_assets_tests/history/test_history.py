@@ -1,7 +1,5 @@
 """The history of a partition: runs and other clients, rows before and after, and the snapshots that can be restored."""
 
-from typing import Any
-
 import pytest
 
 from dev.plain_client import plain_client
@@ -10,7 +8,6 @@ from dev.servers.postgres_proxy import plain, postgres_proxy
 from lake_assets.errors import CatalogError
 from lake_assets.history.read import HistoryEntry, history
 from lake_assets.lake.catalog.past import past_table
-from lake_assets.lake.session import LakeSession
 from lake_assets_tests.faults.writer import make_table, write
 from lake_assets_tests.history.test_restore import back, ingested
 from lake_assets_tests.world import NW, SW, World
@@ -60,11 +57,11 @@ def test_other_clients_are_in_it_with_their_author(world: World) -> None:
     assert of_table[-1].partition is None
 
 
-def test_a_limit_gives_the_newest(local_world: World) -> None:
-    snapshots = [ingested(local_world, number) for number in range(4)]
+def test_a_limit_gives_the_newest(either_lake: World) -> None:
+    snapshots = [ingested(either_lake, number) for number in range(4)]
 
-    assert [entry.snapshot for entry in of(local_world, limit=2)] == snapshots[:1:-1]
-    assert [entry.snapshot for entry in of(local_world, None, 2)] == snapshots[:1:-1]
+    assert [entry.snapshot for entry in of(either_lake, limit=2)] == snapshots[:1:-1]
+    assert [entry.snapshot for entry in of(either_lake, None, 2)] == snapshots[:1:-1]
 
 
 def test_any_number_of_snapshots_is_counted(world: World) -> None:
@@ -104,36 +101,6 @@ def test_a_table_that_was_dropped_has_no_history_left(local_world: World) -> Non
     local_world.ingest(NW)
 
     assert figures(of(local_world)) == [("replace", 0, 1)]
-
-
-def test_an_encrypted_lake_has_a_history(encrypted: World) -> None:
-    first = ingested(encrypted, 1, 2)
-    ingested(encrypted, 3)
-    back(encrypted, first)
-
-    assert figures(of(encrypted)) == [("restore", 1, 2), ("replace", 2, 1), ("replace", 0, 2)]
-
-
-def test_the_statements_do_not_depend_on_other_partitions(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that a statement returns are counted: those of the partition only."""
-    ingested(local_world, 1)
-    returned: list[int] = []
-    rows_of = LakeSession.rows
-
-    def counted(session: LakeSession, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
-        found = rows_of(session, sql, parameters)
-        returned.append(len(found))
-        return found
-
-    monkeypatch.setattr(LakeSession, "rows", counted)
-    of(local_world)
-    alone, returned[:] = list(returned), []
-    for number in range(5):
-        ingested(local_world, 7, number, text=SW)
-    returned.clear()
-
-    of(local_world)
-    assert returned == alone
 
 
 @pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)

@@ -1,31 +1,26 @@
 """A hold keeps refreshes off a partition until it is released."""
 
 import dataclasses
-from collections.abc import Sequence
 
 import pytest
 
 from dev.plain_client import plain_client
 from lake_assets.errors import PartitionError
-from lake_assets.history.restore import release, restore
+from lake_assets.history.restore import release
 from lake_assets.ingest.api import ingest_all
-from lake_assets.lake.commit.change import Change, Committed
-from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.session import LakeSession
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.history.test_restore import back, ingested
+from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 
-@pytest.fixture(params=["plain", "encrypted"])
-def held(local_world: World, request: pytest.FixtureRequest) -> World:
+@pytest.fixture
+def held(either_lake: World) -> World:
     """A world whose partition NW was restored and held, and has other objects than its rows."""
-    if request.param == "encrypted":
-        local_world.lake_options = {"attach_options": {"encrypted": True}}
-    first = ingested(local_world, 1, 2)
-    ingested(local_world, 3)
-    assert "--release" in back(local_world, first, hold=True).next
-    return local_world
+    first = ingested(either_lake, 1, 2)
+    ingested(either_lake, 3)
+    assert "--release" in back(either_lake, first, hold=True).next
+    return either_lake
 
 
 def test_a_refresh_leaves_a_held_partition_alone_and_says_how_to_release_it(held: World) -> None:
@@ -112,33 +107,17 @@ def test_a_partition_that_was_emptied_can_be_held(local_world: World) -> None:
     assert local_world.totals(NW) == []
 
 
-def test_a_restore_without_hold_ends_one(held: World) -> None:
-    first = min(row.snapshot_id for row in held.ledger(NW) if row.snapshot_id)
-    restore(held.stream, held.partition(NW), first)
-
-    assert held.ingest(NW).row.status == "committed"
-
-
 def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(
     held: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = min(row.snapshot_id for row in held.ledger(NW) if row.snapshot_id)
     release(held.stream, held.partition(NW))
-    tries: list[Sequence[Change]] = []
-
-    def after_a_restore(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
-        if not tries:
-            tries.append(changes)
-            other = World(held.catalog, held.storage, held.source, held.sessions, {}, held.lake_options)
-            restore(other.stream, other.partition(NW), first, hold=True)
-        return commit(session, changes)
-
-    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", after_a_restore)
+    other = dataclasses.replace(held, _opened=None)
+    left = before("transaction", lambda _: back(other, first, hold=True), monkeypatch)
     result = held.ingest(NW)
 
-    assert tries
-    assert result.row.status == "skipped"
-    assert result.row.hold == "held"
+    assert not left
+    assert (result.row.status, result.row.hold) == ("skipped", "held")
     assert held.totals(NW) == [1, 2]
 
 
@@ -151,23 +130,14 @@ def test_a_refresh_that_began_before_an_empty_partition_was_held_does_not_fill_i
     ingested(local_world, 1)
     local_world.unland(NW)
     empty = local_world.ingest(NW).row.snapshot_id
-    assert empty is not None
     if had_rows:
         ingested(local_world, 2)
     local_world.land(NW, sales(3))
-    tries: list[Sequence[Change]] = []
-
-    def after_a_restore(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
-        if not tries:
-            tries.append(changes)
-            other = World(local_world.catalog, local_world.storage, local_world.source, local_world.sessions)
-            restore(other.stream, other.partition(NW), empty, hold=True)
-        return commit(session, changes)
-
-    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", after_a_restore)
+    other = dataclasses.replace(local_world, options={}, _opened=None)
+    left = before("transaction", lambda _: back(other, empty, hold=True), monkeypatch)
     result = local_world.ingest(NW)
 
-    assert tries
+    assert not left
     assert (result.row.status, result.row.hold) == ("skipped", "held")
     assert local_world.totals(NW) == []
 
@@ -181,16 +151,13 @@ def test_rows_that_another_client_changed_are_held_too(
     ingested(local_world, 3)
     held: list[list[float]] = []
 
-    def after_a_hold(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
-        if not held:
-            other = dataclasses.replace(local_world, _opened=None)
-            restore(other.stream, other.partition(NW), first, hold=True)
-            with plain_client(local_world.config.lakes["test"], read_only=False) as client:
-                client.execute(change.format("lake.sales"))
-            held.append(local_world.totals(NW))
-        return commit(session, changes)
+    def hold_and_change(_: object) -> None:
+        back(dataclasses.replace(local_world, _opened=None), first, hold=True)
+        with plain_client(local_world.config.lakes["test"], read_only=False) as client:
+            client.execute(change.format("lake.sales"))
+        held.append(local_world.totals(NW))
 
-    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", after_a_hold)
+    before("transaction", hold_and_change, monkeypatch)
     local_world.land(NW, sales(4))
     result = local_world.ingest(NW)
 

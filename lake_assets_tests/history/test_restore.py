@@ -1,7 +1,6 @@
 """A partition's rows of an earlier snapshot come back as a new one."""
 
 import datetime as dt
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,9 +10,6 @@ from lake_assets.history.restore import Restored, restore
 from lake_assets.lake.ledger.tables import MANIFEST
 from lake_assets.maintenance.run import maintain
 from lake_assets.storage.store import Store
-from lake_assets_tests.lake.commit.test_deltas import exported, exporting
-from lake_assets_tests.lake.commit.test_deltas import history as changes
-from lake_assets_tests.lake.commit.test_deltas import rows as deltas_of
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 
@@ -97,28 +93,6 @@ def test_rows_that_others_deleted_in_that_snapshot_stay_deleted(world: World) ->
     assert world.ledger(NW)[0].files_written == 1
 
 
-def test_rows_that_others_deleted_since_come_back(local_world: World) -> None:
-    first = ingested(local_world, 1, 2, 3)
-    with local_world.stream.lake.open() as lake:
-        lake.rows(f"DELETE FROM {local_world.stream.table.sql} WHERE total = 2")
-
-    back(local_world, first)
-
-    assert local_world.totals(NW) == [1, 2, 3]
-    assert local_world.ledger(NW)[0].rows_before == 2
-
-
-def test_an_encrypted_lake_takes_the_rows_by_insert(encrypted: World) -> None:
-    first = ingested(encrypted, 1, 2)
-    ingested(encrypted, 3)
-
-    restored = back(encrypted, first)
-
-    assert encrypted.totals(NW) == [1, 2]
-    assert restored.files is None
-    assert encrypted.ledger(NW)[0].mode == "restore"
-
-
 def test_the_manifest_has_the_objects_of_the_restored_rows(local_world: World) -> None:
     first = ingested(local_world, 1)
     with local_world.stream.lake.open() as lake:
@@ -131,17 +105,6 @@ def test_the_manifest_has_the_objects_of_the_restored_rows(local_world: World) -
     with local_world.stream.lake.open() as lake:
         restored = lake.rows(f"SELECT uri, etag, size, last_modified FROM {table} WHERE run_id = ?", [run_id])
     assert restored == before
-
-
-def test_a_partition_that_was_emptied_is_empty_again(local_world: World) -> None:
-    local_world.options = {"on_empty": "clear"}
-    ingested(local_world, 1, 2)
-    local_world.unland(NW)
-    empty = local_world.ingest(NW).row.snapshot_id
-    ingested(local_world, 3)
-
-    assert back(local_world, empty).rows == 0
-    assert local_world.totals(NW) == []
 
 
 def test_the_present_rows_are_not_restored_again(local_world: World) -> None:
@@ -192,17 +155,17 @@ def test_a_file_of_the_snapshot_that_is_gone_is_named_and_no_copy_is_left(local_
     assert local_world.totals(NW) == [2]
 
 
-def test_rows_of_then_get_the_columns_of_today(local_world: World) -> None:
-    local_world.options = {"schema_policy": "evolve"}
-    first = ingested(local_world, 1, 2)
-    local_world.land(NW, sales(5).append_column("note", pa.array(["new"])))
-    local_world.ingest(NW)
+def test_rows_of_then_get_the_columns_of_today(either_lake: World) -> None:
+    either_lake.options = {"schema_policy": "evolve"}
+    first = ingested(either_lake, 1, 2)
+    either_lake.land(NW, sales(5).append_column("note", pa.array(["new"])))
+    either_lake.ingest(NW)
 
-    restored = back(local_world, first)
+    restored = back(either_lake, first)
 
-    assert local_world.query("SELECT total, note FROM lake.sales ORDER BY total") == [(1.0, None), (2.0, None)]
+    assert either_lake.query("SELECT total, note FROM lake.sales ORDER BY total") == [(1.0, None), (2.0, None)]
     assert list(restored.differences) == ["column note was added since"]
-    assert local_world.query("SELECT count(*) FROM lake.sales WHERE note IS NULL") == [(2,)]
+    assert either_lake.query("SELECT count(*) FROM lake.sales WHERE note IS NULL") == [(2,)]
 
 
 def test_a_column_that_was_dropped_and_added_again_is_refused(local_world: World) -> None:
@@ -241,23 +204,6 @@ def test_conditions_find_the_restored_rows(local_world: World) -> None:
 
     assert local_world.query("SELECT count(*) FROM lake.sales WHERE total > 50") == [(1,)]
     assert local_world.query("SELECT sum(id) FROM lake.sales WHERE region = 'NW'") == [(3,)]
-
-
-@pytest.mark.parametrize("lake_options", [{}, {"attach_options": {"encrypted": True}}], ids=["copies", "insert"])
-def test_a_restore_exports_its_changes_like_any_commit(
-    local_world: World, tmp_path: Path, lake_options: dict[str, object]
-) -> None:
-    plain = {"plaintext": True} if lake_options else {}
-    local_world.lake_options = lake_options
-    exporting(local_world, tmp_path / "deltas", **plain)
-    first = ingested(local_world, 1, 2)
-    ingested(local_world, 2, 3)
-
-    restored = back(local_world, first).row
-
-    assert restored is not None
-    assert deltas_of(exported(local_world)) == deltas_of(changes(local_world))
-    assert {row[0] for row in deltas_of(exported(local_world))} >= {restored.snapshot_id}
 
 
 def test_nested_columns_that_grew_since_have_the_values_of_then(local_world: World) -> None:

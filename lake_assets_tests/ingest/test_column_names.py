@@ -18,7 +18,6 @@ from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.maintenance.compaction import compact
 from lake_assets.orchestration.metadata import materialization_metadata
-from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.world import NW, SW, World
 
@@ -108,19 +107,19 @@ def test_every_column_name_works_in_a_transform(local_world: World) -> None:
     assert local_world.query('SELECT "a b", "a b, added" FROM lake.sales ORDER BY 1') == [(0, 9), (100, 209)]
 
 
-def test_every_name_is_added_to_a_table_and_compacted(local_world: World) -> None:
-    local_world.options["schema_policy"] = "evolve"
-    local_world.options["target_file_size"] = "1MiB"
-    local_world.land(NW, odd(0, NAMES[:1]))
-    local_world.ingest(NW)
+def test_every_name_is_added_to_a_table_and_compacted(either_lake: World) -> None:
+    either_lake.options["schema_policy"] = "evolve"
+    either_lake.options["target_file_size"] = "1MiB"
+    either_lake.land(NW, odd(0, NAMES[:1]))
+    either_lake.ingest(NW)
     for number in range(3):
-        local_world.land(NW, odd(number), f"{number}.parquet")
-    assert len(local_world.ingest(NW).changes) == len(NAMES) - 1
+        either_lake.land(NW, odd(number), f"{number}.parquet")
+    assert len(either_lake.ingest(NW).changes) == len(NAMES) - 1
 
-    done = list(compact(local_world.stream, 2, local_world.sessions))
+    done = list(compact(either_lake.stream, 2, either_lake.sessions))
 
     assert [item.files_after for item in done] == [1] * len(done)
-    assert local_world.query('SELECT sum("é"), count(*) FROM lake.sales') == [(312, 8)]
+    assert either_lake.query('SELECT sum("é"), count(*) FROM lake.sales') == [(312, 8)]
 
 
 def test_every_name_is_indexed(indexed_world: World, strategy: str) -> None:
@@ -131,15 +130,6 @@ def test_every_name_is_indexed(indexed_world: World, strategy: str) -> None:
 
     assert [outcome.error for outcome in result.values()] == [None, None], strategy
     assert rows(indexed_world) == expected(odd(), odd(1000))
-
-
-def test_every_name_is_inserted_into_an_encrypted_lake(local_world: World) -> None:
-    local_world.lake_options = ENCRYPTED
-    for first in (0, 1000):
-        local_world.land(NW, odd(first))
-        local_world.ingest(NW)
-
-    assert rows(local_world) == expected(odd(1000))
 
 
 @pytest.mark.parametrize(

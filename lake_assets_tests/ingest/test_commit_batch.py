@@ -1,6 +1,6 @@
 """`commit_batch`: partitions of a run are one snapshot, and what keeps one of them from it does not keep the others."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -15,29 +15,17 @@ from lake_assets.events import Event, listening
 from lake_assets.history.read import history
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.replace.run import GROUP_PARTITIONS, ReplaceRun
+from lake_assets.ingest.replace.run import GROUP_PARTITIONS
 from lake_assets.lake.commit import strategy
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots
+from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.ingest.test_in_rows import LATER, MIXED, both_in_rows, put, rows
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["filled"]
 
 FIRST, *OTHERS = TEXTS
-
-
-def before_commits(monkeypatch: pytest.MonkeyPatch, happening: Callable[[Sequence[PartitionRun]], object]) -> None:
-    """Let something happen once, when partitions are verified and not committed yet."""
-    happenings = [happening]
-    commit = ReplaceRun.commit
-
-    def overtaken(run: ReplaceRun, runs: Sequence[PartitionRun]) -> None:
-        if happenings:
-            happenings.pop()(runs)
-        commit(run, runs)
-
-    monkeypatch.setattr(ReplaceRun, "commit", overtaken)
 
 
 def test_a_batch_is_one_snapshot_and_each_partition_is_whole(world: World) -> None:
@@ -94,15 +82,7 @@ def test_a_partition_that_fails_before_its_commit_leaves_the_others_one_snapshot
 def test_a_partition_whose_objects_change_is_read_again_and_the_others_are_one_snapshot(
     filled: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verify = ReplaceRun.verify
-    happenings = [FIRST]
-
-    def changed(run: ReplaceRun, runs: Sequence[PartitionRun]) -> None:
-        if happenings:
-            filled.land(happenings.pop(), sales(5))
-        verify(run, runs)
-
-    monkeypatch.setattr(ReplaceRun, "verify", changed)
+    before("verify", lambda _: filled.land(FIRST, sales(5)), monkeypatch)
     found = snapshots(ingest_texts(filled))
 
     assert filled.totals(FIRST) == [5]
@@ -116,9 +96,7 @@ def test_a_partition_that_is_held_meanwhile_keeps_its_rows_and_the_others_are_co
 ) -> None:
     oldest = history(filled.stream, filled.partition(FIRST))[-1].snapshot
     other = replace(filled, _opened=None)
-    before_commits(
-        monkeypatch, lambda _: restore(other.stream, other.partition(FIRST), oldest, hold=True, requested_by="ann")
-    )
+    before("commit", lambda _: restore(other.stream, other.partition(FIRST), oldest, hold=True), monkeypatch)
 
     outcomes = ingest_texts(filled)
 
@@ -147,7 +125,7 @@ def test_a_partition_that_another_run_added_to_meanwhile_is_added_to_once(
     ingest_texts(local_world)
     land_all(local_world, 20, "batch_2.parquet")
     other = replace(local_world, _opened=None)
-    before_commits(monkeypatch, lambda _: other.ingest(FIRST))
+    before("commit", lambda _: other.ingest(FIRST), monkeypatch)
 
     outcomes = ingest_texts(local_world)
 
@@ -177,7 +155,7 @@ def test_a_partition_whose_file_is_gone_fails_alone(filled: World, monkeypatch: 
         """As maintenance with a short `orphans_older_than` does it in a slow run."""
         Path(next(run for run in runs if run.partition == filled.partition(FIRST)).files[0].uri).unlink()
 
-    before_commits(monkeypatch, remove)
+    before("commit", remove, monkeypatch)
 
     outcomes = ingest_texts(filled)
 
@@ -193,8 +171,8 @@ def test_a_partition_of_which_rows_were_deleted_is_committed_by_itself_and_the_o
 
     outcomes = ingest_texts(filled)
 
-    before = {text: outcome.result.row.rows_before for text, outcome in outcomes.items() if outcome.result}
-    assert before == dict.fromkeys(TEXTS, 2) | {FIRST: 1}
+    rows_before = {text: outcome.result.row.rows_before for text, outcome in outcomes.items() if outcome.result}
+    assert rows_before == dict.fromkeys(TEXTS, 2) | {FIRST: 1}
     for number, text in enumerate(TEXTS):
         assert filled.totals(text) == [20 + number, 20.5 + number]
 
@@ -258,14 +236,14 @@ def test_partitions_of_shared_objects_are_one_snapshot_with_their_own_rows(local
 def test_an_error_that_all_partitions_would_have_ends_the_run(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the commit was made is unknown then, so that no file is removed."""
     filled.options = {"commit_batch": 2}
-    before = filled.data_files()
+    files = filled.data_files()
 
     error = CatalogUnreachableError("the server is away:", "try again.")
     monkeypatch.setattr(strategy, "STRATEGIES", (Mock(side_effect=error),))
     outcomes = ingest_texts(filled)
 
     assert {str(outcome.error) for outcome in outcomes.values()} == {"the server is away: try again."}
-    assert len(filled.data_files() - before) == 2  # those of the batch; the others were removed
+    assert len(filled.data_files() - files) == 2  # those of the batch; the others were removed
     assert filled.totals(FIRST) == [10, 10.5]
 
 

@@ -105,17 +105,6 @@ def test_a_column_with_a_name_of_the_letters_is_refused(local: World) -> None:
         local.ingest(NW)
 
 
-def test_without_the_option_a_narrower_type_fails_and_nothing_is_written(local_world: World) -> None:
-    made(local_world)
-    local_world.land(NW, wide(1, 2), "b.parquet")
-
-    with pytest.raises(SchemaError, match=r"'id' of the object .* is int64"):
-        local_world.ingest(NW)
-
-    assert local_world.ledger()[-1].rows_dead_lettered is None
-    assert local_world.query("SELECT count(*) FROM (SHOW ALL TABLES) WHERE name = 'ingest_dead_letters'") == [(0,)]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -72,18 +72,6 @@ def test_landed_records_are_ingested_with_both_columns_and_found_by_date(world: 
         assert run_check(world.stream, check, Scope()).passed
 
 
-def test_texts_that_are_times_are_read_as_land_reads_them(local_world: World) -> None:
-    local_world.options = options(landing={"columns": {"id": "bigint", "ts": "string"}})
-    land(local_world, *RECORDS)
-
-    local_world.ingest(FEB_18)
-
-    assert local_world.query("SELECT id, ts, date::VARCHAR FROM lake.sales ORDER BY id") == [
-        (1, "2025-02-18T10:00:00", "2025-02-18"),
-        (2, "2025-02-18T23:30:00", "2025-02-18"),
-    ]
-
-
 def test_a_row_of_another_day_fails_its_partition_and_the_error_has_the_time_zone(local_world: World) -> None:
     local_world.options = options(layout={"template": LAYOUT, "time_zone": "Europe/Berlin"})
     instants = pa.array([at(10), at(23)], pa.timestamp("us", "UTC"))
@@ -104,27 +92,19 @@ def test_a_transform_sees_both_columns(local_world: World) -> None:
     assert rows == [(1, 10, "2025-02-18", "2025-02-19"), (2, 23, "2025-02-18", "2025-02-19")]
 
 
-def test_a_transform_is_given_no_row_of_another_day(local_world: World) -> None:
-    local_world.options = options(transform={"sql": "SELECT id FROM source"})
-    put(local_world, f"{FEB_18}/a.parquet", pa.table({"id": [1], "ts": [at(0, 19)]}))
-
-    with pytest.raises(SchemaError, match=r"has a row with ts='2025-02-19 00:00:00', which is date=2025-02-19"):
-        local_world.ingest(FEB_18)
-
-
 @pytest.mark.parametrize("transform", [None, {"sql": "SELECT id, ts FROM source"}], ids=["pass-through", "transform"])
 def test_rows_of_any_folder_are_selected_by_the_derived_value(
-    local_world: World, transform: dict[str, str] | None
+    either_lake: World, transform: dict[str, str] | None
 ) -> None:
-    local_world.options = {"partitions": {"date": DATE | {"in": "rows"}}, "transform": transform}
+    either_lake.options = {"partitions": {"date": DATE | {"in": "rows"}}, "transform": transform}
     rows = pa.table({"id": [1, 2, 3], "ts": [at(10), at(23), at(0, 19)]})
-    put(local_world, "any/a.parquet", rows, row_group_size=1)
-    put(local_world, "b.parquet", rows)
+    put(either_lake, "any/a.parquet", rows, row_group_size=1)
+    put(either_lake, "b.parquet", rows)
 
-    done = [local_world.ingest(text).row.row_count for text in (FEB_18, FEB_19)]
+    done = [either_lake.ingest(text).row.row_count for text in (FEB_18, FEB_19)]
 
     assert done == [4, 2]
-    assert local_world.query("SELECT DISTINCT id, ts, date::VARCHAR FROM lake.sales ORDER BY id") == [
+    assert either_lake.query("SELECT DISTINCT id, ts, date::VARCHAR FROM lake.sales ORDER BY id") == [
         (1, at(10), "2025-02-18"),
         (2, at(23), "2025-02-18"),
         (3, at(0, 19), "2025-02-19"),
@@ -168,20 +148,6 @@ def test_plan_names_both_folders(local_world: World) -> None:
     assert len(planned.manifest.objects) == 1
 
 
-def test_files_of_spark_partitioned_by_a_derived_column(local_world: World) -> None:
-    spark = local_world.sessions()
-    local_world.options = options()
-    frame = spark.sql(
-        "SELECT id, timestamp_ntz '2025-02-18 10:00:00' + make_dt_interval(0, cast(id AS INT) * 8) AS ts FROM range(3)"
-    )
-    frame.selectExpr("*", "to_date(ts) AS date").write.partitionBy("date").parquet(local_world.source["path"])
-
-    done = {text: local_world.ingest(text).row.row_count for text in (FEB_18, FEB_19)}
-
-    assert done == {FEB_18: 2, FEB_19: 1}
-    assert local_world.query("SELECT count(*) FROM lake.sales WHERE date <> ts::DATE") == [(0,)]
-
-
 def test_files_of_pyarrow_partitioned_by_a_derived_column(local_world: World) -> None:
     local_world.options = {"partitions": {"region": {"from": "store_region"}, "date": DATE}}
     table = pa.table(
@@ -213,19 +179,6 @@ def test_files_under_olakes_own_names(local_world: World) -> None:
     local_world.ingest("date=__HIVE_DEFAULT_PARTITION__", outside=True)
 
     assert local_world.query("SELECT id, date::VARCHAR FROM lake.sales ORDER BY id") == [(1, "2025-02-18"), (2, None)]
-
-
-def test_an_encrypted_lake_gets_them_by_insert(local_world: World) -> None:
-    local_world.options = options()
-    local_world.lake_options = {"attach_options": {"encrypted": True}}
-    land(local_world, *RECORDS)
-
-    local_world.ingest(FEB_18)
-
-    assert local_world.query("SELECT id, date::VARCHAR FROM lake.sales ORDER BY id") == [
-        (1, "2025-02-18"),
-        (2, "2025-02-18"),
-    ]
 
 
 def test_the_time_of_arrival_is_a_partition_beside_a_column_of_its_folders_name(local_world: World) -> None:

@@ -146,17 +146,6 @@ def test_a_transform_that_gives_rows_of_another_partition_is_refused(local_world
         local_world.ingest(NW)
 
 
-def test_a_lake_that_takes_rows_by_insert(local_world: World) -> None:
-    local_world.options = both_in_rows()
-    local_world.lake_options = {"attach_options": {"encrypted": True}}
-    put(local_world, "a.parquet", rows(*MIXED))
-
-    local_world.ingest(NW)
-    local_world.ingest(NULL, outside=True)
-
-    assert (local_world.totals(NW), local_world.totals(NULL)) == ([1], [4])
-
-
 @pytest.mark.parametrize("policy", ["strict", "evolve"])
 def test_an_object_without_the_column_is_named(local_world: World, policy: str) -> None:
     local_world.options = both_in_rows() | {"schema_policy": policy}
@@ -171,18 +160,18 @@ def test_an_object_without_the_column_is_named(local_world: World, policy: str) 
     )
 
 
-def test_on_empty_decides_on_a_partition_without_rows(local_world: World) -> None:
-    local_world.options = both_in_rows()
-    put(local_world, "a.parquet", rows(*MIXED))
-    local_world.ingest(NW)
-    put(local_world, "a.parquet", rows(*MIXED[1:]))
+def test_on_empty_decides_on_a_partition_without_rows(either_lake: World) -> None:
+    either_lake.options = both_in_rows()
+    put(either_lake, "a.parquet", rows(*MIXED))
+    either_lake.ingest(NW)
+    put(either_lake, "a.parquet", rows(*MIXED[1:]))
 
     with pytest.raises(EmptySourceError, match=r"has no rows of region=NW, date=2026-02-11: .*/landing/\*\.parquet"):
-        local_world.ingest(NW)
-    local_world.options["on_empty"] = "keep"
-    assert (local_world.ingest(NW).row.status, local_world.totals()) == ("skipped", [1])
-    local_world.options["on_empty"] = "clear"
-    assert (local_world.ingest(NW).row.status, local_world.totals()) == ("committed", [])
+        either_lake.ingest(NW)
+    either_lake.options["on_empty"] = "keep"
+    assert (either_lake.ingest(NW).row.status, either_lake.totals()) == ("skipped", [1])
+    either_lake.options["on_empty"] = "clear"
+    assert (either_lake.ingest(NW).row.status, either_lake.totals()) == ("committed", [])
 
 
 def test_a_schedule_leaves_out_partitions_without_rows_in_objects_and_lake(local_world: World) -> None:

@@ -138,16 +138,6 @@ def test_on_empty_keeps_or_clears_and_the_ledger_has_the_policy(
     assert local_world.totals(SW) == [2]
 
 
-def test_a_dropped_table_is_recreated(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    with local_world.stream.lake.open() as lake:
-        lake.rows("DROP TABLE lake.sales")
-
-    assert local_world.ingest(NW).row.status == "committed"
-    assert local_world.totals() == [1]
-
-
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
 def test_a_dropped_table_is_recreated_completely_by_several_runs(world: World) -> None:
     for text, total in ((NW, 1), (SW, 2)):
@@ -182,19 +172,6 @@ def test_a_text_that_no_catalog_can_hold_as_a_bound_is_ingested(world: World) ->
     world.land(SW, pa.table({"text": ["ab\0zz"]}))
     world.ingest(SW)
     assert world.query("SELECT text FROM lake.sales WHERE region = 'SW'") == [("ab\0zz",)]
-
-
-def test_partition_columns_in_the_files_are_accepted_if_they_agree(local_world: World) -> None:
-    inside = sales(1, 2).append_column("region", pa.array(["NW"] * 2))
-    inside = inside.append_column("date", pa.array(["2026-02-11"] * 2))
-    local_world.land(NW, inside)
-    local_world.ingest(NW)
-    assert local_world.totals(NW) == [1, 2]
-
-    local_world.land(NW, inside.set_column(2, "region", pa.array(["NW", "SW"])))
-    with pytest.raises(SchemaError, match="region='SW'"):
-        local_world.ingest(NW)
-    assert local_world.totals() == [1, 2]
 
 
 def test_an_object_that_lands_during_the_job_is_not_left_out(local_world: World) -> None:
@@ -259,15 +236,6 @@ def good_then(world: World, bad: pa.Table | bytes, error: type[Exception], match
 )
 def test_a_damaged_object_is_named_and_the_partition_stays(world: World, bad: bytes) -> None:
     good_then(world, bad, SourceError, "is empty|cannot be read as Parquet")
-
-
-def test_an_object_with_damaged_pages_is_named(local_world: World) -> None:
-    uri = local_world.land(SW, sales(*range(1000)), compression="zstd")
-    with open(uri, "rb") as file:  # noqa: PTH123
-        body = bytearray(file.read())
-    body[60:400] = b"\xff" * 340
-
-    good_then(local_world, bytes(body), SourceError, "cannot be read as Parquet")
 
 
 def test_a_table_that_was_there_before_us_is_used_as_it_is(local_world: World) -> None:

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.checks.result import Scope
+from lake_assets.checks.run import checks_of
 from lake_assets.errors import LakeAssetsError, SchemaError, SourceError, StorageError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.replace import write_step
@@ -43,6 +45,11 @@ BADS: dict[str, Any] = {
     "a missing column": LACKING,
     "rows of another partition": OTHER_ROWS,
 }
+
+
+@pytest.fixture(params=["replace", "append"])
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
@@ -82,19 +89,21 @@ def test_a_bad_object_is_left_out_and_the_others_are_committed(quarantining: Wor
 
 @pytest.mark.parametrize("kind", BADS)
 @pytest.mark.parametrize("is_first", [True, False], ids=["first object", "last object"])
-def test_each_kind_of_bad_object_is_left_out(local: World, kind: str, *, is_first: bool) -> None:
+def test_each_kind_of_bad_object_is_left_out(local: World, kind: str, mode: str, *, is_first: bool) -> None:
+    local.options |= {"mode": mode}
     local.land(NW, sales(1), GOOD)
     local.ingest(NW)
     local.land(NW, BADS[kind], "a.parquet" if is_first else "z.parquet")
 
     row = local.ingest(NW).row
 
-    assert (row.status, row.row_count, row.files_quarantined) == ("committed", 1, 1)
+    assert (row.status, row.files_quarantined) == ("committed", 1)
+    assert (row.rows_before, row.row_count) == (1, 1 if mode == "replace" else 0)
+    assert local.ingest(NW).row.status == "skipped"
     assert local.totals() == [1]
     assert list(reasons(local)) == ["a.parquet" if is_first else "z.parquet"]
 
 
-@pytest.mark.parametrize("mode", ["replace", "append"])
 @pytest.mark.parametrize("name", ["a_bad.parquet", "z_bad.parquet"])
 @pytest.mark.parametrize("policy", ["evolve", "ignore_extra"])
 def test_an_object_that_is_left_out_changes_no_column(local: World, policy: str, name: str, mode: str) -> None:
@@ -251,8 +260,8 @@ def test_a_partition_of_an_empty_object_fails_with_its_name(local: World) -> Non
         local.ingest(NW)
 
 
-def test_a_transform_has_the_rows_of_the_other_objects(local: World) -> None:
-    local.options |= {"transform": {"sql": "SELECT id, total * 10 AS total FROM source"}}
+def test_a_transform_has_the_rows_of_the_other_objects(local: World, mode: str) -> None:
+    local.options |= {"mode": mode, "transform": {"sql": "SELECT id, total * 10 AS total FROM source"}}
     local.land(NW, sales(1), "a.parquet")
     local.land(NW, WRONG_TYPE, "b.parquet")
     local.land(NW, b"x" * 100, "c.parquet")
@@ -288,14 +297,17 @@ def test_a_copied_partition_leaves_out_an_object_with_a_wrong_checksum(local: Wo
     assert list(reasons(local)) == [BAD]
 
 
-def test_an_encrypted_lake_leaves_out_bad_objects_too(local: World) -> None:
+def test_an_encrypted_lake_leaves_out_bad_objects_too(local: World, mode: str) -> None:
+    local.options |= {"mode": mode}
     local.lake_options = ENCRYPTED
     local.land(NW, sales(1), GOOD)
+    local.ingest(NW)
     local.land(NW, b"x" * 100, BAD)
+    local.land(NW, sales(2), "more.parquet")
 
     assert local.ingest(NW).row.files_quarantined == 1
-    assert local.totals() == [1]
     assert local.ingest(NW).row.status == "skipped"
+    assert local.totals() == [1, 2]
 
 
 def test_partitions_fail_or_leave_out_each_by_itself(local: World) -> None:
@@ -325,27 +337,33 @@ def test_a_landing_zone_that_cannot_be_reached_leaves_nothing_out(
         local.ingest(NW)
 
 
-def test_checks_and_report_name_the_object(local: World) -> None:
-    local.land(NW, sales(1), GOOD)
+def test_checks_and_report_name_the_object_while_it_is_there(local: World, mode: str) -> None:
+    local.options |= {"mode": mode}
+    for text in (NW, SW):
+        local.land(text, sales(1), GOOD)
+        local.ingest(text)
     local.land(NW, WRONG_TYPE, BAD)
-    local.land(SW, sales(1), GOOD)
-    local.ingest(SW)
-    local.ingest(NW, run_id="of the bad one")
-
-    result = check(local, "quarantine")
-    assert not result.passed
-    assert result.numbers == {"objects": 1, "partitions": 1}
-    assert BAD in result.named[0]
+    local.ingest(NW)
+    local.land(NW, sales(2), "more.parquet")
+    local.ingest(NW)  # in mode append, a later commit that leaves nothing out
     both = Scope("x", (local.partition(NW), local.partition(SW)))
+
+    for scope in (Scope(), both):
+        result = check(local, "quarantine", scope)
+        assert (result.passed, dict(result.numbers)) == (False, {"objects": 1, "partitions": 1})
+        assert BAD in result.named[0]
+        for name in set(checks_of(local.stream)) - {"quarantine"}:
+            other = check(local, name, scope)
+            assert other.passed, other
     assert by_partition(local, "quarantine", both) == {local.partition(NW): False, local.partition(SW): True}
-    assert check(local, "row_counts").passed
-    assert check(local, "landing_zone").passed
     (state,) = [p for p in read_state(local.stream).partitions if p.quarantined]
-    assert (str(state.partition), state.state, len(state.quarantined)) == ("region=NW/date=2026-02-11", "committed", 1)
+    assert (str(state.partition), state.state, state.rows) == ("region=NW/date=2026-02-11", "committed", 2)
 
     local.unland(NW, BAD)
     local.ingest(NW)
-    assert check(local, "quarantine").passed
+    for scope, name in product((Scope(), both), checks_of(local.stream)):
+        assert check(local, name, scope).passed
+    assert not read_state(local.stream).quarantined
 
 
 def test_a_run_that_is_repeated_under_its_id_decides_by_its_last_commit(local: World) -> None:

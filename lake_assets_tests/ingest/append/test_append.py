@@ -3,8 +3,6 @@
 import pytest
 
 from lake_assets.errors import EmptySourceError, SourceError
-from lake_assets.ingest.api import ingest_all
-from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -140,22 +138,3 @@ def test_objects_are_known_without_a_ledger_row_of_files_and_after_a_dropped_tab
 
     assert local_world.ingest(NW).row.row_count == 1
     assert local_world.totals() == [1]
-
-
-def test_many_partitions_are_appended_together(local_world: World) -> None:
-    local_world.options = APPEND
-    texts = [f"region=R{number},date=2026-02-11" for number in range(25)]
-    partitions = [local_world.partition(text) for text in texts]
-    for round_ in range(2):
-        for number, text in enumerate(texts):
-            if not round_ or number % 2:
-                local_world.land(text, sales(100 * round_ + number), f"{round_}.parquet")
-        outcomes = list(ingest_all(local_world.stream, partitions, local_world.sessions))
-        assert all(outcome.error is None for outcome in outcomes)
-
-    assert local_world.totals() == sorted([*range(25), *(100.0 + number for number in range(1, 25, 2))])
-    state = read_state(local_world.stream)
-    assert {(s.state, s.rows) for s in state.partitions if s.partition in partitions} == {
-        ("committed", 1),
-        ("committed", 2),
-    }

@@ -11,16 +11,13 @@ from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.world import NW, World, sales
 
 
-@pytest.mark.parametrize("lake_options", [{}, {"attach_options": {"encrypted": True}}], ids=["files", "encrypted"])
-def test_deltas_of_an_addition_have_the_added_rows_only(
-    local_world: World, lake_options: dict[str, object], tmp_path: Path
-) -> None:
-    local_world.lake_options = lake_options
-    local_world.options = APPEND | {"deltas": {"to": str(tmp_path / "deltas"), "plaintext": bool(lake_options)}}
+def test_deltas_of_an_addition_have_the_added_rows_only(either_lake: World, tmp_path: Path) -> None:
+    plaintext = bool(either_lake.lake_options)
+    either_lake.options = APPEND | {"deltas": {"to": str(tmp_path / "deltas"), "plaintext": plaintext}}
     for number in range(2):
-        local_world.land(NW, sales(number), f"{number}.parquet")
-        local_world.ingest(NW)
-    assert local_world.ingest(NW).row.status == "skipped"
+        either_lake.land(NW, sales(number), f"{number}.parquet")
+        either_lake.ingest(NW)
+    assert either_lake.ingest(NW).row.status == "skipped"
 
     changes = [pq.read_table(file).to_pylist() for file in sorted((tmp_path / "deltas").rglob("*.parquet"))]
 

@@ -2,21 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.replace.run import ReplaceRun
-from lake_assets.lake.commit.change import Change, Committed
+from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.session import LakeSession
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.ingest.append.test_append import APPEND, statuses
 from lake_assets_tests.ingest.encrypted import assert_secret, telling
+from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.ingest.test_in_rows import both_in_rows, put, rows
 from lake_assets_tests.ingest.test_managed import managed  # noqa: F401 - a fixture
 from lake_assets_tests.maintenance.test_run import tidy
@@ -31,18 +26,6 @@ def test_a_transform_sees_the_rows_of_new_objects_only(local_world: World) -> No
     local_world.ingest(NW)
 
     assert local_world.totals() == [3, 12]
-
-
-def test_an_addition_widens_the_table(local_world: World) -> None:
-    local_world.options = APPEND | {"schema_policy": "evolve"}
-    local_world.land(NW, sales(1), "a.parquet")
-    local_world.ingest(NW)
-    local_world.land(NW, sales(2).append_column("note", pa.array(["new"])), "b.parquet")
-
-    result = local_world.ingest(NW)
-
-    assert [str(change) for change in result.changes] != []
-    assert local_world.query("SELECT total, note FROM lake.sales ORDER BY total") == [(1, None), (2, "new")]
 
 
 def test_each_partition_of_an_object_gets_its_rows_once(local_world: World) -> None:
@@ -121,21 +104,19 @@ def test_a_managed_lake_gets_the_rows_of_new_objects(managed: World) -> None:  #
     assert managed.ingest(NW).row.status == "skipped"
 
 
-@pytest.mark.parametrize("options", [{}, {"attach_options": {"encrypted": True}}], ids=["files", "encrypted"])
-def test_compaction_keeps_what_is_known(local_world: World, options: dict[str, Any]) -> None:
-    local_world.options = APPEND
-    local_world.lake_options = options
+def test_compaction_keeps_what_is_known(either_lake: World) -> None:
+    either_lake.options = APPEND
     for number in range(3):
-        local_world.land(NW, sales(number), f"{number}.parquet")
-        local_world.ingest(NW)
+        either_lake.land(NW, sales(number), f"{number}.parquet")
+        either_lake.ingest(NW)
 
-    (done,) = compact(local_world.stream, 3, local_world.sessions)
+    (done,) = compact(either_lake.stream, 3, either_lake.sessions)
 
     assert (done.files_before, done.files_after, done.why) == (3, 1, None)
-    assert local_world.ingest(NW).row.status == "skipped"
-    local_world.land(NW, sales(3), "3.parquet")
-    assert local_world.ingest(NW).row.rows_before == 3
-    assert local_world.totals() == [0, 1, 2, 3]
+    assert either_lake.ingest(NW).row.status == "skipped"
+    either_lake.land(NW, sales(3), "3.parquet")
+    assert either_lake.ingest(NW).row.rows_before == 3
+    assert either_lake.totals() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
@@ -185,15 +166,7 @@ def test_a_run_that_was_overtaken_during_its_job_adds_nothing_twice(
     world.land(NW, sales(1), "a.parquet")
     world.ingest(NW)
     world.land(NW, sales(2), "b.parquet")
-    happenings = [meanwhile]
-    verify = ReplaceRun.verify
-
-    def overtaken(run: ReplaceRun, runs: Sequence[PartitionRun]) -> None:
-        if happenings:
-            happenings.pop()(world)
-        verify(run, runs)
-
-    monkeypatch.setattr(ReplaceRun, "verify", overtaken)
+    before("verify", lambda _: meanwhile(world), monkeypatch)
     world.ingest(NW, force=force)
 
     assert world.totals() == totals
@@ -213,22 +186,19 @@ def test_a_refresh_that_was_overtaken_right_before_its_commit_takes_no_rows_away
     local_world.options = APPEND | {"on_changed": "refresh"}
     for name, total in (("a", 1), ("b", 2)):
         local_world.land(NW, sales(total), f"{name}.parquet")
-    happenings = [NW]
 
-    def overtaken(lake: LakeSession, changes: Sequence[Change]) -> list[Committed]:
-        if changes[0].row.mode == "replace" and happenings:
-            happenings.pop()
-            other = replace(local_world, _opened=None)
-            other.land(NW, sales(3), "c.parquet")
-            other.ingest(NW)
-        return commit(lake, changes)
+    def add_one(changes: Sequence[Change]) -> None:
+        assert changes[0].row.mode == "replace"
+        other = replace(local_world, _opened=None)
+        other.land(NW, sales(3), "c.parquet")
+        other.ingest(NW)
 
     local_world.ingest(NW)
     if why == "on_changed":
         local_world.land(NW, sales(5), "a.parquet")
-    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", overtaken)
+    left = before("transaction", add_one, monkeypatch)
     row = local_world.ingest(NW, force=why == "force").row
 
-    assert not happenings
+    assert not left
     assert local_world.totals() == ([2, 3, 5] if why == "on_changed" else [1, 2, 3])
     assert row.status == ("skipped" if why == "on_changed" else "committed")

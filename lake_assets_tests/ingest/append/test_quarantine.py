@@ -1,22 +1,16 @@
 """Mode append with `on_bad_object: quarantine`: bad objects are left out, the others are added, each once."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of
 from lake_assets.errors import LakeAssetsError, SchemaError, SourceError
 from lake_assets.history.restore import restore
-from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.replace.run import ReplaceRun
-from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
-from lake_assets_tests.checks.checked import by_partition, check
+from lake_assets_tests.checks.checked import check
 from lake_assets_tests.ingest.append.test_append import APPEND
-from lake_assets_tests.ingest.encrypted import ENCRYPTED
+from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.ingest.test_in_rows import both_in_rows, put, rows
 from lake_assets_tests.ingest.test_quarantine import BAD, BADS, LACKING, WRONG_TYPE, reasons
 from lake_assets_tests.world import NW, SW, World, plan, sales
@@ -64,18 +58,6 @@ def test_a_bad_object_is_left_out_and_the_rest_is_added(world: World) -> None:
     world.land(NW, sales(3), "e.parquet")
     assert world.ingest(NW).row.source_files == 1  # the quarantined ones are not read again
     assert world.totals() == [1, 2, 3]
-
-
-@pytest.mark.parametrize("kind", BADS)
-def test_each_kind_of_bad_object_alone_is_noted_and_not_read_again(appended: World, kind: str) -> None:
-    appended.land(NW, BADS[kind], BAD)
-
-    row = appended.ingest(NW).row
-
-    assert (row.status, row.row_count, row.rows_before, row.files_quarantined) == ("committed", 0, 1, 1)
-    assert appended.ingest(NW).row.status == "skipped"
-    assert appended.totals() == [1]
-    assert list(reasons(appended)) == [BAD]
 
 
 @pytest.mark.parametrize("kind", ["empty", "no Parquet", "another type"])
@@ -222,36 +204,6 @@ def test_the_dry_run_says_what_is_quarantined(appended: World) -> None:
     assert [obj.key.rpartition("/")[2] for obj in forced.reads.read] == ["a.parquet"]
 
 
-def test_checks_and_report_name_the_object_while_it_is_there(appended: World) -> None:
-    appended.land(NW, WRONG_TYPE, BAD)
-    appended.land(SW, sales(7))
-    appended.ingest(SW)
-    appended.ingest(NW)
-    appended.land(NW, sales(2), "c.parquet")
-    appended.ingest(NW)  # a later commit that leaves nothing out
-    both = Scope("x", (appended.partition(NW), appended.partition(SW)))
-
-    for scope in (Scope(), both):
-        result = check(appended, "quarantine", scope)
-        assert (result.passed, dict(result.numbers)) == (False, {"objects": 1, "partitions": 1})
-        assert BAD in result.named[0]
-        for name in set(checks_of(appended.stream)) - {"quarantine"}:
-            other = check(appended, name, scope)
-            assert other.passed, other
-        assert check(appended, "appended_objects", scope).numbers["appended"] == 3
-    assert by_partition(appended, "quarantine", both) == {appended.partition(NW): False, appended.partition(SW): True}
-    (state,) = [p for p in read_state(appended.stream).partitions if p.quarantined]
-    assert (str(state.partition), state.state, state.rows) == ("region=NW/date=2026-02-11", "committed", 2)
-
-    appended.unland(NW, BAD)
-    assert appended.ingest(NW).row.status == "skipped"
-    for scope in (Scope(), both):
-        assert check(appended, "quarantine", scope).passed
-        assert check(appended, "row_counts", scope).passed
-        assert check(appended, "appended_objects", scope).passed
-    assert not read_state(appended.stream).quarantined
-
-
 def test_a_restore_to_a_time_before_an_object_was_read_does_not_make_it_new(appended: World) -> None:
     appended.land(NW, WRONG_TYPE, BAD)
     snapshot = appended.ingest(NW).row.snapshot_id
@@ -264,18 +216,6 @@ def test_a_restore_to_a_time_before_an_object_was_read_does_not_make_it_new(appe
     appended.ingest(NW)
 
     assert appended.totals() == [1, 3]
-
-
-def test_an_encrypted_lake_leaves_bad_objects_out_of_an_addition(appended: World, local_world: World) -> None:
-    local_world.lake_options = ENCRYPTED
-    local_world.catalog = {"type": "sqlite", "path": local_world.catalog["path"] + ".other"}
-    local_world.ingest(NW)
-    appended.land(NW, DAMAGED, BAD)
-    appended.land(NW, sales(2), "c.parquet")
-
-    assert appended.ingest(NW).row.files_quarantined == 1
-    assert appended.ingest(NW).row.status == "skipped"
-    assert appended.totals() == [1, 2]
 
 
 def test_an_object_of_several_partitions_is_left_out_of_each_by_itself(local_world: World) -> None:
@@ -294,15 +234,6 @@ def test_an_object_of_several_partitions_is_left_out_of_each_by_itself(local_wor
     assert local_world.totals(SW) == [2, 4]
 
 
-def test_a_transform_adds_the_rows_of_the_other_objects(appended: World) -> None:
-    appended.options |= {"transform": {"sql": "SELECT id, total * 10 AS total FROM source"}}
-    appended.land(NW, DAMAGED, BAD)
-    appended.land(NW, sales(2), "c.parquet")
-
-    assert appended.ingest(NW).row.files_quarantined == 1
-    assert appended.totals() == [1, 20]
-
-
 @pytest.mark.parametrize(
     ("repaired", "noted"), [(False, [True]), (True, [True, False])], ids=["as it was", "landed again"]
 )
@@ -316,18 +247,9 @@ def test_a_run_that_was_overtaken_notes_no_object_twice(
     if repaired:
         world.ingest(NW)
         world.land(NW, sales(2), BAD)
-    happenings = [None]
-    verify = ReplaceRun.verify
-
-    def overtaken(run: ReplaceRun, runs: Sequence[PartitionRun]) -> None:
-        if happenings and runs and not runs[0].error:
-            happenings.pop()
-            world.ingest(NW)
-        verify(run, runs)
-
-    monkeypatch.setattr(ReplaceRun, "verify", overtaken)
+    left = before("verify", lambda _: world.ingest(NW), monkeypatch)
     row = world.ingest(NW).row
 
-    assert (not happenings, row.status) == (True, "skipped")
+    assert (left, row.status) == ([], "skipped")
     assert times_noted(world)[BAD] == noted
     assert world.totals() == ([1, 2] if repaired else [1])

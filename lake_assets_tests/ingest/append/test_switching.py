@@ -8,7 +8,6 @@ from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.ingest.append.test_append import APPEND, statuses
 from lake_assets_tests.world import NW, World, plan, sales
 
-ENCRYPTED = {"attach_options": {"encrypted": True}}
 TRANSFORM = {"transform": {"sql": "SELECT sum(id) AS id, sum(total) AS total FROM source"}}
 
 
@@ -18,50 +17,44 @@ def assert_sound(world: World) -> None:
         assert result.passed, result
 
 
-@pytest.mark.parametrize("lake_options", [{}, ENCRYPTED], ids=["files", "encrypted"])
-def test_after_replace_only_new_objects_are_read(local_world: World, lake_options: dict[str, object]) -> None:
-    local_world.lake_options = lake_options
+def test_after_replace_only_new_objects_are_read(either_lake: World) -> None:
     for name in ("a", "b"):
-        local_world.land(NW, sales(1), f"{name}.parquet")
-    local_world.ingest(NW)
-    local_world.options = APPEND
+        either_lake.land(NW, sales(1), f"{name}.parquet")
+    either_lake.ingest(NW)
+    either_lake.options = APPEND
 
-    assert plan(local_world.stream, local_world.partition(NW)).action.startswith("skip")
-    assert local_world.ingest(NW).row.status == "skipped"
-    assert not scan_landing(local_world.stream).pending
-    local_world.land(NW, sales(2), "c.parquet")
-    assert local_world.ingest(NW).row.source_files == 1
+    assert plan(either_lake.stream, either_lake.partition(NW)).action.startswith("skip")
+    assert either_lake.ingest(NW).row.status == "skipped"
+    assert not scan_landing(either_lake.stream).pending
+    either_lake.land(NW, sales(2), "c.parquet")
+    assert either_lake.ingest(NW).row.source_files == 1
 
-    assert local_world.totals() == [1, 1, 2]
-    assert_sound(local_world)
+    assert either_lake.totals() == [1, 1, 2]
+    assert_sound(either_lake)
 
 
-@pytest.mark.parametrize("lake_options", [{}, ENCRYPTED], ids=["files", "encrypted"])
 @pytest.mark.parametrize("commits", [1, 2])
-def test_after_append_each_partition_is_read_once_as_a_whole(
-    local_world: World, commits: int, lake_options: dict[str, object]
-) -> None:
-    local_world.lake_options = lake_options
-    local_world.options = APPEND | TRANSFORM
+def test_after_append_each_partition_is_read_once_as_a_whole(either_lake: World, commits: int) -> None:
+    either_lake.options = APPEND | TRANSFORM
     for number in range(commits):
-        local_world.land(NW, sales(1, 2), f"{number}.parquet")
-        local_world.ingest(NW)
-    assert local_world.totals() == [3] * commits
-    local_world.options = TRANSFORM
+        either_lake.land(NW, sales(1, 2), f"{number}.parquet")
+        either_lake.ingest(NW)
+    assert either_lake.totals() == [3] * commits
+    either_lake.options = TRANSFORM
 
-    assert set(scan_landing(local_world.stream).pending) == {local_world.partition(NW)}
-    row = local_world.ingest(NW).row
+    assert set(scan_landing(either_lake.stream).pending) == {either_lake.partition(NW)}
+    row = either_lake.ingest(NW).row
 
     assert (row.mode, row.status, row.rows_before) == ("replace", "committed", commits)
-    assert local_world.totals() == [3.0 * commits]
-    assert local_world.ingest(NW).row.status == "skipped"
-    assert_sound(local_world)
-    local_world.options = APPEND | TRANSFORM
-    assert local_world.ingest(NW).row.status == "skipped"
-    local_world.land(NW, sales(10), "new.parquet")
-    local_world.ingest(NW)
-    assert local_world.totals() == sorted([3.0 * commits, 10])
-    assert_sound(local_world)
+    assert either_lake.totals() == [3.0 * commits]
+    assert either_lake.ingest(NW).row.status == "skipped"
+    assert_sound(either_lake)
+    either_lake.options = APPEND | TRANSFORM
+    assert either_lake.ingest(NW).row.status == "skipped"
+    either_lake.land(NW, sales(10), "new.parquet")
+    either_lake.ingest(NW)
+    assert either_lake.totals() == sorted([3.0 * commits, 10])
+    assert_sound(either_lake)
 
 
 def test_between_append_and_index_no_object_enters_twice(local_world: World) -> None:

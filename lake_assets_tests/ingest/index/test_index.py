@@ -105,15 +105,6 @@ def no_spark() -> Any:
     pytest.fail("Spark was asked for")
 
 
-def test_only_the_named_partitions_are_registered(indexed_world: World) -> None:
-    indexed_world.land(NW, sales(1))
-    indexed_world.land(SW, sales(2))
-
-    assert set(index(indexed_world, NW)) == {str(indexed_world.partition(NW))}
-
-    assert indexed_world.totals() == [1]
-
-
 def test_a_partition_where_nothing_landed_follows_the_policy(indexed_world: World) -> None:
     indexed_world.land(SW, sales(2))
 
@@ -128,20 +119,6 @@ def test_a_partition_where_nothing_landed_follows_the_policy(indexed_world: Worl
     assert "there is SW" in kept.result.note
     with indexed_world.stream.lake.open(create=True) as lake:
         assert partitions_in_ledger(lake, indexed_world.stream.table) == set()
-
-
-def test_a_plan_registers_nothing_and_names_unmatched_objects(indexed_world: World) -> None:
-    indexed_world.land(NW, sales(1))
-    stray = Path(indexed_world.source["path"], "stray.parquet")
-    stray.write_bytes(b"x")
-    Path(indexed_world.source["path"], "region=NW/date=never").mkdir(parents=True)
-    Path(indexed_world.source["path"], "region=NW/date=never/b.parquet").write_bytes(b"x")
-
-    plan = plan_index(indexed_world.stream)
-
-    assert [obj.key for obj in plan.new] == ["region=NW/date=2026-02-11/batch_1.parquet"]
-    assert [item.key for item in plan.left_out.unmatched] == ["region=NW/date=never/b.parquet", "stray.parquet"]
-    assert not Path(indexed_world.catalog["path"]).exists()
 
 
 def test_an_encrypted_lake_is_refused(indexed_world: World) -> None:
