@@ -21,7 +21,8 @@ from lake_assets.templates.demo.folder import prepare
 from lake_assets_tests.orchestration.automation import Automation
 from lake_assets_tests.pages.transcript import DOCS, agree, fenced, indented, section
 
-PAGE, REPORT_PAGE = DOCS / "dagster.md", DOCS / "report.md"
+PAGE, REPORT_PAGE = DOCS / "how-to" / "see-a-partition.md", DOCS / "report.md"
+BACKFILL = DOCS / "how-to" / "backfill-a-year.md"
 FLIGHTS, REPORT = dg.AssetKey("flights"), dg.AssetKey("flights_report")
 EWR, JFK = "2013-01-01|EWR", "2013-01-01|JFK"
 
@@ -40,14 +41,14 @@ def demo(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
 def test_the_job_of_a_stream_is_launched_by_the_page_s_run_config_and_logs_its_lines(
     demo: Path, instance: dg.DagsterInstance
 ) -> None:
-    text = section(PAGE, "Launch a selection")
+    text = section(BACKFILL, "Launch a selection")
     (run_config,), (log,) = fenced(text, "text"), indented(text)
 
     job = build_definitions(load_config(demo)).resolve_job_def("ingest_flights")
     result = job.execute_in_process(yaml.safe_load(run_config), instance=instance)
 
     said = [entry for entry in instance.all_logs(result.run_id) if entry.dagster_event is None]
-    agree(log, "\n".join(entry.user_message for entry in said if entry.level == logging.INFO), PAGE.name)
+    agree(log, "\n".join(entry.user_message for entry in said if entry.level == logging.INFO), BACKFILL.name)
     events = result.get_asset_materialization_events()
     assert [event.partition for event in events] == [f"2013-06-{day:02}|JFK" for day in range(1, 21)]
 
