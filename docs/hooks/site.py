@@ -30,7 +30,7 @@ _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\.?/[^)\s]+)\)")
 _FENCED = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"(?P<before>^\S[^\n]*)\n\n(?P<code>(?: {4}[^\n]*(?:\n|\Z)|\n(?= {4}))+)", re.MULTILINE)
 _COMMAND = re.compile(
-    r"(?:aws|cd|dagster|dg|export|kill|lake-assets|make|pip|psql|python|[A-Z_]+=\S+|\.venv/\S+|\w+/lake-assets) "
+    r"(?:CREATE|aws|cd|dagster|dg|export|kill|lake-assets|make|pip|psql|python|[A-Z_]+=\S+|\.venv/\S+|\w+/lake-assets) "
 )
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 
