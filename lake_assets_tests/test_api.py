@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -13,9 +14,14 @@ import pytest
 import lake_assets
 from lake_assets import LakeAssetsError, PartitionsFailedError, Stream, StreamPartition, open_stream
 from lake_assets.api import deprecated
-from lake_assets.api.stream import Partition, PartitionLike
 from lake_assets.errors import CatalogError, ConfigError, NoLakeError, OutsidePartitionError, PartitionError
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, sales
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["sessions"]
 
 NW_VALUES = {"region": "NW", "date": dt.date(2026, 2, 11)}
 PAGE = Path(lake_assets.__file__).parents[1].joinpath("docs/python.md").read_text("utf-8")
@@ -40,27 +46,19 @@ def config_file(folder: Path, *names: str) -> Path:
     return file
 
 
-def imported(statement: str) -> set[str]:
-    """Which of the heavy packages a statement imports in a new process."""
+@pytest.mark.parametrize(
+    ("statement", "heavy"),
+    [
+        ("import lake_assets; dir(lake_assets); from lake_assets import LakeAssetsError", set()),
+        ("from lake_assets import load_config, LakeConfig", {"pyarrow"}),
+        ("from lake_assets import connect, open_stream, Stream, StreamPartition", {"pyarrow", "duckdb"}),
+        ("from lake_assets import open_stream; import lake_assets.ingest.api", {"pyarrow", "duckdb", "pyspark"}),
+    ],
+)
+def test_an_import_imports_no_package_that_it_does_not_need(statement: str, heavy: set[str]) -> None:
     script = f"{statement}; import sys; print(*{{'dagster', 'pyspark', 'duckdb', 'pyarrow'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
-
-
-def test_importing_the_package_imports_nothing_heavy() -> None:
-    assert imported("import lake_assets; dir(lake_assets); from lake_assets import LakeAssetsError") == set()
-
-
-def test_loading_a_config_imports_no_engine() -> None:
-    assert imported("from lake_assets import load_config, LakeConfig") <= {"pyarrow"}
-
-
-def test_a_script_that_ingests_imports_no_dagster() -> None:
-    assert "dagster" not in imported("from lake_assets import open_stream; import lake_assets.ingest.api")
-
-
-def test_a_script_that_plans_and_reads_imports_no_spark() -> None:
-    assert "pyspark" not in imported("from lake_assets import connect, open_stream, Stream, StreamPartition")
+    assert set(done.stdout.split()) <= heavy
 
 
 def test_every_public_name_is_there_and_has_a_docstring() -> None:
@@ -81,14 +79,13 @@ def test_type_checkers_see_the_types_and_refuse_wrong_ones(local_world: World) -
         local_world.stream.partition(3)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("partition", [NW, NW_VALUES, {"date": "2026-02-11", "region": "NW"}], ids=repr)
-def test_a_partition_is_ingested_and_read_as_arrow(local_world: World, partition: PartitionLike) -> None:
+def test_a_partition_is_ingested_and_read_as_arrow(local_world: World) -> None:
     local_world.land(NW, sales(1.5, 2))
     local_world.land(SW, sales(7))
     local_world.stream.ingest([SW], spark=local_world.sessions())
 
-    result = local_world.stream.partition(partition).ingest(spark=local_world.sessions())
-    read = local_world.stream.partition(partition).read()
+    result = local_world.stream.partition(NW_VALUES).ingest(spark=local_world.sessions())
+    read = local_world.stream.partition({"date": "2026-02-11", "region": "NW"}).read()
 
     assert (result.row.status, result.row.row_count) == ("committed", 2)
     assert isinstance(read, pa.Table)
@@ -214,11 +211,9 @@ def test_no_partitions_are_no_work(local_world: World) -> None:
 
 
 def test_values_of_a_mapping_are_plain(local_world: World) -> None:
-    columns = local_world.stream.config.columns
-
-    assert Partition.from_values(columns, {"region": "N/A, x%2F", "date": "2026-02-11"}).values[0] == "N/A, x%2F"
-    assert Partition.from_values(columns, {"region": None, "date": "2026-02-11"}).values[0] is None
-    assert Partition.from_values(columns, {"region": 7, "date": "2026-02-11"}).values[0] == "7"
+    for value, held in (("N/A, x%2F", "N/A, x%2F"), (None, None), (7, "7")):
+        named = local_world.stream.partition({"region": value, "date": "2026-02-11"})
+        assert named.partition.values[0] == held
 
 
 @pytest.mark.parametrize(
@@ -295,8 +290,7 @@ def test_landed_only_leaves_out_partitions_that_never_landed(local_world: World)
     assert sorted((outcome.result is None, outcome.error) for outcome in outcomes) == [(False, None), (True, None)]
 
 
-def test_a_session_that_runs_is_used_and_left_running(local_world: World) -> None:
-    spark = local_world.sessions()
+def test_a_session_that_runs_is_used_and_left_running(local_world: World, spark: "SparkSession") -> None:
     local_world.land(NW, sales(1))
 
     assert local_world.stream.partition(NW).ingest().row.status == "committed"

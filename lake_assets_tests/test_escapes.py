@@ -18,7 +18,10 @@ from lake_assets.ingest.view import view_partition
 from lake_assets.orchestration.metadata import markdown, materialization_metadata, unmatched_metadata
 from lake_assets.storage.failures import odd_name
 from lake_assets.streams.landing_zone import list_landed
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, World, sales
+
+__all__ = ["sessions"]
 
 EVIL = "a\x1b[2Jb\x9b31m\u202e\nc"
 SHOWN = r"a\x1b[2Jb\x9b31m\u202e\nc"

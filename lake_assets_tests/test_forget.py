@@ -8,9 +8,10 @@ from lake_assets.errors import PartitionError
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.forget import forget
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, sales
 
-pytestmark = pytest.mark.usefixtures("spark")
+__all__ = ["sessions"]
 
 
 def test_all_rows_of_a_partition_are_deleted_and_none_of_others(local_world: World) -> None:

@@ -1,24 +1,17 @@
 """A source that is a glob."""
 
-from pathlib import Path
-
 import pytest
 
-from lake_assets.config.load import parse_config
-from lake_assets.config.models import LakeConfig
 from lake_assets.config.partition_fields import PartitionField
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
-from lake_assets_tests.config.test_load import GOOD
+from lake_assets_tests.config.test_load import GOOD, parsed, refused
 
 CONFIG = GOOD.replace("s3://landing/sales", "SOURCE")
 
 
 def stream(source: str, more: str = "") -> Stream:
-    text = CONFIG.replace("SOURCE", f'"{source}"') + more
-    config = parse_config(text, Path("/etc/lake/lake.yaml"), {})
-    assert LakeConfig.model_validate_json(config.model_dump_json(by_alias=True)) == config
-    return config.streams["sales"]
+    return parsed(CONFIG.replace("SOURCE", f'"{source}"') + more).streams["sales"]
 
 
 @pytest.mark.parametrize(
@@ -57,9 +50,7 @@ def test_its_folders_are_those_of_the_layout() -> None:
             r"write it as …/region=\*/date=\*/\*\.parquet, or write the folder as source",
         ),
         ("s3://landing/x/date=*/region=*/*.parquet", "", "other folders than the layout"),
-        ("s3://landing/*/region=*/date=*/*.parquet", "", "other folders than the layout"),
         ("s3://landing/x/region=*/date=*/", "", "other folders than the layout"),
-        ("s3://landing/x/region=*/date=*/**", "", "other folders than the layout"),
         ("s3://landing/x/*.parquet", "", "other folders than the layout"),
         ("/data/x/region=[NS]W/date=*/*.parquet", "", "other folders than the layout"),
         ("s3://landing/x/region=*/date=*/*.parquet", "    layout: '{region}/{date}'\n", "other folders"),
@@ -75,14 +66,13 @@ def test_a_glob_that_cannot_be_split_is_refused(glob: str, more: str, message: s
 def test_a_lakes_storage_is_no_glob() -> None:
     text = CONFIG.replace("SOURCE", "landing").replace("storage: data", 'storage: "s3://lake/*"')
 
-    with pytest.raises(ConfigError, match=r"lake\.yaml:5:5: lakes\.retail\.storage: 's3://lake/\*' is a glob"):
-        parse_config(text, Path("/etc/lake/lake.yaml"), {})
+    assert "lake.yaml:5:5: lakes.retail.storage: 's3://lake/*' is a glob" in refused(text)
 
 
 def test_a_mapping_names_a_folder_as_it_is() -> None:
     text = CONFIG.replace("SOURCE", '{type: local, path: "/data/in [1]"}')
 
-    assert parse_config(text, Path("/etc/lake/lake.yaml"), {}).streams["sales"].source.root == "/data/in [1]"
+    assert parsed(text).streams["sales"].source.root == "/data/in [1]"
 
 
 def test_a_glob_validates_layout_and_partitions_once_and_keeps_what_is_written() -> None:

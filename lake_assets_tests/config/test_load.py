@@ -5,6 +5,7 @@ import pytest
 
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.load import load_config, parse_config
+from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.errors import ConfigError
 from lake_assets.layout import grammar
@@ -24,6 +25,20 @@ streams:
       date: {type: date, start: 2026-01-01}
     destination: {table: sales}
 """
+
+
+def parsed(text: str) -> LakeConfig:
+    """The config of a text, which is itself again after JSON."""
+    config = parse_config(text, FILE, {})
+    assert LakeConfig.model_validate_json(config.model_dump_json(by_alias=True)) == config
+    return config
+
+
+def refused(text: str) -> str:
+    """What is said of a text that is no config."""
+    with pytest.raises(ConfigError) as error:
+        parse_config(text, FILE, {})
+    return str(error.value)
 
 
 def test_paths_are_relative_to_the_file_and_short_forms_are_taken() -> None:
@@ -64,52 +79,28 @@ def test_a_config_is_validated_once_and_a_layout_is_parsed_once(monkeypatch: pyt
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("    source:", "    sorce:", 8, "streams.sales.sorce: unknown key: did you mean source?"),
         ("    source: s3://landing/sales\n", "", 7, "streams.sales.source: is missing"),
         ("  sales:\n", "  sa-les:\n", 7, "'sa-les' is not an identifier"),
         ("region: {", "re gion: {", 10, "'re gion' is not an identifier"),
         ("{table: sales}", '{table: "sales; DROP"}', 12, "'sales; DROP' is not an identifier"),
         ('"NO"', "NO", 10, "put the value in quotes"),
-        ("type: date", "type: dat", 11, "streams.sales.partitions.date.type"),
         (", start: 2026-01-01", "", 11, "needs start"),
         ("2026-01-01", "2026-01-01, end: 2025-01-01", 11, "is before start"),
-        ("type: sqlite", "type: oracle", 4, "lakes.retail.catalog"),
         ("storage: data", "storage: ftp://x/y", 5, "ftp:// is not a known storage"),
-        ("s3://landing/sales", "s3://Landing/sales", 8, "streams.sales.source.bucket"),
         ("s3://landing/sales", "s3://landing/../sales", 8, "may not have"),
         ("table: sales}", "table: sales}\n    lake: other", 13, "has the unknown lake 'other'"),
         ("table: sales}", "table: ingest_runs}", 12, "the lake's own table"),
-        ("table: sales}", "table: Ingest_Files}", 12, "the lake's own table Ingest_Files: give it another table"),
         ("table: sales}", "table: sales}\n    target_file_size: 1KB", 13, "1 MiB to 4 GiB"),
         ("table: sales}", "table: sales}\n    transform: {}", 13, "give either sql or function"),
         ("table: sales}", "table: sales}\n    layout: 'r={region}/{date'", 13, "streams.sales.layout"),
         ("table: sales}", "table: sales}\n    layout: 'r={region}'", 7, "has no {date}, which is a partition column"),
         ("table: sales}", "table: sales}\n    owners: [me]", 13, "neither an e-mail address"),
-        ("table: sales}", "table: sales}\n    destination: {table: x}", 13, "is here twice, first in line 12"),
     ],
 )
 def test_an_error_names_file_line_field_and_hint(old: str, new: str, line: int, message: str) -> None:
     assert old in GOOD
-    with pytest.raises(ConfigError) as refused:
-        parse_config(GOOD.replace(old, new), FILE, {})
-
-    output = next(text for text in str(refused.value).splitlines() if message in text)
+    output = next(text for text in refused(GOOD.replace(old, new)).splitlines() if message in text)
     assert output.startswith(f"{FILE}:{line}:")
-
-
-def test_all_errors_are_reported_at_once_in_the_order_of_the_file() -> None:
-    text = GOOD.replace("type: sqlite", "type: oracle").replace("type: date", "type: dat")
-    with pytest.raises(ConfigError) as refused:
-        parse_config(text, FILE, {})
-
-    lines = str(refused.value).splitlines()
-    assert [line.split(":")[1] for line in lines] == ["4", "11"]
-
-
-@pytest.mark.parametrize("text", ["", "lakes: [", "- a", "lakes: {retail: 1}", "\t"])
-def test_what_is_no_config_at_all_is_refused_in_words(text: str) -> None:
-    with pytest.raises(ConfigError, match=str(FILE)):
-        parse_config(text, FILE, {})
 
 
 def test_an_absent_file_is_named_with_the_hint(tmp_path: Path) -> None:
@@ -137,11 +128,6 @@ def test_the_environment_fills_variables_and_secrets_do_not_show() -> None:
     assert catalog.password is not None
     assert catalog.password.get_secret_value() == 'it\'s a "secret"'
     assert "it's" not in repr(config)
-
-
-def test_a_variable_that_is_not_set_is_named_with_its_field() -> None:
-    with pytest.raises(ConfigError, match=r"lake.yaml:5:14: lakes.retail.storage: the environment has no DATA"):
-        parse_config(GOOD.replace("storage: data", "storage: ${DATA}"), FILE, {})
 
 
 @pytest.mark.parametrize(("environment", "root"), [({}, "/lake/d"), ({"X": ""}, "/lake/d"), ({"X": "/y"}, "/y/d")])
@@ -188,12 +174,10 @@ def test_numbers_and_booleans_of_yaml_are_texts_where_only_texts_can_be() -> Non
 
 
 def test_a_wrong_secret_is_not_repeated_in_its_error() -> None:
-    text = GOOD.replace("storage: data", "storage: {type: s3, bucket: b-1, secret: [hunter2]}")
-    with pytest.raises(ConfigError) as refused:
-        parse_config(text, FILE, {})
+    error = refused(GOOD.replace("storage: data", "storage: {type: s3, bucket: b-1, secret: [hunter2]}"))
 
-    assert "secret" in str(refused.value)
-    assert "hunter2" not in str(refused.value)
+    assert "secret" in error
+    assert "hunter2" not in error
 
 
 def test_the_production_config_is_valid() -> None:

@@ -27,6 +27,15 @@ EMR = {
 POD = {"launcher": "kubernetes", "image": "lake:1", "config": "/etc/lake/lake.yaml"}
 
 
+CLUSTER = {
+    "launcher": "spark_submit",
+    "deploy_mode": "cluster",
+    "messages": "s3://lake-runs/messages/",
+    "config": "s3://lake-runs/lake.yaml",
+}
+MASTER = {"master": "spark://host:7077"}
+
+
 def written(tmp_path: Path, **sections: Any) -> LakeConfig:
     document = {key: value for key, value in yaml.safe_load(WRITTEN).items() if key not in ("spark", "runs")}
     file = tmp_path / "lake.yaml"
@@ -58,59 +67,55 @@ def test_emr_serverless_has_its_own_options(tmp_path: Path) -> None:
     assert (runs.messages, runs.tags, runs.archive) == ("s3://lake-runs", {"paid": "true"}, None)
 
 
+RELATIVE = "runs.config: a relative path: write an absolute path on the driver, or s3://"
+ABSENT = "runs.config is missing, and the driver has no file of this machine: write runs.config"
+SECRET = "runs has a secret of this config, and the launcher would"
+ITSELF = "sets spark.submit.deployMode itself, and the config has"
+
+
 @pytest.mark.parametrize(
-    ("key", "value", "text"),
+    ("runs", "change", "spark", "text"),
     [
-        ("application_id", "00F5", "runs.application_id: has the wrong form: write the application's id"),
-        ("execution_role", "lake-driver", "runs.execution_role: has the wrong form: write arn:aws:iam::"),
-        ("region", "Frankfurt", "runs.region: has the wrong form: write a region of AWS, such as eu-central-1"),
-        ("entry_point", "/driver.py", "runs.entry_point: not of the form s3://bucket/key"),
-        ("entry_point", "s3://lake-runs/", "runs.entry_point: not the URI of an object: write s3://bucket/key"),
-        ("messages", "s3://lake-runs/../x", "runs.messages: not of the form s3://bucket/key: write the bucket's name"),
-        ("config", "lake.yaml", "runs.config: a relative path: write an absolute path on the driver, or s3://"),
-        ("config", None, "runs.config is missing, and the driver has no file of this machine: write runs.config"),
-        ("timeout_minutes", 1, "runs.timeout_minutes: must be 5 or more"),
-        ("environment", {"LAKE_PASSWORD": "correct horse"}, "runs has a secret of this config, and the launcher would"),
+        (EMR, {"application_id": "00F5"}, {}, "runs.application_id: has the wrong form: write the application's id"),
+        (EMR, {"execution_role": "lake-driver"}, {}, "runs.execution_role: has the wrong form: write arn:aws:iam::"),
+        (EMR, {"region": "Frankfurt"}, {}, "has the wrong form: write a region of AWS, such as eu-central-1"),
+        (EMR, {"entry_point": "/driver.py"}, {}, "runs.entry_point: not of the form s3://bucket/key"),
+        (EMR, {"entry_point": "s3://lake-runs/"}, {}, "not the URI of an object: write s3://bucket/key"),
+        (EMR, {"messages": "s3://lake-runs/../x"}, {}, "runs.messages: not of the form s3://bucket/key: write the b"),
+        (EMR, {"config": "lake.yaml"}, {}, RELATIVE),
+        (EMR, {"config": None}, {}, ABSENT),
+        (EMR, {"timeout_minutes": 1}, {}, "runs.timeout_minutes: must be 5 or more"),
+        (EMR, {"environment": {"LAKE_PASSWORD": "correct horse"}}, {}, SECRET),
+        (EMR, {}, {"master": "local"}, "launcher emr_serverless runs Spark in its application"),
+        (EMR, {}, {"remote": "sc://host"}, "launcher emr_serverless runs Spark in its application"),
+        (POD, {"image": "lake 1"}, {}, "runs.image: has the wrong form: write the image's name, without spaces"),
+        (POD, {"namespace": "Lake"}, {}, "runs.namespace: has the wrong form: write small letters, digits and hyphens"),
+        (POD, {"service_account": "a_b"}, {}, "has the wrong form: write the object's name in Kubernetes"),
+        (POD, {"env_from": [{}]}, {}, "runs.env_from.0: an entry of env_from has one name: write secret, or"),
+        (POD, {"env_from": [{"secret": "A"}]}, {}, "runs.env_from.0.secret: has the wrong form: write the object's"),
+        (POD, {"config": "lake.yaml"}, {}, RELATIVE),
+        (POD, {"config": None}, {}, ABSENT),
+        (POD, {"pod_spec": {"containers": [{"env": ["correct horse"]}]}}, {}, SECRET),
+        (CLUSTER, {"messages": None}, MASTER, "runs.messages is missing, and a driver on a worker reports through a b"),
+        (CLUSTER, {"config": None}, MASTER, ABSENT),
+        (CLUSTER, {}, {}, "runs.deploy_mode is cluster, and spark.master is absent: write the master of a cluster, s"),
+        (CLUSTER, {}, {"master": "local[*]"}, "runs.deploy_mode is cluster, and spark.master is local[*]: write the "),
+        (CLUSTER, {}, MASTER | {"spark.submit.deployMode": "cluster"}, ITSELF),
+        (CLUSTER, {}, MASTER | {"spark.submit.deployMode": "client"}, ITSELF),
+        (CLUSTER, {}, {"remote": "sc://host"}, "names a Spark Connect server: use launcher in_process, or master"),
+        (CLUSTER, {"deploy_mode": "client"}, MASTER, "runs.messages is of a driver on a worker, and runs.deploy_mode"),
+        (CLUSTER, {"environment": {"X": "correct horse"}}, MASTER, SECRET),
     ],
 )
-def test_what_emr_serverless_does_not_take_is_named(tmp_path: Path, key: str, value: object, text: str) -> None:
-    document = yaml.safe_load(WRITTEN)
-    document["lakes"]["shop"]["catalog"]["password"] = "correct horse"
+def test_what_does_not_fit_the_launcher_is_named(
+    tmp_path: Path, runs: dict[str, Any], change: dict[str, Any], spark: dict[str, str], text: str
+) -> None:
+    lakes = yaml.safe_load(WRITTEN)["lakes"]
+    lakes["shop"]["catalog"]["password"] = "correct horse"
     with pytest.raises(ConfigError) as raised:
-        written(tmp_path, lakes=document["lakes"], runs=EMR | {key: value})
+        written(tmp_path, lakes=lakes, spark=spark, runs=runs | change)
     assert text in str(raised.value)
     assert "correct horse" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "text"),
-    [
-        ("image", "lake 1", "runs.image: has the wrong form: write the image's name, without spaces"),
-        ("namespace", "Lake", "runs.namespace: has the wrong form: write small letters, digits and hyphens"),
-        ("service_account", "a_b", "runs.service_account: has the wrong form: write the object's name in Kubernetes"),
-        ("env_from", [{}], "runs.env_from.0: an entry of env_from has one name: write secret, or config_map"),
-        ("env_from", [{"secret": "A"}], "runs.env_from.0.secret: has the wrong form: write the object's name"),
-        ("config", "lake.yaml", "runs.config: a relative path: write an absolute path on the driver, or s3://"),
-        ("config", None, "runs.config is missing, and the driver has no file of this machine: write runs.config"),
-        (
-            "pod_spec",
-            {"containers": [{"env": ["correct horse"]}]},
-            "runs has a secret of this config, and the launcher",
-        ),
-    ],
-)
-def test_what_kubernetes_does_not_take_is_named(tmp_path: Path, key: str, value: object, text: str) -> None:
-    document = yaml.safe_load(WRITTEN)
-    document["lakes"]["shop"]["catalog"]["password"] = "correct horse"
-    with pytest.raises(ConfigError) as raised:
-        written(tmp_path, lakes=document["lakes"], runs=POD | {key: value})
-    assert text in str(raised.value).replace("[0]", ".0")
-
-
-@pytest.mark.parametrize("settings", [{"master": "local"}, {"remote": "sc://host"}])
-def test_emr_serverless_is_the_cluster_itself(tmp_path: Path, settings: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="launcher emr_serverless runs Spark in its application"):
-        written(tmp_path, spark=settings, runs=EMR)
 
 
 @pytest.mark.parametrize(
@@ -131,55 +136,9 @@ def test_settings_that_do_not_fit_the_launcher_are_refused(tmp_path: Path, setti
     assert written(tmp_path, spark=settings).spark.settings == settings
 
 
-CLUSTER = {
-    "launcher": "spark_submit",
-    "deploy_mode": "cluster",
-    "messages": "s3://lake-runs/messages/",
-    "config": "s3://lake-runs/lake.yaml",
-}
-MASTER = {"master": "spark://host:7077"}
-
-
 def test_a_driver_on_a_worker_has_its_own_options(tmp_path: Path) -> None:
     runs = written(tmp_path, spark=MASTER, runs=CLUSTER | {"environment": {"LAKE_CATALOG_PORT": 5432}}).runs
     assert isinstance(runs, SparkSubmit)
     assert runs.is_in_cluster
     assert (runs.messages, runs.environment) == ("s3://lake-runs/messages", {"LAKE_CATALOG_PORT": "5432"})
     assert not SparkSubmit(launcher="spark_submit").is_in_cluster
-
-
-@pytest.mark.parametrize(
-    ("change", "spark", "text"),
-    [
-        (
-            {"messages": None},
-            MASTER,
-            "runs.messages is missing, and a driver on a worker reports through a bucket: write",
-        ),
-        (
-            {"config": None},
-            MASTER,
-            "runs.config is missing, and the driver has no file of this machine: write runs.config",
-        ),
-        ({}, {}, "runs.deploy_mode is cluster, and spark.master is absent: write the master of a cluster, such as"),
-        ({}, {"master": "local[*]"}, "runs.deploy_mode is cluster, and spark.master is local[*]: write the master of"),
-        (
-            {},
-            MASTER | {"spark.submit.deployMode": "cluster"},
-            "sets spark.submit.deployMode itself, and the config has",
-        ),
-        ({}, MASTER | {"spark.submit.deployMode": "client"}, "sets spark.submit.deployMode itself, and the config has"),
-        ({}, {"remote": "sc://host"}, "names a Spark Connect server: use launcher in_process, or master instead"),
-        ({"deploy_mode": "client"}, MASTER, "runs.messages is of a driver on a worker, and runs.deploy_mode is client"),
-        ({"environment": {"X": "correct horse"}}, MASTER, "runs has a secret of this config, and the launcher would"),
-    ],
-)
-def test_what_does_not_fit_a_driver_on_a_worker_is_named(
-    tmp_path: Path, change: dict[str, Any], spark: dict[str, str], text: str
-) -> None:
-    document = yaml.safe_load(WRITTEN)
-    document["lakes"]["shop"]["catalog"]["password"] = "correct horse"
-    with pytest.raises(ConfigError) as raised:
-        written(tmp_path, lakes=document["lakes"], spark=spark, runs=CLUSTER | change)
-    assert text in str(raised.value)
-    assert "correct horse" not in str(raised.value)

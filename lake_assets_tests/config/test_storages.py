@@ -66,13 +66,7 @@ def test_a_uri_is_short_for_the_mapping(text: str, storage: AnyStorage, root: st
         ("abfss://lake@retail/a", "Azure needs account and container"),
         ("gs://lake/../x", "may not have"),
         ({"type": "s3", "bucket": "lake", "key_id": "id"}, "key_id and secret go together"),
-        ({"type": "r2", "account_id": "a", "bucket": "lake", "secret": "x"}, "key_id and secret go together"),
         ({"type": "s3", "bucket": "lake", "provider": "credential_chain", **KEYS}, "exclude each other"),
-        (
-            {"type": "r2", "account_id": "a", "bucket": "lake", "provider": "credential_chain", **KEYS},
-            "exclude each other",
-        ),
-        ({"type": "gcs", "bucket": "lake", "provider": "credential_chain", **KEYS}, "exclude each other"),
         (
             {"type": "gcs", "bucket": "lake", "provider": "credential_chain", "service_account": "/k.json"},
             "exclude each other",

@@ -9,7 +9,6 @@ from lake_assets.config.load import load_config
 from lake_assets.config.storages import LocalStorage, S3Storage, WebStorage
 from lake_assets.errors import ConfigError
 from lake_assets.importers.flight import flight_config
-from lake_assets.lake.ledger.tables import LEDGER, MANIFEST
 from lake_assets.streams.calendar import Calendar, recent_texts
 
 LEAST = {"SOURCE_GLOB": "s3://landing/stats/year=*/*.parquet", "DESTINATION_TABLE": "stats"}
@@ -64,7 +63,6 @@ def test_every_variable_is_heard() -> None:
     ("value", "kind"),
     [
         ("2024", "integer"),
-        ("0", "integer"),
         ("-5", "integer"),
         ("2026-02", "string"),
         ("007", "string"),
@@ -118,30 +116,10 @@ def test_each_form_of_a_boolean_is_read(texts: list[str], *, in_path: bool) -> N
     for text in texts:
         stream = flight_config(LEAST | {"HIVE_PARTITIONING": text}).streams["stats"]
         assert stream.selects_rows is not in_path
-        source = flight_config(LEAST | {"AWS_SKIP_SIGNATURE": text}).streams["stats"].source
+        public = LEAST | {"AWS_SKIP_SIGNATURE": text, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
+        source = flight_config(public).streams["stats"].source
         assert isinstance(source, S3Storage)
-        assert source.anonymous is in_path
-
-
-@pytest.mark.parametrize("in_path", ["true", "false"])
-def test_a_date_is_a_typed_partition(in_path: str) -> None:
-    variables = {"PARTITION_COLUMN": "day", "LOAD_PARTITION": "2026-02-11", "HIVE_PARTITIONING": in_path}
-
-    stream = flight_config(LEAST | {"SOURCE_GLOB": "s3://landing/day=*/*.parquet"} | variables).streams["stats"]
-
-    (column,) = stream.columns
-    assert (column.type, Calendar(stream).values(column)) == ("date", [dt.date(2026, 2, 11)])
-
-
-def test_a_projection_and_a_schedule() -> None:
-    sql = "SELECT year, count(*) AS downloads FROM source GROUP BY year"
-
-    stream = flight_config(LEAST | {"TRANSFORM_SQL": sql, "SCHEDULE": "30 6 * * *"}).streams["stats"]
-
-    assert stream.transform is not None
-    assert stream.transform.sql == sql
-    assert stream.schedule is not None
-    assert (stream.schedule.cron, stream.time_zone) == ("30 6 * * *", "UTC")
+        assert (source.anonymous, source.key_id) == ((True, None) if in_path else (False, "x"))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +146,6 @@ def test_a_tick_refreshes_the_partition_that_is_loaded(value: str, at: dt.dateti
         ("s3://bucket/x/*.parquet", "s3://bucket/x", "/*.parquet"),
         ("s3://bucket/*/2026-??/part-[0-9].parquet", "s3://bucket", "/*/2026-??/part-[0-9].parquet"),
         ("/data/**/*.parquet", "/data", "/**/*.parquet"),
-        ("/data/one.parquet", "/data", "/one.parquet"),
         ("./*.parquet", str(Path.cwd()), "/*.parquet"),
         ("gs://bucket/*", "gs://bucket", "/*"),
     ],
@@ -221,13 +198,6 @@ def test_other_folders_of_the_glob_are_columns_of_the_rows() -> None:
         flight_config(glob | {"SOURCE_GLOB": "s3://landing/a-b=*/year=*/*.parquet"})
 
 
-def test_ledger_and_manifest_are_in_the_schema_of_the_table() -> None:
-    lake = flight_config(LEAST | {"DESTINATION_SCHEMA": "raw"}).lakes["flight"]
-
-    assert str(LEDGER.name(lake)) == "raw.ingest_runs"
-    assert str(MANIFEST.name(lake)) == "raw.ingest_files"
-
-
 def test_a_token_makes_the_lake_motherducks_and_is_in_no_config() -> None:
     variables = LEAST | {"MOTHERDUCK_TOKEN": "a-secret-token", "DESTINATION_STORAGE": "s3://mine/lake"}
 
@@ -272,24 +242,14 @@ def test_a_variable_that_is_not_of_the_flights_table_defines_no_stream(
         load_config(None, {name: "30 6 * * *"})
 
 
-def test_a_public_bucket_is_read_without_keys() -> None:
-    source = flight_config(LEAST | {"AWS_SKIP_SIGNATURE": "true", "AWS_ACCESS_KEY_ID": "x"}).streams["stats"].source
-
-    assert isinstance(source, S3Storage)
-    assert source.anonymous
-    assert source.key_id is None
-
-
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("SOURCE_GLOB", "s3://landing/stats/2026.parquet", "a folder for each value of year"),
-        ("SOURCE_GLOB", "s3://landing/*/*/*.parquet", "a folder for each value of year"),
         ("SOURCE_GLOB", "s3://landing/month=*/*.parquet", "year=\\*/\\*.parquet"),
         ("SOURCE_GLOB", "s3://landing/year=*/", "year=\\*/\\*.parquet"),
         ("SOURCE_GLOB", "https://me:secret@host/year=*/a.parquet", "a URL has no user or password"),
         ("SOURCE_GLOB", "https://host/year=*/a.parquet?sig=1", "SOURCE_GLOB has a query"),
-        ("SOURCE_GLOB", "ftp://host/year=*/*.parquet", "ftp://"),
         (
             "SOURCE_GLOB",
             "https://host/x/year=*/*.parquet",
@@ -297,8 +257,6 @@ def test_a_public_bucket_is_read_without_keys() -> None:
         ),
         ("PARTITION_COLUMN", "year; DROP", "PARTITION_COLUMN: 'year; DROP' is not an identifier"),
         ("DESTINATION_DATABASE", "a-b", "DESTINATION_DATABASE: 'a-b'"),
-        ("DESTINATION_SCHEMA", "1st", "DESTINATION_SCHEMA: '1st'"),
-        ("DESTINATION_TABLE", "t'", "DESTINATION_TABLE"),
         ("RUN_LEDGER_TABLE", "runs!", "RUN_LEDGER_TABLE: 'runs!'"),
         ("HIVE_PARTITIONING", "maybe", "HIVE_PARTITIONING is 'maybe': set it to true, 1, yes or on"),
         ("AWS_SKIP_SIGNATURE", "maybe", "AWS_SKIP_SIGNATURE is 'maybe'"),

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +124,13 @@ def test_each_table_is_a_stream_whose_partition_is_ingested(
         assert "committed" in done.output, done.output
 
 
+def test_one_table_is_one_stream_and_the_start_may_be_given(landing: Path, tmp_path: Path) -> None:
+    assert init(tmp_path / "shop", "--from", str(landing / "sales"), "--start", "2025-06-01").exit_code == 0
+
+    config = load_config(tmp_path / "shop" / "lake.yaml")
+    assert proposed(config) == {"sales": (*EXPECTED["sales"][:2], "2025-06-01")}
+
+
 def test_it_says_what_it_looked_at_and_what_is_not_certain(landing: Path, tmp_path: Path) -> None:
     result = init(tmp_path / "shop", "--from", str(landing))
 
@@ -141,30 +147,39 @@ def test_it_says_what_it_looked_at_and_what_is_not_certain(landing: Path, tmp_pa
     assert f"none    {landing}/notes" in result.output
 
 
-def test_the_start_may_be_given(landing: Path, tmp_path: Path) -> None:
-    assert init(tmp_path / "shop", "--from", str(landing), "--start", "2025-06-01").exit_code == 0
-
-    config = load_config(tmp_path / "shop" / "lake.yaml")
-    assert {start for _, _, start in proposed(config).values()} == {"2025-06-01"}
-
-
-def test_a_folder_of_one_table_is_one_stream(landing: Path, tmp_path: Path) -> None:
-    assert init(tmp_path / "shop", "--from", str(landing / "sales")).exit_code == 0
-
-    config = load_config(tmp_path / "shop" / "lake.yaml")
-    assert proposed(config) == {"sales": EXPECTED["sales"]}
+def look(folder: Path, *keys: str) -> dict[str, Proposal]:
+    """The proposals for a folder with these objects, by name."""
+    store = Store(LocalStorage(path=str(folder)))
+    folder.mkdir()
+    for key in keys:
+        store.put_new(key, parquet(SALES) if key.endswith(("parquet", "pq")) else b"")
+    return {proposal.name: proposal for proposal in propose(Sampler(store.storage))}
 
 
 def test_folders_without_names_are_a_column_if_their_objects_have_the_same_columns(tmp_path: Path) -> None:
-    store = Store(LocalStorage(path=str(tmp_path)))
-    for region in ("NW", "SW"):
-        store.put_new(f"sales/{region}/2026-02-11/a.parquet", parquet(SALES))
+    sales = look(tmp_path / "landing", *(f"sales/{region}/2026-02-11/a.parquet" for region in ("NW", "SW")))["sales"]
 
-    (proposal,) = propose(Sampler(store.storage))
+    assert sales.config["layout"] == "{folder_1}/{date}"
+    assert sales.config["partitions"]["folder_1"] == {"values": ["NW", "SW"]}
+    assert sales.notes[0].startswith("the folders NW, SW are read as values of a column")
 
-    assert proposal.config["layout"] == "{folder_1}/{date}"
-    assert proposal.config["partitions"]["folder_1"] == {"values": ["NW", "SW"]}
-    assert proposal.notes[0].startswith("the folders NW, SW are read as values of a column")
+
+def test_files_of_another_suffix_are_named_in_the_config(tmp_path: Path) -> None:
+    sales = look(tmp_path / "sales", *(f"date=2026-02-11/{name}" for name in ("a.pq", "b.pq", "c.parquet")))["sales"]
+
+    assert sales.config["files"] == "*.pq"
+    assert sales.notes == ("1 object of those seen are no *.pq: the stream ignores them",)
+
+
+def test_the_first_object_may_be_broken(tmp_path: Path) -> None:
+    landing = tmp_path / "sales"
+    (landing / "date=2026-02-10").mkdir(parents=True)
+    (landing / "date=2026-02-10" / "a.parquet").write_bytes(b"")
+    Store(LocalStorage(path=str(landing))).put_new("date=2026-02-11/a.parquet", parquet(SALES))
+
+    (sales,) = propose(Sampler(LocalStorage(path=str(landing))))
+
+    assert (sales.columns, sales.notes) == (2, ())
 
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -254,18 +269,13 @@ def test_few_values_are_listed_and_more_are_not_and_a_comment_says_what_becomes_
     assert changed.partitions["no"].values is None
 
 
-def test_files_of_another_suffix_are_named_in_the_config(tmp_path: Path) -> None:
-    store = Store(LocalStorage(path=str(tmp_path)))
-    for name in ("a.pq", "b.pq", "c.parquet"):
-        store.put_new(f"sales/date=2026-02-11/{name}", parquet(SALES))
-
-    (proposal,) = propose(Sampler(store.storage))
-
-    assert proposal.config["files"] == "*.pq"
-    assert proposal.notes == ("1 object of those seen are no *.pq: the stream ignores them",)
-
-
 def test_the_number_of_requests_does_not_grow_with_the_objects(tmp_path: Path) -> None:
+    (tmp_path / "flat").mkdir()
+    for number in range(2500):
+        (tmp_path / "flat" / f"{number}.parquet").write_bytes(b"")
+    propose(flat := Sampler(LocalStorage(path=str(tmp_path / "flat"))))
+    assert flat.listings <= 2
+
     looks = {}
     for days in (50, 500):
         for region in ("NE", "NW", "SW"):
@@ -302,15 +312,6 @@ def test_a_start_that_may_not_be_the_first_is_named(tmp_path: Path, layout: str,
     assert (note not in proposal.notes) is is_certain
 
 
-def test_a_flat_folder_of_many_objects_is_two_listings_at_most(tmp_path: Path) -> None:
-    for number in range(2500):
-        (tmp_path / f"{number}.parquet").write_bytes(b"")
-
-    propose(look := Sampler(LocalStorage(path=str(tmp_path))))
-
-    assert look.listings <= 2
-
-
 @pytest.mark.parametrize(
     ("place", "root"),
     [
@@ -321,23 +322,24 @@ def test_a_flat_folder_of_many_objects_is_two_listings_at_most(tmp_path: Path) -
     ],
 )
 def test_the_source_of_a_stream_is_a_folder_of_the_storage(place: str, root: str) -> None:
-    look = Sampler(storage_at(place, {"AWS_REGION": "eu-central-1"}))
+    keys = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+    look = Sampler(storage_at(place, {"AWS_REGION": "eu-central-1", **keys}))
     proposal = Proposal("sales", "sales", {"partitions": {"region": {}}, "destination": {"table": "sales"}})
 
-    config = parse_config(config_text(look, [proposal]), Path("/etc/lake.yaml"), {})
+    text = config_text(look, [proposal])
+    config = parse_config(text, Path("/etc/lake.yaml"), {})
 
+    assert "hunter2" not in text
     source = config.streams["sales"].source
     assert (source.type, source.root) == (look.storage.type, root)
     assert look.listings == 0
 
 
-@pytest.mark.parametrize("text", ["true", " YES ", "1", "on"])
-def test_a_public_bucket_is_read_without_keys(text: str) -> None:
-    public, private = (storage_at("s3://landing", {"AWS_SKIP_SIGNATURE": value}) for value in (text, "no"))
-
-    assert isinstance(public, S3Storage)
-    assert isinstance(private, S3Storage)
-    assert (public.anonymous, private.anonymous) == (True, False)
+def test_a_public_bucket_is_read_without_keys() -> None:
+    for text, public in (("true", True), (" YES ", True), ("no", False)):
+        storage = storage_at("s3://landing", {"AWS_SKIP_SIGNATURE": text})
+        assert isinstance(storage, S3Storage)
+        assert storage.anonymous is public
     with pytest.raises(ConfigError, match="AWS_SKIP_SIGNATURE is 'maybe': set it to true, 1, yes or on"):
         storage_at("s3://landing", {"AWS_SKIP_SIGNATURE": "maybe"})
 
@@ -354,11 +356,21 @@ def test_a_public_bucket_is_read_without_keys(text: str) -> None:
         ),
         ("nowhere", "/nowhere does not exist: correct it, or create it and land files."),
         (".", "--from '.': there are no objects in"),
+        (
+            "s3://no-such-bucket-here/x",
+            "--from 's3://no-such-bucket-here/x': the bucket 'no-such-bucket-here' does",
+        ),
     ],
 )
 def test_a_place_without_streams_is_an_error_and_nothing_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: S3Server, place: str, message: str
 ) -> None:
+    for name, text in {
+        "AWS_ENDPOINT_URL_S3": s3.endpoint,
+        "AWS_ACCESS_KEY_ID": s3.access_key,
+        "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+    }.items():
+        monkeypatch.setenv(name, text)
     monkeypatch.chdir(tmp_path)
 
     result = init(tmp_path / "shop", "--from", place)
@@ -383,15 +395,6 @@ def test_a_folder_that_no_layout_can_have_is_named_with_what_to_do(tmp_path: Pat
     assert "rename it, or move its objects, and run the command again." in output
     assert "no stream was found" in output
     assert "template" not in output
-
-
-def look(folder: Path, *keys: str) -> dict[str, Proposal]:
-    """The proposals for a folder with these objects, by name."""
-    folder.mkdir()
-    store = Store(LocalStorage(path=str(folder)))
-    for key in keys:
-        store.put_new(key, parquet(SALES) if key.endswith(".parquet") else b"{}")
-    return {proposal.name: proposal for proposal in propose(Sampler(LocalStorage(path=str(folder))))}
 
 
 @pytest.mark.parametrize(
@@ -456,18 +459,6 @@ def test_a_date_that_stands_for_none_is_not_the_start(tmp_path: Path) -> None:
     assert "date has a folder of 0001-01-01: times before 2026-02-11 are left out" in sales.notes
 
 
-def test_the_first_object_may_be_broken(tmp_path: Path) -> None:
-    folder = tmp_path / "sales"
-    (folder / "date=2026-02-10").mkdir(parents=True)
-    (folder / "date=2026-02-10" / "a.parquet").write_bytes(b"")
-    (folder / "date=2026-02-11").mkdir()
-    pq.write_table(SALES, folder / "date=2026-02-11" / "a.parquet")
-
-    (sales,) = propose(Sampler(LocalStorage(path=str(folder))))
-
-    assert (sales.columns, sales.notes) == (2, ())
-
-
 @pytest.mark.parametrize(
     ("kind", "log", "data"),
     [
@@ -481,60 +472,3 @@ def test_a_table_with_a_log_is_named(tmp_path: Path, kind: str, log: str, data: 
 
     warned = {name for name, one in proposals.items() if any(f"is of the {kind} table orders/" in n for n in one.notes)}
     assert warned == ({"data"} if kind == "Iceberg" else {"orders"})
-
-
-def test_objects_that_are_no_parquet_are_no_stream(tmp_path: Path) -> None:
-    (tmp_path / "landing").mkdir()
-    (tmp_path / "landing" / "a.csv").write_text("a")
-
-    result = init(tmp_path / "shop", "--from", str(tmp_path / "landing"))
-
-    assert result.exit_code != 0
-    assert "no stream was found" in result.output
-    assert not (tmp_path / "shop").exists()
-
-
-@pytest.fixture
-def environment_of_s3(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in {
-        "AWS_ENDPOINT_URL_S3": s3.endpoint,
-        "AWS_ACCESS_KEY_ID": s3.access_key,
-        "AWS_SECRET_ACCESS_KEY": s3.secret_key,
-        "AWS_REGION": s3.region,
-    }.items():
-        monkeypatch.setenv(name, text)
-
-
-@pytest.mark.usefixtures("environment_of_s3")
-def test_a_bucket_or_prefix_that_does_not_exist_is_an_error_of_the_option(
-    s3_location: Callable[[], dict[str, Any]], tmp_path: Path
-) -> None:
-    prefix = f"{S3Storage.model_validate(s3_location()).root.rstrip('/')}/nowhere"
-
-    bucket = init(tmp_path / "shop", "--from", "s3://no-such-bucket-here/landing").output
-    empty = init(tmp_path / "shop", "--from", prefix).output
-
-    assert "--from 's3://no-such-bucket-here/landing': the bucket 'no-such-bucket-here' does not exist" in bucket
-    assert f"--from '{prefix}': there are no objects in {prefix}" in empty
-    assert "config" not in bucket + empty
-    assert not (tmp_path / "shop").exists()
-
-
-@pytest.mark.usefixtures("environment_of_s3")
-def test_a_bucket_is_read_by_the_environment_and_its_keys_are_not_written(
-    s3: S3Server, s3_location: Callable[[], dict[str, Any]], tmp_path: Path
-) -> None:
-    location = s3_location()
-    storage = S3Storage.model_validate(location)
-    land(Store(storage))
-
-    result = init(tmp_path / "shop", "--from", storage.root)
-
-    assert result.exit_code == 0, result.output
-    text = (tmp_path / "shop" / "lake.yaml").read_text(encoding="utf-8")
-    assert s3.secret_key not in text
-    config = load_config(tmp_path / "shop" / "lake.yaml")
-    assert proposed(config)["sales"] == EXPECTED["sales"]
-    source = config.streams["sales"].source
-    assert isinstance(source, S3Storage)
-    assert (source.root, source.endpoint) == (f"{storage.root}/sales", s3.endpoint)

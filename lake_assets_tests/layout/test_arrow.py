@@ -156,28 +156,24 @@ def test_so_it_is_of_the_parts_of_a_time(column: pa.Array, zone: str, text: str)
 TIMES = [
     *("2025-02-18T10:00:00", "2025-02-18 10:00:59.999", "2025-02-18T10:59:00,5", "2025-02-18", "2025-02-18T1:00:00"),
     *("2025-02-18T23:00:00Z", "2025-02-18 23:00:00Z", "2025-02-18T23:00:00.5Z", "2025-02-18T23:00:00+01:00"),
-    *(
-        "2025-02-30T10:00:00",
-        "2025-02-18T24:00:00",
-        "2025-02-18T10:00:60",
-        "0000-01-01T00:00:00",
-        "9999-12-31 23:59:59",
-    ),
+    *("2025-02-30T10:00:00", "2025-02-18T24:00:00", "2025-02-18T10:00:60", "0000-01-01T00:00:00"),
     *("9999-12-31 23:59:59", "2025-02-18T10:00:00\n", " 2025-02-18T10:00:00", "2025-02-18T10:00", "soon", "", None),
 ]
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
-@pytest.mark.parametrize("text", ["{k,,YY}-{k,,MM}-{k,,DD}", "{k,,YY}/{k,,WW}", "{k,,MM}/{k,,HH}", "{k,,}/{k,,DD}"])
-def test_times_as_texts_render_as_they_do_one_by_one(kind: pa.DataType, zone: str, text: str) -> None:
-    template = Template.parse(text, time_zone=zone)
-    assert template.render(pa.table({"k": pa.array(TIMES, kind)})).to_pylist() == [
-        template.render_row({"k": value}) for value in TIMES
-    ]
-
-
-def test_and_so_they_do_for_olake() -> None:
-    template = Template.parse("{k,x,YYYY}/{k,x,MM}/{k,x,DD}/{k,x,HH}", compat="olake")
-    result = template.render(pa.table({"k": TIMES})).to_pylist()
-    assert result == [template.render_row({"k": value}) for value in TIMES]
+@pytest.mark.parametrize(
+    "template",
+    [
+        *(
+            Template.parse(text, time_zone=zone)
+            for text in ("{k,,YY}-{k,,MM}-{k,,DD}", "{k,,YY}/{k,,WW}", "{k,,MM}/{k,,HH}", "{k,,}/{k,,DD}")
+            for zone in ("UTC", "Europe/Berlin")
+        ),
+        Template.parse("{k,x,YYYY}/{k,x,MM}/{k,x,DD}/{k,x,HH}", compat="olake"),
+    ],
+    ids=str,
+)
+def test_times_as_texts_render_as_they_do_one_by_one(kind: pa.DataType, template: Template) -> None:
+    rows = [template.render_row({"k": value}) for value in TIMES]
+    assert template.render(pa.table({"k": pa.array(TIMES, kind)})).to_pylist() == rows

@@ -12,10 +12,8 @@ from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.detection.scan import scan
-from lake_assets.layout.derived import time_type
-from lake_assets.layout.template import Template
 from lake_assets.streams.landing_zone import list_landed
-from lake_assets_tests.detection.bucket import NOW, Bucket
+from lake_assets_tests.detection.bucket import Bucket
 
 HOURS = "{hour,,YY}/{hour,,MM}/{hour,,DD}/{hour,,HH}"
 LAYOUTS = [
@@ -42,19 +40,7 @@ def stream(kind: str, layout: object, column: str = "hour", **options: Any) -> S
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_a_sensor_finds_an_hour_in_any_layout_of_hours(layout: object) -> None:
-    hours = stream("hour", layout)
-    path = hours.template.render_row({"hour": "2026-02-11-09" if layout == "hour={hour}" else NOW}, now=NOW)
-    result = scan(hours, Bucket.of([f"{path}/a.parquet"]), None, now=NOW)
-
-    assert result.unmatched == ()
-    assert [str(request.first) for request in result.targets] == [
-        "hour=2026-02-11-09" if layout == "hour={hour}" else "hour=2026-02-11-12"
-    ]
-
-
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_plan_and_report_find_the_objects_of_an_hour(layout: object, tmp_path: Path) -> None:
+def test_plan_report_and_sensor_find_the_objects_of_an_hour(layout: object, tmp_path: Path) -> None:
     hours = stream("hour", layout, source=str(tmp_path))
     time = dt.datetime(2026, 2, 11, 9, 30, tzinfo=dt.UTC)
     path = hours.template.render_row({"hour": "2026-02-11-09" if layout == "hour={hour}" else time}, now=time)
@@ -70,6 +56,9 @@ def test_plan_and_report_find_the_objects_of_an_hour(layout: object, tmp_path: P
     assert [landed.key for landed in by_prefix.objects] == [f"{path}/a.parquet"]
     assert by_partition == {partition: by_prefix}
     assert outside.objects == ()
+
+    scanned = scan(stream("hour", layout), Bucket.of([f"{path}/a.parquet"]), None, now=time)
+    assert (scanned.unmatched, [str(request.first) for request in scanned.targets]) == ((), ["hour=2026-02-11-09"])
 
 
 @pytest.mark.parametrize(
@@ -109,18 +98,3 @@ def test_a_type_that_the_paths_cannot_hold_is_refused(kind: str, layout: object,
 )
 def test_a_type_that_they_hold_is_taken(kind: str, layout: object) -> None:
     assert stream(kind, layout, "c").columns[0].type == kind
-
-
-@pytest.mark.parametrize(
-    ("layout", "kind"),
-    [
-        ("{c,,YYYY}", "year"),
-        ("{c,,YYYY}/{c,,MM}", "month"),
-        ("{c,,YYYY}-{c,,MM}-{c,,DD}", "date"),
-        ("{c,,YYYY}/{c,,MM}/{c,,DD}/{c,,HH}", "hour"),
-        ("{c,,YYYY}/{c,,WW}", None),
-        ("{c,,}", None),
-    ],
-)
-def test_the_parts_tell_the_type(layout: str, kind: str | None) -> None:
-    assert time_type(Template.parse(layout, compat="olake"), "c") == kind

@@ -10,16 +10,13 @@ from lake_assets.layout.template import Compat, Template
 # Template, characters before the caret, the problem's words, the hint.
 FAULTS = [
     ("", 0, "it is empty", "region={region}"),
-    ("//", 0, "it is empty", "region={region}"),
     ("{title},,}/{now(),2025,DD}/{latest_version,,}", 6, "closes too early", "write {title,,}"),
     ("x/a={age},unknown,}", 8, "closes too early", "write {age,unknown,}"),
     ("a}", 1, "closes nothing", "{column,default,granularity}"),
-    ("{a}-}", 4, "closes nothing", "{column,default,granularity}"),
     ("x/{a", 2, "not closed", "{column,default,granularity}"),
     ("{a,b,c", 0, "not closed", "{column,default,granularity}"),
     ("{a{b}", 0, "not closed", "{column,default,granularity}"),
     ("{}", 1, "name is missing", "{column}"),
-    ("x/{ ,b,}", 4, "name is missing", "{column}"),
     ("{a,b,YY,}", 7, "three fields", "{column,default,granularity}"),
     ("{a,b,yy}", 5, "granularity 'yy'", "write YY"),
     ("{a, b , Day}", 8, "granularity 'Day'", "YY, MM, WW, DD or HH"),
@@ -32,7 +29,6 @@ FAULTS = [
     ("a//{b}", 2, "no name", "one /"),
     ("//{b}", 1, "no name", "one /"),
     ("a/../{b}", 2, "no . and .. folders", "below the source"),
-    ("./{b}", 0, "no . and .. folders", "below the source"),
     ("region=*/d={d}", 7, "file pattern", "region={region}"),
     ("a\\{b}", 1, "this character", "remove it"),
     ("a\n{b}", 1, "this character", "remove it"),
@@ -114,11 +110,11 @@ def parsed(text: str, compat: Compat | None) -> Template | str:
 
 
 @pytest.mark.parametrize("compat", [None, "olake"])
-def test_no_text_of_100_000_raises_anything_but_the_layouts_own_error(compat: Compat | None) -> None:
+def test_no_text_of_20_000_raises_anything_but_the_layouts_own_error(compat: Compat | None) -> None:
     chance = random.Random(11)
     row = {"ts": "2026-02-11 09:30:00", "a": "x/.."}
     read = refused = 0
-    for _ in range(100_000):
+    for _ in range(20_000):
         text = "".join(chance.choices(TOKENS, k=chance.randrange(1, 12)))
         template = parsed(text, compat)
         if isinstance(template, str):
@@ -133,5 +129,5 @@ def test_no_text_of_100_000_raises_anything_but_the_layouts_own_error(compat: Co
             match = template.match(path)
             assert match is not None, (text, path)
             assert set(match) == set(template.columns)
-    assert read > 10_000
-    assert compat or refused > 10_000
+    assert read > 2_000
+    assert compat or refused > 2_000

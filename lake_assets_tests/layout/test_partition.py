@@ -68,25 +68,27 @@ def test_a_value_is_shown_as_the_command_line_takes_it(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "text", "names"),
+    ("text", "names"),
     [
-        (REGION_AND_DATE, "region=NW,date=notadate", "date='notadate'"),
-        (REGION_AND_DATE, "region=NW,date=20260211", "YYYY-MM-DD"),
-        (REGION_AND_DATE, "region=NW", "region=…,date=…"),
-        (REGION_AND_DATE, "region=NW,date=2026-02-11,city=X", "region, date"),
-        (REGION_AND_DATE, "NW", "column=value"),
-        (REGION_AND_DATE, "region=NW,region=SW,date=2026-02-11", "each column once"),
-        (REGION_AND_DATE, "region=NW, region=SW,date=2026-02-11", "each column once"),
-        (REGION_AND_DATE, "region=,date=2026-02-11", HIVE_NULL),
-        ((PartitionColumn("year", "integer"),), "year=20x6", "year='20x6'"),
-        ((PartitionColumn("year", "integer"),), "year=9999999999999999999", "integer"),
+        ("region=NW,date=notadate", "date='notadate'"),
+        ("region=NW,date=20260211", "YYYY-MM-DD"),
+        ("region=NW", "region=…,date=…"),
+        ("region=NW,date=2026-02-11,city=X", "region, date"),
+        ("NW", "column=value"),
+        ("region=NW,region=SW,date=2026-02-11", "each column once"),
+        ("region=NW, region=SW,date=2026-02-11", "each column once"),
+        ("region=,date=2026-02-11", HIVE_NULL),
+        ("region=\udcff,date=2026-02-11", r"region='\xff' is not UTF-8"),
+        ("\udcff=NW,date=2026-02-11", r"names \xff, "),
+        ("\udcff", r"\xff"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(columns: tuple[PartitionColumn, ...], text: str, names: str) -> None:
+def test_what_does_not_fit_is_refused_by_name(text: str, names: str) -> None:
     with pytest.raises(PartitionError) as refused:
-        Partition.parse(columns, text)
+        Partition.parse(REGION_AND_DATE, text)
 
     assert names in str(refused.value)
+    str(refused.value).encode()
 
 
 @pytest.mark.parametrize(
@@ -96,9 +98,12 @@ def test_what_does_not_fit_is_refused_by_name(columns: tuple[PartitionColumn, ..
         ("year", "0033", 33),
         ("month", "2026-02", "2026-02"),
         ("hour", "2026-02-11-07", "2026-02-11-07"),
+        ("integer", str(2**63 - 1), 2**63 - 1),
+        ("integer", str(-(2**63)), -(2**63)),
+        ("integer", "0", 0),
     ],
 )
-def test_times_of_other_lengths_are_written_in_one_way(kind: PartitionType, text: str, value: object) -> None:
+def test_a_value_is_written_in_one_way(kind: PartitionType, text: str, value: object) -> None:
     column = PartitionColumn("t", kind)
 
     assert column.parse(text) == value
@@ -106,22 +111,27 @@ def test_times_of_other_lengths_are_written_in_one_way(kind: PartitionType, text
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"),
+    ("kind", "texts", "message"),
     [
-        ("year", "26"),
-        ("year", "12026"),
-        ("year", "x"),
-        ("month", "2026-2"),
-        ("month", "2026-13"),
-        ("month", "2026-02-11"),
-        ("hour", "2026-02-11"),
-        ("hour", "2026-02-11-24"),
-        ("hour", "2026-02-11-7"),
+        ("year", ["26", "12026", "x", "\uff12026"], "year.* such as 2026"),
+        ("month", ["2026-2", "2026-13", "2026-02-11", "2026-\uff10\uff12"], "month.* such as 2026"),
+        ("hour", ["2026-02-11", "2026-02-11-24", "2026-02-11-7"], "hour.* such as 2026"),
+        ("date", ["2026-02-1\u0661"], "is not of type date"),
+        ("integer", ["20x6", "\uff11", "1\u0662", "\u00b2", "+1", " 1", "1 ", "1_0", "0x1", "1e3"], "in the digits 0"),
+        (
+            "integer",
+            [str(2**63), str(-(2**63) - 1)],
+            "write a number from -9223372036854775808 to 9223372036854775807, or use",
+        ),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_time_that_is_written_otherwise_is_refused_with_an_example(kind: PartitionType, text: str) -> None:
-    with pytest.raises(PartitionError, match="such as 2026"):
-        PartitionColumn("t", kind).parse(text)
+def test_a_value_that_is_written_otherwise_is_refused_with_its_form(
+    kind: PartitionType, texts: list[str], message: str
+) -> None:
+    for text in texts:
+        with pytest.raises(PartitionError, match=message):
+            PartitionColumn("p", kind).parse(text)
 
 
 @pytest.mark.parametrize("region", ["NW", "a,b", "a/b", "O'Hare", "=", HIVE_NULL])
@@ -136,33 +146,3 @@ def test_a_path_is_read_as_it_is_written(region: str) -> None:
 def test_another_path_is_refused(path: str) -> None:
     with pytest.raises(PartitionError):
         Partition.at(REGION_AND_DATE, path)
-
-
-@pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 10**18, 0, -7])
-def test_every_integer_of_64_bits_is_a_value(value: int) -> None:
-    column = PartitionColumn("p", "integer")
-
-    assert column.parse(str(value)) == value
-    assert column.text(value) == str(value)
-
-
-@pytest.mark.parametrize(
-    "text", ["\uff11", "\u0661\u0662", "\u0967", "1\u0662", "\u00b2", "+1", " 1", "1 ", "1_0", "0x1", "1e3"]
-)
-def test_other_digits_and_forms_are_no_integers(text: str) -> None:
-    with pytest.raises(PartitionError, match="is not of type integer: write it in the digits 0 to 9"):
-        PartitionColumn("p", "integer").parse(text)
-
-
-@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 9999999999999999999])
-def test_an_integer_of_more_bits_is_refused_with_the_bounds(value: int) -> None:
-    with pytest.raises(PartitionError, match="write a number from -9223372036854775808 to 9223372036854775807, or use"):
-        PartitionColumn("p", "integer").parse(str(value))
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"), [("year", "\uff12026"[:4]), ("month", "2026-\uff10\uff12"), ("date", "2026-02-1\u0661")]
-)
-def test_times_take_no_other_digits_either(kind: PartitionType, text: str) -> None:
-    with pytest.raises(PartitionError, match=f"is not of type {kind}"):
-        PartitionColumn("p", kind).parse(text)

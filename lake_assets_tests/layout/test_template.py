@@ -17,23 +17,12 @@ DAILY = "{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}"
 
 # The templates of the reference's document, a row, and its path.
 REFERENCE = [
-    ("/{title,,}/{now(),2025,DD}/{latest_version,,}", {"title": "a", "latest_version": 7}, "a/18/7"),
     ("{title,,}/{now(),2025,DD}/{latest_version,,}", {"title": "a", "latest_version": 7}, "a/18/7"),
     (f"{{title,,}}/{DAILY}/{{latest_revision,,}}", {"title": "a", "latest_revision": "r"}, "a/2025-02-18/r"),
-    (f"{DAILY}/{{string_change_language,,}}", {"string_change_language": "de"}, "2025-02-18/de"),
-    ("{col_name}", {"col_name": "x"}, "x"),
-    ("{now(),2025,YY}", {}, "2025"),
-    ("{now(),2025,MM}", {}, "02"),
-    ("{now(),2025,YY}-{now(),06,MM}", {}, "2025-02"),
     (
         "{timestamp_column,2025,YY}-{timestamp_column,12,MM}-{timestamp_column,13,DD}",
         {"timestamp_column": dt.datetime(2024, 12, 31, 8)},  # noqa: DTZ001
         "2024-12-31",
-    ),
-    (
-        "/age={age_column, default_age,}/city={city_column, default_city,}/type={type_column, default_type,}",
-        {"age_column": 26, "city_column": "delhi", "type_column": "new"},
-        "age=26/city=delhi/type=new",
     ),
     (
         "/age={age_column, default_age,}/city={city_column, default_city,}/type={type_column, default_type,}",
@@ -181,6 +170,13 @@ def test_an_encoding_that_is_not_utf_8_is_an_error() -> None:
     ("text", "path", "found"),
     [
         ("{ts,,YY}-{ts,,MM}-{ts,,DD}", "2026-02-11", {"ts": "2026-02-11"}),
+        ("{ts,,DD}/{ts,,YY}-{ts,,MM}/{ts,,HH}", "11/2026-02/09", {"ts": "2026-02-11-09"}),
+        ("{ts,,YY}-{ts,,MM}-{ts,,WW}", "2026-02-07", {"ts": "2026-02-W07"}),
+        ("{ts,,MM}-{ts,,DD}", "02-11", {"ts": "02-11"}),
+        ("{ts,,WW}-{ts,,HH}", "07-09", {"ts": "W07-09"}),
+        ("{ts,,WW}", "07", {"ts": "07"}),
+        ("{ts,,YY}", "0000", None),
+        ("{ts,,YY}-{ts,,WW}", "2025-53", None),
         ("{ts,,YY}-{ts,,MM}-{ts,,DD}", "2026-02-30", None),
         ("{ts,,YY}-{ts,,MM}-{ts,,DD}", "2026-2-11", None),
         ("{ts,1,YY}-{ts,1,MM}", "default_1-default_1", {"ts": HIVE_NULL}),
@@ -219,6 +215,8 @@ def test_the_places_of_a_column_are_one_value(text: str, path: str, found: dict[
         ("{d,,YY}/{d,,MM}/{d,,DD}", {"d": "2026-02-11"}, "2026/02/11/"),
         ("{d,,YY}/{d,,MM}", {"d": "2026-02-11"}, "2026/02/"),
         ("{d,,YY}-{d,,WW}", {"d": "2024-12-30"}, "2025-01/"),
+        ("{d,,YY}-{d,,MM}-{d,,WW}", {"d": "2024-12-30"}, "2024-12-01/"),
+        ("{d,,DD}", {"d": "2024-12-30T23:30:00Z"}, "30/"),
         ("{d,,MM}", {"d": "2"}, "02/"),
         ("{d,0,YY}-{d,0,MM}", {"d": HIVE_NULL}, "default_0-default_0/"),
         ("{r,x}", {"r": HIVE_NULL}, "default_x/"),
@@ -247,8 +245,9 @@ def test_a_prefix_is_of_the_templates_columns_and_of_times() -> None:
     template = Template.parse("{r}/{d,,YY}-{d,,MM}")
     with pytest.raises(LayoutError, match="no partition column 'x'"):
         template.prefix({"x": "1"})
-    with pytest.raises(LayoutError, match="d='soon' is not a time: write it as 2026-02"):
-        template.prefix({"r": "1", "d": "soon"})
+    for text in ("soon", "202", "2026-13", "2026-02-30", "2026-W07"):
+        with pytest.raises(LayoutError, match=f"d='{text}' is not a time: write it as 2026-02"):
+            template.prefix({"r": "1", "d": text})
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -11,12 +10,7 @@ import pytest
 from lake_assets.layout.timestamps import (
     FORMATS,
     LATER_FORMATS,
-    Granularity,
-    has_iso_year,
-    join_parts,
-    part,
     read_timestamp,
-    split_parts,
 )
 
 # Format, a text of it, and the UTC clock at that instant.
@@ -102,58 +96,3 @@ def test_an_instant_is_taken_to_the_zones_clock_and_a_clocks_time_stays() -> Non
     assert read_timestamp("2026-02-11T20:00:00Z", zone) == utc("2026-02-12 01:30")
     assert read_timestamp("2026-02-11T20:00:00", zone) == utc("2026-02-11 20:00")
     assert read_timestamp("2026-02-11", zone) == utc("2026-02-11 00:00")
-
-
-@pytest.mark.parametrize(
-    ("granularity", "expected"), [("YY", "2024"), ("MM", "12"), ("WW", "01"), ("DD", "30"), ("HH", "07")]
-)
-def test_a_part_has_its_digits(granularity: Granularity, expected: str) -> None:
-    assert part(utc("2024-12-30 07:05"), granularity, iso_year=False) == expected
-
-
-def test_the_year_of_a_week_is_its_iso_year_unless_a_month_has_it() -> None:
-    assert part(utc("2024-12-30 07:05"), "YY", iso_year=True) == "2025"
-    assert has_iso_year({"YY", "WW"})
-    assert not has_iso_year({"YY", "WW", "MM"})
-    assert not has_iso_year({"YY", "MM"})
-
-
-COMPOSED: list[tuple[Mapping[Granularity, str], str]] = [
-    ({"YY": "2026", "MM": "02", "DD": "11"}, "2026-02-11"),
-    ({"DD": "11", "YY": "2026", "MM": "02"}, "2026-02-11"),
-    ({"YY": "2026", "MM": "02", "DD": "11", "HH": "09"}, "2026-02-11-09"),
-    ({"YY": "2026", "MM": "02"}, "2026-02"),
-    ({"YY": "2026", "WW": "07"}, "2026-W07"),
-    ({"YY": "2026", "MM": "02", "WW": "07"}, "2026-02-W07"),
-    ({"MM": "02", "DD": "11"}, "02-11"),
-    ({"WW": "07", "HH": "09"}, "W07-09"),
-    ({"YY": "2026"}, "2026"),
-    ({"WW": "07"}, "07"),
-    ({"HH": "09"}, "09"),
-]
-
-
-@pytest.mark.parametrize(("parts", "text"), COMPOSED)
-def test_parts_are_composed_to_one_text_and_taken_apart_again(parts: Mapping[Granularity, str], text: str) -> None:
-    iso_year = has_iso_year(parts)
-    assert join_parts(parts, iso_year=iso_year) == text
-    assert split_parts(text, tuple(parts), dt.UTC, iso_year=iso_year) == parts
-
-
-@pytest.mark.parametrize("parts", [{"YY": "2026", "MM": "02", "DD": "30"}, {"YY": "0000"}, {"YY": "2025", "WW": "53"}])
-def test_parts_that_no_time_has_have_no_text(parts: Mapping[Granularity, str]) -> None:
-    assert join_parts(parts, iso_year=has_iso_year(parts)) is None
-
-
-def test_a_timestamp_is_taken_apart_as_well() -> None:
-    week: tuple[Granularity, ...] = ("WW", "YY")
-    day: tuple[Granularity, ...] = ("DD",)
-    assert split_parts("2024-12-30", week, dt.UTC, iso_year=True) == {"YY": "2025", "WW": "01"}
-    assert split_parts("2024-12-30", week, dt.UTC, iso_year=False) == {"YY": "2024", "WW": "01"}
-    assert split_parts("2024-12-30T23:30:00Z", day, ZoneInfo("Europe/Berlin"), iso_year=False) == {"DD": "31"}
-    assert split_parts("2", day, dt.UTC, iso_year=False) == {"DD": "02"}
-
-
-@pytest.mark.parametrize("text", ["", "2026-13", "2026-02-30", "2026-W07", "soon", "202"])
-def test_a_text_of_other_parts_is_not_taken_apart(text: str) -> None:
-    assert split_parts(text, ("YY", "MM"), dt.UTC, iso_year=False) is None
