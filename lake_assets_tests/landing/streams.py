@@ -13,19 +13,27 @@ from lake_assets.landing.read import read_records
 from lake_assets.landing.writer import REJECTS, LandingWriter
 
 COLUMNS = {"region": "string", "date": "date", "id": "bigint", "total": "double"}
+PARTITIONS = {"region": {}, "date": {"type": "date", "start": "2026-01-01"}}
 
 GOOD = '{"region":"NW","date":"2026-02-11","id":1,"total":1.5}'
 
 
-def stream_of(source: Path | Mapping[str, Any], **landing: Any) -> Stream:
-    """A stream of regions and dates; `landing` is its config's part of that name."""
+def stream_of(
+    source: Path | Mapping[str, Any],
+    *,
+    layout: str | Mapping[str, Any] | None = None,
+    partitions: Mapping[str, Any] = PARTITIONS,
+    **landing: Any,
+) -> Stream:
+    """A stream, of regions and dates by default; `landing` is its config's part of that name."""
     return Stream.model_validate(
         {
             "source": str(source) if isinstance(source, Path) else source,
-            "partitions": {"region": {}, "date": {"type": "date", "start": "2026-01-01"}},
+            "partitions": partitions,
             "destination": {"table": "sales"},
             "landing": {"columns": COLUMNS} | landing,
         }
+        | ({"layout": layout} if layout else {})
     )
 
 

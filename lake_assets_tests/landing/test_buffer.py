@@ -28,28 +28,6 @@ def buffer(tmp_path: Path) -> Buffer:
     return Buffer(tmp_path / "buffer", 7 * DAY)
 
 
-def test_what_is_put_is_pending_for_each_output_until_it_has_arrived(buffer: Buffer) -> None:
-    buffer.put(KEY, b"rows", ["one", "two"])
-    (batch,) = buffer.pending("one")
-    assert (batch.key, batch.size, batch.path.read_bytes()) == (KEY, 4, b"rows")
-
-    buffer.arrived(batch)
-    buffer.arrived(batch)  # as another process may have said before
-
-    assert buffer.pending("one") == []
-    assert len(buffer.pending("two")) == 1
-    assert (buffer.root / "kept" / KEY).read_bytes() == b"rows"
-    assert list((buffer.root / "writing").iterdir()) == []
-
-
-def test_pending_batches_are_in_the_order_of_their_names_across_partitions(buffer: Buffer) -> None:
-    keys = [f"region={region}/batch_{second}_0000_n.parquet" for second, region in ((3, "A"), (1, "B"), (2, "C"))]
-    for key in keys:
-        buffer.put(key, b"x", ["one"])
-
-    assert [batch.key for batch in buffer.pending("one")] == [keys[1], keys[2], keys[0]]
-
-
 def test_retention_deletes_what_has_arrived_and_never_what_is_pending(tmp_path: Path) -> None:
     now = [time.time()]
     buffer = Buffer(tmp_path, 7 * DAY, clock=lambda: now[0])
@@ -80,10 +58,12 @@ def test_a_clock_that_goes_backwards_keeps_batches_longer_and_no_shorter(tmp_pat
     assert buffer.last_second() == 1_000_000_000
 
 
-@pytest.mark.parametrize("step", ["_write_through", "_sync_folder"])
 @pytest.mark.parametrize(
-    ("number", "message"),
-    [(errno.ENOSPC, "has no space left: free some"), (errno.EROFS, "cannot be written: Read-only file system")],
+    ("step", "number", "message"),
+    [
+        ("_write_through", errno.ENOSPC, "has no space left: free some"),
+        ("_sync_folder", errno.EROFS, "cannot be written: Read-only file system"),
+    ],
 )
 def test_a_full_or_unwritable_disk_leaves_nothing_of_the_batch(
     buffer: Buffer, monkeypatch: pytest.MonkeyPatch, step: str, number: int, message: str
@@ -110,11 +90,10 @@ def test_a_really_full_disk_fails_the_writer_and_what_was_buffered_arrives(tmp_p
     with LandingWriter("sales", stream) as writer:
         writer.write(rows(0, 10))
     script = f"""
-import resource, signal, pyarrow as pa
+import resource, signal
 from lake_assets_tests.landing.streams import rows, stream_of
 from lake_assets.landing.writer import LandingWriter
-from lake_assets.config.streams import Stream
-from lake_assets.errors import LakeAssetsError, LandingError, SchemaError
+from lake_assets.errors import LandingError
 from pathlib import Path
 folder = Path({str(tmp_path)!r})
 stream = stream_of(folder / "out", buffer={{"path": str(folder / "buffer")}}, batch={{"records": 10}})
@@ -142,16 +121,6 @@ def test_a_buffer_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(LandingError, match=r"the buffer .*file/sales cannot be written: Not a directory"):
         LandingWriter("sales", stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "file")}))
-
-
-def test_columns_are_inferred_once_for_all_writers_of_a_buffer(buffer: Buffer) -> None:
-    first = pa.schema([("a", pa.int64())])
-
-    assert buffer.schema() is None
-    assert buffer.fix_schema(first) == first
-    assert Buffer(buffer.root, 1).fix_schema(pa.schema([("b", pa.string())])) == first
-    assert Buffer(buffer.root, 1).schema() == first
-    assert list((buffer.root / "writing").iterdir()) == []
 
 
 LATE = '{"region":"NW","date":"1999-01-01","other":5}'
@@ -198,11 +167,9 @@ def test_of_two_writers_that_begin_at_once_the_second_takes_the_columns_of_the_f
 
 
 def test_a_drain_tells_of_batches_for_an_output_that_is_no_more(tmp_path: Path) -> None:
-    old = stream_of(tmp_path / "old", buffer={"path": str(tmp_path / "buffer")})
-    with LandingWriter("sales", old) as writer:
-        writer._buffer.put(KEY, b"x", [output_name("s3://gone")])  # type: ignore[union-attr]
+    Buffer(tmp_path / "buffer" / "sales", DAY).put(KEY, b"x", [output_name("s3://gone")])
 
-    drained = drain("sales", old)
+    drained = drain("sales", stream_of(tmp_path / "now", buffer={"path": str(tmp_path / "buffer")}))
 
     assert (drained.pending, drained.uploaded) == (1, 0)
     assert "1 batches are pending for s3-gone" in drained.errors[0]

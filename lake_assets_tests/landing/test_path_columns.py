@@ -13,7 +13,7 @@ from lake_assets.config.streams import Stream
 from lake_assets.errors import LayoutError, SchemaError
 from lake_assets.landing.schema import declared
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.landing.streams import files, land_text, rejects
+from lake_assets_tests.landing.streams import files, land_text, rejects, stream_of
 
 ARRIVAL = "region={store_region}/date={now(),,YY}-{now(),,MM}-{now(),,DD}"
 DAY = "date={ts,,YY}-{ts,,MM}-{ts,,DD}"
@@ -22,15 +22,7 @@ CLOCK = dt.datetime(2025, 2, 20, 12, tzinfo=dt.UTC).timestamp()
 
 
 def stream(source: Path, layout: str | dict[str, str], partitions: dict[str, Any], **landing: Any) -> Stream:
-    return Stream.model_validate(
-        {
-            "source": str(source),
-            "layout": layout,
-            "partitions": partitions,
-            "destination": {"table": "t"},
-            "landing": landing,
-        }
-    )
+    return stream_of(source, layout=layout, partitions=partitions, **{"columns": None} | landing)
 
 
 def land(stream: Stream, **columns: Any) -> pa.Schema:

@@ -110,16 +110,6 @@ def test_parquet_from_a_pipe_is_refused() -> None:
         list(read_records(io.BytesIO(), "-", "parquet", lambda infer: infer(), 1))
 
 
-def test_lines_cut_in_two_by_the_blocks_are_whole_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.landing.read.BLOCK", 100)
-    source = tmp_path / "in.jsonl"
-    source.write_text("".join(GOOD.replace('"id":1', f'"id":{n}') + "\n" for n in range(500)))
-
-    land_text(stream_of(tmp_path / "out"), source)
-
-    assert landed_ids(tmp_path / "out") == list(range(500))
-
-
 _LINES = st.sampled_from(
     [
         b"",

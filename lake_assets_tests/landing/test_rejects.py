@@ -6,9 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lake_assets.config.streams import Stream
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.landing.streams import COLUMNS, GOOD, land_text, landed_ids, rejects, rows, stream_of
+from lake_assets_tests.landing.streams import COLUMNS, GOOD, PARTITIONS, land_text, landed_ids, rejects, rows, stream_of
 
 
 @pytest.mark.parametrize(
@@ -65,14 +64,11 @@ def test_a_record_of_no_partition_keeps_its_line_and_its_text(tmp_path: Path, fo
 
 @pytest.mark.parametrize("compat", [None, "olake"])
 def test_a_text_that_is_no_time_is_the_reason(tmp_path: Path, compat: str | None) -> None:
-    stream = Stream.model_validate(
-        {
-            "source": str(tmp_path),
-            "layout": {"template": "{ts,,YY}-{ts,,MM}-{ts,,DD}", "compat": compat},
-            "partitions": {"date": {"type": "date", "start": "2026-01-01", "from": "ts"}},
-            "destination": {"table": "sales"},
-            "landing": {"columns": {"ts": "string", "id": "bigint"}},
-        }
+    stream = stream_of(
+        tmp_path,
+        layout={"template": "{ts,,YY}-{ts,,MM}-{ts,,DD}", "compat": compat},
+        partitions={"date": {"type": "date", "start": "2026-01-01", "from": "ts"}},
+        columns={"ts": "string", "id": "bigint"},
     )
     with LandingWriter("sales", stream) as writer:
         writer.write(pa.table({"ts": ["2026-02-11 10:00:00", "soon", None], "id": [1, 2, 3]}))
@@ -97,9 +93,7 @@ def test_bytes_that_are_no_text_are_rejected(tmp_path: Path) -> None:
 
 
 def test_a_region_that_the_stream_does_not_have_is_rejected(tmp_path: Path) -> None:
-    stream = stream_of(tmp_path / "out")
-    fields = {"region": {"values": ["NW", "N/A"]}, "date": {"type": "date", "start": "2026-01-01"}}
-    stream = type(stream).model_validate(stream.model_dump(by_alias=True) | {"partitions": fields})
+    stream = stream_of(tmp_path / "out", partitions=PARTITIONS | {"region": {"values": ["NW", "N/A"]}})
     with LandingWriter("sales", stream) as writer:
         writer.write(pa.concat_tables([rows(0, 3), rows(3, 2, "XX"), rows(5, 1, "N/A")]))
 
@@ -109,9 +103,8 @@ def test_a_region_that_the_stream_does_not_have_is_rejected(tmp_path: Path) -> N
 
 
 def test_records_with_views_within_other_types_land_in_their_partitions(tmp_path: Path) -> None:
-    stream = stream_of(tmp_path / "out", columns=None)
-    fields = {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-01-01"}}
-    stream = type(stream).model_validate(stream.model_dump(by_alias=True, exclude_none=True) | {"partitions": fields})
+    regions = {"region": {"values": ["NW", "SW"]}}
+    stream = stream_of(tmp_path / "out", partitions=PARTITIONS | regions, columns=None)
     records = pa.concat_tables([rows(0, 2), rows(2, 1, "XX"), rows(3, 1, "SW"), rows(4, 1)])
     views = pa.struct([("tags", pa.list_(pa.string_view())), ("raw", pa.binary_view())])
     values = [{"tags": [str(n)], "raw": b"x"} for n in range(5)]
@@ -157,14 +150,8 @@ def test_arrow_values_that_do_not_fit_are_rejected(tmp_path: Path) -> None:
 def test_a_time_before_the_start_or_after_the_end_is_rejected(
     tmp_path: Path, type_: str, good: list[str], bad: list[str]
 ) -> None:
-    stream = Stream.model_validate(
-        {
-            "source": str(tmp_path),
-            "partitions": {"at": {"type": type_, "start": "2025-11-20", "end": "2026-02-10"}},
-            "destination": {"table": "sales"},
-            "landing": {"columns": {"at": "string", "id": "bigint"}},
-        }
-    )
+    partitions = {"at": {"type": type_, "start": "2025-11-20", "end": "2026-02-10"}}
+    stream = stream_of(tmp_path, partitions=partitions, columns={"at": "string", "id": "bigint"})
     texts = [*good, *bad, None]
     with LandingWriter("sales", stream) as writer:
         writer.write(pa.table({"at": texts, "id": range(len(texts))}))
@@ -180,15 +167,8 @@ def test_a_time_before_the_start_or_after_the_end_is_rejected(
 
 
 def test_a_record_whose_path_is_not_its_partitions_folder_is_rejected(tmp_path: Path) -> None:
-    stream = Stream.model_validate(
-        {
-            "source": str(tmp_path / "out"),
-            "partitions": {"p": {"type": "integer"}},
-            "destination": {"table": "sales"},
-            "landing": {"columns": {"p": "string", "id": "bigint"}},
-        }
-    )
-
+    partitions = {"p": {"type": "integer"}}
+    stream = stream_of(tmp_path / "out", partitions=partitions, columns={"p": "string", "id": "bigint"})
     with LandingWriter("sales", stream) as writer:
         writer.write(pa.table({"p": ["7", "07"], "id": [1, 2]}))
 

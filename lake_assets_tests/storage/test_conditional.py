@@ -2,17 +2,14 @@
 
 import pytest
 
-from dev.servers.azurite import azure
 from dev.servers.proxy import Request, Rule, S3Proxy
 from dev.servers.s3 import S3Server
-from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
+from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
-from lake_assets_tests.world_fixtures import bucket_on, r2_bucket_on
-
-__all__ = ["azure"]
+from lake_assets_tests.world_fixtures import bucket_on
 
 KEY = "region=N%2FA x/ü?&=+~#'.parquet"
 
@@ -25,19 +22,11 @@ def put(storage: AnyStorage, text: str, key: str = KEY) -> LandedObject:
     return result
 
 
-@pytest.fixture(params=["local", *(pytest.param(kind, marks=pytest.mark.servers) for kind in ("s3", "r2", "azure"))])
-def storage(request: pytest.FixtureRequest, tmp_path: object) -> AnyStorage:
-    if request.param == "local":
-        return LocalStorage(path=str(tmp_path))
-    if request.param == "azure":
-        server = request.getfixturevalue("azure")
-        place = {"container": server.new_container(), "prefix": "some/prefix"}
-        return AzureStorage.model_validate(place | {"connection_string": server.connection_string})
-    if request.param == "r2":
-        return R2Storage.model_validate(r2_bucket_on(request.getfixturevalue("s3")))
-    return S3Storage.model_validate(bucket_on(request.getfixturevalue("s3")))
-
-
+@pytest.mark.parametrize(
+    "storage",
+    ["local", *(pytest.param(kind, marks=pytest.mark.servers) for kind in ("s3", "r2", "azure"))],
+    indirect=True,
+)
 def test_the_very_object_goes_and_another_stays(storage: AnyStorage) -> None:
     store, key = Store(storage), KEY.replace("?", "") if storage.type == "azure" else KEY
     before = put(storage, "one", key)
@@ -95,6 +84,7 @@ def test_a_fault_that_passes_is_tried_again(bucket: S3Storage, s3_proxy: S3Proxy
 
 def test_a_fault_that_stays_is_an_error_without_the_signature(bucket: S3Storage, s3_proxy: S3Proxy) -> None:
     before = put(bucket, "one")
+    bucket = S3Storage.model_validate(bucket.model_dump() | {"requests": {"retries": 1, "first_wait": 0.02}})
     s3_proxy.inject(Rule("hang_up", deletion, times=1000))
 
     with pytest.raises(StorageUnreachableError, match="no answer") as raised:

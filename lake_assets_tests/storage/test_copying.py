@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dev.servers.azurite import AzureServer, azure
+from dev.servers.azurite import AzureServer
 from dev.servers.s3 import S3Server
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import SourceChangedError
@@ -18,8 +18,6 @@ from lake_assets.storage.copying import copy_object
 from lake_assets.storage.manifest import Original
 from lake_assets.storage.store import Store
 from lake_assets_tests.world_fixtures import bucket_on, r2_bucket_on
-
-__all__ = ["azure"]
 
 KEY = "region=N W/ü+%41 x.parquet"
 BODY = bytes(range(256)) * 1000

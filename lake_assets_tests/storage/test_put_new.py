@@ -1,26 +1,27 @@
-"""Writing to a folder as to a store: whole, and only where the name is free."""
+"""Writing to a folder as to a bucket: whole, and only where the name is free."""
 
 from pathlib import Path
 
 import pytest
 
-from lake_assets.config.storages import LocalStorage
+from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.errors import StorageError
 from lake_assets.storage.store import Store
 
 KEY = "region=N%2FA x/date=2026-02-11/a.parquet"
 
 
-def test_an_object_is_written_once(tmp_path: Path) -> None:
-    store = Store(LocalStorage(path=str(tmp_path)))
+@pytest.mark.parametrize("size", [3, 6 * 2**20], ids=["whole", "in parts"])
+def test_an_object_is_written_once(storage: AnyStorage, size: int) -> None:
+    store = Store(storage)
 
-    assert store.put_new(KEY, b"one", multipart_above=1)
-    assert not store.put_new(KEY, b"two", multipart_above=1)
-    with pytest.raises(StorageError, match="exists with 3 bytes, and another object of 5 bytes"):
-        store.put_new(KEY, b"other", multipart_above=1)
+    assert store.put_new(KEY, b"1" * size, multipart_above=5 * 2**20)
+    assert not store.put_new(KEY, b"2" * size, multipart_above=5 * 2**20)
+    with pytest.raises(StorageError, match=f"exists with {size} bytes, and another object of {size + 1} bytes"):
+        store.put_new(KEY, b"3" * (size + 1), multipart_above=5 * 2**20)
 
-    assert (tmp_path / KEY).read_bytes() == b"one"
-    assert [obj.key for obj in store.list()] == [KEY]
+    (obj,) = store.list()
+    assert (obj.key, bytes(store.get(obj.key, obj.etag))) == (KEY, b"1" * size)
 
 
 def test_nothing_is_left_of_a_write_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.lake.attach import extensions, http_limits
 from lake_assets.parquet.attempt import discard_unfinished
-from lake_assets.storage import clients
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.clients import as_obstore
 from lake_assets.storage.copying import copy_object
 from lake_assets.storage.manifest import Original
 from lake_assets.storage.store import Store
@@ -236,38 +236,27 @@ def test_duckdb_is_as_patient_as_the_most_patient_storage_of_the_lake() -> None:
             assert engine.execute(asked).fetchall() == [settings]
 
 
+REQUESTS = {"requests": {"retries": 20, "first_wait": 2}}
+
+
 @pytest.mark.parametrize(
     "storage",
     [
-        GcsStorage.model_validate({"bucket": "lake", "requests": {"retries": 3}}),
-        AzureStorage.model_validate({"account": "retail", "container": "lake", "requests": {"retries": 3}}),
-        WebStorage.model_validate({"url": "https://example.com/x", "requests": {"retries": 3}}),
+        S3Storage.model_validate({"bucket": "lake", "anonymous": True, **REQUESTS}),
+        GcsStorage.model_validate({"bucket": "lake", **REQUESTS}),
+        AzureStorage.model_validate({"account": "retail", "container": "lake", **REQUESTS}),
+        WebStorage.model_validate({"url": "https://example.com/x", **REQUESTS}),
     ],
     ids=lambda storage: storage.type,
 )
-def test_every_bucket_has_them(monkeypatch: pytest.MonkeyPatch, storage: Any) -> None:
-    seen: list[int] = []
-    real = clients._retry_config
+def test_no_wait_of_a_client_of_any_storage_is_shorter_than_the_first(storage: Any) -> None:
+    client: Any = as_obstore(storage)
 
-    def noting(requests: Requests) -> Any:
-        seen.append(requests.retries)
-        return real(requests)
-
-    monkeypatch.setattr(clients, "_retry_config", noting)
-
-    clients.as_obstore(storage)
-
-    assert seen == [3]
-
-
-def test_no_wait_of_the_drivers_client_is_shorter_than_the_first() -> None:
-    config = clients._retry_config(Requests(retries=20, first_wait=2))
-
-    assert config["max_retries"] == 20
-    assert config["backoff"] == {
-        "init_backoff": dt.timedelta(seconds=2), "max_backoff": dt.timedelta(seconds=6), "base": 2,
-    }  # fmt: skip
-    assert config["retry_timeout"] == dt.timedelta(seconds=20 * 6 + 60)
+    assert client.retry_config == {
+        "max_retries": 20,
+        "backoff": {"init_backoff": dt.timedelta(seconds=2), "max_backoff": dt.timedelta(seconds=6), "base": 2},
+        "retry_timeout": dt.timedelta(seconds=20 * 6 + 60),
+    }
 
 
 @pytest.mark.parametrize(

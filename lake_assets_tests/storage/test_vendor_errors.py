@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from botocore.exceptions import ClientError
 from obstore.exceptions import BaseError
 from pyarrow import fs
 
-from dev.servers.azurite import AzureServer, azure
+from dev.servers.azurite import AzureServer
 from dev.servers.listener import Listener
 from dev.servers.moto import KEYS, REGION, Moto, moto
 from dev.servers.proxy import Rule, S3Proxy
@@ -29,7 +30,7 @@ from lake_assets.storage.vendor_errors import DELETION, NUMBERS, SQS, VENDORS, M
 from lake_assets.vendor_texts import Text
 from lake_assets_tests.world_fixtures import bucket_on
 
-__all__ = ["azure", "moto"]
+__all__ = ["moto"]
 
 
 def failing(work: Callable[[], object]) -> str:
@@ -76,35 +77,11 @@ class S3:
             rule.times = 0
         return "\n".join(texts)
 
-    def full(self) -> str:
-        return self.answered(400, "StorageFull", "InsufficientStorage", "QuotaExceeded")
-
-    def full_without_code(self) -> str:
-        return self.answered(507)
-
-    def long_name(self) -> str:
-        return self.answered(400, "KeyTooLongError")
-
     def no_key(self) -> str:
         return both(self.storage(key_id="nobody"))
 
     def wrong_secret(self) -> str:
         return both(self.storage(secret="wrong"))
-
-    def invalid_signature(self) -> str:
-        return self.answered(403, "InvalidSignature")
-
-    def no_account(self) -> str:
-        return self.answered(403, "InvalidClientTokenId", "UnrecognizedClientException")
-
-    def not_signed(self) -> str:
-        return self.answered(403, "MissingAuthenticationToken")
-
-    def token(self) -> str:
-        return self.answered(400, "ExpiredToken", "InvalidToken")
-
-    def unauthorized(self) -> str:
-        return self.answered(401)
 
     def no_right(self) -> str:
         key, secret = self.proxy.s3.narrow["reader"]
@@ -112,15 +89,9 @@ class S3:
         self.proxy.inject(Rule("status", times=1, status=403))
         return f"{texts}\n{obstores(self.storage())}"
 
-    def forbidden(self) -> str:
-        return self.answered(403)
-
     def no_bucket(self) -> str:
         texts = obstores(self.storage(bucket="no-such-bucket"))
         return f"{texts}\n{self.answered(404, 'NoSuchBucket')}"  # SeaweedFS makes a bucket that is written to
-
-    def wrong_request(self) -> str:
-        return self.answered(400)
 
     def away(self) -> str:
         return arrow(self.storage(endpoint="http://127.0.0.1:9"))
@@ -150,19 +121,10 @@ class Azure:
         texts = []
         for code in codes:
             body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no</Message></Error>"
-            listener = Listener(status, body.encode(), "application/xml")
-            string = f"AccountName=retail;BlobEndpoint={listener.url}/retail;AccountKey=QUJD"
-            try:
+            with closing(Listener(status, body.encode(), "application/xml")) as listener:
+                string = f"AccountName=retail;BlobEndpoint={listener.url}/retail;AccountKey=QUJD"
                 texts.append(obstores(self.storage(connection_string=string, container="lake")))
-            finally:
-                listener.close()
         return "\n".join(texts)
-
-    def long_name(self) -> str:
-        return self.answered(400, "OutOfRangeInput", "InvalidResourceName")  # Azurite takes any name
-
-    def wrong_sas(self) -> str:
-        return self.answered(403, "AuthenticationFailed")  # Azurite calls it AuthorizationFailure
 
     def wrong_key(self) -> str:
         string = re.sub("AccountKey=[^;]*", "AccountKey=QUJD", self.server.connection_string)
@@ -188,40 +150,19 @@ class Google:
     def __init__(self, request: pytest.FixtureRequest) -> None: ...
 
     def answered(self, status: int, message: str = "no") -> str:
-        listener = Listener(status, json.dumps({"error": {"code": status, "message": message}}).encode())
-        filesystem = fs.GcsFileSystem(
-            anonymous=True, scheme="http", endpoint_override=listener.url.removeprefix("http://")
-        )
-        try:
+        body = json.dumps({"error": {"code": status, "message": message}})
+        with closing(Listener(status, body.encode())) as listener:
+            place = listener.url.removeprefix("http://")
+            filesystem = fs.GcsFileSystem(anonymous=True, scheme="http", endpoint_override=place)
             return failing(lambda: filesystem.open_input_file("bucket/a").read())
-        finally:
-            listener.close()
-
-    def unauthenticated(self) -> str:
-        return self.answered(401)
-
-    def denied(self) -> str:
-        return self.answered(403)
-
-    def no_bucket(self) -> str:
-        return self.answered(404, "The specified bucket does not exist.")
 
 
 class Web:
     def __init__(self, request: pytest.FixtureRequest) -> None: ...
 
     def answered(self, status: int) -> str:
-        listener = Listener(status)
-        try:
+        with closing(Listener(status)) as listener:
             return failing(lambda: ArrowStore(WebStorage(url=listener.url)).open("a"))
-        finally:
-            listener.close()
-
-    def unauthorized(self) -> str:
-        return self.answered(401)
-
-    def forbidden(self) -> str:
-        return self.answered(403)
 
 
 class Folder:
@@ -261,54 +202,36 @@ class Sqs:
         """SQS's own form of an error, from a server that only answers: moto refuses nobody in this form."""
         texts = []
         for code in codes:
-            listener = Listener(403, json.dumps({"__type": f"com.amazonaws.sqs#{code}", "message": "no"}).encode())
-            try:
+            body = json.dumps({"__type": f"com.amazonaws.sqs#{code}", "message": "no"})
+            with closing(Listener(403, body.encode())) as listener:
                 texts.append(self.code(f"{listener.url}/1/q", endpoint=listener.url))
-            finally:
-                listener.close()
         return "\n".join(texts)
 
-    def no_queue_in_json(self) -> str:
-        return self.answered("QueueDoesNotExist")
 
-    def no_key(self) -> str:
-        return self.answered("InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId")
-
-    def security(self) -> str:
-        return self.answered("InvalidSecurity")
-
-    def wrong_secret(self) -> str:
-        return self.answered("SignatureDoesNotMatch")
-
-    def old_token(self) -> str:
-        return self.answered("ExpiredToken")
-
-    def no_right(self) -> str:
-        return self.answered("AccessDenied", "AccessDeniedException")
-
-
-PROVOKED: dict[str, dict[str, Callable[[Any], str]]] = {
+# How each text is provoked: by a player's method, or by an answer with a status and codes.
+PROVOKED: dict[str, dict[str, Callable[[Any], str] | tuple[Any, ...]]] = {
     "S3": {
-        "StorageFull|InsufficientStorage|QuotaExceeded": S3.full,
-        "HTTP status 507": S3.full_without_code,
-        "KeyTooLong": S3.long_name,
+        "StorageFull|InsufficientStorage|QuotaExceeded": (400, "StorageFull", "InsufficientStorage", "QuotaExceeded"),
+        "HTTP status 507": (507,),
+        "KeyTooLong": (400, "KeyTooLongError"),
         "INVALID_ACCESS_KEY_ID|InvalidAccessKeyId": S3.no_key,
         "SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch": S3.wrong_secret,
-        "INVALID_SIGNATURE": S3.invalid_signature,
-        "INVALID_CLIENT_TOKEN_ID|UNRECOGNIZED_CLIENT": S3.no_account,
-        "MISSING_AUTHENTICATION_TOKEN": S3.not_signed,
-        "ExpiredToken|InvalidToken": S3.token,
-        r"(?:HTTP status|status code:?) 401\b": S3.unauthorized,
+        "INVALID_SIGNATURE": (403, "InvalidSignature"),
+        "INVALID_CLIENT_TOKEN_ID|UNRECOGNIZED_CLIENT": (403, "InvalidClientTokenId", "UnrecognizedClientException"),
+        "MISSING_AUTHENTICATION_TOKEN": (403, "MissingAuthenticationToken"),
+        "ExpiredToken|InvalidToken": (400, "ExpiredToken", "InvalidToken"),
+        r"(?:HTTP status|status code:?) 401\b": (401,),
         "ACCESS_DENIED|AccessDenied": S3.no_right,
-        r"(?:HTTP status|status code:?) 403\b": S3.forbidden,
+        r"(?:HTTP status|status code:?) 403\b": (403,),
         "NO_SUCH_BUCKET|NoSuchBucket": S3.no_bucket,
-        r"HTTP status 4(?!08|29)\d\d": S3.wrong_request,
+        r"HTTP status 4(?!08|29)\d\d": (400,),
         "AWS Error|curl": S3.away,
         "Error getting list response body": S3.listing_broken_off,
     },
     "Azure": {
-        "OutOfRangeInput|InvalidResourceName": Azure.long_name,
-        "AuthenticationFailed": Azure.wrong_sas,
+        # Azurite takes any name, and calls a wrong signature AuthorizationFailure.
+        "OutOfRangeInput|InvalidResourceName": (400, "OutOfRangeInput", "InvalidResourceName"),
+        "AuthenticationFailed": (403, "AuthenticationFailed"),
         "AuthenticationException": Azure.no_credentials,
         "AuthorizationFailure": Azure.wrong_key,
         "AuthorizationPermissionMismatch": Azure.no_right,
@@ -316,34 +239,31 @@ PROVOKED: dict[str, dict[str, Callable[[Any], str]]] = {
         "Azure Error": Azure.away,
     },
     "Google": {
-        "UNAUTHENTICATED": Google.unauthenticated,
-        "PERMISSION_DENIED": Google.denied,
-        "[Tt]he specified bucket does not": Google.no_bucket,
-        "google::cloud::Status": Google.denied,
+        "UNAUTHENTICATED": (401,),
+        "PERMISSION_DENIED": (403,),
+        "[Tt]he specified bucket does not": (404, "The specified bucket does not exist."),
+        "google::cloud::Status": (403,),
     },
-    "web": {r"\b401 Unauthorized": Web.unauthorized, r"\b403 Forbidden": Web.forbidden},
+    "web": {r"\b401 Unauthorized": (401,), r"\b403 Forbidden": (403,)},
     "folder": {
         "(?s:File system loop found: (.+) points to an ancestor (.+))": Folder.loop,
         '(?s:Path "(.+)" contained non-unicode characters)': Folder.odd_name,
     },
     "SQS": {
         r"(?:AWS\.SimpleQueueService\.)?NonExistentQueue": Sqs.no_queue,
-        "QueueDoesNotExist": Sqs.no_queue_in_json,
-        "InvalidClientTokenId|UnrecognizedClientException|InvalidAccessKeyId": Sqs.no_key,
-        "SignatureDoesNotMatch": Sqs.wrong_secret,
-        "ExpiredToken": Sqs.old_token,
-        "InvalidSecurity": Sqs.security,
-        "AccessDenied(?:Exception)?": Sqs.no_right,
+        "QueueDoesNotExist": ("QueueDoesNotExist",),
+        "InvalidClientTokenId|UnrecognizedClientException|InvalidAccessKeyId": (
+            "InvalidClientTokenId",
+            "UnrecognizedClientException",
+            "InvalidAccessKeyId",
+        ),
+        "SignatureDoesNotMatch": ("SignatureDoesNotMatch",),
+        "ExpiredToken": ("ExpiredToken",),
+        "InvalidSecurity": ("InvalidSecurity",),
+        "AccessDenied(?:Exception)?": ("AccessDenied", "AccessDeniedException"),
     },
 }
-PLAYERS: dict[str, Callable[[pytest.FixtureRequest], Any]] = {
-    "S3": S3,
-    "Azure": Azure,
-    "Google": Google,
-    "web": Web,
-    "folder": Folder,
-    "SQS": Sqs,
-}
+PLAYERS: dict[str, Any] = {"S3": S3, "Azure": Azure, "Google": Google, "web": Web, "folder": Folder, "SQS": Sqs}
 TABLES = {**VENDORS, "SQS": SQS}
 CASES = [
     pytest.param(vendor, text, id=f"{vendor}-{text.pattern}", marks=[pytest.mark.servers] * (vendor in {"S3", "Azure"}))
@@ -355,7 +275,8 @@ CASES = [
 @pytest.mark.sample(12)
 @pytest.mark.parametrize(("vendor", "text"), CASES)
 def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: Text[Meaning]) -> None:
-    message = PROVOKED[vendor][text.pattern](PLAYERS[vendor](request))
+    player, provoked = PLAYERS[vendor](request), PROVOKED[vendor][text.pattern]
+    message = player.answered(*provoked) if isinstance(provoked, tuple) else provoked(player)
 
     alternatives = [text.pattern] if "(" in text.pattern else text.pattern.split("|")
     assert [name for name in alternatives if not re.search(name, message, re.IGNORECASE)] == [], message
@@ -373,9 +294,7 @@ def test_every_text_is_provoked() -> None:
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize(
-    "status", [status for status in DELETION if status != 200]
-)  # S3 has no such answer with a text
+@pytest.mark.parametrize("status", [status for status in DELETION if status != 200])  # 200 has no text
 def test_a_deletion_means_what_its_status_says(s3_proxy: S3Proxy, status: int) -> None:
     storage: Any = S3Storage.model_validate(bucket_on(s3_proxy.s3))
     with ArrowStore(storage).create("a") as file:

@@ -8,9 +8,7 @@ from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3S
 from lake_assets.errors import KeyOrderError, StorageError
 from lake_assets.storage import walk
 from lake_assets.storage.store import Store
-from lake_assets_tests.storage.test_store import fill, storage
-
-__all__ = ["storage"]
+from lake_assets_tests.storage.test_store import fill
 
 KEYS = sorted(
     [
