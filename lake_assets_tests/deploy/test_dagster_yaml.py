@@ -10,12 +10,12 @@ import dagster as dg
 import pytest
 import yaml
 from dagster._core.events import JobFailureData, RunFailureReason
-from dagster._core.run_coordinator.queued_run_coordinator import QueuedRunCoordinator
 
 from dev.lint_dagster import problems
 from dev.servers.postgres import PostgresServer
 from dev.servers.s3 import S3Server
 from lake_assets.orchestration.stream_run import _REQUESTERS as TAGS_OF_LAUNCHED_RUNS
+from lake_assets_tests.deploy.test_systemd import variables_on
 from lake_assets_tests.orchestration.conftest import materialize
 from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.world import NW, SW, World, sales
@@ -36,37 +36,13 @@ def test_each_tag_with_a_limit_is_one_that_launched_runs_have() -> None:
 
 
 @pytest.fixture
-def logs(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The bucket of the compute logs, which Dagster finds by the environment alone."""
-    bucket = s3.new_bucket()
-    variables = {
-        "DAGSTER_LOGS_BUCKET": bucket,
-        "AWS_ENDPOINT_URL_S3": s3.endpoint,
-        "AWS_ACCESS_KEY_ID": s3.access_key,
-        "AWS_SECRET_ACCESS_KEY": s3.secret_key,
-        "AWS_DEFAULT_REGION": s3.region,
-    }
-    for name, value in variables.items():
+def instance(
+    postgres: PostgresServer, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dg.DagsterInstance]:
+    """An instance of the file as it is; Dagster finds the bucket of the compute logs by the environment alone."""
+    for name, value in variables_on(postgres, s3).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # an earlier one keeps its keys
-    return bucket
-
-
-@pytest.fixture
-def instance(
-    postgres: PostgresServer, logs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[dg.DagsterInstance]:
-    """An instance of the file as it is."""
-    assert logs
-    variables = {
-        "DAGSTER_PG_HOST": postgres.host,
-        "DAGSTER_PG_PORT": str(postgres.port),
-        "DAGSTER_PG_DB": postgres.new_database(),
-        "DAGSTER_PG_USERNAME": postgres.user,
-        "DAGSTER_PG_PASSWORD": postgres.password,
-    }
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
     home = tmp_path / "dagster_home"
     home.mkdir()
     shutil.copy(FILE, home)
@@ -79,7 +55,6 @@ def test_a_run_is_in_postgresql_and_its_log_in_the_bucket(
     local_world: World,
     postgres: PostgresServer,
     s3: S3Server,
-    logs: str,
     materialize: Materialize,
 ) -> None:
     """A catalog in PostgreSQL and a lake in S3, as in production."""
@@ -97,7 +72,7 @@ def test_a_run_is_in_postgresql_and_its_log_in_the_bucket(
     run = instance.get_run_by_id(failed.run_id)
     assert run is not None
     assert run.tags[WILL_RETRY] == "false"
-    text = log_of(committed.run_id, s3, logs)
+    text = log_of(committed.run_id, s3)
     assert "sales" in text
     assert "STEP_SUCCESS" in text
 
@@ -108,8 +83,9 @@ def runs_in(postgres: PostgresServer) -> dict[str, str]:
         return {str(run): str(status) for run, status in connection.execute("SELECT run_id, status FROM runs")}
 
 
-def log_of(run_id: str, s3: S3Server, bucket: str) -> str:
+def log_of(run_id: str, s3: S3Server) -> str:
     """What a run printed to standard error, as a client of S3 sees it."""
+    bucket = os.environ["DAGSTER_LOGS_BUCKET"]
     found = s3.client().list_objects_v2(Bucket=bucket, Prefix=f"dagster/storage/{run_id}/compute_logs/")
     (key,) = [entry["Key"] for entry in found["Contents"] if entry["Key"].endswith(".err")]
     body = s3.client().get_object(Bucket=bucket, Key=key)["Body"].read()
@@ -124,19 +100,6 @@ def test_a_run_whose_process_died_is_launched_again(instance: dg.DagsterInstance
     stored = instance.get_run_by_id(run.run_id)
     assert stored is not None
     assert stored.tags[WILL_RETRY] == "true"
-
-
-def test_runs_are_queued_and_monitored(instance: dg.DagsterInstance) -> None:
-    coordinator = instance.run_coordinator
-    assert isinstance(coordinator, QueuedRunCoordinator)
-
-    queue = instance.get_concurrency_config().run_queue_config
-    assert queue is not None
-    assert queue.max_concurrent_runs == 2
-    assert queue.max_user_code_failure_retries == 10
-    assert queue.tag_concurrency_limits is not None
-    assert len(queue.tag_concurrency_limits) == 3
-    assert instance.run_monitoring_enabled
 
 
 @pytest.mark.parametrize("wrong", ["skip_empty_files", "max_runtime_seconds"])

@@ -19,6 +19,7 @@ from lake_assets.history.diff import diff
 from lake_assets.history.read import history
 from lake_assets.history.restore import release, restore
 from lake_assets.maintenance.run import maintain
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.faults.writer import write
 from lake_assets_tests.lake.commit.test_deltas import visible
 from lake_assets_tests.world import NW, World, sales
@@ -26,6 +27,8 @@ from lake_assets_tests.world_fixtures import database_on
 
 if TYPE_CHECKING:
     import psycopg
+
+__all__ = ["sessions"]
 
 SQL = Path(__file__).parents[2] / "deploy/postgres/roles.sql"
 PASSWORD = "a password"

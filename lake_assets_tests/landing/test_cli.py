@@ -15,32 +15,24 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, rejects
 from lake_assets_tests.until import until
+from lake_assets_tests.world import World
 
 PROGRAM = str(Path(sys.executable).with_name("lake-assets"))
 RECORD = {"region": "NW", "date": "2026-02-11", "id": 1, "total": 1.5}
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a config; its arguments are the stream's `landing`."""
+def config(local_world: World, tmp_path: Path) -> Callable[..., Path]:
+    """Writes a config; its arguments are keys of the stream, and those of its `landing`."""
 
-    def write(**landing: Any) -> Path:
-        stream = {
-            "source": "landing",
-            "partitions": {"region": {}, "date": {"type": "date", "start": "2026-01-01"}},
-            "destination": {"table": "sales"},
-            "landing": landing,
-        }
-        lake = {"catalog": {"type": "sqlite", "path": "catalog.sqlite"}, "storage": "lake"}
-        file = tmp_path / "lake.yaml"
-        file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}, sort_keys=False))
-        return file
+    def write(stream: dict[str, Any] | None = None, **landing: Any) -> Path:
+        local_world.options = {"landing": landing} | (stream or {})
+        return local_world.config_file(tmp_path)
 
     return write
 
@@ -170,12 +162,8 @@ def test_an_input_of_which_no_record_fits_fails_and_the_error_has_layout_and_rea
 def test_a_template_that_no_value_of_inferred_columns_fits_is_an_error_that_names_both(
     config: Callable[..., Path], layout: str, column: dict[str, object], told: str
 ) -> None:
-    file = config()
-    source = "nosuch" if "nosuch" in layout else "date"
-    partitions = {"date" if source == "date" else source: {"type": "date", "start": "2026-01-01"}}
-    document = yaml.safe_load(file.read_text())
-    document["streams"]["sales"] |= {"layout": layout, "partitions": partitions}
-    file.write_text(yaml.safe_dump(document))
+    partitions = {"nosuch" if "nosuch" in layout else "date": {"type": "date", "start": "2026-01-01"}}
+    file = config({"layout": layout, "partitions": partitions})
 
     done = run(file, "land", "sales", stdin=2 * (json.dumps(RECORD | column) + "\n"))
 
@@ -189,8 +177,7 @@ def test_a_template_that_no_value_of_inferred_columns_fits_is_an_error_that_name
 def test_landed_files_have_names_that_the_stream_reads(
     config: Callable[..., Path], tmp_path: Path, pattern: str
 ) -> None:
-    file = config()
-    file.write_text(file.read_text().replace("source: landing", f"source: landing\n    files: '{pattern}'"))
+    file = config({"files": pattern})
 
     assert run(file, "land", "sales", stdin=lines(1)).exit_code == 0
 
@@ -200,13 +187,12 @@ def test_landed_files_have_names_that_the_stream_reads(
 
 
 def test_a_pattern_that_no_landed_file_matches_is_refused_by_validate_and_land(config: Callable[..., Path]) -> None:
-    file = config(batch={"age": 5})
-    file.write_text(file.read_text().replace("source: landing", "source: landing\n    files: 'part-*.parquet'"))
+    file = config({"files": "part-*.parquet"}, batch={"age": 5})
     problem = "files 'part-*.parquet' matches no file that land writes (batch_….parquet)"
 
     assert f"streams.sales: {problem}" in run(file, "validate").stderr
 
-    file.write_text(file.read_text().partition("    landing:\n")[0])
+    config({"files": "part-*.parquet", "landing": None})
     assert run(file, "validate").exit_code == 0
     done = run(file, "land", "sales", stdin=lines(1))
     assert (done.exit_code, problem in done.stderr) == (1, True)

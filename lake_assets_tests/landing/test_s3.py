@@ -14,10 +14,13 @@ from lake_assets.errors import StorageError
 from lake_assets.landing.drain import drain
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.storage.store import Store
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.landing.streams import COLUMNS, files, rows, stream_of
 from lake_assets_tests.until import until
 from lake_assets_tests.world import NW, SW, World
 from lake_assets_tests.world_fixtures import bucket_on
+
+__all__ = ["sessions"]
 
 BATCHES = 200
 AWAY = float(os.environ.get("LAKE_ASSETS_TESTS_AWAY", "2"))  # seconds; 60 to test for a minute

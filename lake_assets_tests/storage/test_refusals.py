@@ -100,6 +100,20 @@ def test_a_hidden_folder_is_not_opened(root: Path) -> None:
     assert [obj.key for obj in listed] == [OBJECT]
 
 
+def test_folders_that_lie_before_are_not_opened(root: Path) -> None:
+    for day in range(1, 29):
+        folder = root / f"date=2026-02-{day:02}"
+        folder.mkdir()
+        (folder / "a.parquet").write_bytes(b"x")
+        folder.chmod(0o000 if day < 27 else 0o755)
+
+    with plain_user():
+        pages = list(Store(LocalStorage(path=str(root))).pages(after="date=2026-02-27", tree=True))
+
+    keys = [obj.key for page in pages for obj in page]
+    assert keys == ["date=2026-02-27/a.parquet", "date=2026-02-28/a.parquet", OBJECT]
+
+
 def test_a_prefix_that_a_bucket_refuses_is_named(s3_proxy: S3Proxy) -> None:
     store = Store(S3Storage.model_validate(bucket_on(s3_proxy.s3)))
     prefix = f"{store.storage.prefix}/region=NW/"  # type: ignore[union-attr]

@@ -1,7 +1,5 @@
 """Listing in the order of the keys, from any key on: folders and real buckets alike."""
 
-from pathlib import Path
-
 import pytest
 
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
@@ -72,21 +70,6 @@ def test_an_object_has_the_same_etag_until_it_is_written_again(storage: AnyStora
 
     assert after["a/c.parquet"] == before["a/c.parquet"]
     assert before["a/b.parquet"] not in after.values()
-
-
-def test_folders_that_lie_before_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = fill(LocalStorage(path=str(tmp_path)), *(f"date=2026-02-{day:02}/a.parquet" for day in range(1, 29)))
-    opened: list[str] = []
-    entries = walk._entries
-
-    def noted(root: str, folder: str) -> object:
-        opened.append(folder)
-        return entries(root, folder)
-
-    monkeypatch.setattr(walk, "_entries", noted)
-
-    assert len(listed(store, after="date=2026-02-27")) == 2
-    assert opened == ["", "date=2026-02-27", "date=2026-02-28"]
 
 
 def test_a_store_that_lists_in_another_order_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

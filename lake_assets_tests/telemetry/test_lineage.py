@@ -341,17 +341,19 @@ def test_the_key_is_left_in_no_other_variable(
     assert receiver.letters[0].headers["authorization"] == "Bearer k-secret"
 
 
-def test_a_config_without_a_receiver_is_an_error(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENLINEAGE_CONFIG", "/nowhere/openlineage.yml")
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("OPENLINEAGE_CONFIG", "/nowhere/openlineage.yml", "names no receiver: set OPENLINEAGE_URL"),
+        ("OPENLINEAGE__TRANSPORT__TYPE", "http", "does not take its config"),
+    ],
+)
+def test_a_config_without_a_receiver_or_that_the_client_refuses_is_an_error(
+    local_world: World, monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(name, value)
 
-    with pytest.raises(ConfigError, match="names no receiver: set OPENLINEAGE_URL"), lineage(local_world.stream):
-        pass
-
-
-def test_a_config_that_the_client_refuses_is_an_error(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "http")
-
-    with pytest.raises(ConfigError, match="does not take its config"), lineage(local_world.stream):
+    with pytest.raises(ConfigError, match=message), lineage(local_world.stream):
         pass
 
 
