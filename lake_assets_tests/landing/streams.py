@@ -1,5 +1,6 @@
 """A stream for the tests of landing, its records, and what has landed, read by a client that is not ours."""
 
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lake_assets.config.streams import Stream
-from lake_assets.landing.read import read_records
+from lake_assets.landing.read import Form, read_records
+from lake_assets.landing.schema import declared, fit
+from lake_assets.landing.validate import Rejected, validate
 from lake_assets.landing.writer import REJECTS, LandingWriter
 
 COLUMNS = {"region": "string", "date": "date", "id": "bigint", "total": "double"}
@@ -51,6 +54,13 @@ def land_text(stream: Stream, path: Path) -> LandingWriter:
         for records in read_records(None, str(path), form, writer.schema, writer.gather_seconds):
             writer.accept(records)
     return writer
+
+
+def parsed(form: Form, columns: Mapping[str, str], text: bytes) -> list[pa.Table | Rejected]:
+    """What landing makes of a text: rows that fit these columns, and records that do not."""
+    schema = declared(columns)
+    records = read_records(io.BytesIO(text), "-", form, lambda _: schema, 0)
+    return [item for record in records for item in validate(record, lambda _, rows: fit(rows, schema))]
 
 
 def landed_ids(folder: Path) -> list[int]:

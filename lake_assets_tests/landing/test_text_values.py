@@ -1,7 +1,6 @@
 """Values that come as text are landed as they are, at the ends of their types too."""
 
 import datetime as dt
-import io
 import json
 from collections.abc import Callable
 from decimal import Decimal
@@ -12,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lake_assets.landing.read import Form, read_records
-from lake_assets.landing.schema import declared, fit
-from lake_assets.landing.validate import validate
+from lake_assets.landing.read import Form
+from lake_assets_tests.landing.streams import parsed
 from lake_assets_tests.values.plain import plain
 
 _INTEGERS = {name: 2**bits for name, bits in {"tinyint": 7, "smallint": 15, "integer": 31, "bigint": 63}.items()}
@@ -72,9 +70,7 @@ def as_csv(value: Any) -> str:
 
 
 def landed(form: Form, kind: str, text: str) -> list[Any]:
-    schema = declared({"v": kind, "n": "bigint"})
-    records = read_records(io.BytesIO(text.encode()), "-", form, lambda _: schema, 0)
-    result = [item for record in records for item in validate(record, lambda _, rows: fit(rows, schema))]
+    result = parsed(form, {"v": kind, "n": "bigint"}, text.encode())
     return [value for entry in result for value in (plain(entry["v"]) if isinstance(entry, pa.Table) else [entry])]
 
 

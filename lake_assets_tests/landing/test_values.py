@@ -11,8 +11,9 @@ import pytest
 from lake_assets.errors import SchemaError
 from lake_assets.landing.encode import Encoder
 from lake_assets.landing.read import Form, read_records
-from lake_assets.landing.schema import declared, fit, inferred
-from lake_assets.landing.validate import Rejected, validate
+from lake_assets.landing.schema import fit, inferred
+from lake_assets.landing.validate import Rejected
+from lake_assets_tests.landing.streams import parsed
 
 US = pa.timestamp("us")
 ZONED = pa.timestamp("us", "UTC")
@@ -88,21 +89,15 @@ def test_durations_are_no_numbers(kind: pa.DataType) -> None:
     [("jsonl", "float", b'{"v":1e300}\n'), ("csv", "float", b"v\n1e300\n"), ("csv", "double", b"v\n-1e400\n")],
 )
 def test_a_number_that_is_too_large_is_not_infinite(form: Form, kind: str, text: bytes) -> None:
-    (item,) = parsed(form, kind, text)
+    (item,) = parsed(form, {"v": kind}, text)
     assert isinstance(item, Rejected)
     assert "too large" in item.reason
 
 
 def test_an_infinity_is_one() -> None:
-    (item,) = parsed("csv", "double", b"v\ninf\n-Infinity\n1.5\n")
+    (item,) = parsed("csv", {"v": "double"}, b"v\ninf\n-Infinity\n1.5\n")
     assert isinstance(item, pa.Table)
     assert item.column("v").to_pylist() == [float("inf"), float("-inf"), 1.5]
-
-
-def parsed(form: Form, kind: str, text: bytes) -> list[pa.Table | Rejected]:
-    schema = declared({"v": kind})
-    records = read_records(io.BytesIO(text), "-", form, lambda _: schema, 0)
-    return [item for record in records for item in validate(record, lambda _, rows: fit(rows, schema))]
 
 
 @pytest.mark.parametrize(
