@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.landing.retail import RULES, Retail
 
-CHAIN = Retail(stores=50, regions=("NW", "NE", "MW", "SE", "SW"), days=3, seed=1)
+CHAIN = Retail(stores=20, regions=("NW", "NE", "MW", "SE", "SW"), days=3, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -17,21 +17,21 @@ def table() -> pa.Table:
 
 
 def test_the_given_number_of_transactions_has_26_columns(table: pa.Table) -> None:
-    assert table.num_rows == CHAIN.rows == 50 * 3 * 400
+    assert table.num_rows == CHAIN.rows == 20 * 3 * 400
     assert len(table.schema) == 26
     assert len(pc.unique(table["transaction_id"])) == table.num_rows
     assert set(table["region"].to_pylist()) == set(CHAIN.regions)
-    assert len(pc.unique(table["store_id"])) == 50
+    assert len(pc.unique(table["store_id"])) == 20
 
 
 def test_the_same_seed_gives_the_same_and_another_another(table: pa.Table) -> None:
     assert pa.concat_tables(CHAIN.blocks()).equals(table)
-    assert not pa.concat_tables(Retail(50, CHAIN.regions, 3, 2).blocks()).equals(table)
+    assert not pa.concat_tables(Retail(20, CHAIN.regions, 3, 2).blocks()).equals(table)
 
 
 def test_each_store_stays_in_its_place(table: pa.Table) -> None:
     places = table.group_by(["store_id", "region", "city", "state", "store_format"]).aggregate([])
-    assert places.num_rows == 50
+    assert places.num_rows == 20
 
 
 def test_the_flags_are_what_the_rules_say_of_each_row(table: pa.Table) -> None:
