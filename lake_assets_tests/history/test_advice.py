@@ -1,5 +1,6 @@
 """What report, plan and check advise after other clients changed a lake; who follows it, sees the checks pass."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,8 @@ def test_a_partitioning_that_the_paths_lack_is_named(local_world: World) -> None
         local_world.ingest(NW, force=True)
 
     assert "SET PARTITIONED BY (region, date)" in str(e.value)
+    with pytest.raises(CatalogError, match=re.escape(str(e.value))):
+        plan(local_world.stream, local_world.partition(NW), force=True)
     run(local_world, "ALTER TABLE lake.sales SET PARTITIONED BY (region, date)")
     assert local_world.ingest(NW, force=True).row.status == "committed"
 

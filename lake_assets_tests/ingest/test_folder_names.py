@@ -21,7 +21,7 @@ from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets_tests.world import World, sales
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 VALUES = [
     "a b",
@@ -123,15 +123,6 @@ def test_what_each_writer_lands_is_read_back(local_world: World, writer: str, mo
 
     assert in_lake(local_world) == sorted((row["id"], row["k"]) for row in rows.to_pylist())
     assert failed_checks(local_world) == {}
-
-
-@pytest.mark.long
-def test_what_spark_lands_is_read_back(local_world: World, spark: "SparkSession") -> None:
-    rows = [(row["id"], row["k"]) for row in ROWS.to_pylist()]
-    spark.createDataFrame(rows, "id int, k string").write.partitionBy("k").parquet(of_text(local_world).source["path"])
-
-    assert set(refresh(local_world).values()) == {None}
-    assert in_lake(local_world) == sorted(rows)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,6 +1,5 @@
 """Partition columns in the rows only: an object has rows of several partitions, and each partition gets its own."""
 
-import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -137,15 +136,6 @@ def test_rows_are_chosen_before_a_transform_and_while_the_table_evolves(
         assert local_world.query("SELECT note FROM lake.sales ORDER BY total") == [(None,), ("new",)]
 
 
-def test_a_transform_that_gives_rows_of_another_partition_is_refused(local_world: World) -> None:
-    sql = "SELECT id, total, region, DATE '2026-02-12' AS date FROM source"
-    local_world.options = both_in_rows() | {"transform": {"sql": sql}}
-    put(local_world, "a.parquet", rows(*MIXED))
-
-    with pytest.raises(SchemaError, match="date='2026-02-12', and belongs to region=NW/date=2026-02-11"):
-        local_world.ingest(NW)
-
-
 @pytest.mark.parametrize("policy", ["strict", "evolve"])
 def test_an_object_without_the_column_is_named(local_world: World, policy: str) -> None:
     local_world.options = both_in_rows() | {"schema_policy": policy}
@@ -233,19 +223,3 @@ def test_landed_records_keep_the_column(local_world: World) -> None:
     local_world.options = both_in_rows() | {"files": "/*.parquet"}
     assert local_world.ingest(SW).row.source_files == 1
     assert local_world.totals() == [1, 2]
-
-
-def test_a_date_is_found_in_any_type_of_column(local_world: World) -> None:
-    local_world.options = date_in_rows()
-    day = dt.date(2026, 2, 11)
-    for name, dates in {
-        "date": pa.array([day, None]),
-        "text": pa.array(["2026-02-11", "2026-02-12"]),
-        "time": pa.array([day, day + dt.timedelta(days=1)]).cast(pa.timestamp("us")),
-        "view": pa.array(["2026-02-11", "2026-02-12"]).cast(pa.string_view()),
-    }.items():
-        put(local_world, f"region=NW/{name}.parquet", pa.table({"DATE": dates, "total": [float(len(name)), 0]}))
-
-    local_world.ingest(NW)
-
-    assert local_world.totals() == [4, 4, 4, 4]

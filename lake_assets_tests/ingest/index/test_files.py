@@ -60,7 +60,7 @@ def test_a_file_without_rows_is_noted_and_nothing_else(indexed_world: World) -> 
     outcomes = index(indexed_world)
 
     assert all(outcome.error is None for outcome in outcomes.values())
-    assert indexed_world.query("SELECT count(*) FROM ducklake_list_files('lake', 'sales')") == [(1,)]
+    assert len(indexed_world.live_files()) == 1
     assert index(indexed_world) == {}
 
 
@@ -97,24 +97,23 @@ def test_narrower_types_are_registered_and_found(
 
 
 @pytest.mark.parametrize(
-    ("column", "reason"),
+    ("kind", "reason"),
     [
-        (pa.array(["x"]), "is string, and the table's is double"),
-        (pa.array([1], pa.int64()), "is int64, and the table's is double"),
-        (pa.array([1.0], pa.float16()), "which DuckLake does not read as the table's double"),
-        (pa.array([0.1], pa.float32()), "column 'total' of .* is float, and conditions on the table's double would"),
+        (pa.float16(), "which DuckLake does not read as the table's double"),
+        (pa.float32(), "column 'total' of .* is float, and conditions on the table's double would"),
     ],
-    ids=["text", "integer", "half", "float"],
+    ids=str,
 )
-def test_a_column_that_the_table_cannot_take_is_named(indexed_world: World, column: pa.Array, reason: str) -> None:
+def test_a_narrower_float_that_readers_would_take_for_another_is_refused(
+    indexed_world: World, kind: pa.DataType, reason: str
+) -> None:
     indexed_world.land(NW, sales(1))
     index(indexed_world)
-    uri = indexed_world.land(NW, pa.table({"id": [1], "total": column}), "bad.parquet")
+    indexed_world.land(NW, pa.table({"id": [1], "total": pa.array([0.1], kind)}), "bad.parquet")
 
     (outcome,) = index(indexed_world).values()
 
     assert isinstance(outcome.error, SchemaError)
-    assert uri in str(outcome.error)
     assert re.search(reason, str(outcome.error))
 
 
@@ -258,18 +257,15 @@ def test_values_that_duckdb_would_read_otherwise_are_refused(indexed_world: Worl
 
 
 @pytest.mark.usefixtures("strategy")
-@pytest.mark.parametrize(
-    "name", ["[x]*.parquet", "a?b.parquet", "a#b=c&d.parquet", "%41 %.parquet", "it's {1}.parquet"]
-)
-def test_odd_names_are_registered(indexed_world: World, name: str) -> None:
-    uri = indexed_world.land(NW, sales(1), name)
-    indexed_world.land(NW, sales(2), "x.parquet")
+def test_odd_names_are_registered(indexed_world: World) -> None:
+    names = ["x", "[x]*", "a?b", "a#b=c&d", "%41 %", "it's {1}"]
+    uris = {indexed_world.land(NW, sales(number), f"{name}.parquet") for number, name in enumerate(names)}
 
     (outcome,) = index(indexed_world).values()
 
     assert outcome.error is None
-    assert indexed_world.totals() == [1, 2]
-    assert (uri,) in indexed_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
+    assert indexed_world.totals() == [0, 1, 2, 3, 4, 5]
+    assert set(indexed_world.live_files()) == uris
 
 
 @pytest.mark.usefixtures("strategy")

@@ -34,7 +34,7 @@ def test_landed_files_become_lake_files_once_on_every_catalog_and_storage(world:
     assert world.totals(NW) == [1, 2]
     assert world.query("SELECT total FROM lake.sales WHERE region IS NULL ORDER BY ALL") == [(4,), (5,)]
     assert world.data_files() == set()
-    assert {uri for (uri,) in world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")} == set(first)
+    assert set(world.live_files()) == set(first)
     assert len({row.snapshot_id for row in world.ledger()}) == 1
     assert index(world) == {}
 
@@ -327,7 +327,7 @@ def test_from_replace_to_index_and_back_no_row_doubles(indexed_world: World) -> 
 
     assert indexed_world.totals() == [1, 2, 3]
     assert all(Path(uri).exists() for uri in landed)
-    assert len(indexed_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")) == 1
+    assert len(indexed_world.live_files()) == 1
     indexed_world.options = {"mode": "index"}
     assert index(indexed_world) == {}
 

@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.ingest.api import ingest_all
+from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest.index.diff import plan_index
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.index.verify import check_indexed, repair_indexed
-from lake_assets.ingest.outcome import Outcome
-from lake_assets.lake.session import LakeSession
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.ingest.index.indexing import with_partition
@@ -86,14 +84,19 @@ def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> No
     assert row_ids == [(33, 33)]
 
 
-def test_what_a_repair_leaves_out_is_waiting(indexed_world: World) -> None:
+def test_new_and_changed_objects_are_waiting_until_they_are_registered_or_repaired(indexed_world: World) -> None:
+    partition = indexed_world.partition(NW)
     indexed_world.unland(NW, "a.parquet")
     indexed_world.land(NW, sales(9), "new.parquet")
-
     repair_indexed(indexed_world.stream)
+    assert list(scan_landing(indexed_world.stream).pending) == [partition]
 
-    assert list(scan_landing(indexed_world.stream).pending) == [indexed_world.partition(NW)]
-    list(index_all(indexed_world.stream))
+    indexed_world.land(NW, sales(10, 20), "b.parquet")
+    (outcome,) = index_all(indexed_world.stream)
+
+    assert outcome.error is not None
+    assert list(scan_landing(indexed_world.stream).pending) == [partition]
+    repair_indexed(indexed_world.stream)
     assert not scan_landing(indexed_world.stream).pending
 
 
@@ -104,18 +107,6 @@ def test_a_partition_without_objects_is_current_after_its_repair(indexed_world: 
 
     of_sw = {str(p.partition): p for p in read_state(indexed_world.stream).partitions}[str(indexed_world.partition(SW))]
     assert (of_sw.state, of_sw.rows, of_sw.is_waiting) == ("committed", 0, False)
-
-
-def test_a_changed_object_is_waiting_until_the_repair_also_beside_new_ones(indexed_world: World) -> None:
-    indexed_world.land(NW, sales(10, 20), "a.parquet")
-    indexed_world.land(NW, sales(9), "new.parquet")
-
-    (outcome,) = index_all(indexed_world.stream)
-
-    assert outcome.error is not None
-    assert list(scan_landing(indexed_world.stream).pending) == [indexed_world.partition(NW)]
-    repair_indexed(indexed_world.stream)
-    assert not scan_landing(indexed_world.stream).pending
 
 
 def test_the_lake_can_be_written_after_a_repair(indexed_world: World) -> None:
@@ -129,9 +120,8 @@ def test_the_lake_can_be_written_after_a_repair(indexed_world: World) -> None:
     with indexed_world.stream.lake.open() as lake:
         lake.rows("CALL ducklake_expire_snapshots('lake', older_than => now())")
         lake.rows("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
-        assert lake.rows("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL") == [
-            (1,), (2,), (10,), (20,), (30,), (50,),
-        ]  # fmt: skip
+        totals = lake.rows("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL")
+        assert totals == [(1,), (2,), (10,), (20,), (30,), (50,)]
         lake.rows("DELETE FROM lake.sales WHERE total = 20")
         assert lake.rows("SELECT count(*) FROM lake.sales") == [(6,)]
 
@@ -153,14 +143,10 @@ def test_a_changed_file_that_no_longer_fits_stays_reported(indexed_world: World)
 
 def test_a_file_whose_rows_were_deleted_is_not_repaired(indexed_world: World) -> None:
     with indexed_world.stream.lake.open() as lake:
-        delete_some(lake)
+        lake.rows("DELETE FROM lake.sales WHERE total = 1")
     indexed_world.land(NW, sales(10, 20, 30), "a.parquet")
     with pytest.raises(Exception, match=r"cannot be repaired in place: rows were deleted"):
         repair_indexed(indexed_world.stream)
-
-
-def delete_some(lake: LakeSession) -> None:
-    lake.rows("DELETE FROM lake.sales WHERE total = 1")
 
 
 def test_a_changed_object_that_is_no_file_of_the_table_is_not_registered_by_a_repair(indexed_world: World) -> None:
@@ -271,9 +257,8 @@ def test_a_changed_file_that_only_the_extension_reads_does_not_hold_up_the_rest(
     assert f"the object {odd} changed, and only DuckLake's extension can read the statistics" in str(error)
     assert (repaired.ended, repaired.renewed) == (1, 0)
     assert [obj.now.uri for obj in check_indexed(indexed_world.stream).changed] == [odd]
-    assert indexed_world.query("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL") == [
-        (1,), (1,), (2,), (2,),
-    ]  # fmt: skip
+    totals = indexed_world.query("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL")
+    assert totals == [(1,), (1,), (2,), (2,)]
 
 
 def test_a_changed_object_fails_its_partition_and_names_the_fix(indexed_world: World) -> None:
@@ -310,11 +295,5 @@ def test_an_object_that_replaces_one_with_deleted_rows_fails_its_partition(index
     assert list(index_all(indexed_world.stream)) == []  # the lake let its rows go
     other = indexed_world.land(SW, sales(7))
 
-    outcome = ingest_outcome(indexed_world)
-
-    assert f"the object {other} changed after the lake recorded it" in str(outcome.error)
-
-
-def ingest_outcome(world: World) -> Outcome:
-    (outcome,) = ingest_all(world.stream, [world.partition(SW)], world.sessions)
-    return outcome
+    with pytest.raises(LakeAssetsError, match=f"the object {other} changed after the lake recorded it"):
+        indexed_world.ingest(SW)
