@@ -1,4 +1,4 @@
-"""The cost of scans in a bucket of a million objects, in requests and keys listed."""
+"""The cost of scans in a bucket of 200,000 objects, in requests and keys listed; `dev/benchmarks` has more."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.long
 
 REGIONS = ("MW", "NE", "NW", "SE", "SW")
 DAYS = 1000
-A_DAY = 200  # objects of a region's day
-MILLION = len(REGIONS) * DAYS * A_DAY
+A_DAY = 40  # objects of a region's day
+TOTAL = len(REGIONS) * DAYS * A_DAY
 LONG_AGO = NOW - dt.timedelta(days=100)
 
 
-def million() -> Iterator[str]:
+def keys() -> Iterator[str]:
     for region in REGIONS:
         for day in range(DAYS):
             date = NOW.date() - dt.timedelta(day)
@@ -28,8 +28,8 @@ def million() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def read_once() -> tuple[Watch, list[int], list[float], list[str]]:
-    """A sensor that has read a million objects, with the listings and the duration of each tick."""
-    seen = Watch(stream_of(), Bucket.of(million(), LONG_AGO))
+    """A sensor that has read all objects, with the listings and the duration of each tick."""
+    seen = Watch(stream_of(budget=4), Bucket.of(keys(), LONG_AGO))
     seen.bucket.seconds = 0.1  # what a request of a thousand keys takes where it takes long
     listed, seconds, started = [], [], []
     while not seen.cursor or Cursor.load(seen.cursor, seen.stream).first:
@@ -52,8 +52,8 @@ def test_the_first_reading_takes_several_ticks_each_within_its_budget(
     _, listed, seconds, started = read_once
 
     assert 5 <= len(listed) <= 8
-    assert max(seconds) <= 20 + 1
-    assert sum(listed) < 1.1 * MILLION  # nothing is read twice but the active partitions
+    assert max(seconds) <= 4 + 1
+    assert sum(listed) < 1.1 * TOTAL  # nothing is read twice but the active partitions
     assert len(started) == len(set(started)) == len(REGIONS) * DAYS
 
 
@@ -67,7 +67,7 @@ def test_a_steady_tick_lists_the_active_partitions_and_a_slice_of_the_others(see
     # One for the regions, one for each region, and one for each thousand keys of the slice.
     assert seen.bucket.requests - requests <= 1 + len(REGIONS) + 7
     assert seen.cursor is not None
-    assert len(seen.cursor) < 16_000
+    assert len(seen.cursor) < 17_000
 
 
 def test_a_sweep_takes_one_tick_for_each_slice(seen: Watch) -> None:
@@ -78,7 +78,7 @@ def test_a_sweep_takes_one_tick_for_each_slice(seen: Watch) -> None:
     while not started:
         started = seen.tick()
         ticks += 1
-        assert ticks <= MILLION / 5000
+        assert ticks <= TOTAL / 5000
 
     assert started == ["NE 2024-02-29"]  # though its range has several days
     assert seen.tick() == []

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from dev.plain_client import plain_client
-from lake_assets.errors import PartitionError
 from lake_assets.history.restore import release
 from lake_assets.ingest.api import ingest_all
 from lake_assets.maintenance.compaction import compact
@@ -38,73 +37,6 @@ def test_a_refresh_leaves_a_held_partition_alone_and_says_how_to_release_it(held
     assert held.totals(NW) == [1, 2]
     assert held.totals(SW) == [7]
     assert "skip: held until `lake-assets restore sales" in plan(held.stream, held.partition(NW)).action
-
-
-def test_the_next_refresh_reads_a_released_partition(held: World) -> None:
-    row = release(held.stream, held.partition(NW), requested_by="ann")
-
-    assert (row.mode, row.hold, row.row_count, row.requested_by) == ("release", "released", 2, "ann")
-    assert held.totals(NW) == [1, 2]
-    assert held.ingest(NW).row.status == "committed"
-    assert held.totals(NW) == [3]
-    with pytest.raises(PartitionError, match="is not held"):
-        release(held.stream, held.partition(NW))
-
-
-def test_a_forced_ingest_replaces_the_rows_and_the_hold_remains(held: World) -> None:
-    row = held.ingest(NW, force=True).row
-
-    assert (row.status, row.hold) == ("committed", "held")
-    assert held.totals(NW) == [3]
-    held.land(NW, sales(4))
-    assert held.ingest(NW).row.status == "skipped"
-    assert held.totals(NW) == [3]
-    release(held.stream, held.partition(NW))
-    held.ingest(NW)
-    assert held.totals(NW) == [4]
-
-
-def test_a_partition_that_is_unchanged_after_its_release_is_skipped(held: World) -> None:
-    held.ingest(NW, force=True)
-    release(held.stream, held.partition(NW))
-
-    assert (held.ingest(NW).row.status, held.ledger(NW)[0].hold) == ("skipped", None)
-
-
-def test_the_present_rows_can_be_held(local_world: World) -> None:
-    second = ingested(local_world, 2)
-
-    restored = back(local_world, second, hold=True)
-    local_world.land(NW, sales(3))
-
-    assert not restored.is_unchanged
-    assert local_world.ingest(NW).row.status == "skipped"
-    assert local_world.totals(NW) == [2]
-
-
-def test_a_restore_of_the_present_rows_without_a_hold_ends_the_hold(held: World) -> None:
-    present = held.ledger(NW)[0].snapshot_id
-
-    restored = back(held, present)
-
-    assert not restored.is_unchanged
-    assert not restored.is_held
-    assert held.totals(NW) == [1, 2]
-    assert back(held, held.ledger(NW)[0].snapshot_id).is_unchanged
-    assert held.ingest(NW).row.status == "committed"
-    assert held.totals(NW) == [3]
-
-
-def test_a_partition_that_was_emptied_can_be_held(local_world: World) -> None:
-    local_world.options = {"on_empty": "clear"}
-    ingested(local_world, 1)
-    local_world.unland(NW)
-    empty = local_world.ingest(NW).row.snapshot_id
-    ingested(local_world, 3)
-    back(local_world, empty, hold=True)
-
-    assert local_world.ingest(NW).row.status == "skipped"
-    assert local_world.totals(NW) == []
 
 
 def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(

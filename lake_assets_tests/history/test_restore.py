@@ -107,15 +107,6 @@ def test_the_manifest_has_the_objects_of_the_restored_rows(local_world: World) -
     assert restored == before
 
 
-def test_the_present_rows_are_not_restored_again(local_world: World) -> None:
-    ingested(local_world, 1)
-    second = ingested(local_world, 2)
-    rows = local_world.ledger()
-
-    assert back(local_world, second).is_unchanged
-    assert local_world.ledger() == rows
-
-
 def test_a_dry_run_changes_nothing(local_world: World) -> None:
     first = ingested(local_world, 1, 2)
     ingested(local_world, 3)

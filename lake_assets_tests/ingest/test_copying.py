@@ -178,10 +178,11 @@ def test_a_file_with_another_type_than_the_table_is_encoded(
     assert local_world.ingest(NW).row.files_copied == 0
 
     name = "n.x" if nested else "n"
-    for operator in ("=", "<", "<=", ">", ">=", "<>"):
-        condition = f"{name} {operator} {limit}"
-        (counted,) = local_world.query(f"SELECT count_if({condition}) FROM lake.sales")  # by no file's type
-        assert local_world.query(f"SELECT count(*) FROM lake.sales WHERE {condition}") == [counted]
+    with local_world.reader() as client:
+        for operator in ("=", "<", "<=", ">", ">=", "<>"):
+            condition = f"{name} {operator} {limit}"
+            counted = client.execute(f"SELECT count_if({condition}) FROM lake.sales").fetchall()  # by no file's type
+            assert client.execute(f"SELECT count(*) FROM lake.sales WHERE {condition}").fetchall() == counted
 
 
 @pytest.mark.parametrize("statistics_of", [True, False], ids=["by-the-footer", "by-reading"])

@@ -1,7 +1,7 @@
 """A plan agrees with what an ingest then does, and writes nothing."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +10,6 @@ from click.testing import CliRunner
 
 from lake_assets.cli import main
 from lake_assets.errors import LakeAssetsError
-from lake_assets.history.restore import restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.dry_run import Plan, plan_stream
 from lake_assets.ingest.options import IngestOptions
@@ -63,74 +62,6 @@ def test_a_plan_estimates_the_files_for_all_cores(local_world: World, monkeypatc
     for cores, files in ((1, 1), (4, 4), (64, 12)):
         monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
         assert plan(local_world.stream, local_world.partition(NW)).files_written == files
-
-
-def hold(world: World) -> None:
-    """Hold the partition at its first snapshot, with an object that has landed since."""
-    mode, world.options = world.options, {"mode": "replace"}
-    first = world.ingest(NW, force=True).row.snapshot_id
-    world.land(NW, sales(9), "more.parquet")
-    world.ingest(NW)
-    assert first is not None
-    restore(world.stream, world.partition(NW), first, hold=True)
-    world.options = mode
-    world.land(NW, sales(9), "later.parquet")
-
-
-def change(world: World) -> None:
-    world.land(NW, sales(7, 8), "a.parquet")
-
-
-def land_more(world: World) -> None:
-    world.land(NW, sales(9), "more.parquet")
-
-
-CHANGES: dict[str, tuple[Callable[[World], object], ...]] = {
-    "unchanged": (),
-    "new": (land_more,),
-    "changed": (change,),
-    "new and changed": (land_more, change),
-    "vanished": (lambda world: world.unland(NW, "b.parquet"),),
-    "new and vanished": (land_more, lambda world: world.unland(NW, "b.parquet")),
-    "all vanished": (lambda world: world.unland(NW, "a.parquet"), lambda world: world.unland(NW, "b.parquet")),
-    "held": (hold,),
-    "held and all vanished": (
-        hold,
-        *(lambda world, name=name: world.unland(NW, f"{name}.parquet") for name in ("a", "b", "more", "later")),
-    ),
-    "bad": (lambda world: world.land(NW, b"PAR1 damaged", "bad.parquet"),),
-    "empty": (lambda world: world.land(NW, b"", "bad.parquet"),),
-}
-
-
-@pytest.mark.sample(12)
-@pytest.mark.parametrize(
-    ("changes", "on_empty"), [*((changes, "fail") for changes in CHANGES), ("all vanished", "keep")]
-)
-@pytest.mark.parametrize("mode", ["replace", "append", "index"])
-def test_a_plan_and_the_run_agree(local_world: World, mode: str, changes: str, on_empty: str) -> None:
-    local_world.options = {"mode": mode, "on_empty": on_empty}
-    for number, name in enumerate(("a", "b")):
-        local_world.land(NW, sales(number), f"{name}.parquet")
-    local_world.ingest(NW)
-    for step in CHANGES[changes]:
-        step(local_world)
-
-    before = plan(local_world.stream, local_world.partition(NW))
-    error = outcome_of(local_world, NW)
-
-    assert bool(before.decision.fails) == (error is not None), f"{before.action}: {error}"
-    row = local_world.ledger(NW)[0]
-    if error is None:
-        assert row.status == ("committed" if before.adds_rows else "skipped")
-        assert (row.hold == "held") == before.decision.is_hold == changes.startswith("held")
-    else:
-        assert row.status == "failed"
-    if before.adds_rows and error is None:
-        assert row.mode == ("index" if before.decision.action == "register" else before.decision.action)
-    if mode != "index" or not {"changed", "vanished"} & set(changes.split()):  # readers fail on such a registered file
-        is_done = before.adds_rows and error is None
-        assert len(local_world.totals(NW)) == (before.rows_after if is_done else before.rows_before)
 
 
 def planned(world: World, *texts: str) -> list[Plan]:

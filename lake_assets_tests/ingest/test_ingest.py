@@ -12,6 +12,7 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import TRIES
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
+from lake_assets_tests.ingest.test_quarantine import spoiled
 from lake_assets_tests.world import NW, SW, World, plan, sales
 from lake_assets_tests.world_fixtures import sessions
 
@@ -93,21 +94,6 @@ def test_awkward_partition_values_round_trip(world: World) -> None:
     assert {(partition.values[0],) for partition in partitions} <= set(pruning)
 
 
-@pytest.mark.parametrize("landed", [True, False], ids=["no rows", "no objects"])
-def test_an_empty_source_fails_by_default_and_the_partition_stays(local_world: World, landed: bool) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    local_world.unland(NW)
-    if landed:
-        local_world.land(NW, sales(), "b.parquet")
-
-    with pytest.raises(EmptySourceError, match="on_empty"):
-        local_world.ingest(NW)
-
-    assert local_world.totals() == [1]
-    assert (local_world.ledger()[0].status, local_world.ledger()[0].on_empty) == ("failed", "fail")
-
-
 @pytest.mark.parametrize("mode", ["replace", "append", "index"])
 def test_a_run_whose_plan_is_refused_whole_creates_no_lake(local_world: World, mode: str) -> None:
     local_world.options["mode"] = mode
@@ -118,24 +104,6 @@ def test_a_run_whose_plan_is_refused_whole_creates_no_lake(local_world: World, m
 
     with local_world.stream.lake.open_if_exists() as lake:
         assert lake is None
-
-
-@pytest.mark.parametrize(("policy", "status", "rows"), [("keep", "skipped", [1.0]), ("clear", "committed", [])])
-def test_on_empty_keeps_or_clears_and_the_ledger_has_the_policy(
-    local_world: World, policy: str, status: str, rows: list[float]
-) -> None:
-    local_world.land(NW, sales(1))
-    local_world.land(SW, sales(2))
-    local_world.ingest(NW)
-    local_world.ingest(SW)
-    local_world.unland(NW)
-    local_world.options["on_empty"] = policy
-
-    row = local_world.ingest(NW).row
-
-    assert (row.status, row.on_empty) == (status, policy)
-    assert local_world.totals(NW) == rows
-    assert local_world.totals(SW) == [2]
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
@@ -231,8 +199,8 @@ def good_then(world: World, bad: pa.Table | bytes, error: type[Exception], match
 @ON_BOTH_STORAGES
 @pytest.mark.parametrize(
     "bad",
-    [b"", b"PAR1", b"not parquet at all", b"PAR1" + b"\0" * 100 + b"PAR1"],
-    ids=["zero bytes", "cut", "text", "no footer"],
+    [b"", b"PAR1", b"not parquet at all", b"PAR1" + b"\0" * 100 + b"PAR1", spoiled()],
+    ids=["zero bytes", "cut", "text", "no footer", "a damaged page"],
 )
 def test_a_damaged_object_is_named_and_the_partition_stays(world: World, bad: bytes) -> None:
     good_then(world, bad, SourceError, "is empty|cannot be read as Parquet")

@@ -66,6 +66,11 @@ def test_the_rows_are_the_sources_and_no_file_can_be_read_without_its_key(encryp
     assert (row.row_count, row.rows_before, row.files_written) == (1000, 0, 1)
     assert row.bytes_written in files.values()
     assert len(files) == 2
+    named = encrypted.query(
+        "SELECT r.run_id, s.snapshot_id FROM lake.snapshots() s "
+        "JOIN lake.ingest_runs r ON s.commit_message LIKE '%' || r.run_id AND r.status = 'committed'"
+    )
+    assert dict(named) == {r.run_id: r.snapshot_id for r in encrypted.ledger()}
 
 
 def test_the_tests_reader_finds_unencrypted_rows(local_world: World) -> None:
@@ -77,26 +82,6 @@ def test_the_tests_reader_finds_unencrypted_rows(local_world: World) -> None:
 
     assert body[:4] == b"PAR1"
     assert any(text.encode() in body for text in table["text"].to_pylist()), key
-
-
-@everywhere
-def test_replaced_skipped_and_forced(encrypted: World) -> None:
-    encrypted.land(NW, sales(1, 2))
-    encrypted.ingest(NW)
-    assert encrypted.ingest(NW).row.status == "skipped"
-    forced = encrypted.ingest(NW, force=True).row
-    encrypted.land(NW, sales(3), "batch_2.parquet")
-
-    row = encrypted.ingest(NW).row
-
-    assert (forced.status, forced.rows_before) == ("committed", 2)
-    assert (row.status, row.rows_before, row.row_count) == ("committed", 2, 3)
-    assert encrypted.totals() == [1, 2, 3]
-    named = encrypted.query(
-        "SELECT r.run_id, s.snapshot_id FROM lake.snapshots() s "
-        "JOIN lake.ingest_runs r ON s.commit_message LIKE '%' || r.run_id AND r.status = 'committed'"
-    )
-    assert dict(named) == {r.run_id: r.snapshot_id for r in encrypted.ledger() if r.status == "committed"}
 
 
 @everywhere
@@ -234,32 +219,6 @@ def test_a_transform_is_staged_too(local_encrypted: World) -> None:
     assert local_encrypted.totals() == [2.0 * n for n in range(300)]
     assert_secret(local_encrypted, table)
     assert staged(local_encrypted) == []
-
-
-def test_a_table_evolves(local_encrypted: World) -> None:
-    local_encrypted.options = {"schema_policy": "evolve"}
-    local_encrypted.land(NW, pa.table({"id": pa.array([1], pa.int32()), "total": [1.0]}))
-    local_encrypted.ingest(NW)
-    local_encrypted.land(SW, pa.table({"id": pa.array([2**40], pa.int64()), "note": ["new"]}))
-
-    local_encrypted.ingest(SW)
-
-    assert local_encrypted.query("SELECT id, total, note FROM lake.sales ORDER BY id") == [
-        (1, 1.0, None),
-        (2**40, None, "new"),
-    ]
-
-
-def test_a_partition_that_lost_its_rows_is_cleared(local_encrypted: World) -> None:
-    local_encrypted.options = {"on_empty": "clear"}
-    local_encrypted.land(NW, sales(1))
-    local_encrypted.ingest(NW)
-    local_encrypted.unland(NW)
-
-    row = local_encrypted.ingest(NW).row
-
-    assert (row.status, row.rows_before, row.row_count, row.files_written) == ("committed", 1, 0, 0)
-    assert local_encrypted.totals() == []
 
 
 def test_files_have_the_size_and_compression_of_the_stream(local_encrypted: World) -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of
-from lake_assets.errors import LakeAssetsError, SchemaError, SourceError, StorageError
+from lake_assets.errors import LakeAssetsError, SourceError, StorageError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.replace import write_step
 from lake_assets.report.state import read_state
@@ -121,25 +121,6 @@ def test_an_object_that_is_left_out_changes_no_column(local: World, policy: str,
     assert list(reasons(local)) == [name]
 
 
-@pytest.mark.parametrize("kind", ["empty", "no Parquet"])
-def test_the_table_is_created_from_the_first_object_that_can_be_read(local: World, kind: str) -> None:
-    local.land(NW, BADS[kind], "a.parquet")
-    local.land(NW, sales(1), "b.parquet")
-    local.land(NW, WRONG_TYPE, "c.parquet")
-
-    assert local.ingest(NW).row.files_quarantined == 2
-    assert local.totals() == [1]
-    assert set(reasons(local)) == {"a.parquet", "c.parquet"}
-
-
-def test_a_first_object_of_which_no_table_can_be_made_is_left_out(local: World) -> None:
-    local.land(NW, pa.table({"id": pa.array([1], pa.duration("s"))}), "a.parquet")
-    local.land(NW, sales(1), "b.parquet")
-
-    assert local.ingest(NW).row.files_quarantined == 1
-    assert local.totals() == [1]
-
-
 def test_many_bad_objects_are_found_by_one_more_job(local: World, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs: list[str] = []
     for name in ("pass_through", "bad_objects"):
@@ -170,23 +151,6 @@ def _count(monkeypatch: pytest.MonkeyPatch, name: str, jobs: list[str]) -> None:
     monkeypatch.setattr(write_step, name, counting)
 
 
-def test_a_quarantined_object_is_tried_again_when_it_changes_and_with_force(local: World) -> None:
-    local.land(NW, sales(1), GOOD)
-    local.land(NW, b"x" * 100, BAD)
-    local.ingest(NW)
-    assert local.ingest(NW).row.status == "skipped"
-
-    local.land(NW, sales(2), BAD)
-    row = local.ingest(NW).row
-    assert (row.status, row.files_quarantined) == ("committed", 0)
-    assert local.totals() == [1, 2]
-
-    local.land(NW, WRONG_TYPE, BAD)
-    assert local.ingest(NW).row.files_quarantined == 1
-    assert local.ingest(NW, force=True).row.files_quarantined == 1
-    assert local.totals() == [1]
-
-
 def test_an_object_that_is_repaired_while_the_others_are_read_is_not_left_out(
     local: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,23 +179,6 @@ def test_without_the_policy_a_bad_object_fails_its_partition(local_world: World)
         local_world.ingest(NW)
 
     assert local_world.ledger()[0].files_quarantined is None
-
-
-@pytest.mark.parametrize(("on_empty", "totals"), [("keep", [1.0]), ("clear", []), ("fail", [1.0])])
-def test_a_partition_of_bad_objects_only_is_one_without_rows(local: World, on_empty: str, totals: list[float]) -> None:
-    local.options |= {"on_empty": on_empty}
-    local.land(NW, sales(1), BAD)
-    local.ingest(NW)
-    local.land(NW, WRONG_TYPE, BAD)
-
-    if on_empty == "fail":
-        with pytest.raises(SchemaError, match=r"column 'total' of the object .*bad\.parquet is string"):
-            local.ingest(NW)
-    else:
-        row = local.ingest(NW).row
-        assert (row.status, row.on_empty) == ("skipped" if on_empty == "keep" else "committed", on_empty)
-        assert row.files_quarantined == 1
-    assert local.totals() == totals
 
 
 def test_on_empty_keep_tries_a_partition_of_bad_objects_only_in_every_run(local: World) -> None:

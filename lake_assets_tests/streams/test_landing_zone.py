@@ -211,22 +211,6 @@ def test_each_command_has_the_same_numbers(local_world: World, tmp_path: Path) -
     assert unmatched_metadata(list_landed(local_world.stream)[1])["objects_left_out"].value == text
 
 
-def test_a_refresh_of_one_partition_lists_no_other(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    local_world.options = {"partitions": {"k": {}}}
-    land(local_world, ["k=a/a.parquet", "k=b/a.parquet", "x/y.parquet"])
-    prefixes: list[str] = []
-    everything = type(local_world.stream.source).all
-
-    def noted(store: Any, prefix: str = "", *arguments: Any, **options: Any) -> Any:
-        prefixes.append(prefix)
-        return everything(store, prefix, *arguments, **options)
-
-    monkeypatch.setattr(type(local_world.stream.source), "all", noted)
-    local_world.ingest("k=a")
-
-    assert set(prefixes) == {"k=a/"}
-
-
 def test_objects_of_writers_alone_are_no_news() -> None:
     assert LeftOut().is_usual
     assert str(LeftOut(listed=3)) == "0 objects left out"

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import pytest
 
 from lake_assets.history.read import history
 from lake_assets.history.restore import restore
@@ -22,26 +21,6 @@ def test_deltas_of_an_addition_have_the_added_rows_only(either_lake: World, tmp_
     changes = [pq.read_table(file).to_pylist() for file in sorted((tmp_path / "deltas").rglob("*.parquet"))]
 
     assert [[(row["_change"], row["total"]) for row in rows] for rows in changes] == [[("insert", 0)], [("insert", 1)]]
-
-
-@pytest.mark.parametrize("hold", [False, True])
-def test_a_restore_takes_rows_back_whose_objects_stay_known(local_world: World, hold: bool) -> None:
-    local_world.options = APPEND
-    snapshots = []
-    for number in range(3):
-        local_world.land(NW, sales(number), f"{number}.parquet")
-        snapshots.append(local_world.ingest(NW).row.snapshot_id)
-
-    restored = restore(local_world.stream, local_world.partition(NW), snapshots[1] or 0, hold=hold)
-
-    assert restored.next.startswith("Refreshes leave the partition alone" if hold else "The next refresh leaves it as")
-    assert local_world.totals() == [0, 1]
-    assert local_world.ingest(NW).row.status == "skipped"
-    local_world.land(NW, sales(3), "3.parquet")
-    assert local_world.ingest(NW).row.status == ("skipped" if hold else "committed")
-    assert local_world.totals() == ([0, 1] if hold else [0, 1, 3])
-    local_world.ingest(NW, force=True)
-    assert local_world.totals() == [0, 1, 2, 3]
 
 
 def test_a_restore_says_that_the_next_refresh_adds_new_objects(local_world: World) -> None:

@@ -2,17 +2,14 @@
 
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from lake_assets.errors import LakeAssetsError, SchemaError, SourceError
-from lake_assets.history.restore import restore
+from lake_assets.errors import LakeAssetsError
 from lake_assets.streams.pending import scan_landing
-from lake_assets_tests.checks.checked import check
 from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.ingest.test_in_rows import both_in_rows, put, rows
-from lake_assets_tests.ingest.test_quarantine import BAD, BADS, LACKING, WRONG_TYPE, reasons
+from lake_assets_tests.ingest.test_quarantine import BAD, BADS, WRONG_TYPE, reasons
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 QUARANTINE: dict[str, Any] = APPEND | {"on_bad_object": "quarantine"}
@@ -60,77 +57,6 @@ def test_a_bad_object_is_left_out_and_the_rest_is_added(world: World) -> None:
     assert world.totals() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("kind", ["empty", "no Parquet", "another type"])
-@pytest.mark.parametrize("on_changed", ["fail", "refresh"])
-def test_a_quarantined_object_that_changed_is_a_new_one(appended: World, kind: str, on_changed: str) -> None:
-    appended.options |= {"on_changed": on_changed}
-    appended.land(NW, BADS[kind], BAD)
-    appended.ingest(NW)
-    appended.land(NW, LACKING, BAD)
-
-    assert (row := appended.ingest(NW).row).mode == "append"
-    assert (row.row_count, row.files_quarantined) == (0, 1)
-    appended.land(NW, sales(2), BAD)
-    row = appended.ingest(NW).row
-
-    assert (row.mode, row.row_count, row.files_quarantined) == ("append", 1, 0)
-    assert appended.totals() == [1, 2]
-    assert appended.ingest(NW).row.status == "skipped"
-    assert times_noted(appended)[BAD] == [True, True, False]
-    # From now on it is a known object.
-    appended.land(NW, sales(3), BAD)
-    if on_changed == "fail":
-        with pytest.raises(SourceError, match=rf"{BAD} has changed since the rows were appended"):
-            appended.ingest(NW)
-    else:
-        assert appended.ingest(NW).row.mode == "replace"
-        assert appended.totals() == [1, 3]
-
-
-def test_force_tries_a_quarantined_object_again(appended: World) -> None:
-    appended.land(NW, sales(2).append_column("note", pa.array(["new"])), BAD)
-    assert appended.ingest(NW).row.files_quarantined == 1
-    appended.options |= {"schema_policy": "ignore_extra"}
-    assert appended.ingest(NW).row.status == "skipped"
-
-    row = appended.ingest(NW, force=True).row
-
-    assert (row.mode, row.row_count, row.files_quarantined) == ("replace", 2, 0)
-    assert appended.totals() == [1, 2]
-    assert check(appended, "quarantine").passed
-
-
-def test_a_refresh_of_changed_objects_leaves_bad_ones_out(appended: World) -> None:
-    appended.options |= {"on_changed": "refresh"}
-    appended.land(NW, sales(2), "b.parquet")
-    appended.ingest(NW)
-    appended.land(NW, sales(5), "a.parquet")
-    appended.land(NW, DAMAGED, "b.parquet")
-
-    row = appended.ingest(NW).row
-
-    assert (row.mode, row.row_count, row.files_quarantined) == ("replace", 1, 1)
-    assert appended.totals() == [5]
-    assert appended.ingest(NW).row.status == "skipped"
-    appended.land(NW, sales(6), "b.parquet")
-    assert appended.ingest(NW).row.mode == "append"
-    assert appended.totals() == [5, 6]
-
-
-def test_with_on_bad_object_fail_an_object_that_was_left_out_is_a_new_one(appended: World) -> None:
-    appended.land(NW, WRONG_TYPE, BAD)
-    appended.ingest(NW)
-    appended.options = APPEND
-    appended.land(NW, sales(2), "b.parquet")
-
-    with pytest.raises(SchemaError, match=BAD):
-        appended.ingest(NW)
-
-    appended.unland(NW, BAD)
-    assert appended.ingest(NW).row.row_count == 1
-    assert appended.totals() == [1, 2]
-
-
 @pytest.mark.parametrize(("on_empty", "kind"), [("fail", "empty"), ("fail", "another type"), ("keep", "empty")])
 def test_a_new_partition_of_bad_objects_only_is_one_without_rows(local_world: World, on_empty: str, kind: str) -> None:
     local_world.options = QUARANTINE | {"on_empty": on_empty}
@@ -150,32 +76,6 @@ def test_a_new_partition_of_bad_objects_only_is_one_without_rows(local_world: Wo
     local_world.land(NW, sales(2), "b.parquet")
     assert local_world.ingest(NW).row.files_quarantined == 1
     assert local_world.totals() == [1, 2]
-
-
-def test_an_empty_object_beside_vanished_ones_is_left_out(appended: World) -> None:
-    appended.unland(NW, "a.parquet")
-    appended.land(NW, b"", BAD)
-
-    assert plan(appended.stream, appended.partition(NW)).action == "append 1 new object"
-    row = appended.ingest(NW).row
-
-    assert (row.status, row.row_count, row.files_quarantined) == ("committed", 0, 1)
-    assert appended.totals() == [1]
-
-
-def test_after_replace_quarantined_objects_are_left_alone_until_they_change(local_world: World) -> None:
-    local_world.options = {"on_bad_object": "quarantine"}
-    local_world.land(NW, sales(1), "a.parquet")
-    local_world.land(NW, WRONG_TYPE, BAD)
-    local_world.ingest(NW)
-    local_world.options = {**QUARANTINE}
-
-    assert local_world.ingest(NW).row.status == "skipped"
-    local_world.land(NW, sales(2), BAD)
-    assert local_world.ingest(NW).row.row_count == 1
-    assert local_world.totals() == [1, 2]
-    local_world.options = {"on_bad_object": "quarantine"}
-    assert local_world.ingest(NW).row.row_count == 2
 
 
 def test_the_dry_run_says_what_is_quarantined(appended: World) -> None:
@@ -202,20 +102,6 @@ def test_the_dry_run_says_what_is_quarantined(appended: World) -> None:
     )
     forced = plan(appended.stream, appended.partition(NW), force=True)
     assert [obj.key.rpartition("/")[2] for obj in forced.reads.read] == ["a.parquet"]
-
-
-def test_a_restore_to_a_time_before_an_object_was_read_does_not_make_it_new(appended: World) -> None:
-    appended.land(NW, WRONG_TYPE, BAD)
-    snapshot = appended.ingest(NW).row.snapshot_id
-    appended.land(NW, sales(2), BAD)
-    appended.ingest(NW)
-    assert appended.totals() == [1, 2]
-
-    restore(appended.stream, appended.partition(NW), snapshot or 0)
-    appended.land(NW, sales(3), "c.parquet")
-    appended.ingest(NW)
-
-    assert appended.totals() == [1, 3]
 
 
 def test_an_object_of_several_partitions_is_left_out_of_each_by_itself(local_world: World) -> None:

@@ -5,7 +5,7 @@ import pytest
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.streams.pending import scan_landing
-from lake_assets_tests.ingest.append.test_append import APPEND, statuses
+from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.world import NW, World, plan, sales
 
 TRANSFORM = {"transform": {"sql": "SELECT sum(id) AS id, sum(total) AS total FROM source"}}
@@ -55,15 +55,3 @@ def test_after_append_each_partition_is_read_once_as_a_whole(either_lake: World,
     either_lake.ingest(NW)
     assert either_lake.totals() == sorted([3.0 * commits, 10])
     assert_sound(either_lake)
-
-
-def test_between_append_and_index_no_object_enters_twice(local_world: World) -> None:
-    for number, mode in enumerate(("index", "append", "index", "append")):
-        local_world.options = {"mode": mode}
-        local_world.land(NW, sales(number), f"{number}.parquet")
-        assert local_world.ingest(NW).row.row_count == 1
-        assert local_world.ingest(NW).row.status == "skipped"
-
-    assert local_world.totals() == [0, 1, 2, 3]
-    assert [mode for mode, status in statuses(local_world) if status == "committed"] == ["append", "index"] * 2
-    assert_sound(local_world)

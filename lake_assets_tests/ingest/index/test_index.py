@@ -1,7 +1,6 @@
 """Registration in place: each landed file becomes a lake file once, as it is."""
 
 import datetime as dt
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -310,38 +309,6 @@ def test_partitions_of_all_types_are_read_from_the_path(
     assert indexed_world.query("SELECT part, total FROM lake.sales") == [(value, 1)]
     assert indexed_world.query("SELECT count(*) FROM lake.sales WHERE part IS NOT DISTINCT FROM ?", value) == [(1,)]
     assert list(index(indexed_world)) == []
-
-
-def test_from_replace_to_index_and_back_no_row_doubles(indexed_world: World) -> None:
-    indexed_world.options = {}
-    landed = [indexed_world.land(NW, sales(1))]
-    indexed_world.ingest(NW)
-    indexed_world.options = {"mode": "index"}
-    landed.append(indexed_world.land(NW, sales(2), "batch_2.parquet"))
-    index(indexed_world)
-    assert indexed_world.totals() == [1, 2]
-
-    indexed_world.options = {}
-    landed.append(indexed_world.land(NW, sales(3), "batch_3.parquet"))
-    indexed_world.ingest(NW)
-
-    assert indexed_world.totals() == [1, 2, 3]
-    assert all(Path(uri).exists() for uri in landed)
-    assert len(indexed_world.live_files()) == 1
-    indexed_world.options = {"mode": "index"}
-    assert index(indexed_world) == {}
-
-
-def test_objects_of_a_table_that_was_dropped_are_named_by_every_run(indexed_world: World) -> None:
-    indexed_world.land(NW, sales(1), "a.parquet")
-    index(indexed_world)
-    with indexed_world.stream.lake.open() as lake:
-        lake.rows("DROP TABLE lake.sales")
-    indexed_world.land(NW, sales(2), "b.parquet")
-
-    for _ in range(2):
-        ((_, outcome),) = index(indexed_world).items()
-        assert "a.parquet was registered before and has ended" in str(outcome.error)
 
 
 def test_a_catalog_that_is_lost_before_the_decision_is_the_partitions_error(

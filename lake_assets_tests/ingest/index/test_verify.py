@@ -84,31 +84,6 @@ def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> No
     assert row_ids == [(33, 33)]
 
 
-def test_new_and_changed_objects_are_waiting_until_they_are_registered_or_repaired(indexed_world: World) -> None:
-    partition = indexed_world.partition(NW)
-    indexed_world.unland(NW, "a.parquet")
-    indexed_world.land(NW, sales(9), "new.parquet")
-    repair_indexed(indexed_world.stream)
-    assert list(scan_landing(indexed_world.stream).pending) == [partition]
-
-    indexed_world.land(NW, sales(10, 20), "b.parquet")
-    (outcome,) = index_all(indexed_world.stream)
-
-    assert outcome.error is not None
-    assert list(scan_landing(indexed_world.stream).pending) == [partition]
-    repair_indexed(indexed_world.stream)
-    assert not scan_landing(indexed_world.stream).pending
-
-
-def test_a_partition_without_objects_is_current_after_its_repair(indexed_world: World) -> None:
-    indexed_world.unland(SW)
-
-    repair_indexed(indexed_world.stream)
-
-    of_sw = {str(p.partition): p for p in read_state(indexed_world.stream).partitions}[str(indexed_world.partition(SW))]
-    assert (of_sw.state, of_sw.rows, of_sw.is_waiting) == ("committed", 0, False)
-
-
 def test_the_lake_can_be_written_after_a_repair(indexed_world: World) -> None:
     """DuckLake itself deletes, expires and cleans up, and no live landed object is lost."""
     changed = indexed_world.land(NW, sales(10, 20, 30), "a.parquet")
@@ -147,19 +122,6 @@ def test_a_file_whose_rows_were_deleted_is_not_repaired(indexed_world: World) ->
     indexed_world.land(NW, sales(10, 20, 30), "a.parquet")
     with pytest.raises(Exception, match=r"cannot be repaired in place: rows were deleted"):
         repair_indexed(indexed_world.stream)
-
-
-def test_a_changed_object_that_is_no_file_of_the_table_is_not_registered_by_a_repair(indexed_world: World) -> None:
-    """A replacement may have read it when the stream was in that mode, and its rows would be added twice."""
-    indexed_world.land(SW, sales(), "late.parquet")
-    list(index_all(indexed_world.stream))
-    late = indexed_world.land(SW, sales(8), "late.parquet")
-
-    assert [obj.is_live for obj in check_indexed(indexed_world.stream).changed] == [False]
-    (error,) = repair_indexed(indexed_world.stream).errors
-
-    assert f"the object {late} changed after the lake recorded it" in str(error)
-    assert indexed_world.totals(SW) == [3]
 
 
 @pytest.mark.parametrize("is_another", [False, True])
@@ -212,39 +174,6 @@ def test_an_object_that_a_replacement_missed_is_new_when_it_returns(local_world:
     assert local_world.totals() == [1, 2]
     assert check_indexed(local_world.stream).is_consistent
     assert list(index_all(local_world.stream)) == []
-
-
-def test_an_object_that_was_registered_and_cleared_is_refused_when_it_returns(indexed_world: World) -> None:
-    path = file_of(indexed_world, SW, "batch_1.parquet")
-    away = path.rename(indexed_world.landing.uri("away"))
-    indexed_world.options = {"on_empty": "clear"}
-    indexed_world.ingest(SW)
-    indexed_world.options = {"mode": "index"}
-    away.rename(path)
-
-    (outcome,) = index_all(indexed_world.stream)
-
-    assert f"the object {path} was registered before and has ended" in str(outcome.error)
-    assert indexed_world.totals(SW) == []
-
-
-def test_a_changed_file_without_rows_ends_and_the_rest_is_repaired(indexed_world: World) -> None:
-    emptied = indexed_world.land(NW, sales(), "a.parquet")
-    indexed_world.unland(NW, "b.parquet")
-    indexed_world.land(NW, sales(7, 8, 9), "c.parquet")
-
-    repaired = repair_indexed(indexed_world.stream)
-
-    assert (repaired.ended, repaired.renewed, repaired.errors) == (2, 1, ())
-    assert indexed_world.totals(NW) == [7, 8, 9]
-    assert check_indexed(indexed_world.stream).is_consistent
-    assert list(index_all(indexed_world.stream)) == []
-    # Its path has ended, so rows that it gets later are not the lake's.
-    indexed_world.land(NW, sales(5), "a.parquet")
-    assert [obj.uri for obj in plan_index(indexed_world.stream).changed] == [emptied]
-    (error,) = repair_indexed(indexed_world.stream).errors
-    assert f"the object {emptied} changed after the lake recorded it" in str(error)
-    assert indexed_world.totals(NW) == [7, 8, 9]
 
 
 def test_a_changed_file_that_only_the_extension_reads_does_not_hold_up_the_rest(indexed_world: World) -> None:

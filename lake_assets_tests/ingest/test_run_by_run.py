@@ -1,0 +1,430 @@
+"""One partition over several runs: what lands before each run, what the run does, and the totals in the lake after it.
+
+Each run is planned first. It does what its plan says, but where only its rows decide: then it is `not as planned`.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import LakeAssetsError
+from lake_assets.history.restore import release, restore
+from lake_assets.ingest.index.verify import repair_indexed
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.streams.pending import scan_landing
+from lake_assets_tests.ingest.encrypted import ENCRYPTED
+from lake_assets_tests.ingest.test_quarantine import BADS
+from lake_assets_tests.world import NW, World, plan, sales
+
+Step = dict[str, Any] | str | tuple[str, str, list[float] | None]
+"""Options of the stream from now on; a statement of another client; or what happens, the outcome, and the totals.
+
+What happens is in words: `a=1,2` lands an object with these totals, `a=!empty` one of `OBJECTS`, and `-a` removes it.
+Then there is a run; with `force` by force. Instead of it, `restore:2` and `hold:2` bring the rows back of the second
+commit, `release` ends a hold, and `repair` repairs registered files.
+"""
+
+OBJECTS: dict[str, pa.Table | bytes] = {kind.replace(" ", "_"): rows for kind, rows in BADS.items()} | {
+    "another_column": sales(2).append_column("note", pa.array(["new"])),
+    "a_type_of_no_lake": pa.table({"id": pa.array([1], pa.duration("s"))}),
+}
+APPEND = {"mode": "append"}
+INDEX = {"mode": "index"}
+QUARANTINE = {"on_bad_object": "quarantine"}
+HELD: Sequence[Step] = (
+    ("a=1,2", "replace 0 to 2", [1, 2]),
+    ("a=3", "replace 2 to 1", [3]),
+    ("hold:1", "restore 1 to 2 held", [1, 2]),
+)
+
+RUNS: dict[str, Sequence[Step]] = {
+    "an unchanged partition is skipped unless it is forced": [
+        ("a=1,2", "replace 0 to 2", [1, 2]),
+        ("", "skipped", [1, 2]),
+        ("force", "replace 2 to 2", [1, 2]),
+        ("b=3", "replace 2 to 3", [1, 2, 3]),
+    ],
+    "new, changed, vanished and bad objects": [
+        ("a=0 b=1", "replace 0 to 2", [0, 1]),
+        ("-b c=9", "replace 2 to 2", [0, 9]),
+        ("a=7,8", "replace 2 to 3", [7, 8, 9]),
+        ("-c", "replace 3 to 2", [7, 8]),
+        ("bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet", [7, 8]),
+        ("bad=!empty", r"fails bad\.parquet is empty", [7, 8]),
+        ("-bad", "skipped", [7, 8]),
+    ],
+    "an empty source fails by default": [
+        ("a=1", "replace 0 to 1", [1]),
+        ("-a", "fails on_empty", [1]),
+        ("b=", "not as planned, fails on_empty", [1]),
+    ],
+    "on_empty keeps": [
+        {"on_empty": "keep"},
+        ("a=1", "replace 0 to 1", [1]),
+        ("-a", "skipped keep", [1]),
+    ],
+    "on_empty clears": [
+        {"on_empty": "clear"},
+        ("a=1", "replace 0 to 1", [1]),
+        ("-a", "replace 1 to 0 clear", []),
+    ],
+    "append: a changed object fails the run": [
+        APPEND,
+        ("a=1", "append 0 to 1", [1]),
+        ("a=2,3 b=4", r"fails a\.parquet has changed.*on_changed: refresh", [1]),
+    ],
+    "append: on_changed replaces the partition": [
+        APPEND | {"on_changed": "refresh"},
+        ("a=1", "append 0 to 1", [1]),
+        ("b=2", "append 1 to 2", [1, 2]),
+        ("a=10,11 c=3", "replace 2 to 4", [2, 3, 10, 11]),
+        ("", "skipped", [2, 3, 10, 11]),
+        ("d=20", "append 4 to 5", [2, 3, 10, 11, 20]),
+    ],
+    "append: rows of vanished objects stay": [
+        APPEND,
+        ("a=1 b=2", "append 0 to 2", [1, 2]),
+        ("-a", "skipped", [1, 2]),
+        ("c=3", "append 2 to 3", [1, 2, 3]),
+        ("-b -c", "skipped", [1, 2, 3]),
+        ("force", "skipped", [1, 2, 3]),
+        ("a=1", r"fails a\.parquet has changed since the rows were appended", [1, 2, 3]),
+        ("force", "replace 3 to 1", [1]),
+    ],
+    "append: a bad object fails the run": [
+        APPEND,
+        ("a=1", "append 0 to 1", [1]),
+        ("b=2 bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet", [1]),
+        ("bad=!empty", r"fails bad\.parquet is empty", [1]),
+        ("-bad -a", "append 1 to 2", [1, 2]),
+    ],
+    "append: on_empty is for partitions that never had a row": [
+        APPEND,
+        ("a=", "not as planned, fails on_empty to keep", None),
+        ("b=1", "append 0 to 1", [1]),
+        ("c=", "append 1 to 1", [1]),
+        ("", "skipped", [1]),
+    ],
+    "append: all objects are new after a dropped table": [
+        APPEND,
+        ("a=1", "append 0 to 1", [1]),
+        "DROP TABLE lake.sales",
+        ("", "append 0 to 1", [1]),
+    ],
+    "quarantined objects are tried again when they change and by force": [
+        QUARANTINE,
+        ("a=1 bad=!no_Parquet", "replace 0 to 1, 1 quarantined", [1]),
+        ("", "skipped", [1]),
+        ("bad=2", "replace 1 to 2", [1, 2]),
+        ("bad=!another_type", "replace 2 to 1, 1 quarantined", [1]),
+        ("force", "replace 1 to 1, 1 quarantined", [1]),
+    ],
+    "the first object that can be read makes the table": [
+        QUARANTINE,
+        ("a=!empty b=!no_Parquet c=!a_type_of_no_lake d=1 e=!another_type", "replace 0 to 1, 4 quarantined", [1]),
+    ],
+    "append: on_bad_object fail takes quarantined objects for new ones": [
+        APPEND | QUARANTINE,
+        ("a=1", "append 0 to 1", [1]),
+        ("bad=!another_type", "append 1 to 1, 1 quarantined", [1]),
+        {"on_bad_object": "fail"},
+        ("b=2", r"fails bad\.parquet", [1]),
+        ("-bad", "append 1 to 2", [1, 2]),
+    ],
+    "append: force tries a quarantined object again": [
+        APPEND | QUARANTINE,
+        ("a=1", "append 0 to 1", [1]),
+        ("bad=!another_column", "append 1 to 1, 1 quarantined", [1]),
+        {"schema_policy": "ignore_extra"},
+        ("", "skipped", [1]),
+        ("force", "replace 1 to 2", [1, 2]),
+    ],
+    "append: a refresh of changed objects leaves bad ones out": [
+        APPEND | QUARANTINE | {"on_changed": "refresh"},
+        ("a=1", "append 0 to 1", [1]),
+        ("b=2", "append 1 to 2", [1, 2]),
+        ("a=5 b=!no_Parquet", "replace 2 to 1, 1 quarantined", [5]),
+        ("", "skipped", [5]),
+        ("b=6", "append 1 to 2", [5, 6]),
+    ],
+    "append: an empty object beside vanished ones is left out": [
+        APPEND | QUARANTINE,
+        ("a=1", "append 0 to 1", [1]),
+        ("-a bad=!empty", "append 1 to 1, 1 quarantined", [1]),
+    ],
+    "quarantined objects are left alone by another mode": [
+        QUARANTINE,
+        ("a=1 bad=!another_type", "replace 0 to 1, 1 quarantined", [1]),
+        APPEND,
+        ("", "skipped", [1]),
+        ("bad=2", "append 1 to 2", [1, 2]),
+        {"mode": "replace"},
+        ("", "replace 2 to 2", [1, 2]),
+    ],
+    "append: objects of rows that a restore took back stay known": [
+        APPEND,
+        ("a=0", "append 0 to 1", [0]),
+        ("b=1", "append 1 to 2", [0, 1]),
+        ("c=2", "append 2 to 3", [0, 1, 2]),
+        ("restore:2", "restore 3 to 2", [0, 1]),
+        ("", "skipped", [0, 1]),
+        ("d=3", "append 2 to 3", [0, 1, 3]),
+        ("hold:2", "restore 3 to 2 held", [0, 1]),
+        ("e=4", "skipped held", [0, 1]),
+        ("force", "replace 2 to 5 held", [0, 1, 2, 3, 4]),
+    ],
+    "append: a restore does not make an object new": [
+        APPEND | QUARANTINE,
+        ("a=1", "append 0 to 1", [1]),
+        ("bad=!another_type", "append 1 to 1, 1 quarantined", [1]),
+        ("bad=2", "append 1 to 2", [1, 2]),
+        ("restore:2", "restore 2 to 1, 1 quarantined and waits", [1]),
+        ("", "skipped", [1]),
+        ("c=3", "append 1 to 2", [1, 3]),
+    ],
+    "other objects than the restored ones replace the rows": [
+        ("a=1,2", "replace 0 to 2", [1, 2]),
+        ("a=3", "replace 2 to 1", [3]),
+        ("restore:1", "restore 1 to 2 and waits", [1, 2]),
+        ("restore:2", "restore 2 to 1", [3]),
+        ("", "skipped", [3]),
+        ("restore:1", "restore 1 to 2 and waits", [1, 2]),
+        ("", "replace 2 to 1", [3]),
+    ],
+    "a hold ends by its release": [
+        *HELD,
+        ("", "skipped held", [1, 2]),
+        ("release", "release 2 to 2 released and waits", [1, 2]),
+        ("", "replace 2 to 1", [3]),
+        ("release", "fails is not held", [3]),
+    ],
+    "a hold stays when force replaces the rows": [
+        *HELD,
+        ("force", "replace 2 to 1 held", [3]),
+        ("a=4", "skipped held", [3]),
+        ("release", "release 1 to 1 released and waits", [3]),
+        ("", "replace 1 to 1", [4]),
+    ],
+    "a released partition with the landed objects is skipped": [
+        *HELD,
+        ("force", "replace 2 to 1 held", [3]),
+        ("release", "release 1 to 1 released", [3]),
+        ("", "skipped", [3]),
+    ],
+    "a hold is one in each mode": [
+        *HELD,
+        APPEND,
+        ("b=4", "skipped held", [1, 2]),
+        INDEX,
+        ("c=5", "skipped held", [1, 2]),
+        ("-a -b -c", "skipped held", [1, 2]),
+        {"mode": "replace"},
+        ("", "skipped held", [1, 2]),
+    ],
+    "the present rows can be held": [
+        ("a=2", "replace 0 to 1", [2]),
+        ("hold:1", "restore 1 to 1 held", [2]),
+        ("a=3", "skipped held", [2]),
+    ],
+    "a restore of the present rows ends a hold": [
+        *HELD,
+        ("restore:3", "restore 2 to 2 and waits", [1, 2]),
+        ("restore:4", "unchanged", [1, 2]),
+        ("", "replace 2 to 1", [3]),
+    ],
+    "append and index: no object enters twice": [
+        INDEX,
+        ("a=0", "index 0 to 1", [0]),
+        ("", "skipped", [0]),
+        APPEND,
+        ("b=1", "append 1 to 2", [0, 1]),
+        ("", "skipped", [0, 1]),
+        INDEX,
+        ("c=2", "index 2 to 3", [0, 1, 2]),
+        ("", "skipped", [0, 1, 2]),
+        APPEND,
+        ("d=3", "append 3 to 4", [0, 1, 2, 3]),
+    ],
+    "replace and index: no row doubles": [
+        ("a=1", "replace 0 to 1", [1]),
+        INDEX,
+        ("b=2", "index 1 to 2", [1, 2]),
+        {"mode": "replace"},
+        ("c=3", "replace 2 to 3", [1, 2, 3]),
+        INDEX,
+        ("", "skipped", [1, 2, 3]),
+    ],
+    "index: what a repair leaves out waits": [
+        INDEX,
+        ("a=1 b=2", "index 0 to 2", [1, 2]),
+        ("-a c=9 repair", "repair 2 to 1 and waits", [2]),
+        ("", "index 1 to 2", [2, 9]),
+        ("b=10,20,30 d=4", "fails b.parquet has changed since it was registered", None),
+        ("repair", "repair 3 to 5", [4, 9, 10, 20, 30]),
+        ("", "skipped", [4, 9, 10, 20, 30]),
+    ],
+    "index: new and bad objects": [
+        INDEX,
+        ("a=1", "index 0 to 1", [1]),
+        ("b=2 bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet", [1, 2]),
+        ("bad=!empty", r"fails bad\.parquet cannot be read as Parquet: it is empty", [1, 2]),
+        ("-bad", "skipped", [1, 2]),
+        ("-b", "skipped", None),
+    ],
+    "index: a repair ends all files": [
+        INDEX,
+        ("a=1", "index 0 to 1", [1]),
+        ("-a repair", "repair 1 to 0", []),
+    ],
+    "index: the path of a file that lost its rows has ended": [
+        INDEX,
+        ("a=1,2 b=3 c=4", "index 0 to 4", [1, 2, 3, 4]),
+        ("a= -b c=7,8,9 repair", "repair 4 to 3", [7, 8, 9]),
+        ("", "skipped", [7, 8, 9]),
+        ("a=5 repair", "fails a.parquet changed after the lake recorded it", [7, 8, 9]),
+    ],
+    "index: a changed object that is no file of the table is not registered by a repair": [
+        INDEX,
+        ("a=3", "index 0 to 1", [3]),
+        ("late=", "index 1 to 1", [3]),
+        ("late=8 repair", "fails late.parquet changed after the lake recorded it", [3]),
+    ],
+    "index: an object that returns after its rows were cleared is refused": [
+        INDEX,
+        ("a=3", "index 0 to 1", [3]),
+        {"mode": "replace", "on_empty": "clear"},
+        ("-a", "replace 1 to 0 clear", []),
+        INDEX | {"on_empty": "fail"},
+        ("a=3", "not as planned, fails a.parquet was registered before and has ended", []),
+    ],
+    "index: objects of a dropped table are named by every run": [
+        INDEX,
+        ("a=1", "index 0 to 1", [1]),
+        "DROP TABLE lake.sales",
+        ("b=2", "not as planned, fails a.parquet was registered before and has ended", [2]),
+        ("", "not as planned, fails a.parquet was registered before and has ended", [2]),
+    ],
+    "an emptied partition can be held": [
+        {"on_empty": "clear"},
+        ("a=1", "replace 0 to 1", [1]),
+        ("-a", "replace 1 to 0 clear", []),
+        ("a=3", "replace 0 to 1", [3]),
+        ("hold:2", "restore 1 to 0 held", []),
+        ("", "skipped held", []),
+    ],
+}
+_CHANGED: dict[str, tuple[str, list[float]]] = {
+    "fail": ("fails bad.parquet has changed since the rows were appended", [1, 2]),
+    "refresh": ("replace 2 to 2", [1, 3]),
+}
+for _kind, (_on_changed, _last) in product(("empty", "no_Parquet", "another_type"), _CHANGED.items()):
+    RUNS[f"append: a quarantined object, {_kind}, is a new one when it changes, on_changed {_on_changed}"] = [
+        APPEND | QUARANTINE | {"on_changed": _on_changed},
+        ("a=1", "append 0 to 1", [1]),
+        (f"bad=!{_kind}", "append 1 to 1, 1 quarantined", [1]),
+        ("bad=!a_missing_column", "append 1 to 1, 1 quarantined", [1]),
+        ("bad=2", "append 1 to 2", [1, 2]),
+        ("", "skipped", [1, 2]),
+        ("bad=3", *_last),
+    ]
+for _on_empty, _outcome, _totals in (
+    ("keep", "not as planned, skipped keep, 1 quarantined and waits", [1.0]),
+    ("clear", "replace 1 to 0 clear, 1 quarantined", []),
+    ("fail", r"not as planned, fails column 'total' of the object .*bad\.parquet is string", [1.0]),
+):
+    RUNS[f"bad objects only are as no rows, on_empty {_on_empty}"] = [
+        QUARANTINE | {"on_empty": _on_empty},
+        ("bad=1", "replace 0 to 1", [1]),
+        ("bad=!another_type", _outcome, _totals),
+    ]
+
+
+IN_ANY_LAKE = [
+    name
+    for name, steps in RUNS.items()
+    if not any("index" in step.values() for step in steps if isinstance(step, dict))
+]
+LAKES = [
+    *((name, {}) for name in RUNS),
+    *(pytest.param(name, ENCRYPTED, marks=pytest.mark.more) for name in IN_ANY_LAKE),
+]
+
+
+@pytest.mark.parametrize(
+    ("runs", "lake_options"), LAKES, ids=lambda value: value if isinstance(value, str) else "".join(value)
+)
+def test_runs_of_a_partition(local_world: World, runs: str, lake_options: dict[str, Any]) -> None:
+    local_world.lake_options = lake_options
+    local_world.landing  # noqa: B018 - makes the folder
+    for step in RUNS[runs]:
+        if isinstance(step, dict):
+            local_world.options = local_world.options | step
+        elif isinstance(step, str):
+            with local_world.stream.lake.open() as lake:
+                lake.rows(step)
+        else:
+            happens, outcome, totals = step
+            _land(local_world, happens)
+            assert _run(local_world, happens, outcome) == outcome, step
+            assert totals is None or local_world.totals() == totals, step
+
+
+def _land(world: World, happens: str) -> None:
+    for word in happens.split():
+        name, equals, text = word.partition("=")
+        if word.startswith("-"):
+            world.unland(NW, f"{word[1:]}.parquet")
+        elif equals:
+            rows = OBJECTS[text[1:]] if text.startswith("!") else sales(*map(float, text.split(",") if text else ()))
+            world.land(NW, rows, f"{name}.parquet")
+
+
+def _run(world: World, happens: str, outcome: str) -> str:
+    """What a run does, or a restore or release in its place; an error that the outcome names is that outcome."""
+    act = next((word for word in happens.split() if word[0] != "-" and "=" not in word), "run")
+    planned = plan(world.stream, world.partition(NW), force=act == "force") if act in ("run", "force") else None
+    try:
+        row = _acted(world, act)
+    except LakeAssetsError as error:
+        assert planned is None or world.ledger()[0].status == "failed"
+        text = outcome if re.search(outcome.partition("fails ")[2], str(error)) else str(error)
+        is_planned = planned is None or bool(planned.decision.fails)
+        return text if is_planned == text.startswith("fails") else f"as {'' if is_planned else 'not '}planned, {text}"
+    if row is None:
+        return "unchanged"
+    waits = world.partition(NW) in scan_landing(world.stream).pending
+    text = _described(row) + (" and waits" if waits else "")
+    if planned is not None:
+        is_done = row.status == "committed"
+        assert not planned.decision.fails
+        assert planned.decision.is_hold == (row.hold == "held" and not is_done)
+        if is_done and isinstance(planned.rows_after, int) and not row.files_quarantined:
+            assert planned.rows_after == row.rows_after
+        if planned.commits != is_done:
+            return f"not as planned, {text}"
+    return text
+
+
+def _acted(world: World, act: str) -> LedgerRow | None:
+    name, _, number = act.partition(":")
+    if name in ("restore", "hold"):
+        commits = [row.snapshot_id for row in world.ledger() if row.snapshot_id is not None][::-1]
+        return restore(world.stream, world.partition(NW), commits[int(number) - 1], hold=name == "hold").row
+    if name == "repair":
+        repaired = repair_indexed(world.stream)
+        if repaired.errors:
+            raise repaired.errors[0]
+        return repaired.rows[0]
+    if name == "release":
+        return release(world.stream, world.partition(NW))
+    return world.ingest(NW, force=name == "force").row
+
+
+def _described(row: LedgerRow) -> str:
+    done = f"{row.mode} {row.rows_before} to {row.rows_after}" if row.status == "committed" else row.status
+    left_out = f", {row.files_quarantined} quarantined" if row.files_quarantined else ""
+    return " ".join(filter(None, (done, row.on_empty, row.hold))) + left_out
