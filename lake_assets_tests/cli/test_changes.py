@@ -1,31 +1,22 @@
 """The command `changes`."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 
 from dev.plain_client import plain_client
-from lake_assets.cli import main
-from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.world import NW, SW, World, sales
 
-__all__ = ["sessions"]
 
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(local_world: World, tmp_path: Path) -> Run:
-    """Runs a command on a lake of three commits: NW with 1 and 2, SW with 3, and NW with 2 changed to 5."""
-    file = local_world.config_file(tmp_path)
+@pytest.fixture(autouse=True)
+def _commits(local_world: World) -> None:
+    """Three commits: NW with 1 and 2, SW with 3, and NW with 2 changed to 5."""
     for text, rows in ((NW, sales(1, 2)), (SW, sales(3)), (NW, sales(1, 5))):
         local_world.land(text, rows)
         local_world.ingest(text)
-    return lambda *arguments: CliRunner().invoke(main, ["--config", str(file), *arguments])
 
 
 def first_of(world: World) -> int:

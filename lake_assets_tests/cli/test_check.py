@@ -1,11 +1,8 @@
 """The command `check`: a line a check, and an exit code that a script can use."""
 
-from pathlib import Path
-
 import pytest
-from click.testing import CliRunner, Result
 
-from lake_assets.cli import main
+from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -18,12 +15,9 @@ def ingested(local_world: World) -> World:
     return local_world
 
 
-def run(world: World, folder: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["--config", str(world.config_file(folder)), "check", *arguments])
-
-
-def test_a_lake_that_is_right_passes_every_check(ingested: World, tmp_path: Path) -> None:
-    result = run(ingested, tmp_path)
+@pytest.mark.usefixtures("ingested")
+def test_a_lake_that_is_right_passes_every_check(run: Run) -> None:
+    result = run("check")
     assert result.exit_code == 0, result.output
     kind, *lines = result.output.splitlines()
     assert kind == "sales: audit of the whole table"
@@ -32,41 +26,42 @@ def test_a_lake_that_is_right_passes_every_check(ingested: World, tmp_path: Path
     assert words == [["passed", name] for name in names]
 
 
-def test_a_failed_check_names_what_is_wrong_and_fails_the_command(ingested: World, tmp_path: Path) -> None:
+def test_a_failed_check_names_what_is_wrong_and_fails_the_command(ingested: World, run: Run) -> None:
     with ingested.stream.lake.open() as lake:
         lake.rows("UPDATE lake.sales SET total = -1 WHERE total = 3")
 
-    result = run(ingested, tmp_path, "sales", "--only", "positive", "--only", "row_counts")
+    result = run("check", "sales", "--only", "positive", "--only", "row_counts")
 
     assert result.exit_code == 1
     _, first, named, last = result.output.splitlines()
     assert first.startswith("failed   positive           Rows that break the rule: 1.")
     assert "-1.0" in named
     assert last.startswith("passed   row_counts")
-    of_one = run(ingested, tmp_path, "--only", "positive", "--partition", NW)
+    of_one = run("check", "--only", "positive", "--partition", NW)
     assert of_one.exit_code == 0
     assert of_one.output.startswith("sales: checks of 1 partition\n")
 
 
-def test_a_warning_does_not_fail_the_command(ingested: World, tmp_path: Path) -> None:
+def test_a_warning_does_not_fail_the_command(ingested: World, run: Run) -> None:
     ingested.land(NW, sales(9), "late.parquet")
-    result = run(ingested, tmp_path, "--only", "landing_zone")
+    result = run("check", "--only", "landing_zone")
     assert result.exit_code == 0
     assert "\nwarning  landing_zone" in result.output
     assert "region=NW/date=2026-02-11: stale" in result.output
     ingested.options = {"checks": {"blocking": ["landing_zone"]}}
-    assert run(ingested, tmp_path, "--only", "landing_zone").exit_code == 1
+    assert run("check", "--only", "landing_zone").exit_code == 1
 
 
-def test_an_unknown_check_is_wrong_use(ingested: World, tmp_path: Path) -> None:
-    result = run(ingested, tmp_path, "--only", "rows")
+@pytest.mark.usefixtures("ingested")
+def test_an_unknown_check_is_wrong_use(run: Run) -> None:
+    result = run("check", "--only", "rows")
     assert result.exit_code == 2
     assert "stream sales has no check 'rows': it has row_counts, " in result.output
 
 
-def test_a_check_that_cannot_be_done_is_one_paragraph(ingested: World, tmp_path: Path) -> None:
+def test_a_check_that_cannot_be_done_is_one_paragraph(ingested: World, run: Run) -> None:
     ingested.options = {"checks": {"sql": {"typo": "SELECT * FROM refreshed WHERE totl < 0"}}}
-    result = run(ingested, tmp_path, "--only", "typo", "--only", "ledger")
+    result = run("check", "--only", "typo", "--only", "ledger")
     assert result.exit_code == 1
     assert "check typo of stream sales" in result.output
     assert "Traceback" not in result.output

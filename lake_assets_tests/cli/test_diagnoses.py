@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from dev.servers.postgres import PostgresServer
 from lake_assets.cli import main
@@ -17,7 +17,6 @@ from lake_assets.storage.failures import storage_errors
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 
-Run = Callable[..., Result]
 COMMANDS = (
     ["ingest", "sales", "--partition", NW],
     ["query", "SELECT 1"],
@@ -25,23 +24,6 @@ COMMANDS = (
     ["doctor"],
 )
 ON_S3 = {"type": "s3", "bucket": "some-bucket", "provider": "credential_chain"}
-
-
-def test_an_option_that_names_no_stream_or_no_lake_is_refused(local_world: World, tmp_path: Path) -> None:
-    document = local_world.document
-    document["lakes"]["other"] = document["lakes"]["test"] | {"catalog": {"type": "sqlite", "path": "other.sqlite"}}
-    document["streams"]["sales"]["lake"] = "test"
-    file = tmp_path / "lake.yaml"
-    file.write_text(yaml.safe_dump(document), encoding="utf-8")
-
-    def run(*command: str) -> tuple[int, str]:
-        result = CliRunner().invoke(main, ["--config", str(file), *command])
-        return result.exit_code, result.stderr
-
-    code, text = run("ledger", "--stream", "tpyo", "--lake", "test")
-    assert (code, "there is no stream 'tpyo': the config has sales." in text) == (2, True)
-    code, text = run("query", "SELECT 1")
-    assert (code, "the config has several lakes: choose one with --lake (other, test)." in text) == (2, True), text
 
 
 @pytest.fixture
@@ -92,16 +74,13 @@ def test_a_credential_chain_without_credentials_is_told_by_every_command(
 
 
 def test_a_lake_on_motherduck_without_a_token_blames_no_extension(
-    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    outputs: Callable[[dict[str, Any]], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MOTHERDUCK_TOKEN", raising=False)
-    local_world.land(NW, sales(1))
-    lakes = {"test": {"catalog": {"type": "motherduck", "database": "retail"}}}
-    file = tmp_path / "lake.yaml"
-    file.write_text(yaml.safe_dump(local_world.document | {"lakes": lakes}), encoding="utf-8")
 
-    for command in COMMANDS[:3]:
-        output = CliRunner().invoke(main, ["--config", str(file), *command]).output
+    *others, _ = outputs({"catalog": {"type": "motherduck", "database": "retail"}, "storage": None})
+
+    for output in others:
         assert "a lake on MotherDuck needs MOTHERDUCK_TOKEN in the environment: set it to a token." in output
         assert "extension" not in output
 
@@ -113,12 +92,3 @@ def test_azures_chain_without_credentials_refuses_access() -> None:
         storage_errors(storage, "a", "written"),
     ):
         ArrowStore(storage).create("a")
-
-
-def test_the_layout_of_an_olake_path_is_shown_without_a_second_slash(local_world: World, tmp_path: Path) -> None:
-    local_world.options = {"layout": "/{region}/date={date}"}
-
-    output = CliRunner().invoke(main, ["--config", str(local_world.config_file(tmp_path)), "validate"]).output
-
-    assert "/{region}/date={date}" in output
-    assert "//{region}" not in output

@@ -6,7 +6,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -24,22 +24,17 @@ from lake_assets.spark.java import Java
 from lake_assets.storage.store import Store
 from lake_assets_tests.world_fixtures import bucket_on
 
-CONFIG = """\
-lakes:
-  test: {catalog: CATALOG, storage: data}
-streams:
-  sales:
-    source: landing
-    partitions: {region: {}}
-    destination: {table: sales}
-"""
-SQLITE = "{type: sqlite, path: catalog.sqlite}"
-NOBODY = "{type: postgres, host: 127.0.0.1, port: 1, user: x, database: x}"
+SQLITE = {"type": "sqlite", "path": "catalog.sqlite"}
 
 
-def findings(folder: Path, catalog: str = SQLITE) -> dict[str, Finding]:
+def findings(
+    folder: Path, catalog: dict[str, Any] = SQLITE, storage: Any = "data", **stream: Any
+) -> dict[str, Finding]:
+    """What the doctor finds, by subject."""
+    sales = {"source": "landing", "partitions": {"region": {}}, "destination": {"table": "sales"}} | stream
+    config = {"lakes": {"test": {"catalog": catalog, "storage": storage}}, "streams": {"sales": sales}}
     file = folder / "lake.yaml"
-    file.write_text(CONFIG.replace("CATALOG", catalog), encoding="utf-8")
+    file.write_text(yaml.safe_dump(config), encoding="utf-8")
     return {finding.subject: finding for finding in examine(file)}
 
 
@@ -47,92 +42,125 @@ def test_a_new_config_needs_nothing_but_the_landing_zone(tmp_path: Path) -> None
     result = findings(tmp_path)
 
     assert result["catalog of test"].text.endswith("none yet, the first ingest makes it")
-    assert result["source of sales"].status == "failed"
-    assert {f.subject for f in result.values() if f.status == "failed"} == {"source of sales"}
+    assert {finding.subject for finding in result.values() if finding.status == "failed"} == {"source of sales"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake.yaml"]
 
-
-def test_an_empty_landing_zone_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
-
     assert findings(tmp_path)["source of sales"].status == "warning"
+
+
+def test_folders_are_written_to_and_nothing_is_left_there(tmp_path: Path) -> None:
+    for folder in ("data", "exports", "landing/region=NW"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "landing" / "region=NW" / "a.parquet").write_bytes(b"x")
+
+    result = findings(tmp_path, deltas={"to": "exports"})
+
+    assert result["storage of test"].text == f"{tmp_path}/data: can be listed, written to and deleted from"
+    assert result["source of sales"].text.endswith("can be listed and read")
+    assert result["deltas of sales"].text.endswith("exports: can be listed, written to and deleted from")
+    assert [*(tmp_path / "data").iterdir(), *(tmp_path / "exports").iterdir()] == []
 
 
 def test_the_newest_file_of_a_web_server_is_checked(tmp_path: Path) -> None:
     served = tmp_path / "served"
     (served / "region=SW").mkdir(parents=True)
-    config = CONFIG.replace("source: landing", "source: URL/region=*/all.parquet").replace(
-        "{region: {}}", "{region: {values: [NW, SW]}}"
-    )
     with plain_web_server(served) as web:
-        file = tmp_path / "lake.yaml"
-        file.write_text(config.replace("CATALOG", SQLITE).replace("URL", web.url), encoding="utf-8")
-        absent = {finding.subject: finding for finding in examine(file)}["source of sales"]
+        source, region = f"{web.url}/region=*/all.parquet", {"region": {"values": ["NW", "SW"]}}
+        absent = findings(tmp_path, source=source, partitions=region)["source of sales"]
         (served / "region=SW" / "all.parquet").write_bytes(b"x")
-        there = {finding.subject: finding for finding in examine(file)}["source of sales"]
+        there = findings(tmp_path, source=source, partitions=region)["source of sales"]
 
     assert (absent.status, absent.text) == ("warning", f"{web.url}/region=SW/all.parquet does not exist.")
     assert (there.status, there.text) == ("ok", f"{web.url}/region={{region}}")
 
 
-def test_a_catalog_that_does_not_answer_fails_with_the_hint(tmp_path: Path) -> None:
-    finding = findings(tmp_path, NOBODY)["catalog of test"]
+@pytest.mark.parametrize(
+    ("catalog", "subject", "text", "hint"),
+    [
+        (
+            {"type": "postgres", "host": "127.0.0.1", "port": 1, "user": "x", "database": "x"},
+            "catalog of test",
+            "postgres://127.0.0.1:1/x is unreachable",
+            "check host, port",
+        ),
+        ({"type": "sqlite", "path": "damaged"}, "catalog of test", "damaged", ""),
+        ({"type": "oracle"}, "config", "lakes.test.catalog", ""),
+    ],
+    ids=["no server", "no catalog", "no config"],
+)
+def test_what_is_wrong_fails_on_one_line(
+    tmp_path: Path, catalog: dict[str, Any], subject: str, text: str, hint: str
+) -> None:
+    (tmp_path / "damaged").write_bytes(b"not a database, but long enough to be taken for one" * 100)
+
+    finding = findings(tmp_path, catalog)[subject]
 
     assert finding.status == "failed"
-    assert "postgres://127.0.0.1:1/x is unreachable" in finding.text
-    assert "check host, port" in finding.hint
-
-
-def test_a_file_that_is_no_catalog_fails(tmp_path: Path) -> None:
-    (tmp_path / "catalog.sqlite").write_bytes(b"not a database, but long enough to be taken for one" * 100)
-
-    finding = findings(tmp_path)["catalog of test"]
-
-    assert finding.status == "failed"
-    assert "catalog.sqlite" in finding.text
-
-
-def test_an_invalid_config_fails_on_one_line(tmp_path: Path) -> None:
-    finding = findings(tmp_path, "{type: oracle}")["config"]
-
-    assert finding.status == "failed"
-    assert "lakes.test.catalog" in finding.text
+    assert text in finding.text
     assert "\n" not in finding.text
+    assert hint in finding.hint
 
 
-def test_the_extension_that_a_storage_needs_is_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Storages of vendors, which tests cannot reach."""
     monkeypatch.setattr("lake_assets.doctor.Store.probe", lambda _: True)
     monkeypatch.setattr("lake_assets.doctor.probe_reading", lambda _: True)
     monkeypatch.setattr("lake_assets.doctor.probe_writing", lambda _: None)
-    storage = "{type: azure, account: retail, container: lake, account_key: a2V5}"
-    monkeypatch.setattr(
-        "lake_assets_tests.cli.test_doctor.CONFIG", CONFIG.replace("storage: data", f"storage: {storage}")
-    )
-    assert findings(tmp_path)["DuckDB azure"].status == "ok"
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_extension_that_a_storage_needs_is_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    storage = {"type": "azure", "account": "retail", "container": "lake", "account_key": "a2V5"}
+    assert findings(tmp_path, storage=storage)["DuckDB azure"].status == "ok"
     find_spec = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name.endswith("_azure") else find_spec(name))
 
-    finding = findings(tmp_path)["DuckDB azure"]
+    finding = findings(tmp_path, storage=storage)["DuckDB azure"]
 
     assert finding.status == "failed"
     assert "pip install 'duckdb-extension-azure==" in finding.hint
 
 
+@pytest.mark.usefixtures("elsewhere")
 def test_a_lake_on_motherduck_needs_a_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("MOTHERDUCK_TOKEN", raising=False)
     monkeypatch.setattr("lake_assets.doctor.extensions", lambda _: ())
-    monkeypatch.setattr("lake_assets.doctor.Store.probe", lambda _: True)
-    monkeypatch.setattr("lake_assets.doctor.probe_reading", lambda _: True)
-    monkeypatch.setattr("lake_assets.doctor.probe_writing", lambda _: None)
-    storage = "{type: r2, account_id: abc, bucket: lake, key_id: x, secret: x}"
-    monkeypatch.setattr(
-        "lake_assets_tests.cli.test_doctor.CONFIG", CONFIG.replace("storage: data", f"storage: {storage}")
-    )
+    storage = {"type": "r2", "account_id": "abc", "bucket": "lake", "key_id": "x", "secret": "x"}
 
-    finding = findings(tmp_path, "{type: motherduck, database: retail}")["catalog of test"]
+    finding = findings(tmp_path, {"type": "motherduck", "database": "retail"}, storage)["catalog of test"]
 
     assert (finding.status, finding.hint) == ("failed", "set it to a token.")
     assert "MOTHERDUCK_TOKEN" in finding.text
+
+
+def test_what_the_users_of_buckets_may_not_do_fails_and_nothing_is_left_there(s3: S3Server, tmp_path: Path) -> None:
+    def on_s3(storage: str | None = None, source: str | None = None) -> dict[str, Finding]:
+        """The findings of two buckets, each opened by the keys of this user."""
+        places = []
+        for user in (storage, source):
+            places.append(location := bucket_on(s3))
+            s3.put(location["bucket"], "some/prefix/region=NW/a.parquet", b"x")
+            if user:
+                location["key_id"], location["secret"] = s3.narrow[user]
+        result = findings(tmp_path, storage=places[0], source=places[1])
+        left = s3.client().list_objects_v2(Bucket=places[0]["bucket"])["Contents"]
+        assert [entry["Key"] for entry in left] == ["some/prefix/region=NW/a.parquet"]
+        return result
+
+    everything, reading, listing = on_s3(), on_s3("reader", "reader"), on_s3(source="lister")
+
+    assert everything["storage of test"].text.endswith(": can be listed, written to and deleted from")
+    assert everything["source of sales"].text.endswith(": can be listed and read")
+    refused, unread = reading["storage of test"], listing["source of sales"]
+    assert (refused.status, unread.status) == ("failed", "failed")
+    assert "some/prefix cannot be written to: " in refused.text
+    assert "refuses access" in refused.text
+    assert refused.hint.startswith(
+        "grant s3:PutObject on it, or on the whole bucket; if it is granted, check key_id and"
+    )
+    assert "region=NW/a.parquet is listed and cannot be read: " in unread.text
 
 
 def test_without_java_the_doctor_names_the_hint_and_exits_with_1(
@@ -176,74 +204,6 @@ def test_a_bucket_of_many_objects_is_probed_by_one_request(s3_proxy: S3Proxy) ->
         Store(S3Storage.model_validate(location | {"bucket": "never-made"})).probe()
 
 
-def on_s3(s3: S3Server, folder: Path, **users: str) -> dict[str, Finding]:
-    """The findings of a lake and a landing zone on this server, each opened by the keys of this user."""
-    places = {}
-    for place in ("storage", "source"):
-        location = bucket_on(s3)
-        s3.put(location["bucket"], "some/prefix/region=NW/a.parquet", b"x")
-        if user := users.get(place):
-            location["key_id"], location["secret"] = s3.narrow[user]
-        places[place] = location
-    config = yaml.safe_load(CONFIG.replace("CATALOG", SQLITE))
-    config["lakes"]["test"]["storage"] = places["storage"]
-    config["streams"]["sales"]["source"] = places["source"]
-    (folder / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    result = {finding.subject: finding for finding in examine(folder / "lake.yaml")}
-    left = s3.client().list_objects_v2(Bucket=places["storage"]["bucket"]).get("Contents", [])
-    assert [entry["Key"] for entry in left] == ["some/prefix/region=NW/a.parquet"]
-    return result
-
-
-def test_a_bucket_is_written_to_and_nothing_is_left_there(s3: S3Server, tmp_path: Path) -> None:
-    result = on_s3(s3, tmp_path)
-
-    assert result["storage of test"].status == "ok"
-    assert result["storage of test"].text.endswith(": can be listed, written to and deleted from")
-    assert result["source of sales"].text.endswith(": can be listed and read")
-
-
-def test_a_bucket_that_cannot_be_written_to_fails(s3: S3Server, tmp_path: Path) -> None:
-    result = on_s3(s3, tmp_path, storage="reader", source="reader")["storage of test"]
-
-    assert result.status == "failed"
-    assert "some/prefix cannot be written to: " in result.text
-    assert "refuses access" in result.text
-    assert result.hint.startswith(
-        "grant s3:PutObject on it, or on the whole bucket; if it is granted, check key_id and"
-    )
-
-
-def test_a_landing_zone_that_can_be_listed_only_fails(s3: S3Server, tmp_path: Path) -> None:
-    result = on_s3(s3, tmp_path, source="lister")["source of sales"]
-
-    assert result.status == "failed"
-    assert "region=NW/a.parquet is listed and cannot be read: " in result.text
-
-
-def test_a_folder_is_written_to_and_nothing_is_left_there(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "landing" / "region=NW").mkdir(parents=True)
-    (tmp_path / "landing" / "region=NW" / "a.parquet").write_bytes(b"x")
-
-    result = findings(tmp_path)
-
-    assert result["storage of test"].text == f"{tmp_path}/data: can be listed, written to and deleted from"
-    assert result["source of sales"].text.endswith("can be listed and read")
-    assert list((tmp_path / "data").iterdir()) == []
-
-
-def test_the_storage_of_exported_changes_is_written_to(tmp_path: Path) -> None:
-    (tmp_path / "exports").mkdir()
-    file = tmp_path / "lake.yaml"
-    file.write_text(CONFIG.replace("CATALOG", SQLITE) + "    deltas: {to: exports}\n", encoding="utf-8")
-
-    result = {finding.subject: finding for finding in examine(file)}
-
-    assert result["deltas of sales"].text.endswith("exports: can be listed, written to and deleted from")
-    assert list((tmp_path / "exports").iterdir()) == []
-
-
 def test_a_probe_that_cannot_be_removed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refuse(_: Store, keys: tuple[str, ...]) -> NoReturn:
         assert keys[0].startswith("_probe-")
@@ -276,21 +236,16 @@ def test_the_doctor_ends_though_a_bucket_and_a_catalog_do_not_answer(
     monkeypatch.setattr(doctor, "STORE_PATIENCE", 1.0)
     monkeypatch.setattr(doctor, "LIMIT", 3.0)
     location = bucket_on(s3_proxy.s3)
-    config = yaml.safe_load(CONFIG.replace("CATALOG", SQLITE))
-    config["lakes"]["test"]["storage"] = config["streams"]["sales"]["source"] = location
     s3_proxy.inject(Rule("hang", times=10**6))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         catalog = {"type": "postgres", "host": "127.0.0.1", "port": port, "user": "x", "database": "x"}
-        config["lakes"]["test"]["catalog"] = catalog | {"connect_timeout": 300}
-        (tmp_path / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
         start = time.monotonic()
-        result = {finding.subject: finding for finding in examine(tmp_path / "lake.yaml")}
+        result = findings(tmp_path, catalog | {"connect_timeout": 300}, location, source=location)
         seconds = time.monotonic() - start
 
-    assert [result[f"{what}"].status for what in ("catalog of test", "storage of test", "source of sales")] == [
-        "failed"
-    ] * 3
+    places = ("catalog of test", "storage of test", "source of sales")
+    assert [result[place].status for place in places] == ["failed"] * 3
     assert result["catalog of test"].text == "no answer within 3 seconds:"
     assert "cannot be reached" in result["storage of test"].text
     assert seconds < 30

@@ -1,14 +1,14 @@
 """The JSON of commands fits the schema that `lake-assets schema` prints, and keeps its fields."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from docs.hooks.json_reference import fields
 from lake_assets.cli import main
@@ -19,13 +19,9 @@ from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.streams.stream import OpenStream
+from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.cli.test_verbosity import commands
-from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, sales
-
-__all__ = ["sessions"]
-
-Run = Callable[..., Result]
 
 FIELDS = Path(__file__).parent / "fields.txt"  # of all documents, with their types
 
@@ -62,11 +58,6 @@ CALLS = [
     ("maintain", ("--dry-run",)),
     ("forget", ("--partition", XX)),
 ]
-
-
-@pytest.fixture
-def run(local_world: World, tmp_path: Path) -> Run:
-    return lambda *arguments: CliRunner().invoke(main, ["--config", str(local_world.config_file(tmp_path)), *arguments])
 
 
 def fitting(command: str, output: str) -> Any:
@@ -133,7 +124,6 @@ def test_the_json_of_a_command_fits_its_schema(
             assert (document[-1]["partitions"], document[-1]["objects_in_no_partition"]) == (None, 1)
 
 
-@pytest.mark.usefixtures("spark")
 def test_an_ingest_is_a_document_with_its_failures(local_world: World, run: Run) -> None:
     local_world.land(NW, sales(1, 2))
     local_world.land(SW, b"no parquet")
@@ -207,20 +197,6 @@ def test_an_interrupted_run_has_a_document_of_what_has_ended(
     assert (result.exit_code, document["selected"], document["committed"]) == (130, 2, 1)
     assert document["partitions"][0]["partition"] == "region=NW/date=2026-02-11"
     assert document["error"] == {"kind": "KeyboardInterrupt", "message": "The command was interrupted."}
-
-
-def test_a_plan_is_applied_to_a_document(local_world: World, run: Run, tmp_path: Path) -> None:
-    local_world.options["mode"] = "index"  # starts no Spark
-    local_world.land(NW, sales(1))
-    file = tmp_path / "plan.json"
-    file.write_text(run("plan", "--format", "json").stdout)
-
-    applied, again = (run("apply", str(file), "--format", "json") for _ in range(2))
-    file.write_text(run("plan", "--format", "json").stdout)
-    nothing = run("apply", str(file), "--format", "json")
-
-    assert [fitting("apply", result.stdout)["committed"] for result in (applied, again, nothing)] == [1, 0, 0]
-    assert fitting("apply", nothing.stdout)["selected"] == 0
 
 
 def test_checks_are_a_document_with_those_that_fail(local_world: World, run: Run) -> None:

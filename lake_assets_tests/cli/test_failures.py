@@ -61,40 +61,6 @@ def test_a_config_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
     assert f"Error: there is no config file {tmp_path / name}: write one" in result.stderr
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "FROM ducklake_cleanup_old_files('lake', cleanup_all => true)",
-        "SELECT * FROM DuckLake_Merge_Adjacent_Files('lake')",
-        "FROM ducklake_delete_orphaned_files('lake', cleanup_all => true)",
-        "INSERT INTO sales VALUES (1)",
-        "CREATE TEMP TABLE t (i INT)",
-        "ATTACH ':memory:' AS other",
-        "DETACH lake",
-        "COPY (SELECT 1) TO 'out.csv'",
-        "SET threads = 1",
-        "",
-    ],
-)
-def test_query_refuses_what_might_write(file: str, sql: str) -> None:
-    with DuckLake(load_config(Path(file)).lakes["test"]).open(create=True):
-        pass
-
-    result = CliRunner().invoke(main, ["--config", file, "query", sql])
-
-    assert result.exit_code == 2
-    assert "`query` only reads" in result.stderr or "one statement at a time" in result.stderr
-
-
-def test_pivot_reads(file: str) -> None:
-    with DuckLake(load_config(Path(file)).lakes["test"]).open(create=True) as session:
-        session.rows("CREATE TABLE lake.sales AS SELECT 'NW' AS region, 1 AS total")
-
-    result = CliRunner().invoke(main, ["--config", file, "query", "PIVOT sales ON region USING sum(total)"])
-
-    assert (result.exit_code, result.stdout) == (0, "NW\n1\n")
-
-
 @pytest.fixture
 def moved(file: str, tmp_path: Path) -> str:
     """The config of a lake that was moved, which no command can open."""

@@ -5,28 +5,25 @@ import io
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
-from pyspark.sql import SparkSession
 
 from dev.servers.web import WebServer
 from lake_assets.cli import main
-from lake_assets.config.storages import S3Storage
 from lake_assets.definitions import defs
-from lake_assets.storage.arrow import ArrowStore
 
 Run = Callable[..., Result]
 
+pytestmark = pytest.mark.usefixtures("spark")  # one session for all commands
+
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A command in an empty folder, with these variables and no others of ours."""
-    assert spark  # one session for all commands
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith(("AWS_", "LAKE_CONFIG"))]:
         monkeypatch.delenv(name)
@@ -138,10 +135,14 @@ def test_hints_name_variables_and_no_keys_of_a_config(run: Run, tmp_path: Path) 
 
     other_type = run("ingest", LOAD_PARTITION="2025", **variables)
     absent = run("ingest", SOURCE_GLOB=f"{tmp_path}/none/*.parquet")
+    doctor = run("doctor")
 
     assert "correct LOAD_PARTITION, whose form decides the column's type" in other_type.stderr
     assert "create it, or correct SOURCE_GLOB" in absent.stderr
     assert "in the config" not in other_type.stderr + absent.stderr
+    assert doctor.exit_code == 1
+    assert "the config of the variables is valid" in doctor.stdout
+    assert "create it, or correct SOURCE_GLOB" in doctor.stdout
 
 
 def test_errors_of_a_run_in_dagster_name_variables_too(run: Run, tmp_path: Path) -> None:
@@ -159,73 +160,6 @@ def test_errors_of_a_run_in_dagster_name_variables_too(run: Run, tmp_path: Path)
     assert failed.step_failure_data.error is not None
     assert hint in failed.step_failure_data.error.message
     assert hint in str(seen.asset_observation.metadata["fix"].value)  # type: ignore[union-attr]
-
-
-def test_the_doctor_checks_what_the_variables_name(run: Run, tmp_path: Path) -> None:
-    absent = run("doctor", SOURCE_GLOB=f"{tmp_path}/none/year=*/*.parquet", DESTINATION_TABLE="stats")
-
-    assert absent.exit_code == 1
-    assert "the config of the variables is valid" in absent.stdout
-    assert "create it, or correct SOURCE_GLOB" in absent.stdout
-
-
-def test_a_text_of_digits_stays_what_it_is(run: Run, tmp_path: Path) -> None:
-    land(tmp_path, "007", 1)
-
-    done = run("ingest", SOURCE_GLOB=f"{tmp_path}/landing/*/*.parquet", DESTINATION_TABLE="stats", LOAD_PARTITION="007")
-
-    assert done.exit_code == 0, done.output
-    assert run("query", "SELECT year FROM stats").stdout.splitlines()[1:] == ["007"]
-
-
-def test_a_partition_that_never_was_is_an_error_that_names_those_there_are(run: Run, tmp_path: Path) -> None:
-    land(tmp_path, "2025", 1)
-
-    done = run(
-        "ingest", SOURCE_GLOB=f"{tmp_path}/landing/*/*.parquet", DESTINATION_TABLE="stats", LOAD_PARTITION="2019"
-    )
-
-    assert done.exit_code == 1
-    assert "the source partition has no rows" in done.stderr
-    assert "nothing of year=2019 has landed or is in the lake; there is 2025" in done.stderr
-    assert "2019" not in run("ledger", RUN_LEDGER_TABLE="ingest_runs").stdout
-
-
-def test_columns_are_matched_by_name(run: Run, tmp_path: Path) -> None:
-    land(tmp_path, "2025", 1.5)
-    place = tmp_path / "landing" / "year=2025" / "b.parquet"
-    pq.write_table(pa.table({"id": [7], "total": [2.5]}), place)
-
-    done = run(
-        "ingest", SOURCE_GLOB=f"{tmp_path}/landing/*/*.parquet", DESTINATION_TABLE="stats", LOAD_PARTITION="2025"
-    )
-
-    assert done.exit_code == 0, done.output
-    assert run("query", "SELECT id, total FROM stats ORDER BY 1").stdout.splitlines()[1:] == ["0,1.5", "7,2.5"]
-
-
-def test_the_bucket_of_a_server_is_reached_by_the_usual_variables(
-    run: Run, s3_location: Callable[[], dict[str, Any]]
-) -> None:
-    bucket = s3_location()
-    storage = S3Storage.model_validate(bucket)
-    with ArrowStore(storage).create("year=2025/a.parquet") as file:
-        pq.write_table(pa.table({"total": [1.0]}), file)
-
-    done = run(
-        "ingest",
-        SOURCE_GLOB=f"{storage.root}/year=*/*.parquet",
-        DESTINATION_TABLE="stats",
-        DESTINATION_STORAGE=f"{storage.root}/lake",
-        LOAD_PARTITION="2025",
-        AWS_ENDPOINT_URL=bucket["endpoint"],
-        AWS_ACCESS_KEY_ID=bucket["key_id"],
-        AWS_SECRET_ACCESS_KEY=bucket["secret"],
-        AWS_REGION=bucket["region"],
-    )
-
-    assert done.exit_code == 0, done.output
-    assert run("query", "SELECT year, total FROM stats").stdout.splitlines()[1:] == ["2025,1.0"]
 
 
 def test_files_of_a_web_server(run: Run, web: WebServer) -> None:
@@ -279,24 +213,3 @@ def test_other_folders_and_the_ledgers_schema(run: Run, tmp_path: Path) -> None:
     assert run("query", "SELECT row_count FROM raw.ingest_runs").stdout.splitlines()[1:] == ["2"]
     assert "committed" in run("ledger").stdout
     assert run("check").exit_code == 0
-
-
-def test_dagster_finds_the_stream_too(run: Run, tmp_path: Path) -> None:
-    run("validate", SOURCE_GLOB=f"{tmp_path}/*/*.parquet", DESTINATION_TABLE="stats", LOAD_PARTITION="2025")
-
-    asset = defs().get_repository_def().assets_defs_by_key[dg.AssetKey("stats")]
-
-    assert asset.partitions_def is not None
-    assert asset.partitions_def.get_partition_keys() == ["2025"]
-
-
-def test_several_streams_or_partitions_must_be_named(run: Run, tmp_path: Path) -> None:
-    stream = "{source: x, partitions: {region: {values: [NW, SW]}}, destination: {table: %s}}"
-    lake = "lakes: {l: {catalog: {type: sqlite, path: c.sqlite}, storage: data}}\n"
-    (tmp_path / "lake.yaml").write_text(f"{lake}streams: {{a: {stream % 'a'}, b: {stream % 'b'}}}\n")
-
-    unnamed, whole = run("plan"), run("ingest", "a")
-
-    assert (unnamed.exit_code, whole.exit_code) == (2, 2)
-    assert "name one of a, b" in unnamed.stderr
-    assert "name one or more by --partition region=…" in whole.stderr

@@ -1,75 +1,64 @@
 """The commands `history` and `restore`, as a user calls them."""
 
 import json
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from lake_assets.cli.app import main
+from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.history.test_restore import ingested
 from lake_assets_tests.world import NW, SW, World
 
 
-@pytest.fixture
-def file(local_world: World, tmp_path: Path) -> str:
-    return str(local_world.config_file(tmp_path))
-
-
-def call(file: str, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["--config", file, *arguments])
-
-
-def test_a_user_finds_a_snapshot_and_restores_it(local_world: World, file: str) -> None:
+def test_a_user_finds_a_snapshot_and_restores_it(local_world: World, run: Run) -> None:
     first = ingested(local_world, 1, 2)
     ingested(local_world, 3)
 
-    shown = call(file, "history", "sales", "--partition", NW, "--format", "json")
+    shown = run("history", "sales", "--partition", NW, "--format", "json")
     entries = json.loads(shown.output)
     assert [(entry["kept"], entry["rows_before"], entry["rows"]) for entry in entries][-1] == (first, 0, 2)
 
-    dry = call(file, "restore", "sales", "--partition", NW, "--snapshot", str(first), "--dry-run")
+    dry = run("restore", "sales", "--partition", NW, "--snapshot", str(first), "--dry-run")
     assert dry.output.startswith(f"would be restored  region=NW/date=2026-02-11  2 rows of snapshot {first}")
-    done = call(file, "restore", "sales", "--partition", NW, "--snapshot", str(first), "--hold")
+    done = run("restore", "sales", "--partition", NW, "--snapshot", str(first), "--hold")
     assert done.exit_code == 0
     assert f"2 rows of snapshot {first} (before: 1), 1 file copied, snapshot" in done.output
     assert ", held\n  next      Refreshes leave the partition alone." in done.output
-    table = call(file, "history", "sales", "--partition", NW, "--format", "table").output
+    table = run("history", "sales", "--partition", NW, "--format", "table").output
     assert "restore, held" in table
 
-    skipped = call(file, "ingest", "sales", "--partition", NW).output
+    skipped = run("ingest", "sales", "--partition", NW).output
     assert skipped == (
         f"skipped    region=NW/date=2026-02-11  held until `lake-assets restore sales --partition {NW} --release`; "
         "only --force replaces it\n"
     )
-    forced = call(file, "ingest", "sales", "--partition", NW, "--force")
+    forced = run("ingest", "sales", "--partition", NW, "--force")
     assert "it was held, and the hold remains until `lake-assets restore --release`" in forced.output
-    released = call(file, "restore", "sales", "--partition", NW, "--release")
+    released = run("restore", "sales", "--partition", NW, "--release")
     assert released.output.startswith("released   region=NW/date=2026-02-11  snapshot ")
 
 
-def test_errors_are_one_sentence_and_set_the_exit_code(local_world: World, file: str) -> None:
+def test_errors_are_one_sentence_and_set_the_exit_code(local_world: World, run: Run) -> None:
     ingested(local_world, 1)
 
-    unknown = call(file, "restore", "sales", "--partition", NW, "--snapshot", "999")
+    unknown = run("restore", "sales", "--partition", NW, "--snapshot", "999")
     assert unknown.exit_code == 1
     assert "there is no snapshot 999" in unknown.output
-    assert call(file, "restore", "sales", "--partition", NW).exit_code == 2
-    assert call(file, "restore", "sales", "--partition", NW, "--release", "--hold").exit_code == 2
-    assert call(file, "restore", "sales", "--partition", NW, "--release").exit_code == 1
-    missing = call(file, "history", "sales", "--partition", SW)
+    assert run("restore", "sales", "--partition", NW).exit_code == 2
+    assert run("restore", "sales", "--partition", NW, "--release", "--hold").exit_code == 2
+    assert run("restore", "sales", "--partition", NW, "--release").exit_code == 1
+    missing = run("history", "sales", "--partition", SW)
     assert missing.exit_code == 1
     assert "has no snapshot of partition region=SW/date=2026-02-11" in missing.output
 
 
 def test_the_ledger_says_who_restored_a_partition(
-    local_world: World, file: str, monkeypatch: pytest.MonkeyPatch
+    local_world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOGNAME", "ann")
     first = ingested(local_world, 1)
     ingested(local_world, 2)
-    call(file, "ingest", "sales", "--partition", NW, "--force")
+    run("ingest", "sales", "--partition", NW, "--force")
     assert local_world.ledger(NW)[0].requested_by == "ann"
-    call(file, "restore", "sales", "--partition", NW, "--snapshot", str(first))
+    run("restore", "sales", "--partition", NW, "--snapshot", str(first))
 
     assert local_world.ledger(NW)[0].requested_by == "ann"

@@ -1,33 +1,27 @@
 """`--log-format json`: standard error is a JSON object a line, standard output has the results only."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from lake_assets.cli import main
 from lake_assets.logs import VARIABLE
+from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.world import NW, SW, World, sales
 
 SECRET = "hunter2-of-the-catalog"
-
-
-def command(world: World, folder: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["--config", str(world.config_file(folder)), *arguments])
 
 
 def lines(result: Result) -> list[dict[str, Any]]:
     return [json.loads(text) for text in result.stderr.splitlines()]
 
 
-@pytest.mark.usefixtures("spark")
-def test_an_ingest_is_events_on_standard_error_only(local_world: World, tmp_path: Path) -> None:
+def test_an_ingest_is_events_on_standard_error_only(local_world: World, run: Run) -> None:
     local_world.land(NW, sales(1, 2))
     local_world.land(SW, b"no parquet")
 
-    result = command(local_world, tmp_path, "--log-format", "json", "ingest", "--partition", NW, "--partition", SW)
+    result = run("--log-format", "json", "ingest", "--partition", NW, "--partition", SW)
 
     assert (result.exit_code, result.stdout) == (1, "")
     events = lines(result)
@@ -35,35 +29,33 @@ def test_an_ingest_is_events_on_standard_error_only(local_world: World, tmp_path
     outcomes = {event["partition"]: event for event in events if event["event"] == "partition"}
     assert outcomes["region=NW/date=2026-02-11"]["rows"] == 2
     assert "cannot be read as Parquet" in outcomes["region=SW/date=2026-02-11"]["message"]
-    (run,) = (event for event in events if event["event"] == "run")
-    assert (run["committed"], run["failed"]) == (1, 1)
+    (ended,) = (event for event in events if event["event"] == "run")
+    assert (ended["committed"], ended["failed"]) == (1, 1)
     assert events[-1]["message"] == "1 of 2 partitions failed."
     (row,) = (row for row in local_world.ledger() if row.status == "committed")
     assert {event["run"] for event in events if "run" in event} == {row.run_id}
 
 
-def test_the_environment_chooses_the_format_and_the_option_wins(
-    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_chooses_the_format_and_the_option_wins(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "json")
-    (error,) = lines(command(local_world, tmp_path, "query", "SELECT nonsense"))
-    text = command(local_world, tmp_path, "--log-format", "text", "query", "SELECT nonsense")
+    (error,) = lines(run("query", "SELECT nonsense"))
+    text = run("--log-format", "text", "query", "SELECT nonsense")
 
     assert (error["event"], error["level"], error["kind"]) == ("error", "error", "NoLakeError")
     assert text.stderr == f"Error: {error['message']}\n"
 
 
-def test_results_stay_on_standard_output(local_world: World, tmp_path: Path) -> None:
+def test_results_stay_on_standard_output(local_world: World, run: Run) -> None:
     local_world.land(NW, sales(1))
 
-    result = command(local_world, tmp_path, "--log-format", "json", "plan", "--partition", NW)
+    result = run("--log-format", "json", "plan", "--partition", NW)
 
-    assert result.stdout == command(local_world, tmp_path, "plan", "--partition", NW).stdout
+    assert result.stdout == run("plan", "--partition", NW).stdout
     assert lines(result) == []
 
 
-def test_an_error_of_a_restore_is_an_event(local_world: World, tmp_path: Path) -> None:
-    result = command(local_world, tmp_path, "--log-format", "json", "restore", "--partition", NW, "--snapshot", "1")
+def test_an_error_of_a_restore_is_an_event(run: Run) -> None:
+    result = run("--log-format", "json", "restore", "--partition", NW, "--snapshot", "1")
 
     assert result.exit_code == 1
     (error,) = lines(result)
@@ -71,7 +63,7 @@ def test_an_error_of_a_restore_is_an_event(local_world: World, tmp_path: Path) -
     assert error["message"].startswith("region=NW/date=2026-02-11: ")
 
 
-def test_no_secret_is_in_the_log(tmp_path: Path, local_world: World) -> None:
+def test_no_secret_is_in_the_log(local_world: World, run: Run) -> None:
     local_world.catalog = {
         "type": "postgres",
         "host": "127.0.0.1",
@@ -82,7 +74,7 @@ def test_no_secret_is_in_the_log(tmp_path: Path, local_world: World) -> None:
     }
     local_world.land(NW, sales(1))
 
-    result = command(local_world, tmp_path, "--debug", "--log-format", "json", "ingest", "--partition", NW)
+    result = run("--debug", "--log-format", "json", "ingest", "--partition", NW)
 
     assert result.exit_code == 1
     assert any(event["event"] == "partition" for event in lines(result))

@@ -3,25 +3,20 @@
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from lake_assets.cli import main
+from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.world import NW, World, sales
 
-Run = Callable[..., Result]
 
-
-@pytest.fixture
-def run(local_world: World, tmp_path: Path) -> Run:
-    """Runs a command on the world's config, with small files compacted from two on."""
+@pytest.fixture(autouse=True)
+def _compacting(local_world: World) -> None:
     local_world.lake_options = {"maintenance": {"compact": 2}}
-    file = local_world.config_file(tmp_path)
-    return lambda *arguments: CliRunner().invoke(main, ["--config", str(file), *arguments])
 
 
 @pytest.fixture
@@ -84,10 +79,9 @@ def test_wrong_use_and_no_lake(run: Run) -> None:
     assert "there is no lake at sqlite:" in absent.stderr
 
 
-def test_a_landed_object_that_is_not_what_was_registered_is_kept_and_named(local_world: World, tmp_path: Path) -> None:
+def test_a_landed_object_that_is_not_what_was_registered_is_kept_and_named(local_world: World, run: Run) -> None:
     local_world.lake_options = {"maintenance": {"expire_older_than": 1e-9, "delete_older_than": 1e-9}}
     local_world.options = {"mode": "index", "owns_source": True}
-    file = local_world.config_file(tmp_path)
     local_world.land(NW, sales(1))
     local_world.land(NW, sales(2), "b.parquet")
     local_world.ingest(NW)
@@ -96,11 +90,10 @@ def test_a_landed_object_that_is_not_what_was_registered_is_kept_and_named(local
     other = local_world.land(NW, sales(7, 8))
     gone = other.replace("batch_1", "b")
 
-    def run(*arguments: str) -> Result:
-        return CliRunner().invoke(main, ["--config", str(file), "maintain", *arguments])
-
-    run()  # the snapshots expire
-    dry, dry_json, done = run("--dry-run"), run("--dry-run", "--json"), run("--json")
+    run("maintain")  # the snapshots expire
+    dry, dry_json, done = (
+        run("maintain", *options) for options in (["--dry-run"], ["--dry-run", "--json"], ["--json"])
+    )
 
     assert f"kept       {other}: it is not the object that was registered" in dry.output
     (told,), (was,) = json.loads(dry_json.output), json.loads(done.output)
@@ -108,7 +101,7 @@ def test_a_landed_object_that_is_not_what_was_registered_is_kept_and_named(local
     assert was["kept"] == [{"uri": other, "why": "it is not the object that was registered"}]
     assert (was["lake"], was["deleted"], was["orphans"], was["waiting"]) == ("test", [gone], [], [])
     assert (Path(other).exists(), Path(gone).exists()) == (True, False)
-    assert run().exit_code == 0
+    assert run("maintain").exit_code == 0
 
 
 def test_the_document_has_the_lakes_that_were_maintained_before_an_error(local_world: World, tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from lake_assets.selection.select import only_partition
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.stream import OpenStream
-from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
 from lake_assets_tests.world import World
 
 CATALOG: dict[str, Any] = {
@@ -35,50 +34,24 @@ CATALOG: dict[str, Any] = {
     "streams": [{"stream": {"name": "orders", "namespace": "shop's db", "sync_mode": "cdc"}}],
 }
 
-# The first two catalogs of OLake's page on S3 partitioning, as they are printed there.
-FIRST_SAMPLE = """{
-"selected_streams": {
-"namespace": [
-{
-"stream_name": "table1",
-"partition_regex": "/{column_name, default_value, granularity}"
-},
-{
-"stream_name": "table2",
-"partition_regex": ""
+
+# The first two catalogs of OLake's page on S3 partitioning.
+FIRST_SAMPLE = {
+    "selected_streams": {
+        "namespace": [
+            {"stream_name": "table1", "partition_regex": "/{column_name, default_value, granularity}"},
+            {"stream_name": "table2", "partition_regex": ""},
+        ]
+    },
+    "streams": [
+        {"stream": {"name": name, "namespace": "namespace", "sync_mode": "cdc"}} for name in ("table1", "table2")
+    ],
 }
-]
-},
-"streams": [
-{
-"stream": {
-"name": "table1",
-"namespace": "namespace",
-"sync_mode": "cdc"
-}
-},
-{
-"stream": {
-"name": "table2",
-"namespace": "namespace",
-"sync_mode": "cdc"
-}
-}
-]
-}"""
-SECOND_SAMPLE = """{
-"selected_streams": {
-"otter_db": [
-{
-"stream_name": "stream_8",
-"partition_regex": "{title,,}/{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}/{latest_revision,,}"
-},
-{
-"stream_name": "stream_0",
-"partition_regex": "{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}/{string_change_language,,}"
-}
-]
-}
+SECOND_SAMPLE = """{"selected_streams": {"otter_db": [
+{"stream_name": "stream_8",
+ "partition_regex": "{title,,}/{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}/{latest_revision,,}"},
+{"stream_name": "stream_0", "partition_regex": "{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}/{string_change_language,,}"}
+]}
 // Additional configuration...
 }"""
 
@@ -172,23 +145,6 @@ def test_the_output_is_a_valid_config(tmp_path: Path) -> None:
     assert streams["orders"].template.compat == "olake"
     assert [(c.name, c.type) for c in streams["orders"].columns] == [("region_of_path", "string"), ("day_date", "date")]
     assert "sync_mode cdc" in result.stdout
-
-
-def test_a_columns_type_is_that_of_its_granularities(tmp_path: Path) -> None:
-    regexes = {
-        "months": "/{at,,YYYY}/{at,,MM}",
-        "hours": "/{at,,YYYY}/{at,,MM}/{at,,DD}/{at,,HH}",
-        "weeks": "/{at,,YYYY}/{at,,WW}",
-    }
-    streams = [{"stream_name": name, "partition_regex": regex} for name, regex in regexes.items()]
-
-    result = opened(tmp_path, {"selected_streams": {"db": streams}})
-
-    assert [(c.name, c.type) for stream in result for c in stream.config.columns] == [
-        ("at_month", "month"),
-        ("at_hour", "hour"),
-        ("at_week", "string"),
-    ]
 
 
 def test_a_columns_type_is_that_of_the_catalogs_schema(tmp_path: Path) -> None:
@@ -378,10 +334,3 @@ def test_a_stream_that_the_catalog_does_not_select_is_an_error(tmp_path: Path) -
 
     assert result.exit_code == 1
     assert "selects no stream 'other.sales': it has shop's db.orders, other.orders" in result.stderr
-
-
-def test_a_file_that_is_no_catalog_is_an_error(tmp_path: Path) -> None:
-    result = imported(tmp_path, "{}")
-
-    assert result.exit_code == 1
-    assert "selected_streams" in result.stderr

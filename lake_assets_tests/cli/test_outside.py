@@ -3,40 +3,35 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from lake_assets.cli import main
+from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.world import NW, World, sales
 
-Run = Callable[..., Result]
 XX = "region=XX,date=2026-02-11"
 EARLY = "region=NW,date=2020-01-01"
 
 
-@pytest.fixture
-def run(local_world: World, tmp_path: Path) -> Run:
-    """Runs a command on the config of a stream whose regions are NW and SW."""
+@pytest.fixture(autouse=True)
+def _values(local_world: World) -> None:
+    """A stream whose regions are NW and SW."""
     local_world.options["partitions"] = {
         "region": {"values": ["NW", "SW"]},
         "date": {"type": "date", "start": "2026-02-10", "end": "2026-02-11"},
     }
-    return lambda *arguments: CliRunner().invoke(main, ["--config", str(local_world.config_file(tmp_path)), *arguments])
 
 
-@pytest.mark.parametrize("command", ["ingest", "plan", "index", "check"])
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("command", "text", "says"),
     [
-        (XX, "region=XX is none of `values` (NW, SW)"),
-        (EARLY, "date=2020-01-01 lies before start 2026-02-10"),
-        ("region=NW,date=9999-12-31", "date=9999-12-31 lies after end 2026-02-11"),
-        ("region=%2A,date=2026-02-11", "partition value region=* is none of `values` (NW, SW)"),
-        ("region=N?,date=2026-02-11", "partition value region=N? is none of `values` (NW, SW): write NW"),
-        ("region=NW,date=2026-2-1", "write it as YYYY-MM-DD, such as 2026-02-11."),
+        *((command, XX, "region=XX is none of `values` (NW, SW)") for command in ("ingest", "plan", "index", "check")),
+        ("plan", EARLY, "date=2020-01-01 lies before start 2026-02-10"),
+        ("plan", "region=NW,date=9999-12-31", "date=9999-12-31 lies after end 2026-02-11"),
+        ("plan", "region=%2A,date=2026-02-11", "partition value region=* is none of `values` (NW, SW)"),
+        ("plan", "region=N?,date=2026-02-11", "partition value region=N? is none of `values` (NW, SW): write NW"),
+        ("plan", "region=NW,date=2026-2-1", "write it as YYYY-MM-DD, such as 2026-02-11."),
     ],
 )
 def test_a_partition_outside_is_refused_before_anything_runs(
@@ -72,10 +67,9 @@ def test_outside_is_taken_if_it_is_meant_and_shown_as_such(local_world: World, r
     local_world.ingest(XX, outside=True)
     listed = run("report", "--partitions", "--format", "json")
     assert listed.exit_code == 0, listed.output
-    rows = json.loads(listed.stdout)
     message = run("report", "--format", "table").stdout
 
-    result = {row["partition"]: row for row in rows}
+    result = {row["partition"]: row for row in json.loads(listed.stdout)}
     taken, left = result["region=XX/date=2026-02-11"], result["region=NW/date=2020-01-01"]
     assert (taken["state"], taken["rows"], left["state"], left["rows"]) == ("outside", 2, "outside", None)
     assert "none of `values`" in taken["outside"]

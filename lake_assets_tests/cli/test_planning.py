@@ -2,23 +2,18 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from lake_assets.cli import main
+from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.world import NW, SW, World, sales
 
-Run = Callable[..., Result]
 
-
-@pytest.fixture
-def run(local_world: World, tmp_path: Path) -> Run:
+@pytest.fixture(autouse=True)
+def _landed(local_world: World) -> None:
     for text in (NW, SW):
         local_world.land(text, sales(1, 2))
-    return lambda *arguments: CliRunner().invoke(main, ["--config", str(local_world.config_file(tmp_path)), *arguments])
 
 
 @pytest.mark.parametrize("mode", ["replace", "append", "index"])

@@ -4,6 +4,7 @@ import gzip
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
@@ -181,38 +182,24 @@ def test_nothing_is_shown_where_nobody_watches() -> None:
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "seconds", "text"),
+    ("unit", "done", "total", "seconds", "text"),
     [
-        (0, 10, 5, "0/10 partitions "),
-        (2, 10, 4, "2/10 partitions 0.5/s, 16 s left"),
-        (12_000, None, 4, "12,000 partitions 3,000/s"),
-        (1, 601, 1, "1/601 partitions 1/s, 10 min left"),
-        (0, None, 4, " "),
+        ("partitions", 0, 10, 5, "0/10 partitions "),
+        ("partitions", 2, 10, 4, "2/10 partitions 0.5/s, 16 s left"),
+        ("partitions", 12_000, None, 4, "12,000 partitions 3,000/s"),
+        ("partitions", 1, 601, 1, "1/601 partitions 1/s, 10 min left"),
+        ("partitions", 0, None, 4, " "),
+        ("bytes", 3_000_000, 12_000_000, 2, "3.0 MB/12.0 MB 1.5 MB/s, 6 s left"),
+        ("%", 40, 100, 2, "40 % 20 %/s, 3 s left"),
     ],
 )
-def test_the_figures_of_a_bar(done: int, total: int | None, seconds: float, text: str) -> None:
-    assert figures("partitions", done, total, seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("unit", "done", "total", "text"),
-    [
-        ("bytes", 3_000_000, 12_000_000, "3.0 MB/12.0 MB 1.5 MB/s, 6 s left"),
-        ("%", 40, 100, "40 % 20 %/s, 3 s left"),
-    ],
-)
-def test_bytes_and_shares_have_their_units(unit: str, done: int, total: int, text: str) -> None:
-    assert figures(unit, done, total, 2) == text
-
-
-def figures(unit: str, done: int, total: int | None, seconds: float) -> str:
-    """The figures of a bar after some seconds."""
+def test_the_figures_of_a_bar(unit: str, done: int, total: int | None, seconds: float, text: str) -> None:
     clock = iter([0.0, *[seconds] * 9])
     progress = Progress(get_time=lambda: next(clock))
     progress.add_task("test", total=total, unit=unit, completed=done)
     (task,) = progress.tasks
 
-    return f"{Done().render(task)} {Pace().render(task)}"
+    assert f"{Done().render(task)} {Pace().render(task)}" == text
 
 
 def test_a_statement_of_duckdb_is_counted_as_far_as_it_is() -> None:
@@ -251,6 +238,30 @@ def test_records_that_are_generated_into_a_file_have_a_bar_and_those_into_a_pipe
     assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 300
 
 
+Counts = dict[str, tuple[str, int, int | None]]
+"""Of each title the unit, and how many are done of how many."""
+
+
+@dataclass
+class Recorded:
+    """Counts that are kept, each by its title."""
+
+    counts: Counts = field(default_factory=dict)
+    title: str = ""
+
+    @contextmanager
+    def watch(self, title: str, unit: str, total: int | None) -> Iterator[Count]:
+        self.counts[title] = (unit, 0, total)
+        yield Recorded(self.counts, title)
+
+    def advance(self, number: int = 1, /) -> None:
+        unit, done, total = self.counts[self.title]
+        self.counts[self.title] = (unit, done + number, total)
+
+    def describe(self, doing: str | None, /) -> None:
+        pass
+
+
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.parquet", "a.arrow", "a.arrows"])
 def test_a_file_is_counted_by_its_own_bytes(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -271,33 +282,6 @@ def test_a_file_is_counted_by_its_own_bytes(tmp_path: Path, name: str) -> None:
 
     assert sum(map(len, records)) == 10_000
     assert 0.9 * path.stat().st_size < sum(read) <= path.stat().st_size
-
-
-Counts = dict[str, tuple[str, int, int | None]]
-"""Of each title the unit, and how many are done of how many."""
-
-
-class Recorded:
-    """What is counted."""
-
-    def __init__(self) -> None:
-        self.counts: Counts = {}
-
-    @contextmanager
-    def watch(self, title: str, unit: str, total: int | None) -> Iterator[Count]:
-        yield _Recording(self.counts, title, unit, total)
-
-
-class _Recording:
-    def __init__(self, counts: Counts, title: str, unit: str, total: int | None) -> None:
-        self._counts, self._title, self._unit, self._total = counts, title, unit, total
-        counts[title] = (unit, 0, total)
-
-    def advance(self, number: int = 1, /) -> None:
-        self._counts[self._title] = (self._unit, self._counts[self._title][1] + number, self._total)
-
-    def describe(self, doing: str | None, /) -> None:
-        pass
 
 
 def test_each_long_command_counts_what_it_does(

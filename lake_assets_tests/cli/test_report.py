@@ -1,9 +1,9 @@
 """The command `report`: the table, the files, and what is wrong use."""
 
 import csv
+import html
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
+from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.world import NW, World, sales
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture
@@ -23,12 +22,16 @@ def run(local_world: World, tmp_path: Path) -> Run:
         "region": {"values": ["NW", "SW"]},
         "date": {"type": "date", "start": "2026-02-10", "end": "2026-02-11"},
     }
-    stream = local_world.document["streams"]["sales"]
-    again = stream | {"destination": {"table": "again"}}
-    file = local_world.config_file(tmp_path, streams={"sales": stream, "again": again})
     local_world.land(NW, sales(1, 2))
     local_world.ingest(NW)
-    return lambda *arguments: CliRunner().invoke(main, ["--config", str(file), *arguments])
+
+    def command(*arguments: str) -> Result:
+        stream = local_world.document["streams"]["sales"]
+        streams = {"sales": stream, "again": stream | {"destination": {"table": "again"}}}
+        file = local_world.config_file(tmp_path, streams=streams)
+        return CliRunner().invoke(main, ["--config", str(file), *arguments])
+
+    return command
 
 
 def test_counts_by_stream_and_region(run: Run) -> None:
@@ -61,67 +64,76 @@ def test_a_row_for_each_partition(run: Run) -> None:
 
 
 def test_page_and_picture_are_written(run: Run, tmp_path: Path) -> None:
-    html, png = tmp_path / "report.html", tmp_path / "report.png"
+    page, png = tmp_path / "report.html", tmp_path / "report.png"
 
-    result = run("report", "sales", "--html", str(html), "--png", str(png))
+    result = run("report", "sales", "--html", str(page), "--png", str(png))
 
     assert result.exit_code == 0, result.output
     assert png.read_bytes().startswith(b"\x89PNG")
-    assert "region=NW" in html.read_text(encoding="utf-8")
-    assert str(html) in result.stdout
+    assert "region=NW" in page.read_text(encoding="utf-8")
+    assert str(page) in result.stdout
 
 
-def test_one_picture_is_of_one_stream(run: Run, tmp_path: Path) -> None:
-    result = run("report", "--png", str(tmp_path / "x.png"))
+def test_one_picture_is_of_one_stream_and_a_file_that_cannot_be_written_is_named(run: Run, tmp_path: Path) -> None:
+    several = run("report", "--png", str(tmp_path / "x.png"))
+    unwritten = run("report", "sales", "--png", str(tmp_path / "no" / "x.png"))
 
-    assert result.exit_code == 2
-    assert "name one of sales, again" in result.stderr
-
-
-def test_a_file_that_cannot_be_written_is_named(run: Run, tmp_path: Path) -> None:
-    result = run("report", "sales", "--png", str(tmp_path / "no" / "x.png"))
-
-    assert result.exit_code == 1
-    assert "x.png cannot be written: No such file or directory: choose another file." in result.stderr
+    assert (several.exit_code, "name one of sales, again" in several.stderr) == (2, True)
+    assert unwritten.exit_code == 1
+    assert "x.png cannot be written: No such file or directory: choose another file." in unwritten.stderr
 
 
-def test_quarantined_objects_are_named_by_ingest_and_report(local_world: World, run: Run, tmp_path: Path) -> None:
-    local_world.options["on_bad_object"] = "quarantine"
-    file = local_world.config_file(tmp_path)
-    local_world.land(NW, b"no Parquet", "<bad>.parquet")
+@pytest.mark.parametrize(
+    ("option", "landed", "texts"),
+    [
+        (
+            {"on_bad_object": "quarantine"},
+            b"no Parquet",
+            (
+                "quarantined",
+                "quarantined object",
+                "left out 1 object, the first: the object ",
+                "<bad>.parquet cannot be read as Parquet",
+            ),
+        ),
+        (
+            {"on_bad_row": "dead_letter"},
+            sales(1).append_column("region", pa.array(["<b>"])),
+            (
+                "dead_letters",
+                "dead letter",
+                "dead letters 1 row, in 1 file, the first is ",
+                "region is <b>, so the row belongs",
+            ),
+        ),
+    ],
+    ids=["quarantine", "dead letters"],
+)
+def test_what_is_left_out_is_named_by_ingest_and_report(
+    local_world: World,
+    run: Run,
+    tmp_path: Path,
+    option: dict[str, str],
+    landed: pa.Table | bytes,
+    texts: tuple[str, ...],
+) -> None:
+    column, kind, first, reason = texts
+    local_world.options |= option
+    local_world.land(NW, landed, "<bad>.parquet")
+    page = tmp_path / "report.html"
 
-    ingested = run("ingest", "sales", "--partition", NW)
-    table, rows = run("report", "--format", "table"), run("report", "--partitions", "--format", "json")
-    page = run("report", "--html", str(file.with_suffix(".html")))
+    planned = run("plan", "sales", "--partition", NW).stdout
+    ingested = run("ingest", "sales", "--partition", NW).stdout
+    table = run("report", "sales", "--format", "table").stdout
+    rows = json.loads(run("report", "sales", "--partitions", "--format", "json").stdout)
 
-    assert "left out 1 object, the first: the object " in ingested.stdout
-    assert "sales: 1 quarantined object:" in table.stdout
-    assert "<bad>.parquet cannot be read as Parquet" in table.stdout
-    counts = {row["partition"]: row["quarantined"] for row in json.loads(rows.stdout)}
-    assert counts["region=NW/date=2026-02-11"] == 1
-    assert page.exit_code == 0
-    written = file.with_suffix(".html").read_text(encoding="utf-8")
-    assert "Quarantined objects: 1" in written
-    assert "&lt;bad&gt;.parquet cannot be read as Parquet" in written
-
-
-def test_dead_letters_are_named_by_ingest_plan_and_report(local_world: World, run: Run, tmp_path: Path) -> None:
-    local_world.options["on_bad_row"] = "dead_letter"
-    file = local_world.config_file(tmp_path)
-    local_world.land(NW, sales(1).append_column("region", pa.array(["<b>"])))
-
-    planned = run("plan", "sales", "--partition", NW)
-    ingested = run("ingest", "sales", "--partition", NW)
-    table, rows = run("report", "--format", "table"), run("report", "--partitions", "--format", "json")
-    page = run("report", "--html", str(file.with_suffix(".html")))
-
-    assert "bad rows  to " in planned.stdout
-    assert "dead letters 1 row, in 1 file, the first is " in ingested.stdout
-    assert "region is <b>, so the row belongs to another partition" in ingested.stdout
-    assert "sales: 1 dead letter:" in table.stdout
-    counts = {row["partition"]: row["dead_letters"] for row in json.loads(rows.stdout)}
-    assert counts["region=NW/date=2026-02-11"] == 1
-    assert page.exit_code == 0
-    written = file.with_suffix(".html").read_text(encoding="utf-8")
-    assert "Dead letters: 1<" in written
-    assert "region is &lt;b&gt;, so the row belongs" in written
+    assert run("report", "sales", "--html", str(page)).exit_code == 0
+    assert ("bad rows  to " in planned) == ("on_bad_row" in option)
+    assert first in ingested
+    assert reason in ingested
+    assert f"sales: 1 {kind}:" in table
+    assert reason in table
+    assert {row["partition"]: row[column] for row in rows}["region=NW/date=2026-02-11"] == 1
+    written = page.read_text(encoding="utf-8")
+    assert f"{kind.capitalize()}s: 1" in written
+    assert html.escape(reason) in written

@@ -2,19 +2,16 @@
 
 import datetime as dt
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 
-from lake_assets.cli import main
+from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.cli.terminals import on_a_terminal
 from lake_assets_tests.world import World, sales
 
-Run = Callable[..., Result]
 DAYS = [f"region={region},date=2026-02-{day:02}" for region in ("NE", "NW") for day in range(1, 8)]
 
 
@@ -25,11 +22,7 @@ def landed(local_world: World) -> World:
     return local_world
 
 
-@pytest.fixture
-def run(landed: World, tmp_path: Path) -> Run:
-    return lambda *arguments: CliRunner().invoke(main, ["--config", str(landed.config_file(tmp_path)), *arguments])
-
-
+@pytest.mark.usefixtures("landed")
 def test_a_selection_is_ingested_checked_reported_and_in_the_history(run: Run) -> None:
     first = run("ingest", "--partition", "date=2026-02-01..2026-02-03,region=NW|NE")
 
@@ -84,6 +77,7 @@ def test_an_index_of_a_selection_registers_these_partitions_only(landed: World, 
         ([], "name one or more by --partition region=…,date=…, or choose them by --waiting, --failed or --all."),
     ],
 )
+@pytest.mark.usefixtures("landed")
 def test_wrong_selections_name_the_fix(run: Run, arguments: list[str], says: str) -> None:
     result = run("ingest", *arguments)
 
@@ -103,24 +97,21 @@ def test_a_terminal_is_asked_before_a_run_of_more_than_ten_partitions(
     assert ("files registered" in output) == (answer != "n")
 
 
-def test_days_without_rows_are_no_failures_of_a_selection_that_does_not_name_them(
-    local_world: World, tmp_path: Path
-) -> None:
+def test_days_without_rows_are_no_failures_of_a_selection_that_does_not_name_them(local_world: World, run: Run) -> None:
     field = {"type": "date", "start": "2026-01-01", "end": "2026-02-15", "in": "rows"}
     local_world.options = {"partitions": {"date": field}}
     for day in (3, 5):
         rows = sales(1).append_column("date", pa.array([dt.date(2026, 2, day)]))
         with local_world.landing.create(f"{day}.parquet") as file:
             pq.write_table(rows, file)
-    config = ["--config", str(local_world.config_file(tmp_path))]
 
     for arguments in (("plan", "--waiting", "--apply"), ("ingest", "--waiting"), ("ingest", "--all")):
-        done = CliRunner().invoke(main, [*config, *arguments])
+        done = run(*arguments)
         assert (done.exit_code, done.stderr.count("Error")) == (0, 0), done.output
     assert done.stdout.count("unchanged") == 2
     assert [day for (day,) in local_world.query("SELECT date::VARCHAR FROM lake.sales ORDER BY 1")] == [
         "2026-02-03",
         "2026-02-05",
     ]
-    named = CliRunner().invoke(main, [*config, "ingest", "--partition", "date=2026-02-04"])
+    named = run("ingest", "--partition", "date=2026-02-04")
     assert (named.exit_code, "has no rows" in named.stderr) == (1, True)

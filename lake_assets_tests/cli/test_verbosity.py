@@ -3,23 +3,18 @@
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from lake_assets.cli import main
 from lake_assets.cli.logs import is_quiet
 from lake_assets.cli.steps import line_of
 from lake_assets.events import LOGGER, OFF, Event
-from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.world import NW, SW, World, sales
-
-__all__ = ["sessions"]
-
-Run = Callable[..., Result]
 
 SHOWING = (
     ["plan", "--all"],
@@ -35,13 +30,11 @@ SHOWING = (
 )
 
 
-@pytest.fixture
-def run(local_world: World, tmp_path: Path) -> Run:
-    """Runs a command; registration in place needs no Spark."""
+@pytest.fixture(autouse=True)
+def _index(local_world: World) -> None:
+    """Registration in place needs no Spark."""
     local_world.options["mode"] = "index"
     local_world.land(NW, sales(1, 2))
-    config = str(local_world.config_file(tmp_path))
-    return lambda *arguments: CliRunner().invoke(main, ["--config", config, *arguments])
 
 
 def commands(group: click.Group) -> Iterator[click.Command]:
@@ -74,14 +67,11 @@ def test_without_options_a_run_prints_no_steps(run: Run) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-@pytest.mark.usefixtures("spark")
-def test_twice_verbose_is_also_the_tasks_of_spark(local_world: World, tmp_path: Path) -> None:
-    local_world.land(NW, sales(1, 2))
-    config = ["--config", str(local_world.config_file(tmp_path))]
-
+def test_twice_verbose_is_also_the_tasks_of_spark(local_world: World, run: Run) -> None:
+    local_world.options = {}
     ingest = ["ingest", "--partition", NW, "--force"]
 
-    once, twice = (CliRunner().invoke(main, [*config, option, *ingest]) for option in ("-v", "-vv"))
+    once, twice = (run(option, *ingest) for option in ("-v", "-vv"))
 
     assert (once.exit_code, twice.exit_code) == (0, 0), once.output + twice.output
     assert {"list", "job", "commit"} <= set(steps(once.stderr))

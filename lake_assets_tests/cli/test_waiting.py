@@ -2,37 +2,28 @@
 
 import re
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from dev.servers.postgres import PostgresServer
 from dev.servers.postgres_proxy import CONNECT, postgres_proxy
 from dev.servers.postgres_proxy import Rule as ServerRule
 from dev.servers.proxy import Rule, S3Proxy
-from lake_assets.cli import main
+from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 
 pytestmark = pytest.mark.servers
 
-Run = Callable[..., Result]
 ALWAYS = 10**6
 REQUESTS = {"retries": 0, "timeout": 5, "connect_timeout": 2}
 
 
-@pytest.fixture
-def run(local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lake_assets.cli.waiting.SILENCE", 2.0)
     monkeypatch.setattr("lake_assets.cli.waiting.ASKED", 1.0)
-
-    def command(*arguments: str) -> Result:
-        return CliRunner().invoke(main, ["--config", str(local_world.config_file(tmp_path)), *arguments])
-
-    return command
 
 
 def bucket(proxy: S3Proxy) -> dict[str, Any]:

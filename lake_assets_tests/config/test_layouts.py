@@ -9,7 +9,10 @@ from lake_assets.config.sections import LayoutOptions
 from lake_assets.config.streams import Stream
 from lake_assets.detection.scan import scan
 from lake_assets_tests.detection.bucket import Bucket
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import STREAM, World, sales
+
+__all__ = ["sessions"]
 
 BERLIN = {"template": "{region}/{date,,YYYY}/{date,,MM}/{date,,DD}", "time_zone": "Europe/Berlin"}
 

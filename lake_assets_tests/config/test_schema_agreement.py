@@ -256,7 +256,7 @@ def yaml_forms() -> list[str]:
     return found
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(edits())
 def test_what_validate_takes_the_schema_takes(edit: tuple[tuple[Any, ...], str]) -> None:
     text = written([edit])

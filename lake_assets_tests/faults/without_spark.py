@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.cli.sessions import Session
 from lake_assets.parquet.job import Job, JobResult
 from lake_assets.parquet.task import Bin, Task, discarding
 from lake_assets.spark import pass_through, tasks
@@ -40,10 +41,13 @@ class _LateSession:
 
 @pytest.fixture
 def sessions(request: pytest.FixtureRequest) -> Iterator[Callable[[], SparkSession]]:
-    """In place of the fixture of this name, where it does not matter where tasks ran: worlds ingest in this process."""
-    session = _LateSession(lambda: request.getfixturevalue("spark"))
-    with jobs_here():
-        yield lambda: cast("SparkSession", session)
+    """In place of the fixture of this name, where it does not matter where tasks ran.
+
+    Worlds ingest in this process, and so do commands that this process runs.
+    """
+    session = cast("SparkSession", _LateSession(lambda: request.getfixturevalue("spark")))
+    with jobs_here(), mock.patch.object(Session, "__call__", return_value=session):
+        yield lambda: session
 
 
 def _run_here(spark: SparkSession, job: Job, task: Task, bins: Sequence[Bin], _: int) -> list[JobResult]:

@@ -30,7 +30,7 @@ def partition_texts(template: Template, row: dict[str, object]) -> dict[str, str
 
 
 @given(templates(), rows)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_match_gives_the_values_that_were_rendered(text: str, row: dict[str, object]) -> None:
     template = Template.parse(text)
     path = template.render_row(row)
@@ -40,7 +40,7 @@ def test_match_gives_the_values_that_were_rendered(text: str, row: dict[str, obj
 
 
 @given(templates(), rows)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_value_makes_no_folder_and_never_climbs(text: str, row: dict[str, object]) -> None:
     template = Template.parse(text)
     folders = template.render_row(row).split("/")
@@ -50,7 +50,7 @@ def test_a_value_makes_no_folder_and_never_climbs(text: str, row: dict[str, obje
 
 
 @given(templates(), rows, st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_prefix_of_a_partition_is_the_beginning_of_its_paths(
     text: str, row: dict[str, object], data: st.DataObject
 ) -> None:
@@ -63,7 +63,7 @@ def test_the_prefix_of_a_partition_is_the_beginning_of_its_paths(
 
 
 @given(templates(), st.lists(rows, max_size=8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_table_renders_as_its_rows_do(text: str, table: list[dict[str, object]]) -> None:
     template = Template.parse(text)
     schema = pa.schema(

@@ -142,6 +142,7 @@ def test_a_value_is_distinguished_from_default_separator_and_dots(text: str, val
         ("region=a%2fb%20c/date=x", {"region": "a%2Fb c", "date": "x"}),
         (f"region={HIVE_NULL}/date=x", {"region": HIVE_NULL, "date": "x"}),
         ("region=S%C3%A3o/date=x", {"region": "São", "date": "x"}),
+        ("region=100%/date=%zz", {"region": "100%25", "date": "%25zz"}),
         ("region=NW", None),
         ("region=/date=x", None),
         ("_tmp/region=NW/date=x", None),
