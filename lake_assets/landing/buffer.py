@@ -18,7 +18,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,16 +54,14 @@ class Buffer:
     Args:
         root: its folder.
         retention: seconds for which a batch that has arrived is kept.
-        clock: seconds since 1970.
 
     Raises:
         LandingError: the folder cannot be made.
     """
 
-    def __init__(self, root: Path, retention: float, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, root: Path, retention: float) -> None:
         self.root = root
         self.retention = retention
-        self._clock = clock
         self._known: set[Path] = set()
         with self._errors():
             self._folder(root / "writing")
@@ -103,7 +101,7 @@ class Buffer:
         Raises:
             LandingError: the folder cannot be written.
         """
-        before = self._clock() - _BROKEN_OFF
+        before = time.time() - _BROKEN_OFF
         with self._errors():
             left = {
                 status.st_ino: path
@@ -123,7 +121,7 @@ class Buffer:
 
     def pending(self, output: str) -> list[Pending]:
         """Return the batches that have not reached an output yet, oldest name first."""
-        now = self._clock()
+        now = time.time()
         folder = self.root / "pending" / output
         batches = [
             Pending(output, path.relative_to(folder).as_posix(), path, status.st_size, now - status.st_mtime)
@@ -155,7 +153,7 @@ class Buffer:
         Raises:
             LandingError: the folder cannot be written.
         """
-        before = self._clock() - self.retention
+        before = time.time() - self.retention
         deleted = 0
         with self._errors():
             for path, status in _files(self.root / "kept"):
@@ -165,7 +163,7 @@ class Buffer:
                     deleted += 1
             for path, status in _files(self.root / "writing"):
                 # A crash left it; a whole file has another link.
-                if status.st_mtime < self._clock() - max(self.retention, _DAY) and status.st_nlink == 1:
+                if status.st_mtime < time.time() - max(self.retention, _DAY) and status.st_nlink == 1:
                     path.unlink(missing_ok=True)
             for tree in ("kept", "pending"):
                 _remove_empty(self.root / tree, before)

@@ -35,10 +35,10 @@ class Delivery:
         self._outputs = outputs
         self._names = [output.name for output in outputs]
         self._buffer = buffer
-        self.uploaders: list[Uploader] = []
+        self._uploaders: list[Uploader] = []
         if buffer is not None:
             buffer.adopt(self._names)
-            self.uploaders = [Uploader(buffer, output) for output in outputs]
+            self._uploaders = [Uploader(buffer, output) for output in outputs]
         self._encoders = ThreadPoolExecutor(_ENCODERS, "land-encode")
         self._slots = BoundedSemaphore(_IN_PROGRESS)
         self._lock = Lock()
@@ -97,7 +97,7 @@ class Delivery:
         try:
             self.flush()
         finally:
-            for uploader in self.uploaders:
+            for uploader in self._uploaders:
                 uploader.close()
             for output in self._outputs:
                 output.close()
@@ -131,7 +131,7 @@ class Delivery:
         if self._buffer is None:
             return [output.submit(key, lambda: bytes(body)) for output in self._outputs]
         self._buffer.put(key, body, self._names)
-        for uploader in self.uploaders:
+        for uploader in self._uploaders:
             uploader.notify()
         return []
 

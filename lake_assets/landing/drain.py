@@ -157,9 +157,6 @@ class Uploader:
     """
 
     def __init__(self, buffer: Buffer, output: Output) -> None:
-        self.error: LakeAssetsError | None = None
-        """The first error of the last try, if it failed."""
-        self.uploaded = 0
         self._buffer = buffer
         self._output = output
         self._more = Event()
@@ -190,7 +187,5 @@ class Uploader:
     def _drain(self) -> bool:
         """Upload the pending batches; whether nothing failed."""
         # `poll` repeats the whole drain, so a single upload need only survive a lost answer.
-        uploaded, errors = drain_output(self._buffer, self._output, retries=1)
-        self.uploaded += uploaded
-        self.error = errors[0] if errors else None
+        _, errors = drain_output(self._buffer, self._output, retries=1)
         return not errors

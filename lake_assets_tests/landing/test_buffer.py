@@ -28,18 +28,22 @@ def buffer(tmp_path: Path) -> Buffer:
     return Buffer(tmp_path / "buffer", 7 * DAY)
 
 
-def test_retention_deletes_what_has_arrived_and_never_what_is_pending(tmp_path: Path) -> None:
-    now = [time.time()]
-    buffer = Buffer(tmp_path, 7 * DAY, clock=lambda: now[0])
+def age(buffer: Buffer, days: float, *keys: str) -> None:
+    """Let batches have so many days; all names of a batch are of one file."""
+    for key in keys:
+        os.utime(buffer.root / "kept" / key, (time.time() - days * DAY,) * 2)
+
+
+def test_retention_deletes_what_has_arrived_and_never_what_is_pending(buffer: Buffer) -> None:
     buffer.put("a/arrived", b"x", ["one", "two"])
     buffer.put("a/pending", b"x", ["one", "two"])
     for batch in [*buffer.pending("one"), *buffer.pending("two")]:
         if batch.key == "a/arrived" or batch.output == "one":
             buffer.arrived(batch)
 
-    now[0] += 6.9 * DAY
+    age(buffer, 6.9, "a/arrived", "a/pending")
     assert buffer.expire() == 0
-    now[0] += 0.2 * DAY
+    age(buffer, 7.1, "a/arrived", "a/pending")
     assert buffer.expire() == 1
 
     assert [path.name for path in (buffer.root / "kept" / "a").iterdir()] == ["pending"]
@@ -49,10 +53,9 @@ def test_retention_deletes_what_has_arrived_and_never_what_is_pending(tmp_path: 
     assert buffer.expire() == 1
 
 
-def test_a_clock_that_goes_backwards_keeps_batches_longer_and_no_shorter(tmp_path: Path) -> None:
-    now = [time.time() - 365 * DAY]
-    buffer = Buffer(tmp_path, 7 * DAY, clock=lambda: now[0])
+def test_a_clock_that_goes_backwards_keeps_batches_longer_and_no_shorter(buffer: Buffer) -> None:
     buffer.put(KEY, b"x", [])
+    age(buffer, -365, KEY)
 
     assert buffer.expire() == 0
     assert buffer.last_second() == 1_000_000_000
@@ -189,8 +192,7 @@ def test_expired_batches_that_never_arrived_are_kept_reported_and_uploaded_at_la
     with LandingWriter("sales", stream_of(source)) as writer:
         writer.write(rows(0, 5))
     buffer.put(KEY, files(source)[0].read_bytes(), [stream_name])
-    old = time.time() - 8 * DAY
-    os.utime(buffer.root / "kept" / KEY, (old, old))
+    age(buffer, 8, KEY)
     with pytest.raises(LandingError, match="cannot be made"):
         drain("sales", stream)
 
