@@ -110,7 +110,7 @@ def test_it_costs_what_it_shows(world: World, postgres: PostgresServer) -> None:
         world.catalog = database_on(proxy.server)
         counts: list[list[tuple[str, int]]] = []
         make_table(world)
-        for times in (6, 24):
+        for times in (4, 12):
             for number in range(times):
                 for text in (NW, SW, f"region=R{number},date=2026-02-11"):
                     write(world, text)

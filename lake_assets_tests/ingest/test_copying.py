@@ -102,8 +102,8 @@ def read(world: World) -> str:
 
 
 def found(world: World, column: str) -> list[tuple[Any, ...]]:
-    """The rows that a condition on each value of a column finds."""
-    values = world.query(f"SELECT DISTINCT {column}::VARCHAR FROM lake.sales ORDER BY ALL LIMIT 40")
+    """The rows that conditions on some values of a column find."""
+    values = world.query(f"SELECT DISTINCT {column}::VARCHAR AS v FROM lake.sales ORDER BY hash(v) LIMIT 10")
     with world.reader() as client:
         kind = client.execute(f"SELECT typeof({column}) FROM lake.sales LIMIT 1").fetchone()
         assert kind is not None

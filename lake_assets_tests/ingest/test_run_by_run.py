@@ -264,6 +264,7 @@ RUNS: dict[str, Sequence[Step]] = {
         ("-a c=9 repair", "repair 2 to 1 and waits", [2]),
         ("", "index 1 to 2", [2, 9]),
         ("b=10,20,30 d=4", "fails b.parquet has changed since it was registered", None),
+        ("", "fails b.parquet has changed since it was registered", None),
         ("repair", "repair 3 to 5", [4, 9, 10, 20, 30]),
         ("", "skipped", [4, 9, 10, 20, 30]),
     ],
