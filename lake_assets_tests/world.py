@@ -1,5 +1,6 @@
 """A whole small world for tests: a landing zone, a lake, a stream between them, and readers that are not ours."""
 
+import datetime as dt
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
+from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
@@ -112,6 +114,22 @@ class World:
 
     def ingest(self, text: str, **options: Any) -> Outcome:
         return ingest(self.stream, self.partition(text), self.sessions, IngestOptions(**options))
+
+    def commit(self, text: str, *totals: float, name: str = "batch_1.parquet", **options: Any) -> LedgerRow:
+        """Land an object with these totals, and ingest its partition; returns the ledger row."""
+        self.land(text, sales(*totals), name)
+        return self.ingest(text, **options).row
+
+    def execute(self, *statements: str) -> None:
+        """Change the lake or its catalog by statements of another client, each in a transaction of its own."""
+        with self.stream.lake.open() as lake:
+            for sql in statements:
+                lake.rows(sql)
+
+    def tidy(self, days: float = 0, **options: Any) -> Maintained:
+        """Maintain the lake as of so many days from now."""
+        now = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
+        return maintain(self.config, "test", self.sessions, now=now, **options)
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The lake as a plain DuckDB client sees it, through a connection of its own."""

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from dev.plain_client import plain_client
 from lake_assets.duckdb_engine import identifier, literal
-from lake_assets_tests.differential.life import Life
+from lake_assets_tests.differential.landed import Landed
 from lake_assets_tests.differential.queries import TABLE, expressions, questions, samples
 from lake_assets_tests.values.plain import plain
 from lake_assets_tests.world import World
@@ -19,22 +19,22 @@ from lake_assets_tests.world import World
 Client = duckdb.DuckDBPyConnection
 
 
-def differences(life: Life) -> Iterator[str]:
+def differences(landed: Landed) -> Iterator[str]:
     """Where the lake has or finds other rows than were landed."""
-    with life.world.reader() as lake, duckdb.connect(config={"threads": 1}) as expected, ExitStack() as stack:
+    with landed.world.reader() as lake, duckdb.connect(config={"threads": 1}) as expected, ExitStack() as stack:
         for client in (lake, expected):
             client.execute("SET TimeZone = 'UTC'")
         lake.execute("BEGIN")  # in which DuckLake reads its catalog once
         columns = {name: kind for name, kind, *_ in lake.execute("DESCRIBE lake.sales").fetchall()}
-        yield from _fill(life, expected, columns)
+        yield from _fill(landed, expected, columns)
         yield from _values(lake, expected, columns)
-        yield from _values_by_arrow(life, lake)
-        for sql in _questions(life, expected):
+        yield from _values_by_arrow(landed, lake)
+        for sql in _questions(landed, expected):
             found, wanted = _answer(lake, sql, "lake.sales"), _answer(expected, sql, "expected")
             if found == wanted or isinstance(wanted, duckdb.Error):
                 continue
             # DuckLake itself finds no BLOB with a zero byte, and no text with one is a condition of its.
-            by_ducklake = _answer(stack.enter_context(_plain_lake(life, columns)), sql, "lake.sales")
+            by_ducklake = _answer(stack.enter_context(_plain_lake(landed, columns)), sql, "lake.sales")
             if str(found) != str(by_ducklake):
                 yield f"{sql.replace(TABLE, 'lake.sales')}: {found} and not {wanted}; plain DuckLake: {by_ducklake}"
 
@@ -50,11 +50,11 @@ def _answer(client: Client, sql: str, table: str) -> Any:
     return [tuple("0.0" if value == "-0.0" else value for value in row) for row in rows]
 
 
-def _fill(life: Life, expected: Client, columns: dict[str, str]) -> Iterator[str]:
+def _fill(landed: Landed, expected: Client, columns: dict[str, str]) -> Iterator[str]:
     """Read the landed files into the table `expected` by DuckDB, whole and without conditions."""
     types = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns.items())
     expected.execute(f"CREATE TABLE expected ({types})")
-    for text, files in life.lake.items():
+    for text, files in landed.lake.items():
         for file in files:
             source = f"read_parquet({literal(str(file.path))}, hive_partitioning = false)"
             for name, *_ in expected.execute(f"DESCRIBE FROM {source}").fetchall():
@@ -62,28 +62,29 @@ def _fill(life: Life, expected: Client, columns: dict[str, str]) -> Iterator[str
                     ((count,),) = expected.execute(f"SELECT count({identifier(name)}) FROM {source}").fetchall()
                     if count:
                         yield f"the table lacks the column {name!r} of {file.path.name}, which has {count} values"
-            expected.execute(f"INSERT INTO expected BY NAME {life.select(expected, text, file, columns)}")
-    if life.deleted:
-        expected.execute(f"DELETE FROM expected WHERE id IN ({', '.join(map(str, life.deleted))})")
+            expected.execute(f"INSERT INTO expected BY NAME {landed.select(expected, text, file, columns)}")
+    if landed.deleted:
+        expected.execute(f"DELETE FROM expected WHERE id IN ({', '.join(map(str, landed.deleted))})")
 
 
 @contextmanager
-def _plain_lake(life: Life, columns: dict[str, str]) -> Iterator[Client]:
+def _plain_lake(landed: Landed, columns: dict[str, str]) -> Iterator[Client]:
     """A lake that DuckLake alone has filled with the same rows, in the same order."""
-    with TemporaryDirectory(dir=life.folder) as folder:
+    with TemporaryDirectory(dir=landed.folder) as folder:
         catalog, data = {"type": "sqlite", "path": f"{folder}/c.sqlite"}, {"type": "local", "path": f"{folder}/data"}
-        lake = World(catalog, data, life.world.source, life.world.sessions, life.world.options)
+        lake = World(catalog, data, landed.world.source, landed.world.sessions, landed.world.options)
         with plain_client(lake.config.lakes["test"], read_only=False) as client:
             client.execute("SET TimeZone = 'UTC'")
             types = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns.items())
             client.execute(f"CREATE TABLE lake.sales ({types})")
             client.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
-            client.execute(f"ALTER TABLE lake.sales SET PARTITIONED BY ({', '.join(map(identifier, life.partitions))})")
-            for text, files in life.lake.items():
+            keys = ", ".join(map(identifier, landed.partitions))
+            client.execute(f"ALTER TABLE lake.sales SET PARTITIONED BY ({keys})")
+            for text, files in landed.lake.items():
                 for file in files:
-                    client.execute(f"INSERT INTO lake.sales BY NAME {life.select(client, text, file, columns)}")
-            if life.deleted:
-                client.execute(f"DELETE FROM lake.sales WHERE id IN ({', '.join(map(str, life.deleted))})")
+                    client.execute(f"INSERT INTO lake.sales BY NAME {landed.select(client, text, file, columns)}")
+            if landed.deleted:
+                client.execute(f"DELETE FROM lake.sales WHERE id IN ({', '.join(map(str, landed.deleted))})")
             client.execute("BEGIN")
             yield client
 
@@ -97,26 +98,26 @@ def _values(lake: Client, expected: Client, columns: dict[str, str]) -> Iterator
             yield f"{name} {kind}: {found if isinstance(found, duckdb.Error) else _unlike(found, wanted)}"
 
 
-def _values_by_arrow(life: Life, lake: Client) -> Iterator[str]:
+def _values_by_arrow(landed: Landed, lake: Client) -> Iterator[str]:
     """Each row by each column, as pyarrow reads it in the landed files."""
     try:
         table = lake.execute("SELECT * FROM lake.sales").to_arrow_table()
     except duckdb.Error as error:  # Arrow has no such value, or no such type
-        life.log.append(f"not compared by pyarrow: {error}")
+        landed.log.append(f"not compared by pyarrow: {error}")
         return
     by_name: dict[str, dict[int, Any]] = {}
-    landed_files = (file for files in life.lake.values() for file in files if file.name)  # a client's INSERT casts
+    landed_files = (file for files in landed.lake.values() for file in files if file.name)  # a client's INSERT casts
     for file in landed_files:
-        landed = pq.ParquetFile(file.path, coerce_int96_timestamp_unit="us")
-        for name in landed.schema_arrow.names:
+        parquet = pq.ParquetFile(file.path, coerce_int96_timestamp_unit="us")
+        for name in parquet.schema_arrow.names:
             with suppress(pa.ArrowNotImplementedError, OSError):  # some encodings, nested or without values
-                values = plain(landed.read(columns=[name])[name])
+                values = plain(parquet.read(columns=[name])[name])
                 if len(values) == len(file.ids):  # Arrow ends at an empty page of lists
                     by_name.setdefault(name, {}).update(zip(file.ids, values, strict=True))
     ids = table["id"].to_pylist()
-    for name in by_name.keys() & set(table.column_names):
+    for name in by_name.keys() & set(table.column_names) - set(landed.partitions):
         there = dict(zip(ids, plain(table[name]), strict=True))
-        landed_rows = ((n, there.get(n), v) for n, v in by_name[name].items() if n not in life.deleted)
+        landed_rows = ((n, there.get(n), v) for n, v in by_name[name].items() if n not in landed.deleted)
         if few := [row for row in landed_rows if not _same(*row[1:])][:3]:
             yield f"{name} by pyarrow: (id, found, landed) {few}"
 
@@ -141,16 +142,16 @@ def _unlike(found: Sequence[Any], wanted: Sequence[Any]) -> str:
     return f"(id, found, landed) {few[:3]}{more}"
 
 
-def _questions(life: Life, expected: Client) -> Iterator[str]:
-    chosen = life.chosen
+def _questions(landed: Landed, expected: Client) -> Iterator[str]:
+    chosen = landed.chosen
     yield f"SELECT count(*) FROM {TABLE}"
-    keys = [_key(life.values(text)) for text in life.lake]
+    keys = [_key(landed.values(text)) for text in landed.lake]
     relation = expected.table("expected")
     for name, kind in zip(relation.columns, relation.types, strict=True):
-        only_values = any(column.name == name and column.is_single for column in life.columns)
+        only_values = name in landed.singles
         for expression in expressions(name, kind):
             yield from questions(chosen, expression, samples(expected, expression), keys, only_values=only_values)
-    by = identifier(next(iter(life.partitions)))
+    by = identifier(next(iter(landed.partitions)))
     for name in relation.columns[:3]:
         yield f"SELECT {by}::VARCHAR, count(*), count({identifier(name)}) FROM {TABLE} GROUP BY ALL ORDER BY ALL"
 

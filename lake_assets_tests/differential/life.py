@@ -4,24 +4,25 @@ import random
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import duckdb
 import pyarrow as pa
+from pyarrow import types as t
 
 from dev.plain_client import plain_client
-from lake_assets.duckdb_engine import identifier, literal
 from lake_assets.errors import SchemaError, SourceError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets.layout.hive import HIVE_NULL
-from lake_assets_tests.differential.arrays import LEAVES, Column, Values, chain_of, random_kind
+from lake_assets_tests.differential.landed import File, Landed
 from lake_assets_tests.differential.writers import WRITERS, can_write
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
+from lake_assets_tests.values.columns import CHAINS, LEAVES, Values
 from lake_assets_tests.world import World
 
 REGIONS = ("NW", "SW", None, "a b", "a/b=c", "é%20", "O'Hare", "a+b;(1)", "10", "9", "~", "x" * 80)
@@ -36,48 +37,41 @@ CLIENT = {"region": "client", "date": "2026-03-03", "n": "5"}  # a partition of 
 
 
 @dataclass(frozen=True)
-class File:
-    """A landed file as it was when it was read.
+class Column:
+    """A column of the landed files.
 
     Attributes:
-        path: of a copy that nobody changes.
-        name: in the folder of the partition.
-        ids: of its rows.
-        types: of the table's columns when a plain client inserted the rows: the INSERT casts to them, and so drops a
-            struct's field that the table gets later. Empty for landed files.
+        name: in the files and in the table.
+        kind: of the first file; a later one has one of `chain`.
+        chain: types of the same family.
+        is_null_first: all its rows of the first commit are NULL.
+        is_single: its floating-point values are those of single precision.
+        is_late: the first file lacks it.
     """
 
-    path: Path
     name: str
-    ids: range
-    types: Mapping[str, str] = field(default_factory=dict)
+    kind: pa.DataType
+    chain: Sequence[pa.DataType]
+    is_null_first: bool
+    is_single: bool
+    is_late: bool
 
 
-@dataclass
-class Life:
+class Life(Landed):
     """One table.
 
     Attributes:
         seed: all of it follows from the seed.
-        lake: the files that each partition has in the lake.
         landed: the files that each partition has in the landing zone.
         refused: the errors of runs that refused files.
-        deleted: ids of rows that a plain client deleted.
-        log: what happened.
     """
 
-    seed: int
-    folder: Path
-    catalog: dict[str, Any]
-    lake: dict[str, list[File]] = field(default_factory=dict)
-    landed: dict[str, dict[str, File]] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
-    deleted: set[int] = field(default_factory=set)
-    log: list[str] = field(default_factory=list)
-    commits: int = 0
-
-    def __post_init__(self) -> None:
-        self.chosen = chosen = random.Random(self.seed)
+    def __init__(self, seed: int, folder: Path, catalog: dict[str, Any]) -> None:
+        self.seed, self.catalog = seed, catalog
+        self.landed: dict[str, dict[str, File]] = {}
+        self.refused: list[str] = []
+        self.commits = 0
+        chosen = random.Random(seed)
         self.mode = chosen.choice(["replace", "replace", "append", "index"])
         kinds = ["direct", "extension"] if self.mode == "index" else ["direct", "direct", "extension", "insert"]
         self.strategy = chosen.choice(kinds)
@@ -86,25 +80,27 @@ class Life:
         writers = list(WRITERS)
         self.writers = chosen.choice([writers, *([writer] for writer in writers)])
         names = chosen.choice([["region"], ["n"], ["region", "date"], ["date"], ["n", "region"]])
-        self.partitions = {name: PARTITIONS[name][0] for name in names}
-        options: dict[str, Any] = {"mode": self.mode, "partitions": self.partitions}
+        partitions = {name: PARTITIONS[name][0] for name in names}
+        options: dict[str, Any] = {"mode": self.mode, "partitions": partitions}
         if self.mode != "index":
             options |= {"schema_policy": self.policy, "copy": self.copy}
         if self.mode == "replace":
             options["on_empty"] = "clear"
-        self.world = World(
-            self.catalog,
-            {"type": "local", "path": str(self.folder / "data")},
-            {"type": "local", "path": str(self.folder / "landing")},
+        world = World(
+            catalog,
+            {"type": "local", "path": str(folder / "data")},
+            {"type": "local", "path": str(folder / "landing")},
             no_session,
             options,
             {"attach_options": {"encrypted": True}} if self.strategy == "insert" else {},
         )
+        super().__init__(world, folder, chosen, partitions)
         texts = [self._text(names) for _ in range(chosen.choice([2, 3, 4]))]
         self.texts = list(dict.fromkeys(texts))
         (self.folder / "kept").mkdir(parents=True)
         self.may_narrow = self.mode == "index" or self.policy == "evolve"  # files keep narrower types than the table's
         self.columns = [self._column(f"c{number}") for number in range(chosen.choice([1, 2, 4, 6]))]
+        self.singles = {column.name for column in self.columns if column.is_single}
         self._files = self._rows = 0
 
     @property
@@ -152,7 +148,9 @@ class Life:
                 continue
             kind = chosen.choice(column.chain) if self.commits and chosen.random() < 0.3 else column.kind
             share = 1.0 if column.is_null_first and not self.commits else chosen.choice([0, 0, 0.2, 0.8, 1])
-            values = Values(chosen, self.mode != "index", column.is_single, chosen.choice([0, 0.1, 0.5]))
+            values = Values(
+                chosen, self.mode != "index", is_single=column.is_single, extremes=chosen.choice([0, 0.1, 0.5])
+            )
             array = values.array(kind, size, share)
             half = size // 2
             if half and chosen.random() < 0.2:  # so row groups have no values
@@ -264,6 +262,7 @@ class Life:
         if not self.commits:
             kept = [column for column in self.columns if f"'{column.name}" not in str(error)]
             self.columns = kept or [self._column(f"d{len(self.refused)}")]
+            self.singles = {column.name for column in self.columns if column.is_single}
 
     def _client(self) -> None:
         """A plain client of DuckLake inserts a file's rows into a partition that no run touches, or deletes one."""
@@ -287,20 +286,23 @@ class Life:
                 files.append(replace(file, types=types))
                 self.log.append(f"a client inserts {file.path.name}")
 
-    def values(self, text: str) -> dict[str, str | None]:
-        """The values of a partition, as texts."""
-        partition = self.world.partition(text)
-        return {name: None if v is None else str(v) for name, v in zip(self.partitions, partition.values, strict=True)}
 
-    def select(self, client: duckdb.DuckDBPyConnection, text: str, file: File, names: Collection[str]) -> str:
-        """A query for a file's rows with the partition's values, by those of its columns that the table has."""
-        values = self.values(text).items()
-        keys = [f"{'NULL' if value is None else literal(value)} AS {identifier(name)}" for name, value in values]
-        source = f"read_parquet({literal(str(file.path))}, hive_partitioning = false)"
-        there = [name for name, *_ in client.execute(f"DESCRIBE FROM {source}").fetchall()]
-        columns = [
-            f"CAST({identifier(name)} AS {file.types[name]}) AS {identifier(name)}" if file.types else identifier(name)
-            for name in there
-            if name in names
-        ]
-        return f"SELECT {', '.join([*columns, *keys])} FROM {source}"
+def random_kind(chosen: random.Random, leaves: Sequence[pa.DataType], depth: int = 0) -> pa.DataType:
+    """A type of these leaves, in a third of cases in a list, a struct or a map."""
+    if depth > 1 or chosen.random() < (0.7 if depth == 0 else 0.6):
+        return chosen.choice(leaves)
+    inner = [random_kind(chosen, leaves, depth + 1) for _ in range(2)]
+    match chosen.choice(["list", "struct", "struct", "map"]):
+        case "list":
+            return pa.list_(inner[0])
+        case "map":
+            return pa.map_(pa.string(), inner[0])
+        case _:
+            return pa.struct([("x", inner[0]), ("y.z", inner[1])])
+
+
+def chain_of(kind: pa.DataType) -> Sequence[pa.DataType]:
+    """The types that later files may have."""
+    if t.is_struct(kind) and kind.num_fields == 2:
+        return (kind, pa.struct([*kind, ("more", pa.int32())]))
+    return next((chain for chain in CHAINS if kind in chain), (kind,))

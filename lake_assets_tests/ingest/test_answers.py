@@ -21,7 +21,7 @@ from lake_assets.errors import SchemaError
 from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES, STRATEGIES
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.values.columns import leaf
-from lake_assets_tests.values.readers import constant
+from lake_assets_tests.values.plain import constant
 from lake_assets_tests.world import World
 
 PARTITIONS = {"n": {"type": "integer"}, "day": {"type": "date", "start": "2026-01-01"}}

@@ -20,10 +20,7 @@ from lake_assets.lake.attach import (
 )
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.clients import as_duckdb_secret
 from lake_assets.storage.store import Store
-from lake_assets_tests.faults.writer import make_table
-from lake_assets_tests.world import World
 from lake_assets_tests.world_fixtures import bucket_on
 
 SQLITE = {"type": "sqlite", "path": "/lake/c.sqlite"}
@@ -131,21 +128,6 @@ def test_a_stored_secret_for_all_of_s3_does_not_override_that_of_r2() -> None:
     assert found == "lake_storage"
 
 
-@pytest.mark.parametrize(
-    ("storage", "catalog", "names"),
-    [
-        ("/data", SQLITE, ("ducklake", "sqlite_scanner")),
-        ({"type": "s3", "bucket": "lake", **KEYS}, SQLITE, ("ducklake", "sqlite_scanner", "httpfs")),
-        ("s3://lake", SQLITE, ("ducklake", "sqlite_scanner", "httpfs", "aws")),
-        (R2, {"type": "duckdb", "path": "c.duckdb"}, ("ducklake", "httpfs")),
-        (AZURE, SQLITE, ("ducklake", "sqlite_scanner", "azure")),
-        (R2, {"type": "motherduck", "database": "retail"}, ("ducklake", "motherduck", "httpfs")),
-    ],
-)
-def test_only_the_extensions_that_are_needed_are_loaded(storage: Any, catalog: Any, names: tuple[str, ...]) -> None:
-    assert extensions(lake(storage, catalog)) == names
-
-
 def test_attach_options_are_literals_in_the_statement() -> None:
     options = {"override_data_path": True, "data_inlining_row_limit": 10, "metadata_parameters": {"busy": "it's"}}
 
@@ -175,15 +157,6 @@ def test_ducklake_accepts_every_option_that_the_config_accepts(tmp_path: Path) -
     assert ("encrypted", "false") in options
 
 
-@pytest.mark.parametrize("option", ["create_if_not_exist", "encryption_socket"])
-def test_ducklake_refuses_other_options(tmp_path: Path, option: str) -> None:
-    with (
-        open_engine(("ducklake",)) as engine,
-        pytest.raises(duckdb.NotImplementedException, match="Unsupported option"),
-    ):
-        engine.execute(f"ATTACH 'ducklake:{tmp_path}/c.duckdb' AS lake (DATA_PATH '{tmp_path}', {option} 1)")
-
-
 @pytest.mark.parametrize(
     ("installed", "version", "option"), [("1.5.5", "1.0", ""), ("2.0.0", "1.0", "'1.0'"), ("2.0.0", "1.1", "'1.1'")]
 )
@@ -211,12 +184,6 @@ def test_a_moved_lake_is_attached_with_override_data_path(tmp_path: Path) -> Non
         pytest.fail("opened")
     with DuckLake(lake(moved, catalog, override_data_path=True)).open() as session:
         assert session.rows("FROM lake.t") == [(1,)]
-
-
-def test_a_sqlite_catalog_is_sqlite(local_world: World) -> None:
-    make_table(local_world)
-
-    assert Path(local_world.catalog["path"]).read_bytes().startswith(b"SQLite format 3\0")
 
 
 # MotherDuck's manual, "DuckLake": "Bring your own bucket", "Using own compute"; "CREATE SECRET".
@@ -300,9 +267,3 @@ def test_a_credential_chain_without_keys_is_an_error(monkeypatch: pytest.MonkeyP
 
     with pytest.raises(StorageError, match=r"no credentials for s3://lake were found.* give key_id and secret"):
         Store(S3Storage(bucket="lake")).list()
-
-
-def test_a_folder_has_no_secret(tmp_path: Path) -> None:
-    assert secret_statements(lake(str(tmp_path))) == ()
-    with pytest.raises(AssertionError, match="local"):
-        as_duckdb_secret(lake(str(tmp_path)).own_storage)

@@ -2,8 +2,6 @@
 
 import logging
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
@@ -13,6 +11,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError
 from lake_assets.lake import checkpoint
 from lake_assets.lake.ducklake import DuckLake
+from lake_assets_tests.lake.test_locked import held
 
 METADATA_BLOCK = 12288  # offset of the first block, which has the metadata of a small catalog
 
@@ -53,13 +52,6 @@ def tear(file: Path) -> None:
     with file.open("r+b") as opened:
         opened.seek(METADATA_BLOCK)
         opened.write(bytes(4096))
-
-
-def test_a_closed_catalog_is_one_file(lake: DuckLake) -> None:
-    insert(lake, 2)
-
-    assert files_of(lake) == {"catalog.duckdb", "catalog.duckdb.lock"}
-    assert numbers(lake) == [1, 2]
 
 
 def test_a_session_that_writes_nothing_makes_no_checkpoint(lake: DuckLake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,14 +101,9 @@ def test_a_catalog_that_another_client_holds_is_not_replaced(lake: DuckLake) -> 
     copy = checkpoint.copy_of(lake.config.catalog)  # type: ignore[arg-type]
     shutil.copy(file_of(lake), copy)
     before = file_of(lake).stat().st_ino
-    hold = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
-    command = [sys.executable, "-c", hold, str(file_of(lake))]
 
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
-        assert client.stdout is not None
-        client.stdout.readline()
+    with held({"type": "duckdb", "path": str(file_of(lake))}):
         checkpoint.recover(lake.config.catalog)  # type: ignore[arg-type]
-        client.communicate(b"\n")
 
     assert file_of(lake).stat().st_ino == before
     assert numbers(lake) == [1]

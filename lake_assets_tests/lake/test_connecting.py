@@ -14,12 +14,9 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.errors import CatalogLockedError, CatalogUnreachableError, ConfigError, NoLakeError
 from lake_assets.lake import connecting
 from lake_assets.lake.confined import open_confined
-from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World
 from lake_assets_tests.world_fixtures import database_on
-
-__all__ = ["sessions"]
 
 
 def files(folder: Path) -> dict[str, int]:
@@ -35,8 +32,7 @@ def refusal(connection: duckdb.DuckDBPyConnection, sql: str) -> str:
 
 
 def test_each_catalog_and_storage_is_attached_with_its_secrets(world: World) -> None:
-    world.land(NW, sales(1.5, 2))
-    world.ingest(NW)
+    world.commit(NW, 1.5, 2)
 
     with connect(world.config) as connection:
         (totals,) = connection.execute("SELECT sum(total) FROM sales").fetchall()
@@ -48,8 +44,7 @@ def test_each_catalog_and_storage_is_attached_with_its_secrets(world: World) -> 
 @pytest.mark.parametrize("world", [("postgres", "s3")], indirect=True, ids="-".join)
 def test_an_encrypted_lake_is_read_and_no_secret_is_shown(world: World) -> None:
     world.lake_options = ENCRYPTED
-    world.land(NW, sales(1, 2))
-    world.ingest(NW)
+    world.commit(NW, 1, 2)
     secret = world.storage["secret"]
 
     with connect(world.config) as connection:
@@ -65,8 +60,7 @@ def test_an_encrypted_lake_is_read_and_no_secret_is_shown(world: World) -> None:
 
 def test_a_server_that_goes_away_shows_no_password(stoppable_postgres: StoppablePostgres, local_world: World) -> None:
     local_world.catalog = database_on(stoppable_postgres.server)
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
 
     with connect(local_world.config) as connection:
         stoppable_postgres.stop()
@@ -81,13 +75,10 @@ def test_a_server_that_goes_away_shows_no_password(stoppable_postgres: Stoppable
 @pytest.fixture
 def table(local_world: World) -> World:
     """A table of two files, and a file that the next clean-up deletes."""
-    local_world.land(SW, sales(1))
-    local_world.ingest(SW)
+    local_world.commit(SW, 1)
     for total in (2, 3):
-        local_world.land(NW, sales(total))
-        local_world.ingest(NW)
-    with local_world.stream.lake.open() as lake:
-        lake.rows("CALL ducklake_expire_snapshots('lake', older_than => now())")
+        local_world.commit(NW, total)
+    local_world.execute("CALL ducklake_expire_snapshots('lake', older_than => now())")
     return local_world
 
 
@@ -156,8 +147,7 @@ def test_a_writable_connection_writes_tables_of_its_own(table: World) -> None:
 def test_a_statement_sees_the_commits_before_it(table: World) -> None:
     with connect(table.config) as connection:
         before = connection.execute("SELECT sum(total) FROM sales").fetchall()
-        table.land(NW, sales(7))
-        table.ingest(NW)
+        table.commit(NW, 7)
         after = connection.execute("SELECT sum(total) FROM sales").fetchall()
 
     assert (before, after) == ([(4,)], [(8,)])
@@ -168,8 +158,7 @@ def in_a_file(local_world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     """A table of a lake with its catalog in a DuckDB file, which others wait for only briefly."""
     monkeypatch.setattr("lake_assets.lake.ducklake.ATTACH_PATIENCE", 0.3)
     local_world.catalog = {"type": "duckdb", "path": str(tmp_path / "catalog.duckdb")}
-    local_world.land(NW, sales(1.5, 2))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1.5, 2)
     return local_world
 
 
@@ -201,8 +190,7 @@ def test_the_last_connection_to_a_file_lets_a_writer_in(in_a_file: World) -> Non
     assert not is_free(in_a_file)
     cursor.close()
     assert is_free(in_a_file)
-    in_a_file.land(NW, sales(7))
-    in_a_file.ingest(NW)
+    in_a_file.commit(NW, 7)
     with connect(in_a_file.config) as connection:
         assert connection.execute(query).fetchall() == [(7,)]
 

@@ -1,57 +1,69 @@
-"""A catalog that another process has locked: every write is retried until the catalog is free."""
+"""A catalog that another process has locked, of each type: every write is retried until the catalog is free."""
 
 import datetime as dt
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import CatalogLockedError, CommitConflictError, LakeAssetsError, SchemaError
+from dev.servers.postgres import PostgresServer
+from lake_assets.errors import CatalogLockedError, CommitConflictError, LakeAssetsError, SchemaError, SourceError
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import blank_row
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.run import record_failures
+from lake_assets.lake import ducklake
 from lake_assets.lake.catalog.files import forget_scheduled
 from lake_assets.lake.commit import strategy as commit
-from lake_assets.lake.commit.direct import open_table
 from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.lake.failures import is_locked
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.flush import flush_ledger
 from lake_assets.lake.ledger.tables import create_ledger, record
+from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.schema.evolve import evolve_table
 from lake_assets.lake.schema.tables import create_table, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.maintenance.cleaning import expire_snapshots
 from lake_assets.maintenance.run import maintain
+from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.world import NW, World, sales
+from lake_assets_tests.world_fixtures import database_on
 
 HOLDER = """
-import sqlite3, sys
-catalog = sqlite3.connect(sys.argv[1], isolation_level=None)
-catalog.execute("BEGIN IMMEDIATE")
+import sys
+HOLD
 print("held", flush=True)
 sys.stdin.read()
 """
+HOLDS = {
+    "sqlite": "import sqlite3; held = sqlite3.connect(sys.argv[1]); held.execute('BEGIN IMMEDIATE')",
+    "duckdb": "import duckdb; held = duckdb.connect(sys.argv[1])",
+}
+NOW = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
 LOCKED = duckdb.TransactionException("Failed to commit: database is locked")
 TRIES = 3  # that fail before the catalog is free; more than the config allows after a conflict
 
 
 @contextmanager
-def held(world: World) -> Iterator[Callable[[], object]]:
-    """Another process locks the catalog; yields a function that ends it."""
+def held(catalog: dict[str, Any]) -> Iterator[Callable[[], object]]:
+    """Another process locks a catalog's file; yields a function that ends it."""
     # SQLite's locks are a process's: of two libraries in one neither would know of the other's.
-    command = [sys.executable, "-c", HOLDER, world.catalog["path"]]
+    command = [sys.executable, "-c", HOLDER.replace("HOLD", HOLDS[catalog["type"]]), catalog["path"]]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdin is not None
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         yield other.communicate
+        other.stdin.close()
 
 
 @contextmanager
@@ -59,7 +71,7 @@ def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES)
     """Another process locks the catalog until so many tries have failed; yields the list of retries."""
     again: list[int] = []
     reattach = LakeSession.reattach
-    with held(world) as end:
+    with held(world.catalog) as end:
 
         def counted(session: LakeSession) -> None:
             again.append(1)
@@ -72,43 +84,22 @@ def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES)
         yield again
 
 
-def new_table(world: World, lake: LakeSession) -> None:
-    columns = world.config.streams["sales"].columns
-    create_table(lake, TableName("main", "new"), pa.schema([("a", pa.int64())]), columns)
-    assert lake.exists(TableName("main", "new"))
-
-
-def ledger_row(world: World, lake: LakeSession) -> None:
-    row = blank_row(world.stream, world.partition(NW), "run", dt.datetime.now(dt.UTC))
-    record(lake, [row])
-
-
-def tables_of_the_ledger(world: World, lake: LakeSession) -> None:
-    assert world
-    create_ledger(lake)
-
-
-def options_of_a_table(world: World, lake: LakeSession) -> None:
-    prepare_table(lake, world.stream.table)
-
-
-def more_columns(world: World, lake: LakeSession) -> None:
-    schema = pa.schema([("id", pa.int64()), ("total", pa.float64()), ("more", pa.int64())])
-    changes = evolve_table(lake, world.stream.table, [("a file", schema)], world.config.streams["sales"].columns, "run")
-    assert [str(change) for change in changes] == ["added column more BIGINT"]
-
-
-def expiry(world: World, lake: LakeSession) -> None:
-    assert world
-    assert expire_snapshots(lake, dt.datetime.now(dt.UTC))
-
-
-def flushed_rows(world: World, lake: LakeSession) -> None:
-    assert world
-    assert flush_ledger(lake)
-
-
-WRITES = [new_table, ledger_row, more_columns, expiry, flushed_rows]
+COLUMNS = pa.schema([("id", pa.int64()), ("total", pa.float64()), ("more", pa.int64())])
+WRITES: dict[str, Callable[[OpenStream, LakeSession], object]] = {
+    "a table": lambda stream, lake: create_table(lake, TableName("main", "new"), COLUMNS, stream.config.columns),
+    "options of a table": lambda stream, lake: prepare_table(lake, stream.table),
+    "columns": lambda stream, lake: evolve_table(lake, stream.table, [("x", COLUMNS)], stream.config.columns, "run"),
+    "the ledger": lambda _, lake: create_ledger(lake),
+    "a row of the ledger": lambda stream, lake: record(
+        lake, [blank_row(stream, stream.config.partition(NW), "run", NOW)]
+    ),
+    "a flush": lambda _, lake: flush_ledger(lake),
+    "expiry": lambda _, lake: expire_snapshots(lake, NOW),
+}
+WITHOUT = {  # what is not there before the write
+    "options of a table": ("DROP TABLE lake.sales", "CREATE TABLE lake.sales (id BIGINT)"),
+    "the ledger": ("DROP TABLE lake.ingest_runs", "DROP TABLE lake.ingest_files"),
+}
 
 
 @pytest.fixture
@@ -122,29 +113,24 @@ def known(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     return local_world
 
 
-@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
+@pytest.mark.parametrize("write", WRITES)
 def test_every_write_is_retried_while_the_catalog_is_locked(
-    known: World, write: Callable[[World, LakeSession], None], monkeypatch: pytest.MonkeyPatch
+    known: World, write: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    known.execute(*WITHOUT.get(write, ()))
+    options = "(SELECT count(*) FROM ducklake_options('lake'))"
+    written = f"SELECT count(*), max(snapshot_id), {options} FROM ducklake_snapshots('lake')"
+    before = known.query(written)
+
     with known.stream.lake.open() as lake, locked(known, monkeypatch) as again:
-        write(known, lake)
-    assert len(again) >= TRIES
+        WRITES[write](known.stream, lake)
 
-
-@pytest.mark.parametrize("write", [tables_of_the_ledger, options_of_a_table], ids=lambda write: write.__name__)
-def test_the_creation_of_tables_is_retried_while_the_catalog_is_locked(
-    local_world: World, write: Callable[[World, LakeSession], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with local_world.stream.lake.open(create=True) as lake:
-        lake.rows("CREATE TABLE lake.sales (id BIGINT)")
-        with locked(local_world, monkeypatch) as again:
-            write(local_world, lake)
     assert len(again) >= TRIES
+    assert known.query(written) != before
 
 
 def test_the_row_of_a_skipped_partition_is_retried(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
 
     with locked(local_world, monkeypatch) as again:
         result = local_world.ingest(NW)
@@ -155,8 +141,7 @@ def test_the_row_of_a_skipped_partition_is_retried(local_world: World, monkeypat
 
 def test_a_commit_by_the_extension_is_retried(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "STRATEGIES", (replace_by_extension,))
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     local_world.land(NW, sales(2))
 
     with locked(local_world, monkeypatch) as again:
@@ -166,21 +151,8 @@ def test_a_commit_by_the_extension_is_retried(local_world: World, monkeypatch: p
     assert local_world.totals() == [2]
 
 
-def test_the_direct_strategy_raises_a_passing_error_after_its_own_wait(
-    known: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with (
-        known.stream.lake.open() as lake,
-        locked(known, monkeypatch),
-        pytest.raises(CommitConflictError, match="is locked by another process"),
-        open_table(lake, known.stream.table),
-    ):
-        pass
-
-
 def test_the_list_of_scheduled_files_is_retried(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    with known.stream.lake.open() as lake:
-        lake.rows("DELETE FROM lake.sales")
+    known.execute("DELETE FROM lake.sales")
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
     with known.stream.lake.open() as lake:
         expire_snapshots(lake, later)
@@ -206,7 +178,7 @@ def test_a_catalog_that_remains_locked_raises_a_passing_error(known: World, monk
         locked(known, monkeypatch, tries=10**6),
         pytest.raises(CommitConflictError, match=r"a row of the ledger was not written: another process has locked"),
     ):
-        ledger_row(known, lake)
+        WRITES["a row of the ledger"](known.stream, lake)
 
 
 def test_conflicts_are_retried_as_often_as_configured(known: World) -> None:
@@ -243,3 +215,150 @@ def test_the_row_of_a_run_that_failed_by_a_lock_is_tried_once(
     assert bool(again) == is_retried
     assert run.error is not None
     assert any("No ledger row could be written" in note for note in run.error.__notes__)
+
+
+STATEMENTS = {
+    "reads and writes": "LOCK TABLE ducklake_snapshot IN ACCESS EXCLUSIVE MODE",
+    "writes": "LOCK TABLE ducklake_snapshot IN EXCLUSIVE MODE",
+}
+
+
+@contextmanager
+def locked_server(server: PostgresServer, database: str, statement: str) -> Iterator[list[str]]:
+    """Another session has the lock until ours is blocked; yields the blocking lock."""
+    waited: list[str] = []
+    ended = threading.Event()
+
+    def until_waited() -> None:
+        with server.connect(database) as looker, server.connect(database) as other, other.transaction():
+            other.execute(statement.encode())
+            begun.set()
+            while not waited and not ended.wait(0.05):
+                waited.extend(
+                    str(kind)
+                    for (kind,) in looker.execute(
+                        "SELECT locktype FROM pg_locks WHERE NOT granted AND pid IN "
+                        "(SELECT pid FROM pg_stat_activity WHERE datname = current_database())"
+                    )
+                )
+
+    begun = threading.Event()
+    other = threading.Thread(target=until_waited)
+    other.start()
+    try:
+        assert begun.wait(60)
+        yield waited
+    finally:
+        ended.set()
+        other.join()
+
+
+@pytest.fixture
+def on_postgres(local_world: World, postgres: PostgresServer) -> World:
+    local_world.catalog = database_on(postgres)
+    local_world.commit(NW, 1)
+    return local_world
+
+
+def check_ways(world: World, way: str) -> None:
+    """An unchanged, a reread and a failed partition: each has its row in the ledger."""
+    if way == "failed":
+        world.land(NW, b"no Parquet")
+        with pytest.raises(SourceError) as raised:
+            world.ingest(NW)
+        assert not getattr(raised.value, "__notes__", ())
+    else:
+        world.ingest(NW, force=way == "committed")
+
+
+WAYS = pytest.mark.parametrize("way", ["skipped", "committed", "failed"])
+
+
+@WAYS
+@pytest.mark.parametrize("lock", [*STATEMENTS, "commits"])
+def test_writes_to_a_locked_postgres_are_retried(
+    on_postgres: World, postgres: PostgresServer, way: str, lock: str
+) -> None:
+    database = on_postgres.catalog["database"]
+    if lock == "commits":
+        with commit_lock(on_postgres.config.lakes["test"]), postgres.connect(database) as looker:
+            rows = looker.execute("SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE objsubid = 1")
+            ((key,),) = rows.fetchall()
+        statement = f"SELECT pg_advisory_xact_lock({key})"
+    else:
+        statement = STATEMENTS[lock]
+
+    with locked_server(postgres, database, statement) as waited:
+        check_ways(on_postgres, way)
+
+    assert set(waited) == {"advisory" if lock == "commits" else "relation"}
+    assert [row.status for row in on_postgres.ledger()] == [way, "committed"]
+    assert on_postgres.totals() == [1]
+
+
+def test_a_read_after_the_lock_timeout_raises_a_passing_error(on_postgres: World, postgres: PostgresServer) -> None:
+    database = on_postgres.catalog["database"]
+    with postgres.connect() as other:
+        other.execute(f"ALTER DATABASE {database} SET lock_timeout = '100ms'".encode())
+    with on_postgres.stream.lake.open() as lake, postgres.connect(database) as other, other.transaction():
+        other.execute(STATEMENTS["reads and writes"].encode())
+        with pytest.raises(CatalogLockedError, match=r"is locked by another process, and says: .*lock timeout"):
+            lake.current_snapshot()
+
+
+def test_a_commit_lock_that_is_never_free_raises_a_passing_error(on_postgres: World) -> None:
+    lake = on_postgres.config.lakes["test"]
+    with (
+        commit_lock(lake),
+        pytest.raises(CatalogLockedError, match=r"commit lock was not free within 0.1 seconds: .* run it again"),
+        commit_lock(lake, timeout=0.1),
+    ):
+        pass
+
+
+@contextmanager
+def held_file(world: World, monkeypatch: pytest.MonkeyPatch, tries: int = TRIES) -> Iterator[list[str]]:
+    """Another process has the file open until so many tries have failed; yields their errors."""
+    said: list[str] = []
+    with held(world.catalog) as end:
+
+        def counted(error: BaseException) -> bool:
+            if isinstance(error, duckdb.Error):
+                said.append(str(error))
+                if len(said) == tries:
+                    end()
+            return is_locked(error)
+
+        monkeypatch.setattr(ducklake, "is_locked", counted)
+        yield said
+
+
+@pytest.fixture
+def in_a_file(local_world: World, tmp_path_factory: pytest.TempPathFactory) -> World:
+    local_world.catalog = {"type": "duckdb", "path": str(tmp_path_factory.mktemp("catalog") / "lake.duckdb")}
+    local_world.commit(NW, 1)
+    return local_world
+
+
+@WAYS
+def test_writes_to_a_locked_duckdb_file_are_retried(
+    in_a_file: World, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    with held_file(in_a_file, monkeypatch) as said:
+        check_ways(in_a_file, way)
+
+    assert len(said) == TRIES
+    assert all("Could not set lock on file" in text for text in said)
+    assert [row.status for row in in_a_file.ledger()] == [way, "committed"]
+    assert in_a_file.totals() == [1]
+
+
+def test_a_duckdb_file_that_remains_locked_raises_a_passing_error(
+    in_a_file: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ducklake, "ATTACH_PATIENCE", 0.2)
+    with (
+        held_file(in_a_file, monkeypatch, tries=10**6),
+        pytest.raises(CatalogLockedError, match=r"Conflicting lock is held in .* run it again when that one has ended"),
+    ):
+        in_a_file.ingest(NW)

@@ -5,11 +5,10 @@ import re
 import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -20,7 +19,7 @@ from dev.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets.duckdb_engine import open_engine
 from lake_assets.lake.vendor_errors import VENDORS, Meaning, matches
 from lake_assets.vendor_texts import Text
-from lake_assets_tests.lake.test_locked_servers import HOLDER
+from lake_assets_tests.lake.test_locked import held
 
 NOT_PROVOKED = {
     "SQLite": {"disk I/O error"},  # `faults/test_disks.py` fills disks
@@ -35,6 +34,8 @@ NOT_PROVOKED = {
     "MotherDuck": {"no database/share named"},
 }
 COLUMNS = ", ".join(f"c{number} INTEGER" for number in range(2100))
+ONE, OTHER = 0, 1
+Step = tuple[int, str]  # which connection executes this statement
 
 
 def refused(do: Callable[[], object]) -> str:
@@ -43,139 +44,56 @@ def refused(do: Callable[[], object]) -> str:
     return str(raised.value)
 
 
-class Sqlite:
+def execute(connections: Sequence[Any], steps: Sequence[Step]) -> str:
+    """Execute statements by several connections; returns the error for the last one."""
+    *before, (number, last) = steps
+    for index, sql in before:
+        connections[index].execute(sql)
+    return refused(lambda: connections[number].execute(last))
+
+
+class Provoker:
+    """The databases, each started when a text is provoked on it."""
+
     def __init__(self, request: pytest.FixtureRequest) -> None:
-        self.path = request.getfixturevalue("tmp_path") / "x.sqlite"
+        self._request = request
+        self.folder: Path = request.getfixturevalue("tmp_path")
 
-    def locked(self) -> str:
-        with sqlite3.connect(self.path, timeout=0) as one, sqlite3.connect(self.path, timeout=0) as other:
-            one.execute("BEGIN IMMEDIATE")
-            return refused(lambda: other.execute("BEGIN IMMEDIATE"))
+    def sqlite(self, *steps: Step, address: str = "") -> str:
+        address = address or f"file:{self.folder}/x.sqlite"
+        with (
+            sqlite3.connect(address, uri=True, timeout=0) as one,
+            sqlite3.connect(address, uri=True, timeout=0) as other,
+        ):
+            return execute((one, other), steps)
 
-    def table_locked(self) -> str:
-        address = "file:x?mode=memory&cache=shared"
-        with sqlite3.connect(address, uri=True) as one, sqlite3.connect(address, uri=True) as other:
-            one.execute("CREATE TABLE t (a)")
-            one.execute("INSERT INTO t VALUES (1)")
-            return refused(lambda: other.execute("SELECT * FROM t"))
+    def duckdb(self, *steps: Step, extensions: Sequence[str] = ()) -> str:
+        with open_engine(extensions) as one, one.cursor() as other:
+            return execute((one, other), steps)
 
-    def unique(self) -> str:
-        with sqlite3.connect(self.path) as one:
-            one.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
-            return refused(lambda: one.execute("INSERT INTO t VALUES (1), (1)"))
+    def held_file(self) -> str:
+        path = self.folder / "x.duckdb"
+        with held({"type": "duckdb", "path": str(path)}):
+            return refused(lambda: duckdb.connect(path))
 
-    def full(self) -> str:
-        with sqlite3.connect(self.path) as one:
-            one.execute("PRAGMA max_page_count = 2")
-            return refused(lambda: [one.execute(f"CREATE TABLE t{number} (a)") for number in range(9)])
+    def attach(self, more: str = "", storage: str = "data", kind: str = "sqlite:") -> Step:
+        return ONE, f"ATTACH 'ducklake:{kind}{self.folder}/x' AS l (DATA_PATH '{self.folder}/{storage}'{more})"
 
-    def absent(self) -> str:
-        return refused(lambda: sqlite3.connect(self.path.parent / "none" / "x"))
+    def ducklake(self, *steps: Step) -> str:
+        return self.duckdb(*steps, extensions=["ducklake", "sqlite_scanner"])
 
-    def columns(self) -> str:
-        with sqlite3.connect(self.path) as one:
-            return refused(lambda: one.execute(f"CREATE TABLE t ({COLUMNS})"))
-
-
-class Duckdb:
-    def __init__(self, request: pytest.FixtureRequest) -> None:
-        self.path = request.getfixturevalue("tmp_path") / "x.duckdb"
-
-    def files_kept(self) -> str:
-        with duckdb.connect() as connection:
-            connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
-            return refused(lambda: connection.execute("FROM 'a.csv'"))
-
-    def locked(self) -> str:
-        command = [sys.executable, "-c", HOLDER, str(self.path)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-            assert other.stdout is not None
-            assert other.stdout.readline() == b"held\n"
-            message = refused(lambda: duckdb.connect(self.path))
-            other.communicate()
-        return message
-
-    def changed_row(self) -> str:
-        with duckdb.connect() as one, one.cursor() as other:
-            one.execute("CREATE TABLE t AS SELECT 1 AS a")
-            other.execute("BEGIN")
-            other.execute("UPDATE t SET a = 2")
-            return refused(lambda: one.execute("UPDATE t SET a = 3"))
-
-    def made_table(self) -> str:
-        with duckdb.connect() as one, one.cursor() as other:
-            other.execute("BEGIN")
-            other.execute("CREATE TABLE t (a INTEGER)")
-            return refused(lambda: one.execute("CREATE TABLE t (a INTEGER)"))
-
-    def key(self) -> str:
-        with duckdb.connect() as one:
-            one.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
-            return refused(lambda: one.execute("INSERT INTO t VALUES (1), (1)"))
-
-    def not_connected(self) -> str:
-        with open_engine(["postgres_scanner"]) as engine:
-            return refused(lambda: engine.execute("ATTACH 'postgres:host=127.0.0.1 port=9' AS p"))
-
-    def no_credentials(self) -> str:
-        with open_engine(["httpfs", "aws"]) as engine:
-            return refused(lambda: engine.execute("CREATE SECRET s (TYPE s3, PROVIDER credential_chain, CHAIN 'env')"))
-
-    def no_answer(self) -> str:
-        with open_engine(["httpfs"]) as engine:
-            engine.execute("SET GLOBAL http_retries = 0")
-            return refused(lambda: engine.execute("FROM read_parquet('http://127.0.0.1:9/x.parquet')"))
-
-
-class Ducklake:
-    def __init__(self, request: pytest.FixtureRequest) -> None:
-        self.folder = request.getfixturevalue("tmp_path")
-        self.engine = open_engine(["ducklake", "sqlite_scanner"])
-
-    def attach(self, more: str = "", storage: str = "data", kind: str = "sqlite:") -> None:
-        options = f"DATA_PATH '{self.folder}/{storage}'{more}"
-        self.engine.execute(f"ATTACH 'ducklake:{kind}{self.folder}/x' AS l ({options})")
-
-    def again(self, more: str = "", storage: str = "data", change: str = "SELECT 1") -> str:
-        self.attach()
-        self.engine.execute("DETACH l")
+    def attached_again(self, more: str = "", storage: str = "data", change: str = "SELECT 1") -> str:
+        with open_engine(["ducklake", "sqlite_scanner"]) as engine:
+            engine.execute(self.attach()[1])
         with sqlite3.connect(self.folder / "x") as catalog:
             catalog.execute(change)
-        return refused(lambda: self.attach(more, storage))
+        return self.ducklake(self.attach(more, storage))
 
-    def conflict(self) -> str:
-        self.attach(kind="")
-        self.engine.execute("CREATE TABLE l.t (a INTEGER)")
-        with self.engine.cursor() as other:
-            other.execute("BEGIN")
-            other.execute("INSERT INTO l.t VALUES (1)")
-            self.engine.execute("DROP TABLE l.t")
-            return refused(lambda: other.execute("COMMIT"))
-
-    def absent(self) -> str:
-        return refused(lambda: self.attach(", CREATE_IF_NOT_EXISTS false"))
-
-    def encryption(self) -> str:
-        return self.again(", ENCRYPTED true")
-
-    def moved(self) -> str:
-        return self.again(storage="other")
-
-    def version(self) -> str:
-        return self.again(change="UPDATE ducklake_metadata SET value = '0.1' WHERE key = 'version'")
-
-    def reserved(self) -> str:
-        self.attach()
-        return refused(lambda: self.engine.execute("CREATE TABLE l.t (row_id INTEGER)"))
-
-
-class Postgres:
-    def __init__(self, request: pytest.FixtureRequest) -> None:
-        self.request = request
+    # PostgreSQL.
 
     @property
     def server(self) -> PostgresServer:
-        server = self.request.getfixturevalue("postgres")
+        server = self._request.getfixturevalue("postgres")
         assert isinstance(server, PostgresServer)
         return server
 
@@ -184,7 +102,9 @@ class Postgres:
         address: dict[str, Any] = {"host": self.server.host, "port": self.server.port, "dbname": "postgres"}
         return psycopg.connect(**(user | address | {"autocommit": True} | options))
 
-    def two(self, then: Callable[["psycopg.Connection[Any]", "psycopg.Connection[Any]"], str]) -> str:
+    @contextmanager
+    def two(self) -> Iterator[tuple["psycopg.Connection[Any]", "psycopg.Connection[Any]"]]:
+        """Two transactions that have read a table of two rows."""
         database = self.server.new_database()
         with self.connect(dbname=database) as one, self.connect(dbname=database) as other:
             one.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
@@ -193,86 +113,53 @@ class Postgres:
                 connection.execute("SET lock_timeout = '60s'")
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
                 connection.execute("SELECT * FROM t")
-            return then(one, other)
+            yield one, other
 
-    def lock_timeout(self) -> str:
-        def then(one: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]") -> str:
-            one.execute("UPDATE t SET a = 3 WHERE a = 1")
-            other.execute("SET LOCAL lock_timeout = '50ms'")
-            return refused(lambda: other.execute("UPDATE t SET a = 4 WHERE a = 1"))
-
-        return self.two(then)
-
-    def key(self) -> str:
-        return self.two(lambda one, _: refused(lambda: one.execute("INSERT INTO t VALUES (1)")))
-
-    def serialize(self) -> str:
-        def then(one: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]") -> str:
-            one.execute("UPDATE t SET a = 3 WHERE a = 1")
-            one.execute("COMMIT")
-            return refused(lambda: other.execute("UPDATE t SET a = 4 WHERE a = 1"))
-
-        return self.two(then)
+    def postgres(self, *steps: Step) -> str:
+        with self.two() as connections:
+            return execute(connections, steps)
 
     def deadlock(self) -> str:
-        def then(one: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]") -> str:
-            said: list[str] = []
+        said: list[str] = []
 
-            def update(connection: "psycopg.Connection[Any]", number: int) -> None:
-                try:
-                    connection.execute("UPDATE t SET a = a + 10 WHERE a = %s", (number,))
-                except psycopg.Error as error:
-                    said.append(str(error))
-                    connection.execute("ROLLBACK")
+        def update(connection: "psycopg.Connection[Any]", number: int) -> None:
+            try:
+                connection.execute("UPDATE t SET a = a + 10 WHERE a = %s", (number,))
+            except psycopg.Error as error:
+                said.append(str(error))
+                connection.execute("ROLLBACK")
 
+        with self.two() as (one, other):
             update(one, 1)
             update(other, 2)
             thread = threading.Thread(target=update, args=(one, 2))
             thread.start()
             update(other, 1)
             thread.join()
-            return "\n".join(said)
+        return "\n".join(said)
 
-        return self.two(then)
-
-    def columns(self) -> str:
-        return self.two(lambda one, _: refused(lambda: one.execute(f"CREATE TABLE wide ({COLUMNS})".encode())))
-
-    def no_right(self) -> str:
-        return self.two(lambda one, _: refused(lambda: one.execute("SELECT * FROM pg_authid")))
-
-    def nobody_listens(self) -> str:
-        return refused(lambda: self.connect(port=9))
+    def not_connected(self, **options: Any) -> str:
+        return refused(lambda: self.connect(**options))
 
     def silent(self) -> str:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            return refused(lambda: self.connect(port=listener.getsockname()[1], connect_timeout=2))
-
-    def ended(self) -> str:
-        with self.connect() as one, self.connect() as other:
-            one.execute("SELECT pg_terminate_backend(%s)", (other.info.backend_pid,))
-            return refused(lambda: other.execute("SELECT 1"))
-
-    def killed(self) -> str:
-        _, connect = self.stoppable()
-        with connect(superuser=True) as other:
-            os.kill(other.info.backend_pid, signal.SIGKILL)
-            return refused(lambda: other.execute("SELECT 1"))
-
-    def lost(self) -> str:
-        with self.connect() as one, self.connect() as other:
-            one.execute("SELECT pg_terminate_backend(%s)", (other.info.backend_pid,))
-            first = refused(lambda: other.execute("SELECT 1"))
-            return "\n".join([first, refused(lambda: other.execute("SELECT 1")), refused(other.commit)])
+            return self.not_connected(port=listener.getsockname()[1], connect_timeout=2)
 
     def limited(self) -> str:
         database = self.server.new_database()
         with self.connect() as one:
             one.execute(f"ALTER DATABASE {database} CONNECTION LIMIT 0".encode())
-        return refused(lambda: self.connect(dbname=database))
+        return self.not_connected(dbname=database)
+
+    def ended(self) -> str:
+        """What the server says of a connection that it ended, and the client of one that it knows as lost."""
+        with self.connect() as one, self.connect() as other:
+            one.execute("SELECT pg_terminate_backend(%s)", (other.info.backend_pid,))
+            said = [refused(lambda: other.execute("SELECT 1")) for _ in range(2)]
+            return "\n".join([*said, refused(other.commit)])
 
     def stoppable(self) -> tuple[StoppablePostgres, Callable[..., "psycopg.Connection[Any]"]]:
-        stoppable = self.request.getfixturevalue("stoppable_postgres")
+        stoppable = self._request.getfixturevalue("stoppable_postgres")
         assert isinstance(stoppable, StoppablePostgres)
         server = stoppable.server
         folder = str(stoppable._installation.data)
@@ -284,6 +171,12 @@ class Postgres:
 
         return stoppable, connect
 
+    def killed(self) -> str:
+        _, connect = self.stoppable()
+        with connect(superuser=True) as other:
+            os.kill(other.info.backend_pid, signal.SIGKILL)
+            return refused(lambda: other.execute("SELECT 1"))
+
     def full(self, *, superuser: bool) -> str:
         stoppable, connect = self.stoppable()
         with connect(superuser=True) as admin:
@@ -293,12 +186,6 @@ class Postgres:
         stoppable.start()
         with ExitStack() as stack:
             return refused(lambda: [stack.enter_context(connect(superuser=superuser)) for _ in range(9)])
-
-    def reserved(self) -> str:
-        return self.full(superuser=False)
-
-    def too_many(self) -> str:
-        return self.full(superuser=True)
 
     def shutting_down(self) -> str:
         _, connect = self.stoppable()
@@ -313,83 +200,104 @@ class Postgres:
                     message = str(error)
             return message
 
-    def wrong_password(self) -> str:
-        return refused(lambda: self.connect(password="wrong"))
 
-    def no_password(self) -> str:
-        return refused(lambda: self.connect(password=None))
-
-    def not_admitted(self) -> str:
-        return refused(lambda: self.connect(replication="true"))
-
-    def no_database(self) -> str:
-        return refused(lambda: self.connect(dbname="none"))
-
-
-PROVOKED: dict[str, dict[str, Callable[[Any], str]]] = {
+TABLE, KEY = "CREATE TABLE t (a INTEGER)", "CREATE TABLE t (a INTEGER PRIMARY KEY)"
+TWICE = "INSERT INTO t VALUES (1), (1)"
+CHANGED = (ONE, "UPDATE t SET a = 3 WHERE a = 1")
+PROVOKED: dict[str, dict[str, Callable[[Provoker], str]]] = {
     "SQLite": {
-        "database is locked": Sqlite.locked,
-        "database table is locked": Sqlite.table_locked,
-        "unique constraint": Sqlite.unique,
-        "unable to open database file": Sqlite.absent,
-        "database or disk is full": Sqlite.full,
-        r"too many columns on \w+": Sqlite.columns,
+        "database is locked": lambda by: by.sqlite((ONE, "BEGIN IMMEDIATE"), (OTHER, "BEGIN IMMEDIATE")),
+        "database table is locked": lambda by: by.sqlite(
+            (ONE, TABLE),
+            (ONE, "INSERT INTO t VALUES (1)"),
+            (OTHER, "SELECT * FROM t"),
+            address="file:x?mode=memory&cache=shared",
+        ),
+        "unique constraint": lambda by: by.sqlite((ONE, KEY), (ONE, TWICE)),
+        "unable to open database file": lambda by: refused(lambda: sqlite3.connect(by.folder / "none" / "x")),
+        "database or disk is full": lambda by: by.sqlite(
+            (ONE, "PRAGMA max_page_count = 2"), (ONE, TABLE), (ONE, "CREATE TABLE u (a)")
+        ),
+        r"too many columns on \w+": lambda by: by.sqlite((ONE, f"CREATE TABLE t ({COLUMNS})")),
     },
     "DuckDB": {
-        "could not set lock on file": Duckdb.locked,
-        "conflict on": Duckdb.changed_row,
-        "write-write conflict": Duckdb.made_table,
-        "duplicate key": Duckdb.key,
-        "File system .* has been disabled by configuration": Duckdb.files_kept,
-        r" error for HTTP [A-Z]+ to '": Duckdb.no_answer,
-        "Unable to connect to Postgres": Duckdb.not_connected,
-        "Secret Validation Failure": Duckdb.no_credentials,
+        "could not set lock on file": Provoker.held_file,
+        "conflict on": lambda by: by.duckdb(
+            (ONE, "CREATE TABLE t AS SELECT 1 AS a"), (OTHER, "BEGIN"), (OTHER, "UPDATE t SET a = 2"), CHANGED
+        ),
+        "write-write conflict": lambda by: by.duckdb((OTHER, "BEGIN"), (OTHER, TABLE), (ONE, TABLE)),
+        "duplicate key": lambda by: by.duckdb((ONE, KEY), (ONE, TWICE)),
+        "File system .* has been disabled by configuration": lambda by: by.duckdb(
+            (ONE, "SET disabled_filesystems = 'LocalFileSystem'"), (ONE, "FROM 'a.csv'")
+        ),
+        r" error for HTTP [A-Z]+ to '": lambda by: by.duckdb(
+            (ONE, "SET GLOBAL http_retries = 0"),
+            (ONE, "FROM read_parquet('http://127.0.0.1:9/x.parquet')"),
+            extensions=["httpfs"],
+        ),
+        "Unable to connect to Postgres": lambda by: by.duckdb(
+            (ONE, "ATTACH 'postgres:host=127.0.0.1 port=9' AS p"), extensions=["postgres_scanner"]
+        ),
+        "Secret Validation Failure": lambda by: by.duckdb(
+            (ONE, "CREATE SECRET s (TYPE s3, PROVIDER credential_chain, CHAIN 'env')"), extensions=["httpfs", "aws"]
+        ),
     },
     "DuckLake": {
-        "transaction conflict": Ducklake.conflict,
-        "does not exist": Ducklake.absent,
-        "Failed to set encryption": Ducklake.encryption,
-        r"DATA_PATH parameter .* does not match existing data path in the catalog [^\n]*": Ducklake.moved,
-        r"DuckLake catalog version mismatch: catalog version is [^,]+, but the extension requires version [\w.-]*\w": (
-            Ducklake.version
+        "transaction conflict": lambda by: by.ducklake(
+            by.attach(kind=""),
+            (ONE, "CREATE TABLE l.t (a INTEGER)"),
+            (OTHER, "BEGIN"),
+            (OTHER, "INSERT INTO l.t VALUES (1)"),
+            (ONE, "DROP TABLE l.t"),
+            (OTHER, "COMMIT"),
         ),
-        "Column name .* is reserved by DuckLake for internal use": Ducklake.reserved,
+        "does not exist": lambda by: by.ducklake(by.attach(", CREATE_IF_NOT_EXISTS false")),
+        "Failed to set encryption": lambda by: by.attached_again(", ENCRYPTED true"),
+        r"DATA_PATH parameter .* does not match existing data path in the catalog [^\n]*": lambda by: by.attached_again(
+            storage="other"
+        ),
+        r"DuckLake catalog version mismatch: catalog version is [^,]+, but the extension requires version [\w.-]*\w": (
+            lambda by: by.attached_again(change="UPDATE ducklake_metadata SET value = '0.1' WHERE key = 'version'")
+        ),
+        "Column name .* is reserved by DuckLake for internal use": lambda by: by.ducklake(
+            by.attach(), (ONE, "CREATE TABLE l.t (row_id INTEGER)")
+        ),
     },
     "PostgreSQL": {
-        "lock timeout": Postgres.lock_timeout,
-        "duplicate key": Postgres.key,
-        "could not serialize": Postgres.serialize,
-        "deadlock detected": Postgres.deadlock,
-        r"tables can have at most \d+ columns": Postgres.columns,
-        r"permission denied for (?:table|schema|view|relation) \S*\w": Postgres.no_right,
-        "Connection refused": Postgres.nobody_listens,
-        "Is the server running": Postgres.nobody_listens,
-        "timeout expired": Postgres.silent,
-        "server closed the connection": Postgres.killed,
-        "connection is lost": Postgres.lost,
-        "terminating connection": Postgres.ended,
-        "the database system is shutting down": Postgres.shutting_down,
-        "too many clients already": Postgres.too_many,
-        "too many connections for": Postgres.limited,
-        "remaining connection slots are reserved": Postgres.reserved,
-        "authentication failed": Postgres.wrong_password,
-        "no password supplied": Postgres.no_password,
-        r"no pg_hba\.conf entry": Postgres.not_admitted,
-        r"(?:role|database) \"[^\"]*\" does not exist": Postgres.no_database,
+        "lock timeout": lambda by: by.postgres(
+            CHANGED, (OTHER, "SET LOCAL lock_timeout = '50ms'"), (OTHER, "UPDATE t SET a = 4 WHERE a = 1")
+        ),
+        "duplicate key": lambda by: by.postgres((ONE, "INSERT INTO t VALUES (1)")),
+        "could not serialize": lambda by: by.postgres(
+            CHANGED, (ONE, "COMMIT"), (OTHER, "UPDATE t SET a = 4 WHERE a = 1")
+        ),
+        "deadlock detected": Provoker.deadlock,
+        r"tables can have at most \d+ columns": lambda by: by.postgres((ONE, f"CREATE TABLE wide ({COLUMNS})")),
+        r"permission denied for (?:table|schema|view|relation) \S*\w": lambda by: by.postgres(
+            (ONE, "SELECT * FROM pg_authid")
+        ),
+        "Connection refused": lambda by: by.not_connected(port=9),
+        "Is the server running": lambda by: by.not_connected(port=9),
+        "timeout expired": Provoker.silent,
+        "server closed the connection": Provoker.killed,
+        "connection is lost": Provoker.ended,
+        "terminating connection": Provoker.ended,
+        "the database system is shutting down": Provoker.shutting_down,
+        "too many clients already": lambda by: by.full(superuser=True),
+        "too many connections for": Provoker.limited,
+        "remaining connection slots are reserved": lambda by: by.full(superuser=False),
+        "authentication failed": lambda by: by.not_connected(password="wrong"),
+        "no password supplied": lambda by: by.not_connected(password=None),
+        r"no pg_hba\.conf entry": lambda by: by.not_connected(replication="true"),
+        r"(?:role|database) \"[^\"]*\" does not exist": lambda by: by.not_connected(dbname="none"),
     },
-}
-PLAYERS: dict[str, Callable[[pytest.FixtureRequest], Any]] = {
-    "SQLite": Sqlite,
-    "DuckDB": Duckdb,
-    "DuckLake": Ducklake,
-    "PostgreSQL": Postgres,
 }
 CASES = [(vendor, text) for vendor, table in VENDORS.items() for text in table if text.is_provoked]
 
 
 @pytest.mark.parametrize(("vendor", "text"), CASES, ids=[f"{vendor}-{text.pattern}" for vendor, text in CASES])
 def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: Text[Meaning]) -> None:
-    message = PROVOKED[vendor][text.pattern](PLAYERS[vendor](request))
+    message = PROVOKED[vendor][text.pattern](Provoker(request))
 
     assert re.search(text.pattern, message, re.IGNORECASE if text.means in {Meaning.LOCKED, Meaning.CONFLICT} else 0)
     assert matches(message, text.means)

@@ -1,6 +1,5 @@
 """Compaction: fewer files, the same rows, and never against another writer."""
 
-import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ from pyspark.sql import SparkSession
 
 from lake_assets.ingest.api import ingest_all
 from lake_assets.maintenance.compaction import CompactedPartition, compact
-from lake_assets.maintenance.run import maintain
 from lake_assets.report.state import read_state
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -55,8 +53,7 @@ def test_many_files_become_one_of_the_same_rows(world: World) -> None:
 
 
 def test_the_next_ingest_finds_its_source_unchanged(local_world: World) -> None:
-    local_world.land(NW, sales(1, 2))
-    first = local_world.ingest(NW).row
+    first = local_world.commit(NW, 1, 2)
     scatter(local_world, NW, 3)
     (item,) = compacted(local_world)
 
@@ -68,8 +65,7 @@ def test_the_next_ingest_finds_its_source_unchanged(local_world: World) -> None:
 
 
 def test_a_failed_ingest_is_reported_after_a_compaction(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     scatter(local_world, NW, 3)
     local_world.land(NW, b"no parquet")
     with pytest.raises(Exception, match="cannot be read as Parquet"):
@@ -84,8 +80,7 @@ def test_a_failed_ingest_is_reported_after_a_compaction(local_world: World) -> N
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
 def test_an_ingest_that_commits_meanwhile_wins(world: World) -> None:
     for text in (NW, SW):
-        world.land(text, sales(1))
-        world.ingest(text)
+        world.commit(text, 1)
         scatter(world, text, 3)
     world.land(NW, sales(7, 8))
     meanwhile: list[str] = []
@@ -106,14 +101,13 @@ def test_an_ingest_that_commits_meanwhile_wins(world: World) -> None:
     assert world.totals(NW) == [7, 8]
     assert world.totals(SW) == [-3, -2, -1, 1]
     assert [row.mode for row in world.ledger(NW)] == ["replace", "replace"]
+    assert world.tidy(4).orphans == ()  # its files were removed at once
 
 
 def test_deleted_rows_do_not_return(local_world: World) -> None:
-    local_world.land(NW, sales(1, 2, 3))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1, 2, 3)
     scatter(local_world, NW, 3)
-    with local_world.stream.lake.open() as lake:
-        lake.rows("DELETE FROM lake.sales WHERE total = 2")
+    local_world.execute("DELETE FROM lake.sales WHERE total = 2")
 
     (done,) = compacted(local_world)
 
@@ -122,31 +116,35 @@ def test_deleted_rows_do_not_return(local_world: World) -> None:
 
 
 def test_files_of_earlier_columns_are_not_compacted(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     scatter(local_world, NW, 3)
-    with local_world.stream.lake.open() as lake:
-        lake.rows("ALTER TABLE lake.sales RENAME COLUMN id TO other")
-        lake.rows("ALTER TABLE lake.sales ADD COLUMN id BIGINT")
+    local_world.execute("ALTER TABLE lake.sales RENAME COLUMN id TO other")
+    local_world.execute("ALTER TABLE lake.sales ADD COLUMN id BIGINT")
     before = local_world.query("SELECT * FROM lake.sales ORDER BY ALL")
 
     assert compacted(local_world) == []
     assert local_world.query("SELECT * FROM lake.sales ORDER BY ALL") == before
 
 
-def test_files_that_would_not_become_fewer_are_not_compacted(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    scatter(local_world, NW, 3)
+@pytest.mark.parametrize(
+    ("files", "size", "target", "at_least", "is_compacted"),
+    [
+        (4, 1000, "1MiB", 5, False),
+        (4, 2**20, "1MiB", 3, False),  # they would be as many
+        (4, 2**20, "4MiB", 3, True),
+        # Seven would hold them, and a rewrite may make ten again: they are not rewritten every night.
+        (10, 700_000, "1MiB", 10, False),
+    ],
+)
+def test_files_that_would_not_become_fewer_are_not_compacted(
+    local_world: World, files: int, size: int, target: str, at_least: int, is_compacted: bool
+) -> None:
+    local_world.commit(NW, 1)
+    scatter(local_world, NW, files - 1)
+    local_world.execute(f"UPDATE __ducklake_metadata_lake.ducklake_data_file SET file_size_bytes = {size}")
+    local_world.options["target_file_size"] = target
 
-    assert compacted(local_world, at_least=5) == []
-    # Three files of 1 MiB target each: as many as there are.
-    with local_world.stream.lake.open() as lake:
-        lake.rows("UPDATE __ducklake_metadata_lake.ducklake_data_file SET file_size_bytes = 1048576")
-    local_world.options["target_file_size"] = "1MiB"
-    assert compacted(local_world) == []
-    local_world.options["target_file_size"] = "4MiB"
-    assert len(compacted(local_world)) == 1
+    assert len(compacted(local_world, at_least=at_least)) == is_compacted
 
 
 def test_a_partition_is_compacted_once_with_any_number_of_cores(
@@ -163,22 +161,9 @@ def test_a_partition_is_compacted_once_with_any_number_of_cores(
     assert compacted(local_world) == []
 
 
-def test_nearly_full_files_are_not_rewritten_every_night(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    scatter(local_world, NW, 9)
-    # Ten files of two thirds of the target size: seven would hold them, and a rewrite may make ten again.
-    with local_world.stream.lake.open() as lake:
-        lake.rows("UPDATE __ducklake_metadata_lake.ducklake_data_file SET file_size_bytes = 700000")
-    local_world.options["target_file_size"] = "1MiB"
-
-    assert compacted(local_world, at_least=10) == []
-
-
 def test_a_missing_data_file_is_named_and_other_partitions_are_compacted(local_world: World) -> None:
     for text in (NW, SW):
-        local_world.land(text, sales(1))
-        local_world.ingest(text)
+        local_world.commit(text, 1)
         scatter(local_world, text, 3)
     gone = next(uri for uri in local_world.live_files() if "region=NW" in uri)
     Path(gone).unlink()
@@ -190,32 +175,27 @@ def test_a_missing_data_file_is_named_and_other_partitions_are_compacted(local_w
 
 
 def test_without_small_files_there_is_no_spark(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
 
     def none() -> SparkSession:
         raise AssertionError("Spark was started")
 
     assert compacted(local_world, at_least=2, sessions=none) == []
-    dry = maintain(local_world.config, "test", none, dry_run=True, now=dt.datetime.now(dt.UTC))
-    assert dry.compacted == ()
 
 
 def test_a_dry_run_names_what_would_be_compacted(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     scatter(local_world, NW, 9)
     files = local_world.live_files()
 
-    (item,) = maintain(local_world.config, "test", local_world.sessions, dry_run=True).compacted
+    (item,) = local_world.tidy(dry_run=True).compacted
 
     assert (item.files_before, item.files_after, item.why) == (10, None, None)
     assert local_world.live_files() == files
 
 
 def test_a_killed_compaction_leaves_only_an_orphan(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     scatter(local_world, NW, 3)
     live, stored = local_world.live_files(), local_world.data_files()
 
@@ -230,7 +210,5 @@ def test_a_killed_compaction_leaves_only_an_orphan(local_world: World, monkeypat
     assert local_world.live_files() == live
     assert local_world.totals() == [-3, -2, -1, 1]
     (orphan,) = local_world.data_files() - stored
-    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=4)
-    done = maintain(local_world.config, "test", local_world.sessions, now=later)
-    assert [orphan.key for orphan in done.orphans] == [orphan]
+    assert [found.key for found in local_world.tidy(4).orphans] == [orphan]
     assert local_world.data_files() == stored

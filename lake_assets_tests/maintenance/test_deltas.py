@@ -1,6 +1,5 @@
 """Maintenance of exported changes: retention, and files that no commit made visible."""
 
-import datetime as dt
 import json
 from pathlib import Path
 from unittest import mock
@@ -9,26 +8,16 @@ import pytest
 
 from lake_assets.errors import CatalogError
 from lake_assets.lake.commit import strategy
-from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets_tests.world import NW, SW, World, sales
+
+RETENTION = {"maintenance": {"delta_retention": 30}}
 
 
 @pytest.fixture
-def exporting(local_world: World, tmp_path: Path, spark: object) -> World:
-    assert spark
+def exporting(local_world: World, tmp_path: Path) -> World:
     local_world.options = {"deltas": {"to": str(tmp_path / "deltas"), "latest": True}}
-    local_world.lake_options = {"maintenance": {"delta_retention": 30}}
+    local_world.lake_options = RETENTION
     return local_world
-
-
-def maintained(world: World, days: float = 0, *, dry_run: bool = False) -> Maintained:
-    now = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
-    return maintain(world.config, "test", world.sessions, now=now, dry_run=dry_run)
-
-
-def committed(world: World, text: str, *rows: float) -> None:
-    world.land(text, sales(*rows))
-    world.ingest(text)
 
 
 def visible(world: World) -> set[str]:
@@ -40,19 +29,22 @@ def stored(folder: Path) -> set[str]:
 
 
 def test_old_files_are_deleted_and_no_others(exporting: World, tmp_path: Path) -> None:
-    committed(exporting, NW, 1)
-    committed(exporting, SW, 2)
+    exporting.commit(NW, 1)
+    exporting.commit(SW, 2)
     both = visible(exporting)
     folder = tmp_path / "deltas"
     foreign = folder / "20260101T000000.000000Z-000000000001-00000000-00000000-000.parquet"
     foreign.write_bytes(b"of another lake")
     (folder / "mine.parquet").write_bytes(b"of somebody else")
 
-    assert maintained(exporting, days=29).deltas == ()
-    assert {delta.uri for delta in maintained(exporting, days=31, dry_run=True).deltas} == both
+    assert exporting.tidy(29).deltas == ()
+    exporting.lake_options = {}
+    assert exporting.tidy(3000, dry_run=True).deltas == ()
+    exporting.lake_options = RETENTION
+    assert {delta.uri for delta in exporting.tidy(31, dry_run=True).deltas} == both
     assert visible(exporting) == both
 
-    result = maintained(exporting, days=31)
+    result = exporting.tidy(31)
 
     assert {delta.uri for delta in result.deltas} == both
     assert all(delta.size > 0 for delta in result.deltas)
@@ -62,15 +54,8 @@ def test_old_files_are_deleted_and_no_others(exporting: World, tmp_path: Path) -
     assert exporting.totals() == [1, 2]
 
 
-def test_without_a_retention_all_files_stay(exporting: World) -> None:
-    exporting.lake_options = {}
-    committed(exporting, NW, 1)
-
-    assert maintained(exporting, days=3000).deltas == ()
-
-
 def test_files_of_a_failed_commit_are_deleted_later(exporting: World, tmp_path: Path) -> None:
-    committed(exporting, NW, 1)
+    exporting.commit(NW, 1)
     exporting.land(NW, sales(2))
     with (
         mock.patch.object(strategy, "_replace", side_effect=CatalogError("it fails")),
@@ -79,8 +64,8 @@ def test_files_of_a_failed_commit_are_deleted_later(exporting: World, tmp_path: 
         exporting.ingest(NW)
     (orphan,) = stored(tmp_path / "deltas") - visible(exporting)
 
-    assert maintained(exporting).deltas == ()  # an active run may commit it
-    (deleted,) = maintained(exporting, days=4).deltas
+    assert exporting.tidy().deltas == ()  # an active run may commit it
+    (deleted,) = exporting.tidy(4).deltas
 
     assert deleted.uri == orphan
     assert stored(tmp_path / "deltas") == visible(exporting)
@@ -88,10 +73,10 @@ def test_files_of_a_failed_commit_are_deleted_later(exporting: World, tmp_path: 
 
 def test_a_list_that_lacks_a_commit_is_written_again(exporting: World, tmp_path: Path) -> None:
     """As after a kill between a commit and the list."""
-    committed(exporting, NW, 1)
+    exporting.commit(NW, 1)
     latest = tmp_path / "deltas" / "_latest.json"
     latest.unlink()
 
-    maintained(exporting)
+    exporting.tidy()
 
     assert {file["uri"] for file in json.loads(latest.read_text())["files"]} == visible(exporting)

@@ -1,8 +1,6 @@
 """Landed objects that the lake owns: maintenance deletes those that were registered, and no other."""
 
-import datetime as dt
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -11,7 +9,6 @@ from lake_assets.checks.run import checks_of
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.maintenance.cleaning import KeptObject
-from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.metadata import markdown
 from lake_assets.storage.store import Store
@@ -44,16 +41,9 @@ def owner(local_world: World) -> World:
     return owning(local_world)
 
 
-def delete_rows(world: World, region: str = "NW") -> None:
-    """Register a file as another client does."""
-    with world.stream.lake.open() as lake:
-        lake.rows("DELETE FROM lake.sales WHERE region = ?", [region])
-
-
-def tidy(world: World, **options: Any) -> Maintained:
-    """Maintenance so much later that no snapshot needs deleted files."""
-    now = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
-    return maintain(world.config, "test", world.sessions, now=now, **options)
+def delete_rows(world: World) -> None:
+    """As another client does."""
+    world.execute("DELETE FROM lake.sales WHERE region = 'NW'")
 
 
 def landed(world: World) -> set[str]:
@@ -66,20 +56,21 @@ def test_an_object_under_the_name_of_a_registered_one_is_kept(world: World) -> N
     delete_rows(world)
     other = world.land(NW, sales(7, 8, 9), "a.parquet")
     before = landed(world)
+    world.execute("CALL ducklake_expire_snapshots('lake', older_than => now())")
     registered = other.replace("/a.parquet", "/b.parquet")
 
-    tidy(world, dry_run=True)
+    dry = world.tidy(30, dry_run=True)
     assert landed(world) == before
-    done = tidy(world)
+    done = world.tidy(30)
 
+    assert dry.cleaned == done.cleaned
     assert done.cleaned.others == (KeptObject(other, ANOTHER),)
     assert done.cleaned.deleted == (registered,)
     assert landed(world) == before - {registered}
     # Nor will any other client's clean-up delete it: the catalog has forgotten it.
-    with world.stream.lake.open() as lake:
-        lake.rows("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+    world.execute("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
     assert other in landed(world)
-    assert tidy(world).cleaned.others == ()
+    assert world.tidy(30).cleaned.others == ()
     assert world.totals() == [1, 2, 3]
 
 
@@ -94,7 +85,7 @@ def test_an_unchanged_object_that_exists_again_after_a_repair_is_kept(world: Wor
     uri = world.land(NW, body, "a.parquet")
 
     (outcome,) = index_all(world.stream)
-    done = tidy(world)
+    done = world.tidy(30)
 
     assert f"the object {uri} has landed again after it vanished" in str(outcome.error)
     assert done.cleaned.others == (KeptObject(uri, BACK),)
@@ -103,31 +94,18 @@ def test_an_unchanged_object_that_exists_again_after_a_repair_is_kept(world: Wor
 
 def test_checks_pass_after_the_objects_of_a_partition_were_deleted(owner: World) -> None:
     delete_rows(owner)
-    tidy(owner)
+    owner.tidy(30)
 
     assert [r for name in checks_of(owner.stream) if not (r := check(owner, name)).passed] == []
-
-
-def test_a_dry_run_has_the_results_of_the_run(owner: World) -> None:
-    delete_rows(owner)
-    other = owner.land(NW, sales(7), "a.parquet")
-    with owner.stream.lake.open() as lake:
-        lake.rows("CALL ducklake_expire_snapshots('lake', older_than => now())")
-
-    dry, done = tidy(owner, dry_run=True), tidy(owner)
-
-    assert dry.cleaned == done.cleaned
-    assert done.cleaned.others == (KeptObject(other, ANOTHER),)
 
 
 @pytest.mark.parametrize("table", ["ingest_files", "ingest_runs"])
 def test_an_object_without_a_row_in_ledger_or_manifest_is_kept(owner: World, table: str) -> None:
     before = landed(owner)
-    with owner.stream.lake.open() as lake:
-        lake.rows(f"DELETE FROM lake.{table}")
+    owner.execute(f"DELETE FROM lake.{table}")
     delete_rows(owner)
 
-    done = tidy(owner)
+    done = owner.tidy(30)
 
     assert {kept.why for kept in done.cleaned.others} == {UNKNOWN}
     assert len(done.cleaned.others) == 2
@@ -136,11 +114,10 @@ def test_an_object_without_a_row_in_ledger_or_manifest_is_kept(owner: World, tab
 
 def test_an_object_that_another_client_registered_is_kept(owner: World) -> None:
     uri = owner.land(NW, sales(5), "c.parquet")
-    with owner.stream.lake.open() as lake:
-        lake.rows("CALL ducklake_add_data_files('lake', 'sales', ?, hive_partitioning => true)", [uri])
+    owner.execute(f"CALL ducklake_add_data_files('lake', 'sales', '{uri}', hive_partitioning => true)")
     delete_rows(owner)
 
-    done = tidy(owner)
+    done = owner.tidy(30)
 
     assert done.cleaned.others == (KeptObject(uri, UNKNOWN),)
     assert len(done.cleaned.deleted) == 2
@@ -153,7 +130,7 @@ def test_an_object_that_a_later_replacement_read_is_kept(owner: World) -> None:
     owner.options = {"mode": "index", "owns_source": True}
     before = landed(owner)
 
-    done = tidy(owner)
+    done = owner.tidy(30)
 
     assert {kept.why for kept in done.cleaned.others} == {UNKNOWN}
     assert (len(done.cleaned.others), done.cleaned.deleted) == (2, ())
@@ -166,7 +143,7 @@ def test_a_repaired_file_is_deleted_if_it_is_unchanged(owner: World) -> None:
     assert not repair_indexed(owner.stream).errors
     delete_rows(owner)
 
-    assert corrected in tidy(owner).cleaned.deleted
+    assert corrected in owner.tidy(30).cleaned.deleted
 
 
 def test_both_strategies_record_etag_and_size(local_world: World, strategy: str) -> None:
@@ -175,7 +152,7 @@ def test_both_strategies_record_etag_and_size(local_world: World, strategy: str)
     delete_rows(owner)
     other = owner.land(NW, sales(7), "a.parquet")
 
-    cleaned = tidy(owner).cleaned
+    cleaned = owner.tidy(30).cleaned
 
     assert (len(cleaned.deleted), cleaned.others) == (1, (KeptObject(other, ANOTHER),))
 
@@ -184,7 +161,7 @@ def test_a_missing_object_is_no_error(owner: World) -> None:
     delete_rows(owner)
     owner.unland(NW, "a.parquet")
 
-    cleaned = tidy(owner).cleaned
+    cleaned = owner.tidy(30).cleaned
 
     assert (len(cleaned.deleted), cleaned.others) == (2, ())
 
@@ -194,7 +171,7 @@ def test_a_landed_object_in_the_tables_own_folder_is_no_orphan(local_world: Worl
     owner = owning(local_world)
     refused = owner.land(NW, b"no Parquet yet", "late.parquet")
 
-    done = tidy(owner)
+    done = owner.tidy(30)
 
     assert (done.orphans, Path(refused).exists()) == ((), True)
     assert owner.totals() == [1, 1, 2, 2, 3, 3]

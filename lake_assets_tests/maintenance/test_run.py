@@ -3,26 +3,23 @@
 import datetime as dt
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from unittest import mock
 
 import pytest
 
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.config.models import LakeConfig
+from lake_assets.lake.commit import strategy
+from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.session import TableName
 from lake_assets.maintenance.cleaning import expire_snapshots
-from lake_assets.maintenance.run import Maintained, maintain, roots_of
+from lake_assets.maintenance.run import maintain, roots_of
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, sales
 
 DAY = dt.timedelta(days=1)
-
-
-def tidy(world: World, days: float = 0, **options: Any) -> Maintained:
-    """Maintenance after so many days."""
-    return maintain(world.config, "test", world.sessions, now=dt.datetime.now(dt.UTC) + days * DAY, **options)
 
 
 def newest_snapshot(world: World) -> int:
@@ -40,25 +37,23 @@ def orphan(world: World, key: str) -> str:
 
 def test_expired_files_are_deleted_and_the_others_are_unchanged(world: World) -> None:
     for total in (1, 2, 3):
-        world.land(NW, sales(total))
-        world.ingest(NW)
-    world.land(SW, sales(10))
-    world.ingest(SW)
+        world.commit(NW, total)
+    world.commit(SW, 10)
     lost = orphan(world, "main/sales/region=NW/date=2026-02-11/lost.parquet")
     ledger = world.ledger()
     files = world.data_files()
 
-    fresh = tidy(world)
+    fresh = world.tidy(2.9)
     assert (fresh.expired, fresh.cleaned.deleted, fresh.orphans) == ((), (), ())
     assert world.data_files() == files
 
     newest = newest_snapshot(world)
-    first = tidy(world, 6)  # nothing is a week old; the orphan is older than three days
+    first = world.tidy(3.1)  # nothing is a week old; the orphan is older than three days
     assert [orphan.uri for orphan in first.orphans] == [lost]
     assert first.expired == ()
-    second = tidy(world, 8)
+    second = world.tidy(8)
     assert second.expired == tuple(range(newest))
-    third = tidy(world, 10)
+    third = world.tidy(10)
 
     deleted = {*second.cleaned.deleted, *third.cleaned.deleted}
     assert len(deleted) == 2  # the data files of the two versions that were replaced
@@ -67,33 +62,29 @@ def test_expired_files_are_deleted_and_the_others_are_unchanged(world: World) ->
     assert world.totals() == [3, 10]
     assert world.ledger() == ledger
     assert world.ingest(NW).row.status == "skipped"
-    world.land(NW, sales(4))
-    assert world.ingest(NW).row.rows_before == 1
+    assert world.commit(NW, 4).rows_before == 1
     assert world.totals() == [4, 10]
-    again = tidy(world, 10)
-    assert again.orphans == ()
+    assert world.tidy(10).orphans == ()
 
 
 def test_a_dry_run_has_the_same_result_and_changes_nothing(local_world: World) -> None:
     for total in (1, 2):
-        local_world.land(NW, sales(total))
-        local_world.ingest(NW)
+        local_world.commit(NW, total)
     lost = orphan(local_world, "main/sales/region=NW/date=2026-02-11/lost.parquet")
     files, newest = local_world.data_files(), newest_snapshot(local_world)
 
-    dry = tidy(local_world, 8, dry_run=True)
+    dry = local_world.tidy(8, dry_run=True)
 
     assert dry.expired == tuple(range(newest))
     assert [orphan.uri for orphan in dry.orphans] == [lost]
     assert local_world.data_files() == files
     assert len(local_world.query("FROM ducklake_snapshots('lake')")) == newest + 1
-    assert tidy(local_world, 8).expired == dry.expired
+    assert local_world.tidy(8).expired == dry.expired
 
 
 def test_time_travel_works_for_the_configured_days(local_world: World) -> None:
     for total in (1, 2, 3):
-        local_world.land(NW, sales(total))
-        local_world.ingest(NW)
+        local_world.commit(NW, total)
     oldest, middle, newest = sorted(row.snapshot_id or 0 for row in local_world.ledger())
     ((expires,),) = local_world.query(
         "SELECT snapshot_time FROM ducklake_snapshots('lake') WHERE snapshot_id = ?", middle
@@ -113,8 +104,7 @@ def test_time_travel_works_for_the_configured_days(local_world: World) -> None:
 
 def test_no_snapshot_expires_before_an_earlier_one(local_world: World) -> None:
     for total in (1, 2, 3):
-        local_world.land(NW, sales(total))
-        local_world.ingest(NW)
+        local_world.commit(NW, total)
     oldest, middle, _ = sorted(row.snapshot_id or 0 for row in local_world.ledger())
     # The clock of this commit's writer was ahead by a month.
     with local_world.stream.lake.open() as lake:
@@ -122,148 +112,107 @@ def test_no_snapshot_expires_before_an_earlier_one(local_world: World) -> None:
             "UPDATE __ducklake_metadata_lake.ducklake_snapshot SET snapshot_time = ? WHERE snapshot_id = ?",
             [(dt.datetime.now(dt.UTC) + 30 * DAY).isoformat(sep=" "), oldest],
         )
-    local_world.land(SW, sales(10))
-    local_world.ingest(SW)
+    local_world.commit(SW, 10)
 
-    assert tidy(local_world, 8).expired == tuple(range(oldest))
+    assert local_world.tidy(8).expired == tuple(range(oldest))
     assert run_check(local_world.stream, "ledger", Scope()).passed
-    assert tidy(local_world, 40).expired[:2] == (oldest, middle)
-
-
-def test_a_young_file_that_no_snapshot_names_is_kept(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    lost = orphan(local_world, "main/sales/region=NW/date=2026-02-11/lost.parquet")
-
-    assert tidy(local_world, 2.9).orphans == ()
-    assert Path(lost).exists()
-    assert [orphan.uri for orphan in tidy(local_world, 3.1).orphans] == [lost]
-    assert not Path(lost).exists()
+    assert local_world.tidy(40).expired[:2] == (oldest, middle)
 
 
 def test_orphans_of_a_table_whose_name_begins_as_a_hidden_one_are_deleted(local_world: World) -> None:
     local_world.options = {"destination": {"schema": "_raw", "table": "_sales"}}
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     lost = orphan(local_world, "_raw/_sales/region=NW/date=2026-02-11/lost.parquet")
 
-    assert [orphan.uri for orphan in tidy(local_world, 3.1).orphans] == [lost]
+    assert [orphan.uri for orphan in local_world.tidy(3.1).orphans] == [lost]
     assert not Path(lost).exists()
     assert local_world.query("SELECT count(*) FROM lake._raw._sales") == [(1,)]
 
 
-def test_files_outside_the_lakes_tables_are_no_orphans(local_world: World) -> None:
-    local_world.land(NW, sales(1))
+def test_files_that_belong_to_no_table_of_the_lake_are_no_orphans(local_world: World) -> None:
+    inside = Path(local_world.storage["path"]) / "main" / "sales"
+    local_world.source = {"type": "local", "path": str(inside / "landing")}
+    landed = local_world.land(NW, sales(1))
     local_world.ingest(NW)
-    others = [orphan(local_world, key) for key in ("x.parquet", "other/x.parquet", "main/other/x.parquet")]
-    note = orphan(local_world, "main/sales/note.txt")
+    keys = (
+        "x.parquet",
+        "other/x.parquet",
+        "main/other/x.parquet",
+        "main/sales/note.txt",
+        "main/sales/main/t/x.parquet",
+    )
+    others = [orphan(local_world, key) for key in keys]
+    data = local_world.config.model_dump(by_alias=True)
+    catalog = {"type": "sqlite", "path": f"{local_world.catalog['path']}.2"}
+    data["lakes"]["other"] = {"catalog": catalog, "storage": {"type": "local", "path": str(inside)}}
+    data["streams"]["sales"]["lake"] = "test"
+    now = dt.datetime.now(dt.UTC) + 100 * DAY
 
-    assert tidy(local_world, 100).orphans == ()
-    assert all(Path(uri).exists() for uri in [*others, note])
+    done = maintain(LakeConfig.model_validate(data), "test", local_world.sessions, now=now)
+
+    assert done.orphans == ()
+    assert all(Path(uri).exists() for uri in [landed, *others])
 
 
 def register(world: World, uri: str) -> None:
     """Register a landed object, as `mode: index` or any other client does."""
-    with world.stream.lake.open() as lake:
-        lake.rows(
-            "CALL ducklake_add_data_files('lake', 'sales', ?, hive_partitioning => true, allow_missing => true)", [uri]
-        )
-
-
-def drop_rows(world: World) -> None:
-    with world.stream.lake.open() as lake:
-        lake.rows("DELETE FROM lake.sales")
+    world.execute(f"CALL ducklake_add_data_files('lake', 'sales', '{uri}', hive_partitioning => true)")
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
 def test_a_registered_landed_object_is_never_deleted(world: World) -> None:
     if world.storage["type"] == "s3":  # DuckDB's secret is for the lake's bucket
         world.source = world.storage | {"prefix": "landing"}
-    world.land(SW, sales(5))
-    world.ingest(SW)
+    world.commit(SW, 5)
     landed = world.land(NW, sales(1, 2))
     register(world, landed)
     assert world.totals() == [1, 2, 5]
-    drop_rows(world)
+    world.execute("DELETE FROM lake.sales")
 
-    done = tidy(world, 8)
+    done = world.tidy(8)
 
     assert done.expired
     assert done.cleaned.kept == (landed,)
     assert len(done.cleaned.deleted) == 1
     remaining = Store(world.config.streams["sales"].source).list(files="*.parquet")
-    assert landed in {file.uri for file in remaining}
     assert len(remaining) == 2
     # Nor will any other client's clean-up: the catalog has forgotten it.
-    with world.stream.lake.open() as lake:
-        lake.rows("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+    world.execute("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
     assert landed in {stored.uri for stored in Store(world.config.streams["sales"].source).list(files="*.parquet")}
 
 
-def test_a_landing_zone_inside_the_lakes_folder_is_safe(local_world: World) -> None:
-    inside = Path(local_world.storage["path"]) / "main" / "sales" / "landing"
-    local_world.source = {"type": "local", "path": str(inside)}
-    landed = local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-
-    assert tidy(local_world, 100).orphans == ()
-    assert Path(landed).exists()
-
-
 def test_a_file_that_a_snapshot_names_again_is_not_deleted(local_world: World) -> None:
-    local_world.land(SW, sales(5))
-    local_world.ingest(SW)
-    (row,) = local_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
-    local_world.land(SW, sales(6))
-    local_world.ingest(SW)
+    local_world.commit(SW, 5)
+    (uri,) = local_world.live_files()
+    local_world.commit(SW, 6)
     with local_world.stream.lake.open() as lake:
         expire_snapshots(lake, dt.datetime.now(dt.UTC))
         ((scheduled,),) = lake.rows(
             "SELECT count(*) FROM __ducklake_metadata_lake.ducklake_files_scheduled_for_deletion"
         )
-        lake.rows("CALL ducklake_add_data_files('lake', 'sales', ?, hive_partitioning => true)", [row[0]])
     assert scheduled == 1
+    register(local_world, uri)
 
-    cleaned = tidy(local_world, 10).cleaned
+    cleaned = local_world.tidy(10).cleaned
 
     assert cleaned.deleted == ()
-    assert cleaned.kept == (row[0],)
+    assert cleaned.kept == (uri,)
     assert local_world.totals() == [5, 6]
 
 
 def test_a_file_in_no_storage_of_the_config_remains_scheduled(local_world: World, tmp_path: Path) -> None:
-    local_world.land(SW, sales(5))
-    local_world.ingest(SW)
+    local_world.commit(SW, 5)
     elsewhere = tmp_path / "elsewhere" / "region=NW" / "date=2026-02-11"
     elsewhere.mkdir(parents=True)
     landed = Path(local_world.land(NW, sales(1)))
     (elsewhere / "x.parquet").write_bytes(landed.read_bytes())
     register(local_world, str(elsewhere / "x.parquet"))
-    drop_rows(local_world)
-    tidy(local_world, 8)
+    local_world.execute("DELETE FROM lake.sales")
+    local_world.tidy(8)
 
     for _ in range(2):
-        assert tidy(local_world, 10).cleaned.unreachable == (str(elsewhere / "x.parquet"),)
+        assert local_world.tidy(10).cleaned.unreachable == (str(elsewhere / "x.parquet"),)
     assert (elsewhere / "x.parquet").exists()
-
-
-def test_files_of_another_lake_are_no_orphans(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    other = {
-        "catalog": {"type": "sqlite", "path": local_world.catalog["path"] + ".2"},
-        "storage": {"type": "local", "path": local_world.storage["path"] + "/main/sales"},
-    }
-    foreign = orphan(local_world, "main/sales/main/t/x.parquet")
-    data = local_world.config.model_dump(by_alias=True)
-    data["lakes"]["other"] = other
-    data["streams"]["sales"]["lake"] = "test"
-    config = LakeConfig.model_validate(data)
-
-    done = maintain(config, "test", local_world.sessions, now=dt.datetime.now(dt.UTC) + 100 * DAY)
-
-    assert done.orphans == ()
-    assert Path(foreign).exists()
 
 
 def test_the_deepest_root_decides_the_owner_of_a_file(local_world: World) -> None:
@@ -279,24 +228,8 @@ def test_the_deepest_root_decides_the_owner_of_a_file(local_world: World) -> Non
     assert not roots_of(local_world.config, "test").is_protected(f"{lake}/x.parquet")
 
 
-@pytest.mark.parametrize("owns_source", [False, True])
-def test_indexed_objects_are_deleted_only_where_the_lake_owns_its_source(local_world: World, owns_source: bool) -> None:
-    local_world.options = {"mode": "index", "owns_source": owns_source}
-    uri = Path(local_world.land(NW, sales(1, 2)))
-    local_world.ingest(NW)
-    with local_world.stream.lake.open() as lake:
-        lake.rows("DELETE FROM lake.sales")
-
-    cleaned = tidy(local_world, 30).cleaned  # the snapshots of before have expired, and nobody needs the file
-
-    assert local_world.totals() == []
-    assert uri.exists() is not owns_source
-    assert (cleaned.deleted, cleaned.kept) == (((), (str(uri),)) if not owns_source else ((str(uri),), ()))
-
-
 def test_files_of_a_renamed_or_dropped_table_are_known(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     with local_world.stream.lake.open() as lake:
         lake.rows("ALTER TABLE lake.sales RENAME TO renamed")
         lake.rows("CREATE TABLE lake.dropped AS SELECT range AS n FROM range(2000)")
@@ -304,30 +237,28 @@ def test_files_of_a_renamed_or_dropped_table_are_known(local_world: World) -> No
         assert not lake.exists(TableName("main", "sales"))
     files = local_world.data_files()
 
-    assert tidy(local_world, 6).orphans == ()
+    assert local_world.tidy(6).orphans == ()
     assert local_world.data_files() == files
     assert local_world.query("SELECT total FROM lake.renamed") == [(1,)]
 
 
 @pytest.mark.parametrize("world", [("duckdb", "local"), ("postgres", "local")], indirect=True, ids="-".join)
 def test_of_two_lakes_in_one_catalog_each_keeps_its_own_files(world: World, tmp_path: Path) -> None:
-    other = replace(
-        world,
-        storage={"type": "local", "path": str(tmp_path / "other")},
-        lake_options={"attach_options": {"metadata_schema": "other"}},
-    )
+    storage = {"type": "local", "path": str(tmp_path / "other")}
+    # In mixed case: a name that is not quoted would not be found.
+    other = replace(world, storage=storage, lake_options={"attach_options": {"metadata_schema": "Shop"}})
     for one, rows in ((world, 1), (other, 2)):
-        for _ in range(2):
-            one.land(NW, sales(rows))
-            one.ingest(NW, force=True)
+        with mock.patch.object(strategy, "STRATEGIES", (replace_by_extension,)):
+            one.commit(NW, rows)
+        one.commit(NW, rows, force=True)
     lost = orphan(other, "main/sales/region=NW/date=2026-02-11/lost.parquet")
 
-    done = tidy(other, 60)
+    done = other.tidy(60)
 
     assert [orphan.uri for orphan in done.orphans] == [lost]
     assert (world.totals(), other.totals()) == ([1], [2])
     assert all(run_check(other.stream, name, Scope()).passed for name in checks_of(other.stream))
-    assert tidy(world, 60).orphans == ()
+    assert world.tidy(60).orphans == ()
     assert (world.totals(), other.totals()) == ([1], [2])
 
 
@@ -368,16 +299,15 @@ def test_bounds_that_earlier_versions_wrote_are_corrected(world: World) -> None:
     assert data_files_check(world) == (False, ["date", "id"])
 
     columns = ("main.sales: id", "main.sales: date")
-    assert tidy(world, dry_run=True).corrected == columns
+    assert world.tidy(dry_run=True).corrected == columns
     assert data_files_check(world) == (False, ["date", "id"])
-    assert tidy(world).corrected == columns
+    assert world.tidy().corrected == columns
 
     assert (ends(world), data_files_check(world)) == (right, (True, []))
-    assert tidy(world).corrected == ()
+    assert world.tidy().corrected == ()
     # A file has ended now, and so the catalog alone does not show which bounds are too wide; too narrow ones it does.
-    world.land(SW, sales(3, 4, 5, 6))
-    world.ingest(SW)
+    world.commit(SW, 3, 4, 5, 6)
     set_bounds(world, "id", "7", "9")
     assert world.query("SELECT count(*) FROM lake.sales WHERE id < 5") == [(0,)]
-    assert tidy(world).corrected == columns[:1]
+    assert world.tidy().corrected == columns[:1]
     assert world.query("SELECT count(*) FROM lake.sales WHERE id < 5") == [(6,)]

@@ -64,7 +64,7 @@ def test_a_catalog_that_another_process_has_locked_fails_no_step(
     materialize(*KEYS)
     timers: list[threading.Timer] = []
 
-    with held(local_world) as end:
+    with held(local_world.catalog) as end:
 
         def begins(*arguments: Any) -> object:
             if not timers:
@@ -88,7 +88,7 @@ def test_a_catalog_that_stays_locked_has_the_step_tried_again(
     materialize(*KEYS)
     monkeypatch.setattr("lake_assets.lake.failures.BUSY", 0.1)
 
-    with held(local_world) as end:
+    with held(local_world.catalog) as end:
         runs.append(end)
         result = materialize(*KEYS)
 

@@ -1,5 +1,6 @@
 """Casts of nested columns keep every value, in any part of an array."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -16,53 +17,44 @@ def renamed(row: Any) -> Any:
     return None if row is None else {"new": None, "Text": row["text"], "N": row["n"]}
 
 
-def kinds(item: pa.DataType) -> list[pa.DataType]:
-    return [pa.list_(item), pa.large_list(item), pa.list_(item, 2), pa.list_view(item)]
-
-
-@pytest.mark.parametrize("first", [0, 1, 3])
-def test_fields_are_found_by_name_and_missing_ones_are_null(first: int) -> None:
-    array = pa.array(ROWS, SMALL).slice(first)
-
-    assert cast(array, LARGE).to_pylist() == [renamed(row) for row in ROWS[first:]]
-    assert cast(array, LARGE).type == LARGE
-
-
-@pytest.mark.parametrize("first", [0, 1, 3])
-@pytest.mark.parametrize("number", range(4))
-def test_structs_in_lists_of_every_form(number: int, first: int) -> None:
+def in_lists(kind: Callable[[pa.DataType], pa.DataType]) -> tuple[pa.DataType, list[Any], pa.DataType, list[Any]]:
     rows = [ROWS[:2], None, ROWS[2:], ROWS[1:3]]
-    array = pa.array(rows, kinds(SMALL)[number]).slice(first)
-    wanted = [None if row is None else [renamed(item) for item in row] for row in rows]
+    return kind(SMALL), rows, pa.list_(LARGE), [None if row is None else list(map(renamed, row)) for row in rows]
 
-    result = cast(array, pa.list_(LARGE))
 
-    result.validate(full=True)
-    assert result.to_pylist() == wanted[first:]
+DEEP = pa.struct([("deep", pa.map_(pa.int8(), pa.list_(SMALL)))])
+LARGE_DEEP = pa.struct([("deep", pa.map_(pa.int64(), pa.list_(LARGE))), ("other", pa.list_(pa.uuid()))])
+CASES: dict[str, tuple[pa.DataType, list[Any], pa.DataType, list[Any]]] = {
+    "struct": (SMALL, ROWS, LARGE, list(map(renamed, ROWS))),
+    "list": in_lists(pa.list_),
+    "large list": in_lists(pa.large_list),
+    "fixed list": in_lists(lambda item: pa.list_(item, 2)),
+    "list view": in_lists(pa.list_view),
+    "map": (
+        pa.map_(pa.string(), SMALL),
+        [[("a", ROWS[0])], None, [], [("b", None), ("c", ROWS[3])]],
+        pa.map_(pa.large_string(), LARGE),
+        [[("a", renamed(ROWS[0]))], None, [], [("b", None), ("c", renamed(ROWS[3]))]],
+    ),
+    "any depth": (
+        DEEP,
+        [{"deep": [(1, [ROWS[0], None]), (2, None)]}, {"deep": None}, None],
+        LARGE_DEEP,
+        [{"deep": [(1, [renamed(ROWS[0]), None]), (2, None)], "other": None}, {"deep": None, "other": None}, None],
+    ),
+}
 
 
 @pytest.mark.parametrize("first", [0, 1, 3])
-def test_structs_in_maps(first: int) -> None:
-    rows = [[("a", ROWS[0])], None, [], [("b", None), ("c", ROWS[3])]]
-    array = pa.array(rows, pa.map_(pa.string(), SMALL)).slice(first)
-    wanted = [None if row is None else [(key, renamed(value)) for key, value in row] for row in rows]
+@pytest.mark.parametrize("case", CASES)
+def test_fields_are_found_by_name_and_missing_ones_are_null(case: str, first: int) -> None:
+    given, rows, wanted, expected = CASES[case]
 
-    result = cast(array, pa.map_(pa.large_string(), LARGE))
+    result = cast(pa.array(rows, given).slice(first), wanted)
 
     result.validate(full=True)
-    assert result.to_pylist() == wanted[first:]
-
-
-def test_structs_at_any_depth() -> None:
-    given = pa.struct([("deep", pa.map_(pa.int8(), pa.list_(SMALL)))])
-    wanted = pa.struct([("deep", pa.map_(pa.int64(), pa.list_(LARGE))), ("other", pa.list_(pa.uuid()))])
-    rows = [{"deep": [(1, [ROWS[0], None]), (2, None)]}, {"deep": None}, None]
-
-    assert cast(pa.array(rows, given), wanted).to_pylist() == [
-        {"deep": [(1, [renamed(ROWS[0]), None]), (2, None)], "other": None},
-        {"deep": None, "other": None},
-        None,
-    ]
+    assert result.type == wanted
+    assert result.to_pylist() == expected[first:]
 
 
 def test_what_is_stored_below_null_is_not_read() -> None:

@@ -4,7 +4,7 @@ import base64
 import datetime as dt
 import io
 import zlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pytest
 from lake_assets.errors import SchemaError
 from lake_assets.parquet.files import ParquetRows
 
-MICROS = pa.timestamp("us")
+MICROS, NANOS = pa.timestamp("us"), pa.timestamp("ns")
 TIMES = [
     dt.datetime(9999, 12, 31, 23, 59, 59, 999999),  # noqa: DTZ001 - INT96 has no zone
     dt.datetime(1, 1, 1),  # noqa: DTZ001
@@ -66,21 +66,14 @@ def test_int96_has_no_zone_as_duckdb_reads_it(zone: str | None) -> None:
 
 @pytest.mark.parametrize("name", NESTED)
 def test_finer_values_are_refused_by_column(name: str) -> None:
-    kind = NESTED[name].type
-    fine = pa.array([1_000, -999], pa.timestamp("ns"))
-    nested = {
-        "list": [[None, t] for t in fine.to_pylist()],
-        "pairs": [[t, t] for t in fine.to_pylist()],
-        "map": [[("k", t)] for t in fine.to_pylist()],
-        "deep": [{"n": 1, "x": [t]} for t in fine.to_pylist()],
+    nested: dict[str, tuple[pa.DataType, Callable[[Any], Any]]] = {
+        "list": (pa.list_(NANOS), lambda time: [None, time]),
+        "pairs": (pa.list_(NANOS, 2), lambda time: [time, time]),
+        "map": (pa.map_(pa.string(), NANOS), lambda time: [("k", time)]),
+        "deep": (pa.struct([("n", pa.int8()), ("x", pa.large_list(NANOS))]), lambda time: {"n": 1, "x": [time]}),
     }
-    as_nanos = {
-        "list": pa.list_(pa.timestamp("ns")),
-        "pairs": pa.list_(pa.timestamp("ns"), 2),
-        "map": pa.map_(pa.string(), pa.timestamp("ns")),
-        "deep": pa.struct([("n", pa.int8()), ("x", pa.large_list(pa.timestamp("ns")))]),
-    }
-    rows = pa.array(nested[name], as_nanos[name]) if pa.types.is_nested(kind) else fine
+    kind, wrapped = nested.get(name, (NANOS, lambda time: time))
+    rows = pa.array([wrapped(time) for time in pa.array([1_000, -999], NANOS).to_pylist()], kind)
     parquet = opened(pa.table({"id": [1, 2], name: rows}))
 
     assert read(parquet, "id").num_rows == 2

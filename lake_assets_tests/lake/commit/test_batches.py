@@ -19,13 +19,12 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.test_lost_answer import commit_after, proxy
-from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.faults.writer import ROWS, make_table, prepared, write, write_together
 from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots
 from lake_assets_tests.lake.commit.test_deltas import exported, exporting, history, rows, stored, visible
 from lake_assets_tests.world import NW, SW, World
 
-__all__ = ["filled", "proxy", "sessions"]
+__all__ = ["filled", "proxy"]
 
 FIRST = TEXTS[0]
 # The catalogs whose transactions can overlap: SQLite locks its file, and one process has a DuckDB-file catalog.
@@ -35,7 +34,10 @@ STATEMENTS_A_COMMIT = 20  # at least
 
 
 @ON_POSTGRES
-def test_a_batch_that_another_writer_overtakes_is_tried_again_whole(world: World) -> None:
+def test_a_batch_that_another_writer_overtakes_is_tried_again_whole_and_exports_what_it_changes(
+    world: World, tmp_path: Path
+) -> None:
+    exporting(world, tmp_path / "deltas")
     make_table(world)
     write_together(world, NW, SW)
     other = replace(world, _opened=None)
@@ -47,6 +49,8 @@ def test_a_batch_that_another_writer_overtakes_is_tried_again_whole(world: World
     assert len(set(world.totals())) == 1
     assert [row.rows_before for row in found] == [ROWS, ROWS]
     assert {row.snapshot_id for row in found} == {(faster[0].snapshot_id or 0) + 1}
+    assert rows(exported(world)) == rows(history(world))
+    assert stored(world) == {uri for _, uri in visible(world)}
 
 
 @ON_POSTGRES
@@ -128,19 +132,6 @@ def test_a_batch_exports_the_changes_of_each_partition_once(filled: World, tmp_p
     assert len(times) == 2
     latest = (tmp_path / "deltas" / "_latest.json").read_text()
     assert all(uri in latest for _, uri in visible(filled))
-
-
-@ON_POSTGRES
-def test_a_batch_with_exports_that_is_overtaken_exports_what_it_changes(world: World, tmp_path: Path) -> None:
-    exporting(world, tmp_path / "deltas")
-    make_table(world)
-    write_together(world, NW, SW)
-    other = replace(world, _opened=None)
-
-    write_together(world, NW, SW, lock=False, overtaken_by=lambda: write(other, NW, lock=False))
-
-    assert rows(exported(world)) == rows(history(world))
-    assert stored(world) == {uri for _, uri in visible(world)}
 
 
 def test_exports_of_a_batch_that_is_not_committed_are_removed(

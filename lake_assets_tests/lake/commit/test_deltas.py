@@ -21,10 +21,7 @@ from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.orchestration.metadata import materialization_metadata
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
-from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, plan, sales
-
-__all__ = ["sessions"]
 
 META = ["_change", "_snapshot", "_run_id", "_committed_at"]
 
@@ -40,10 +37,9 @@ def local_export(local_world: World, tmp_path: Path) -> World:
     return exporting(local_world, tmp_path / "deltas")
 
 
-def committed(world: World, text: str, *rows: float, **options: Any) -> int:
+def committed(world: World, text: str, *totals: float, **options: Any) -> int:
     """Land and ingest; the snapshot."""
-    world.land(text, sales(*rows))
-    snapshot = world.ingest(text, **options).row.snapshot_id
+    snapshot = world.commit(text, *totals, **options).snapshot_id
     assert snapshot is not None
     return snapshot
 
@@ -88,7 +84,12 @@ def test_each_commit_exports_what_history_says(world: World, tmp_path: Path) -> 
     exporting(world, to)
     committed(world, NW, 1, 2)
     committed(world, SW, 7)
-    committed(world, NW, 1, 3, 3)
+    last = committed(world, NW, 1, 3, 3)
+    assert committed(world, NW, 1, 3, 3, force=True) > last  # changes nothing
+    assert max(snapshot for snapshot, _ in visible(world)) == last
+    world.options = world.options | {"on_empty": "clear"}
+    world.unland(SW)
+    world.ingest(SW)
 
     table = exported(world)
 
@@ -98,6 +99,7 @@ def test_each_commit_exports_what_history_says(world: World, tmp_path: Path) -> 
         ["insert", "insert"],
         ["insert"],
         ["delete", "insert", "insert"],
+        ["delete"],
     ]
     # The direct strategy gives the snapshot the time that its export has.
     assert set(table["_committed_at"].to_pylist()) == set(history(world)["_committed_at"].to_pylist())
@@ -108,15 +110,8 @@ def test_each_commit_exports_what_history_says(world: World, tmp_path: Path) -> 
         (2, 0),
         (1, 0),
         (2, 1),
+        (0, 1),
     ]
-
-
-def test_the_extension_exports_the_same(local_export: World) -> None:
-    committed(local_export, NW, 1, 2)
-    with mock.patch.object(strategy, "STRATEGIES", (replace_by_extension,)):
-        committed(local_export, NW, 1, 3)
-
-    assert rows(exported(local_export)) == rows(history(local_export))
 
 
 def test_an_encrypted_lake_exports_by_permission_only(local_world: World, tmp_path: Path) -> None:
@@ -129,25 +124,6 @@ def test_an_encrypted_lake_exports_by_permission_only(local_world: World, tmp_pa
     committed(local_world, NW, 2)
 
     assert rows(exported(local_world)) == rows(history(local_world))
-
-
-def test_a_commit_that_changes_nothing_exports_nothing(local_export: World) -> None:
-    first = committed(local_export, NW, 1, 2)
-    again = committed(local_export, NW, 1, 2, force=True)
-
-    assert again > first
-    assert [snapshot for snapshot, _ in visible(local_export)] == [first]
-    assert len(stored(local_export)) == 1
-
-
-def test_a_cleared_partition_exports_its_rows_as_deletes(local_export: World) -> None:
-    committed(local_export, NW, 1, 2)
-    local_export.options = local_export.options | {"on_empty": "clear"}
-    local_export.unland(NW)
-    last = local_export.ingest(NW).row.snapshot_id
-
-    (uri,) = (uri for snapshot, uri in visible(local_export) if snapshot == last)
-    assert read(local_export, uri)["_change"].to_pylist() == ["delete", "delete"]
 
 
 def test_rows_that_another_client_deleted_are_not_exported_as_removed(local_export: World) -> None:
@@ -185,33 +161,9 @@ def test_a_table_that_was_made_again_exports_nothing_beside_the_changes_of_the_o
         client.execute("USE lake")
         client.execute(str(raised.value).split("`")[1])
     for text, totals in ((NW, [1, 2]), (SW, [3])):
-        local_export.land(text, sales(*totals))
-        local_export.ingest(text)
+        local_export.commit(text, *totals)
     assert min(snapshot for snapshot, _ in visible(local_export)) > last
     assert sorted(exported(local_export)["total"].to_pylist()) == local_export.totals() == [1, 2, 3]
-
-
-def test_a_commit_that_is_overtaken_exports_again(local_export: World) -> None:
-    """Another client commits after the files were written with the number that was next."""
-    committed(local_export, NW, 1, 2)
-    overtakings = [
-        "DELETE FROM lake.sales WHERE total = 2",
-        "INSERT INTO lake.sales VALUES (9, 9.0, 'NW', DATE '2026-02-11')",
-    ]
-    original = strategy._replace
-
-    def overtaken(*arguments: Any) -> Any:
-        if overtakings:
-            with plain_client(local_export.config.lakes["test"], read_only=False) as client:
-                client.execute(overtakings.pop())
-        return original(*arguments)
-
-    with mock.patch.object(strategy, "_replace", overtaken):
-        last = committed(local_export, NW, 1, 2, 5)
-
-    (uri,) = (uri for snapshot, uri in visible(local_export) if snapshot == last)
-    assert rows(read(local_export, uri)) == rows(history(local_export, last))
-    assert stored(local_export) == {uri for _, uri in visible(local_export)}
 
 
 @pytest.mark.parametrize("by", [replace_directly, replace_by_extension])
@@ -238,6 +190,7 @@ def test_both_strategies_refuse_a_delta_of_another_snapshot(local_export: World,
     assert tries == [last - 1, last - 1, last]
     assert set(exported(local_export)["_snapshot"].to_pylist()) <= {snapshot for snapshot, _ in visible(local_export)}
     assert rows(exported(local_export)) == [row for row in rows(history(local_export)) if row[3] != 9]
+    assert stored(local_export) == {uri for _, uri in visible(local_export)}
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.lake.commit import exporter
-from lake_assets.parquet import write
-from lake_assets.parquet.read import BATCH_ROWS
-from lake_assets_tests.faults.writer import make_table
-from lake_assets_tests.faults.writer import write as commit
-from lake_assets_tests.lake.commit.test_deltas import exporting, visible
-from lake_assets_tests.world import NW, World
+from lake_assets_tests.lake.commit.test_deltas import exporting
+from lake_assets_tests.world import World
 
 ROWS = 2_000_000
 PEAK = 720  # MB. Without a limit of DuckDB it was 790; Python with its packages takes 230, a million rows of data 150.
@@ -35,33 +30,3 @@ def test_a_partition_far_larger_than_duckdbs_memory_is_compared(local_world: Wor
         "SELECT snapshot_id, sum(rows_inserted), sum(rows_deleted) FROM lake.ingest_deltas GROUP BY 1 ORDER BY 1"
     )
     assert [figures for _, *figures in counted] == [[ROWS, 0], [ROWS, ROWS]]
-
-
-def test_an_export_takes_one_batch_after_the_other(
-    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No more rows are taken than the row group needs that is written next."""
-    exporting(local_world, tmp_path / "deltas")
-    monkeypatch.setattr(write, "GROUP_ROWS", 2 * BATCH_ROWS)
-    make_table(local_world)
-    taken: list[int] = []
-    most: list[int] = []
-    stream, write_file = vars(exporter)["stream"], exporter._count
-
-    def counted(*arguments: object) -> object:
-        for batch in stream(*arguments):
-            taken.append(batch.num_rows)
-            yield batch
-
-    def written(group: object, counts: object) -> None:
-        most.append(sum(taken))
-        taken.clear()
-        write_file(group, counts)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(exporter, "stream", counted)
-    monkeypatch.setattr(exporter, "_count", written)
-    commit(local_world, NW)
-
-    assert visible(local_world)
-    assert most
-    assert max(most) <= 3 * BATCH_ROWS

@@ -8,13 +8,11 @@ import duckdb
 import pytest
 
 from lake_assets.config.attach_options import DUCKLAKE_VERSION
-from lake_assets.duckdb_engine import literal
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets.lake.schema.types import sql_type
-from lake_assets_tests.lake.commit.strategy_pair import NOTHING, SCHEMA, StrategyLake, StrategyPair, empty_pair, row
-from lake_assets_tests.world_fixtures import database_on
+from lake_assets.lake.commit.direct import register_directly
+from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
+from lake_assets_tests.lake.commit.strategy_pair import NOTHING, StrategyLake, StrategyPair, empty_pair, row
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
@@ -25,15 +23,6 @@ def options(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """The `attach_options` of new lakes: with DuckDB 2, one for each version of DuckLake's specification."""
     monkeypatch.setattr(spec, "TESTED", frozenset(spec.VERSIONS))
     return dict(request.param)
-
-
-@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.servers)])
-def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], dict[str, Any]]:
-    """Returns the config of a new catalog by a name."""
-    if request.param != "postgres":
-        return lambda name: {"type": request.param, "path": str(tmp_path / f"{name}.{request.param}")}
-    server = request.getfixturevalue("postgres")
-    return lambda _: database_on(server)
 
 
 @pytest.fixture
@@ -56,59 +45,28 @@ def both(pair: StrategyPair, text: str, *files: Any, **options: Any) -> None:
     assert (direct.rows_before, direct.snapshot_id) == (extension.rows_before, extension.snapshot_id)
 
 
-def test_a_replaced_partition(pair: StrategyPair) -> None:
+def test_new_replaced_cleared_and_extended_partitions(pair: StrategyPair) -> None:
     both(pair, NW, [row(1), row(100)], [row(50)])
     agree(pair)
-
-
-def test_a_new_a_replaced_and_a_cleared_partition(pair: StrategyPair) -> None:
     both(pair, SW, [row(n) for n in range(20)])
     both(pair, NW, [row(7)])
     both(pair, SW, [row(2)], [row(3)], [row(4)])
     both(pair, NW)
     both(pair, NW)
-    agree(pair)
-
-
-def test_several_row_groups_in_a_file(pair: StrategyPair) -> None:
     both(pair, NW, [row(n) for n in (30, 9, 100, 2, 77)], [NOTHING, row(8), row(11), NOTHING], row_group_size=2)
     agree(pair)
-
-
-def test_columns_that_are_always_null(pair: StrategyPair) -> None:
     both(pair, SW, [NOTHING, NOTHING])
     both(pair, SW, [row(1)])
     agree(pair)
+    for side in pair:
+        side.replace(NW, [row(3)], [row(4)], strategy=replace_by_extension)
+        side.execute("DELETE FROM lake.t WHERE i64 = 30")
+        side.execute("INSERT INTO lake.t (i64, region, date) VALUES (1, 'NE', DATE '2026-02-12')")
+    direct, extension = (side.query("SELECT rowid, * FROM lake.t ORDER BY ALL") for side in pair)
+    assert direct == extension
 
 
-def test_partition_values_that_paths_encode(pair: StrategyPair) -> None:
-    values = ["a%2Fb", "O'Hare", "ünïcode", "N%2FA x", "a%3Db", "__HIVE_DEFAULT_PARTITION__", "[x]*"]
-    for value in values:
-        both(pair, f"region={value},date=2026-02-11", [row(1)])
-    for value in values[::2]:
-        both(pair, f"region={value},date=2026-02-11", [row(2), row(3)])
-    agree(pair)
-
-
-def test_every_value_is_found_by_every_column(pair: StrategyPair) -> None:
-    """With wrong statistics DuckLake skips files with matching rows."""
-    numbers = range(1, 60, 7)
-    both(pair, NW, *[[row(n), NOTHING] for n in numbers])
-    both(pair, SW, [row(n) for n in numbers], row_group_size=2)
-    names = ["i8", "i64", "u32", "f32", "f64", "text", "bytes", "id", "amount", "day", "clock", "local", "nanos"]
-    with pair[0].client() as client:
-        for name in names:
-            distinct = f"SELECT DISTINCT {name}::VARCHAR FROM lake.t WHERE {name} IS NOT NULL"
-            values = client.execute(distinct).fetchall()
-            assert len(values) == len(numbers)
-            for (text,) in values:
-                # A literal: what a parameter is, is not known yet when files are passed over.
-                value = f"{literal(text)}::{sql_type(SCHEMA.field(name).type, name)}"
-                rows = client.execute(f"SELECT count(*) FROM lake.t WHERE {name} = {value}").fetchall()
-                assert rows == [(2,)], (name, text)
-
-
-def test_time_travel_and_changes_are_the_same(pair: StrategyPair) -> None:
+def test_time_travel_changes_and_expiry_are_the_same(pair: StrategyPair) -> None:
     both(pair, NW, [row(1)])
     both(pair, NW, [row(2), row(3)])
     last = pair[0].query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
@@ -120,30 +78,39 @@ def test_time_travel_and_changes_are_the_same(pair: StrategyPair) -> None:
         direct, extension = (side.query(sql) for side in pair)
         assert direct == extension
         assert direct
-
-
-def test_the_extension_commits_after_the_direct_strategy(pair: StrategyPair) -> None:
-    both(pair, NW, [row(1), row(2)])
-    for side in pair:
-        side.replace(NW, [row(3)], [row(4)], strategy=replace_by_extension)
-        side.execute("DELETE FROM lake.t WHERE i64 = 30")
-        side.execute("INSERT INTO lake.t (i64, region, date) VALUES (1, 'NE', DATE '2026-02-12')")
-    direct, extension = pair
-    assert direct.query("SELECT rowid, * FROM lake.t ORDER BY ALL") == extension.query(
-        "SELECT rowid, * FROM lake.t ORDER BY ALL"
-    )
-
-
-def test_old_snapshots_expire_and_their_files_are_cleaned_up(pair: StrategyPair) -> None:
-    both(pair, NW, [row(1)])
-    both(pair, NW, [row(2)])
-    direct, extension = pair
     for side in pair:
         side.execute("CALL ducklake_expire_snapshots('lake', older_than => now())")
         side.execute("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
-    names = [{file.name for file in side.folder.rglob("*.parquet")} for side in pair]
-    assert names[0] == names[1] == {"3-0.parquet"}
-    assert direct.query("SELECT i64 FROM lake.t") == extension.query("SELECT i64 FROM lake.t") == [(20,)]
+        assert {file.name for file in side.folder.rglob("*.parquet")} == {"3-0.parquet"}
+        assert side.query("SELECT i64 FROM lake.t ORDER BY 1") == [(20,), (30,)]
+
+
+def test_partition_values_that_paths_encode(pair: StrategyPair) -> None:
+    values = ["a%2Fb", "O'Hare", "ünïcode", "N%2FA x", "a%3Db", "__HIVE_DEFAULT_PARTITION__", "[x]*"]
+    for value in values:
+        both(pair, f"region={value},date=2026-02-11", [row(1)])
+    for value in values[::2]:
+        both(pair, f"region={value},date=2026-02-11", [row(2), row(3)])
+    agree(pair)
+
+
+def test_registered_files(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> None:
+    pair = empty_pair(catalog, tmp_path)
+
+    def register(files: dict[str, Any]) -> None:
+        strategies = (register_directly, register_by_extension)
+        ours, theirs = (side.register(files, by) for side, by in zip(pair, strategies, strict=True))
+        assert [(r.rows_before, r.snapshot_id) for r in ours] == [(r.rows_before, r.snapshot_id) for r in theirs]
+
+    null, odd = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-12", "region=a%2Fb O'Hare,date=2026-02-12"
+    register({NW: [row(1), row(100)], null: [row(2), NOTHING], odd: [row(3)]})
+    register({NW: [row(7)], odd: [NOTHING]})
+    for side in pair:
+        assert side.replace(NW, [row(3)]).rows_before == 3
+    register({NW: [row(4)]})
+    for side in pair:  # the manifests name files of either lake's own folder
+        side.execute("DELETE FROM lake.ingest_files")
+    agree(pair)
 
 
 def refused(side: StrategyLake, reason: str) -> None:

@@ -20,19 +20,11 @@ from lake_assets.lake.ducklake import version_without_attach
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.layout.partition import Partition
 from lake_assets_tests.lake.commit.strategy_pair import COLUMNS, TABLE, StrategyLake, StrategyPair, empty_pair, row
-from lake_assets_tests.world_fixtures import database_on
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
-def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], dict[str, Any]]:
-    """Returns the config of a new catalog by a name."""
-    if request.param == "sqlite":
-        return lambda name: {"type": "sqlite", "path": str(tmp_path / f"{name}.sqlite")}
-    server = request.getfixturevalue("postgres")
-    return lambda _: database_on(server)
+POSTGRES = pytest.param("postgres", marks=pytest.mark.servers)
+pytestmark = pytest.mark.parametrize("catalog", ["sqlite", POSTGRES], indirect=True)
 
 
 @pytest.fixture
@@ -96,16 +88,11 @@ def agree(pair: StrategyPair) -> None:
         assert repr(rows).replace(str(newer.folder), str(older.folder)) == repr(expected[title]), title
 
 
-def test_replaced_new_and_cleared_partitions_are_in_the_same_tables(pair: StrategyPair) -> None:
+def test_replaced_new_cleared_and_registered_partitions_are_in_the_same_tables(pair: StrategyPair) -> None:
     for side in pair:
         side.replace(SW, [row(n) for n in range(20)], strategy=replace_directly)
         side.replace(NW, [row(7)], [row(8)], strategy=replace_directly)
         side.replace(SW, strategy=replace_directly)
-    agree(pair)
-
-
-def test_registered_files_are_in_the_same_tables(pair: StrategyPair) -> None:
-    for side in pair:
         side.register({SW: [row(1), row(2)], "region=NE,date=2026-02-12": [row(3)]}, register_directly)
     agree(pair)
 

@@ -58,8 +58,7 @@ def test_the_facts_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_file_that_is_gone_is_not_registered(
     local_world: World, monkeypatch: pytest.MonkeyPatch, text: str, change: Callable[[Path], object]
 ) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     local_world.land(NW, sales(2, 3))
 
     def commit_late(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:

@@ -11,7 +11,7 @@ from lake_assets.lake.ledger import flush, tables
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST
 from lake_assets.lake.session import TableName
-from lake_assets_tests.maintenance.test_run import newest_snapshot, tidy
+from lake_assets_tests.maintenance.test_run import newest_snapshot
 from lake_assets_tests.world import NW, SW, World, sales
 
 COMBINATIONS = [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")]
@@ -27,24 +27,22 @@ def test_the_rows_are_the_same_at_every_snapshot(world: World, monkeypatch: pyte
     monkeypatch.setattr(flush, "MANY", 3)
     lake = world.config.lakes["test"]
     for total in (1, 2):
-        world.land(NW, sales(total))
-        world.ingest(NW)
+        world.commit(NW, total)
     early = newest_snapshot(world)
-    world.land(SW, sales(4))
-    world.ingest(SW)
+    world.commit(SW, 4)
     before, read = world.ledger(), world.query("FROM lake.ingest_files ORDER BY ALL")
     at = f"SELECT count(*) FROM lake.ingest_runs AT (VERSION => {early})"
 
-    would = tidy(world, dry_run=True)
+    would = world.tidy(dry_run=True)
     assert inlined(world, LEDGER.name(lake)) == 3
-    done = tidy(world)
+    done = world.tidy()
 
     assert would.flushed == done.flushed == 6
     assert (inlined(world, LEDGER.name(lake)), inlined(world, MANIFEST.name(lake))) == (0, 0)
     assert world.ledger() == before
     assert world.query("FROM lake.ingest_files ORDER BY ALL") == read
     assert world.query(at) == [(2,)]
-    assert tidy(world).flushed == 0
+    assert world.tidy().flushed == 0
 
 
 def sorted_files(world: World) -> dict[str, list[str]]:
@@ -61,9 +59,8 @@ def sorted_files(world: World) -> dict[str, list[str]]:
 @pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
 def test_the_next_commits_are_direct_and_inlined(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
-    world.land(NW, sales(1))
-    world.ingest(NW)
-    tidy(world)
+    world.commit(NW, 1)
+    world.tidy()
 
     assert world.ingest(NW).row.status == "skipped"
     world.land(NW, sales(2))
@@ -77,20 +74,18 @@ def test_the_next_commits_are_direct_and_inlined(world: World, monkeypatch: pyte
 
 
 def test_few_rows_are_not_flushed(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
 
-    assert tidy(local_world).flushed == 0
+    assert local_world.tidy().flushed == 0
     assert inlined(local_world, LEDGER.name(local_world.config.lakes["test"])) == 1
 
 
 def test_an_encrypted_lakes_ledger_is_flushed_too(local_encrypted: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
-    local_encrypted.land(NW, sales(1))
-    local_encrypted.ingest(NW)
+    local_encrypted.commit(NW, 1)
     before = local_encrypted.ledger()
 
-    assert tidy(local_encrypted).flushed == 2
+    assert local_encrypted.tidy().flushed == 2
     assert local_encrypted.ledger() == before
 
 
@@ -101,11 +96,10 @@ def test_the_files_of_several_flushes_are_merged(world: World, monkeypatch: pyte
     before, at = [], []
     for number in range(3):
         for text in (SW, NW):
-            world.land(text, sales(number), f"{number}.parquet")
-            world.ingest(text)
+            world.commit(text, number, name=f"{number}.parquet")
         before, rows = world.ledger(), world.query("FROM lake.ingest_files ORDER BY ALL")
         at.append((newest_snapshot(world), len(before)))
-        tidy(world)
+        world.tidy()
 
     assert world.ledger() == before
     assert world.query("FROM lake.ingest_files ORDER BY ALL") == rows
@@ -115,22 +109,19 @@ def test_the_files_of_several_flushes_are_merged(world: World, monkeypatch: pyte
     with world.stream.lake.open(read_only=True) as lake:
         few = last_runs(lake, world.stream.table, [world.partition(NW), world.partition(SW)])
         assert few == last_runs(lake, world.stream.table)
-    world.land(NW, sales(9))
-    assert world.ingest(NW).row.status == "committed"
+    assert world.commit(NW, 9).status == "committed"
 
 
 def test_files_without_deleted_rows_keep_the_order(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     for number in range(2):
         for text in (SW, NW):
-            local_world.land(text, sales(number), f"{number}.parquet")
-            local_world.ingest(text)
-        tidy(local_world)
-    with local_world.stream.lake.open() as lake:
-        lake.rows("DELETE FROM lake.ingest_runs WHERE source_files = 1 AND load_partition LIKE '%SW%'")
-        lake.rows("DELETE FROM lake.ingest_files WHERE uri LIKE '%SW%/0.parquet'")
+            local_world.commit(text, number, name=f"{number}.parquet")
+        local_world.tidy()
+    local_world.execute("DELETE FROM lake.ingest_runs WHERE source_files = 1 AND load_partition LIKE '%SW%'")
+    local_world.execute("DELETE FROM lake.ingest_files WHERE uri LIKE '%SW%/0.parquet'")
     before = local_world.ledger()
-    tidy(local_world)
+    local_world.tidy()
 
     files = sorted_files(local_world)
     rows = {
@@ -154,15 +145,14 @@ def test_files_have_small_row_groups_and_large_ones_are_not_merged(
     monkeypatch.setattr(flush, "FILES", 2)
     monkeypatch.setattr(flush, "LARGE", 200_000)
     monkeypatch.setattr(flush, "_OPTIONS", {"parquet_row_group_size": 2_048, "target_file_size": "200kB"})
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     for _ in range(4):
         with local_world.stream.lake.open() as lake:
             lake.rows(
                 "INSERT INTO lake.ingest_runs SELECT * EXCLUDE (n) REPLACE (uuid()::VARCHAR AS source_fingerprint) "
                 "FROM (SELECT * FROM lake.ingest_runs LIMIT 1), range(3_000) AS n(n)"
             )
-        tidy(local_world)
+        local_world.tidy()
 
     files = local_world.query("FROM ducklake_list_files('lake', 'ingest_runs')")
     groups = [

@@ -10,7 +10,6 @@ from lake_assets.lake.ledger import lookup, read
 from lake_assets.lake.ledger.lookup import commits_by_files
 from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.world import NW, SW, World, sales
 
 Reads = Callable[[], list[str]]
@@ -34,11 +33,6 @@ def from_ledger(monkeypatch: pytest.MonkeyPatch) -> Reads:
     return since
 
 
-def execute(world: World, sql: str, *parameters: object) -> None:
-    with world.stream.lake.open() as lake:
-        lake.rows(sql, parameters)
-
-
 def named_commit(world: World, text: str) -> LedgerRow | None:
     with world.stream.lake.open(read_only=True) as lake:
         return commits_by_files(lake, world.stream.table, [world.partition(text)]).get(world.partition(text).path)
@@ -48,7 +42,7 @@ def test_an_ingested_partition_is_found_without_the_ledger(world: World, from_le
     world.land(NW, sales(1, 2))
     first = world.ingest(NW)
     assert from_ledger() == []  # without a table
-    execute(world, "DELETE FROM lake.ingest_runs")
+    world.execute("DELETE FROM lake.ingest_runs")
 
     again = world.ingest(NW)
 
@@ -57,8 +51,7 @@ def test_an_ingested_partition_is_found_without_the_ledger(world: World, from_le
     assert found is not None
     assert (found.source_fingerprint, found.snapshot_id) == (first.row.source_fingerprint, first.row.snapshot_id)
     assert (found.rows_after, found.is_held) == (2, False)
-    world.land(NW, sales(3))
-    assert world.ingest(NW).row.status == "committed"
+    assert world.commit(NW, 3).status == "committed"
     assert (world.totals(), from_ledger()) == ([3], [])
 
 
@@ -81,22 +74,9 @@ def test_several_and_many_partitions_are_found_by_one_query(world: World, monkey
     assert list(singly) == [partition.path for partition in partitions]
 
 
-def test_a_table_that_was_dropped_has_no_last_commit(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.land(SW, sales(2))
-    local_world.ingest(NW)
-    execute(local_world, "DROP TABLE lake.sales")
-    local_world.ingest(SW)
-
-    assert named_commit(local_world, NW) is None
-    assert local_world.ingest(NW).row.status == "committed"
-    assert local_world.totals() == [1, 2]
-
-
 def test_files_of_other_clients_are_no_change_of_the_source(local_world: World, from_ledger: Reads) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.ingest(NW)
-    execute(local_world, "INSERT INTO lake.sales VALUES (9, 9, 'NW', DATE '2026-02-11')")
+    local_world.commit(NW, 1, 2)
+    local_world.execute("INSERT INTO lake.sales VALUES (9, 9, 'NW', DATE '2026-02-11')")
 
     assert named_commit(local_world, NW) is None
     assert local_world.ingest(NW).row.status == "skipped"
@@ -104,15 +84,14 @@ def test_files_of_other_clients_are_no_change_of_the_source(local_world: World, 
 
 
 def test_rows_that_other_clients_deleted_are_no_change_of_the_source(local_world: World, from_ledger: Reads) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.ingest(NW)
-    execute(local_world, "DELETE FROM lake.sales WHERE total = 1")
+    local_world.commit(NW, 1, 2)
+    local_world.execute("DELETE FROM lake.sales WHERE total = 1")
 
     found = named_commit(local_world, NW)
     assert found is not None
     assert found.rows_after == 2
     assert local_world.ingest(NW).row.status == "skipped"
-    execute(local_world, "DELETE FROM lake.sales")
+    local_world.execute("DELETE FROM lake.sales")
     assert local_world.ingest(NW).row.status == "skipped"
     assert from_ledger() == [local_world.partition(NW).path]
 
@@ -128,34 +107,17 @@ def test_a_partition_that_an_earlier_version_wrote_is_found_in_the_ledger(
 
     assert world.ingest(NW).row.status == "skipped"
     assert from_ledger() == [world.partition(NW).path]
-    world.land(NW, sales(2))
-    assert world.ingest(NW).row.status == "committed"
+    assert world.commit(NW, 2).status == "committed"
     assert world.ingest(NW).row.status == "skipped"
     assert from_ledger() == [world.partition(NW).path]  # not after the refresh, which named the files
 
 
 def test_a_cleared_partition_is_found_in_the_ledger(local_world: World, from_ledger: Reads) -> None:
     local_world.options = {"on_empty": "clear"}
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     local_world.unland(NW)
     assert local_world.ingest(NW).row.on_empty == "clear"
     assert local_world.ingest(NW).row.status == "skipped"
     assert from_ledger() == [local_world.partition(NW).path]
-    local_world.land(NW, sales(1))
-    assert local_world.ingest(NW).row.status == "committed"
+    assert local_world.commit(NW, 1).status == "committed"
     assert local_world.totals() == [1]
-
-
-def test_compaction_keeps_the_fingerprint(local_world: World, from_ledger: Reads) -> None:
-    local_world.land(NW, sales(1))
-    fingerprint = local_world.ingest(NW).row.source_fingerprint
-    for _ in range(3):
-        execute(local_world, "INSERT INTO lake.sales VALUES (9, 9, 'NW', DATE '2026-02-11')")
-    compact(local_world.stream, 3, local_world.sessions)
-    from_ledger()
-
-    found = named_commit(local_world, NW)
-    assert found is not None
-    assert (found.source_fingerprint, found.rows_after) == (fingerprint, 4)
-    assert (local_world.ingest(NW).row.status, from_ledger()) == ("skipped", [])

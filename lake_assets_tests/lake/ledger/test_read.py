@@ -1,18 +1,45 @@
-"""Rows of the ledger by stream, partition, status and time, whether they are inlined or in files."""
+"""Rows of the ledger, and the newest runs of partitions, are found whether they are inlined or in files."""
 
 import datetime as dt
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import pytest
 
-from lake_assets.lake.ledger import flush, relation
-from lake_assets.lake.ledger.read import partitions_in_ledger, read_ledger, rows_of_run
+from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.ledger import flush, lookup, relation
+from lake_assets.lake.ledger.lookup import LastRuns
+from lake_assets.lake.ledger.read import last_runs, partitions_in_ledger, read_ledger, recorded_commits, rows_of_run
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow
-from lake_assets_tests.lake.ledger.test_last_runs import EMPTY, LOST, NEVER, history
-from lake_assets_tests.maintenance.test_run import tidy
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World
 
+EMPTY = "region=XX,date=2026-02-11"
+LOST = "region=YY,date=2026-02-11"
+NEVER = "region=ZZ,date=2026-02-11"
+TEXTS = (NW, SW, EMPTY, LOST, NEVER)
 FLUSHED = ["inlined", "flushed", "both", "whole"]
+
+
+def refuse(*_: object) -> list[str]:
+    raise NotDirectError("only DuckLake reads the ledger")
+
+
+def history(world: World) -> None:
+    """Runs of all kinds."""
+    world.options = {"on_empty": "keep"}
+    for text in (NW, LOST):
+        world.commit(text, 1)
+    world.ingest(NW)
+    world.land(SW, b"")
+    with pytest.raises(Exception, match="empty"):
+        world.ingest(SW)
+    world.commit(SW, 2, 3)
+    world.land(NW, b"")
+    with pytest.raises(Exception, match="empty"):
+        world.ingest(NW)
+    world.unland(LOST)
+    world.ingest(LOST)
+    world.ingest(EMPTY)
 
 
 def prepare(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,21 +47,51 @@ def prepare(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     history(world)
     if where != "inlined":
-        tidy(world)
+        world.tidy()
     if where in ("both", "whole"):
-        world.land(SW, sales(7))
-        world.ingest(SW)
-        tidy(world)
-        world.land(NW, sales(8))
-        world.ingest(NW)
+        world.commit(SW, 7)
+        world.tidy()
+        world.commit(NW, 8)
     if where == "whole":
         monkeypatch.setattr(relation, "MOST", 0)
+        monkeypatch.setattr(lookup, "inlined_tables", refuse)
 
 
 def expected(world: World) -> list[LedgerRow]:
     """All rows, newest first, as a plain client reads them."""
     rows = world.query("FROM lake.ingest_runs ORDER BY finished_at DESC, started_at DESC")
     return [LedgerRow(**dict(zip(LEDGER_COLUMNS, row, strict=True))) for row in rows]
+
+
+def newest(rows: Sequence[LedgerRow]) -> dict[str, LastRuns]:
+    """The newest runs of each partition by all rows of its stream, newest first."""
+    by_path: dict[str, LastRuns] = {}
+    for row in rows:
+        source = row if row.status in {"committed", "skipped"} else None
+        runs = LastRuns(row, source, row if row.status == "committed" else None)
+        newer = by_path.get(row.load_partition)
+        by_path[row.load_partition] = runs if newer is None else newer.or_older(runs)
+    return by_path
+
+
+def compared(found: Mapping[str, LastRuns]) -> Mapping[str, object]:
+    """What decides; an unchanged partition's inlined row has the fingerprint of its commit."""
+    return {path: (runs.status, runs.fingerprint, runs.snapshot, runs.rows) for path, runs in found.items()}
+
+
+def assert_newest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether some partitions are looked up, or all, or more than a statement takes."""
+    runs, table = newest(expected(world)), world.stream.table
+    partitions = [world.partition(text) for text in TEXTS]
+    few = {partition.path: runs[partition.path] for partition in partitions if partition.path in runs}
+    with world.stream.lake.open(read_only=True) as lake, monkeypatch.context() as patch:
+        assert compared(last_runs(lake, table)) == compared(runs)
+        looked_up = last_runs(lake, table, partitions)
+        commits = {path: runs.commit for path, runs in looked_up.items() if runs.commit is not None}
+        assert recorded_commits(lake, table, partitions) == commits
+        for statement in (lookup._A_STATEMENT, 2):
+            patch.setattr(lookup, "_A_STATEMENT", statement)
+            assert compared(last_runs(lake, table, partitions)) == compared(few)
 
 
 @pytest.mark.parametrize("where", FLUSHED)
@@ -72,13 +129,13 @@ def test_rows_are_selected(world: World, where: str, monkeypatch: pytest.MonkeyP
         assert rows_of_run(lake, "sales", run.run_id, run.started_at) == [run]
         assert rows_of_run(lake, "sales", run.run_id, run.finished_at + dt.timedelta(hours=1)) == []
         assert rows_of_run(lake, "other", run.run_id) == []
+    assert_newest(world, monkeypatch)
 
 
 @pytest.mark.parametrize("fraction", ["", ".5", ".500000", ".000001"])
 def test_a_time_of_any_precision_is_compared(world: World, fraction: str) -> None:
     """The extension writes times without zeros at the end, and the direct strategy with them."""
-    world.land(NW, sales(1))
-    world.ingest(NW)
+    world.commit(NW, 1)
     text = f"2026-02-11 06:00:00{fraction}+00"
     with world.stream.lake.open() as lake:
         lake.rows("UPDATE lake.ingest_runs SET finished_at = ?::TIMESTAMPTZ", [text])
@@ -87,3 +144,66 @@ def test_a_time_of_any_precision_is_compared(world: World, fraction: str) -> Non
         assert read_ledger(lake, since=moment + step) == []
         assert read_ledger(lake, until=moment) == []
         assert len(read_ledger(lake, until=moment + step)) == 1
+
+
+def test_rows_of_a_dropped_table_do_not_count(local_world: World) -> None:
+    history(local_world)
+    local_world.execute("DROP TABLE lake.sales")
+    local_world.commit("region=NEW,date=2026-02-11", 1)
+    with local_world.stream.lake.open(read_only=True) as lake:
+        whole = last_runs(lake, local_world.stream.table)
+        few = last_runs(lake, local_world.stream.table, [local_world.partition(text) for text in TEXTS])
+    assert few == {path: runs for path, runs in whole.items() if path in few}
+    assert len(few) == 3
+    assert all(runs.snapshot is None for runs in few.values())
+    assert few[local_world.partition(SW).path].fingerprint is None
+
+
+def test_rows_that_were_deleted_do_not_count(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)
+    history(local_world)
+    local_world.tidy()
+    with local_world.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.ingest_runs WHERE status = 'failed'")
+        partition = local_world.partition(NW)
+        (runs,) = last_runs(lake, local_world.stream.table, [partition]).values()
+        assert runs.status == "skipped"
+
+
+@pytest.mark.parametrize("files", [1, 4])
+def test_a_commit_in_an_older_file_is_found(local_world: World, files: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)
+    monkeypatch.setattr(lookup, "FILES", files)
+    local_world.options = {"on_empty": "keep"}
+    for number, text in enumerate((NW, SW, LOST)):
+        local_world.commit(text, number)
+        local_world.tidy()
+    for _ in range(2):
+        local_world.ingest(NW)
+        local_world.tidy()
+    local_world.commit(SW, 5)
+    local_world.tidy()
+
+    assert_newest(local_world, monkeypatch)
+
+
+def test_files_older_than_the_last_commit_are_not_read(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)
+    monkeypatch.setattr(lookup, "FILES", 1)
+    for number in range(3):
+        local_world.commit(NW, number)
+        local_world.tidy()
+    read: list[int] = []
+    of_files = relation.relation_of_files
+
+    def noting(uris, *others):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN002, ANN202
+        read.append(len(uris))
+        return of_files(uris, *others)
+
+    monkeypatch.setattr("lake_assets.lake.ledger.lookup.relation_of_files", noting)
+    with local_world.stream.lake.open(read_only=True) as lake:
+        last_runs(lake, local_world.stream.table, [local_world.partition(NW)])
+        assert read == [1]
+        read.clear()
+        last_runs(lake, local_world.stream.table, [local_world.partition(NEVER)])
+        assert read == [1, 2]

@@ -16,7 +16,6 @@ from lake_assets.lake.schema.tables import create_table, data_schema
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import PartitionColumn
 from lake_assets.parquet.type_fit import united
-from lake_assets_tests.world_fixtures import database_on
 
 REGION = (PartitionColumn("region", "string"),)
 TABLE = TableName("main", "t")
@@ -118,20 +117,9 @@ def test_schemas_are_united_by_name() -> None:
         united([("x", one), ("z", pa.schema([("a", pa.string())]))])
 
 
-@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.servers)])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], DuckLake]:
-    """Opens one lake, each time like another process."""
-    catalog: dict[str, Any] = {"type": request.param, "path": str(tmp_path / "catalog")}
-    if request.param == "postgres":
-        catalog = database_on(request.getfixturevalue("postgres"))
-    config = Lake.model_validate({"catalog": catalog, "storage": str(tmp_path / "data")})
-    return lambda: DuckLake(config)
-
-
-def test_concurrent_runs_make_each_change_once(
-    opened: Callable[[], DuckLake],
-) -> None:
-    with opened().open(create=True) as lake:
+def test_concurrent_runs_make_each_change_once(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> None:
+    config = Lake.model_validate({"catalog": catalog("lake"), "storage": str(tmp_path / "data")})
+    with DuckLake(config).open(create=True) as lake:
         create_table(lake, TABLE, SCHEMA.append(pa.field("p", pa.list_(POINT))), REGION)
 
     def change(number: int) -> list[str]:
@@ -139,7 +127,7 @@ def test_concurrent_runs_make_each_change_once(
         result = pa.schema(
             [("id", pa.int64()), ("common", pa.string()), (f"own_{number}", pa.bool_()), ("p", pa.list_(point))]
         )
-        with opened().open() as lake:
+        with DuckLake(config).open() as lake:
             return [str(c) for c in evolve_table(lake, TABLE, [("x", result)], REGION, f"run {number}")]
 
     with ThreadPoolExecutor(4) as pool:
@@ -150,7 +138,7 @@ def test_concurrent_runs_make_each_change_once(
         + ["widened field p.element.x from INTEGER to BIGINT", "added field p.element.common VARCHAR"]
         + [f"added {name}own_{number} BOOLEAN" for number in range(4) for name in ("column ", "field p.element.")]
     )
-    with opened().open() as lake:
+    with DuckLake(config).open() as lake:
         schema = data_schema(lake, TABLE, REGION)
         assert schema.field("id").type == pa.int64()
         own = {f"own_{number}" for number in range(4)}

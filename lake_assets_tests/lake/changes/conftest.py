@@ -1,5 +1,0 @@
-"""Ingests of these tests run without Spark: for the changes of a lake it does not matter where tasks ran."""
-
-from lake_assets_tests.faults.without_spark import sessions
-
-__all__ = ["sessions"]
