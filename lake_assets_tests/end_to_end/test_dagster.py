@@ -26,7 +26,7 @@ from lake_assets.config.load import load_config
 from lake_assets.ingest.api import ingest
 from lake_assets.templates.demo.flights import land, read_flights
 from lake_assets.templates.demo.folder import prepare
-from lake_assets_tests.faults.ingester import without_spark
+from lake_assets_tests.faults.without_spark import jobs_here
 
 __all__ = ["chromium"]
 
@@ -208,7 +208,7 @@ def test_a_range_that_the_ui_launches_adds_the_new_objects_of_each_partition(sho
     site = shop.of("appended")
     site.land(DAYS[0], 1)
     stream = open_stream(site.config, site.stream)
-    with without_spark():
+    with jobs_here():
         ingest(stream, stream.config.partition(f"region=NW,date={DAYS[0]}"), lambda: None)  # type: ignore[arg-type, return-value]
     site.land(DAYS[0], 2, name="b.parquet")
     site.land(DAYS[1], 3)

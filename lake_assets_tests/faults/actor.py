@@ -3,52 +3,71 @@
     python -m lake_assets_tests.faults.actor
 
 It reads requests, one JSON document a line, and answers each with the number of the fork's process; see `actors.py`.
-Spark's jobs run in the fork. `die_at` counts what a fork does outside of its memory: statements of the catalog, and
-files that it writes, copies or deletes. The fork kills itself before the thing of this number, or after the last one.
+Spark's jobs run in the fork. Its steps are what it does outside of its memory: statements of the catalog, and files
+that it writes, copies or deletes. The fork kills itself at one of them: before the step of a number, before the first
+whose text has some words, or after it (`after COMMIT`).
 """
 
 import datetime as dt
+import importlib
 import json
 import os
 import signal
 import sqlite3
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import psycopg
 
+from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.history import restore as restoring
 from lake_assets.history.restore import release
-from lake_assets.ingest.api import ingest
+from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import Outcome
+from lake_assets.lake.commit import strategy as strategies
+from lake_assets.lake.commit.direct import register_directly, replace_directly
+from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.session import LakeSession
 from lake_assets.maintenance.run import maintain
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
-from lake_assets_tests.faults.writer import Watched, survive
+from lake_assets_tests.faults.writer import Watched
 from lake_assets_tests.world import World
 
 DAY = dt.timedelta(days=1)
+# Of the strategies that may be chosen: what replaces or adds, and what registers.
+STRATEGIES = {
+    "direct": (replace_directly, register_directly),
+    "extension": (replace_by_extension, register_by_extension),
+}
 
 
-def refresh(world: World, partition: str, *, force: bool = False) -> str:
-    """One ingest; the result is the status of its ledger row."""
-    return ingest(world.stream, world.partition(partition), no_session, IngestOptions(force=force)).row.status
+def refresh(world: World, partitions: Sequence[str], *, force: bool = False) -> str:
+    """One run over partitions; the result is the statuses of their ledger rows."""
+    chosen = map(world.partition, partitions)
+    return _statuses(list(ingest_all(world.stream, chosen, no_session, IngestOptions(force=force))))
 
 
 def index(world: World) -> str:
     """One run of mode index over all partitions."""
-    for outcome in index_all(world.stream):
+    return _statuses(list(index_all(world.stream)))
+
+
+def _statuses(outcomes: Sequence[Outcome]) -> str:
+    for outcome in outcomes:
         if outcome.error is not None:
             raise outcome.error
-    return "committed"
+    return ", ".join(sorted({outcome.row.status for outcome in outcomes}))
 
 
 def maintained(world: World, days: float = 0) -> str:
@@ -80,23 +99,28 @@ ACTS: dict[str, Callable[..., str]] = {
 
 
 class Steps:
-    """Counts what this process does outside of its memory, and kills it at one of these steps."""
+    """Notes what this process does outside of its memory, and kills it at one of these steps."""
 
-    def __init__(self, die_at: int | None) -> None:
-        self.done = 0
+    def __init__(self, die_at: int | str | None) -> None:
+        self.done: list[str] = []
         self._die_at = die_at
 
-    def step(self, *_: object) -> None:
-        """Count one more, before it is done."""
-        self.done += 1
-        if self.done == self._die_at:
+    def before(self, what: str) -> None:
+        self.done.append(what)
+        if self._die_at == len(self.done) or (isinstance(self._die_at, str) and self._die_at in what):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def after(self, what: str) -> None:
+        if isinstance(self._die_at, str) and self._die_at.removeprefix("after ") in what:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def watch(self) -> None:
-        """Count all steps from now on."""
+        """Note all steps from now on."""
         connect, engine = sqlite3.connect, DuckLake._new_engine
-        mock.patch.object(sqlite3, "connect", lambda *a, **k: Watched(connect(*a, **k), self.step, survive)).start()
-        mock.patch.object(DuckLake, "_new_engine", lambda lake: Watched(engine(lake), self.step, survive)).start()
+        mock.patch.object(
+            sqlite3, "connect", lambda *a, **k: Watched(connect(*a, **k), self.before, self.after)
+        ).start()
+        mock.patch.object(DuckLake, "_new_engine", lambda lake: Watched(engine(lake), self.before, self.after)).start()
         for owner, names in (
             (psycopg.Cursor, ("execute", "executemany")),
             (psycopg.Connection, ("commit",)),
@@ -105,12 +129,15 @@ class Steps:
             (restoring, ("copy_object",)),
         ):
             for name in names:
-                mock.patch.object(owner, name, self._counted(getattr(owner, name))).start()
+                mock.patch.object(owner, name, self._noted(getattr(owner, name))).start()
 
-    def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _noted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
-            self.step()
-            return function(*arguments, **options)
+            what = str(arguments[1]) if function.__name__.startswith("execute") else function.__name__
+            self.before(what)
+            result = function(*arguments, **options)
+            self.after(what)
+            return result
 
         return call
 
@@ -121,21 +148,31 @@ def act(request: dict[str, Any]) -> dict[str, Any]:
     steps.watch()
     world = World(**request["world"], sessions=no_session)
     result: dict[str, Any] = {"did": None, "refused": None, "crashed": None}
-    for _ in range(request["times"]):
-        try:
-            with jobs_here():
+    with ExitStack() as stack:
+        stack.enter_context(jobs_here())
+        if request["strategy"]:
+            replaces, registers = STRATEGIES[request["strategy"]]
+            stack.enter_context(mock.patch.object(strategies, "STRATEGIES", (replaces,)))
+            stack.enter_context(mock.patch.object(strategies, "REGISTER_STRATEGIES", (registers,)))
+        if not request["lock"]:
+            stack.enter_context(mock.patch.object(LakeSession, "commit_lock", return_value=nullcontext()))
+        for _ in range(request["times"]):
+            try:
                 result["did"] = ACTS[request["act"]](world, **request["options"])
-        except LakeAssetsError as error:
-            result["refused"] = f"{type(error).__name__}: {error}"
-            break
-        except BaseException:  # noqa: BLE001 - the test shows it
-            result["crashed"] = traceback.format_exc()
-            break
-    steps.step()
+            except LakeAssetsError as error:
+                result["refused"] = f"{type(error).__name__}: {error}"
+                break
+            except BaseException:  # noqa: BLE001 - the test shows it
+                result["crashed"] = traceback.format_exc()
+                break
+    steps.before("the end")
     return result | {"steps": steps.done}
 
 
 def main() -> None:
+    # What each fork would do again: DuckDB verifies an extension once a process, and imports pandas late.
+    open_engine(("ducklake", "sqlite_scanner", "postgres_scanner", "httpfs")).close()
+    importlib.import_module("pandas")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a fork ended
     for line in sys.stdin:
         request = json.loads(line)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ class Ended:
     did: str | None = None
     refused: str | None = None
     crashed: str | None = None
-    steps: int = 0  # statements and files
+    steps: Sequence[str] = ()  # statements and files, and the end
 
     @property
     def was_killed(self) -> bool:
@@ -71,8 +71,28 @@ class Actors:
         command = [sys.executable, "-m", "lake_assets_tests.faults.actor"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def start(self, world: World, act: str, *, die_at: int | None = None, times: int = 1, **options: Any) -> Act:
-        """Begin an act, to be repeated so often; it dies before this step."""
+    def start(
+        self,
+        world: World,
+        act: str,
+        *,
+        die_at: int | str | None = None,
+        times: int = 1,
+        strategy: str | None = None,
+        lock: bool = True,
+        **options: Any,
+    ) -> Act:
+        """Begin an act, to be repeated so often; it dies at this step.
+
+        Args:
+            world: on which it acts.
+            act: its name; see `actor.py`.
+            die_at: the step's number, or words of its text.
+            times: how often it acts.
+            strategy: how it commits: `direct` or `extension`; as the product chooses when None.
+            lock: whether it takes the lake's lock.
+            **options: of the act.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         fields = ("catalog", "storage", "source", "options", "lake_options")
@@ -83,14 +103,16 @@ class Actors:
             "options": options,
             "times": times,
             "die_at": die_at,
+            "strategy": strategy,
+            "lock": lock,
             "result": str(result),
         }
         print(json.dumps(request), file=self._process.stdin, flush=True)
         return Act(int(self._process.stdout.readline()), result)
 
-    def run(self, world: World, act: str, *, die_at: int | None = None, **options: Any) -> Ended:
-        """The end of an act that nobody kills but itself."""
-        return self.start(world, act, die_at=die_at, **options).wait()
+    def run(self, world: World, act: str, **options: Any) -> Ended:
+        """The end of an act that nobody kills but itself; its options are those of `start`."""
+        return self.start(world, act, **options).wait()
 
     def kill(self, world: World, act: str, after: float, **options: Any) -> Ended:
         """The end of an act that is killed after so many seconds, if it has not ended before."""

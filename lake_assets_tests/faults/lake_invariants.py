@@ -74,7 +74,8 @@ def _read(
     ledger = _rows(client, world, "ledger", "ingest_runs", present)
     yield from _recorded(world, catalog, ledger, found)
     yield from _manifested(world, ledger, _rows(client, world, "manifest", "ingest_files", present), landed=landed)
-    yield from exported(world, ledger, _rows(client, world, "delta_manifest", "ingest_deltas", present))
+    deltas = _rows(client, world, "delta_manifest", "ingest_deltas", present)
+    yield from exported(world, ledger, deltas, found.to_pylist() if found is not None else [])
     yield from lettered(world, ledger, _rows(client, world, "dead_letter_manifest", "ingest_dead_letters", present))
 
 

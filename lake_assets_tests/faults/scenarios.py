@@ -78,13 +78,14 @@ class Scenario:
         return sales(*(self.number + index / 8 for index in range(count)))
 
 
-def _after(land: Callable[[Scenario], None], act: str = "ingest") -> Callable[[Scenario], Round]:
-    """Return the round of a scenario in which this lands objects and the act takes them in."""
+def _after(land: Callable[[Scenario], None], *partitions: str) -> Callable[[Scenario], Round]:
+    """Return the round of a scenario in which this lands objects, and an ingest of the partitions takes them in."""
 
     def new_round(scenario: Scenario) -> Round:
         before = scenario.landed.rows()
         land(scenario)
-        return Round(act, {"partition": NW} if act == "ingest" else {}, before, scenario.landed.rows())
+        act, options = ("ingest", {"partitions": partitions}) if partitions else ("index", {})
+        return Round(act, options, before, scenario.landed.rows())
 
     return new_round
 
@@ -98,14 +99,22 @@ def _land_new(scenario: Scenario) -> None:
 
 
 def _land_a_column(scenario: Scenario) -> None:
-    column = pa.array([scenario.number] * 2, pa.int32())
-    rows = scenario.numbers().append_column(f"c{scenario.number}", column)
+    """A new column each time, and one that gets wider the second time."""
+    rows = scenario.numbers()
+    kinds = {f"c{scenario.number}": pa.int32(), "n": pa.int32() if scenario.number < 2 else pa.int64()}
+    for name, kind in kinds.items():
+        rows = rows.append_column(name, pa.array([scenario.number] * 2, kind))
     scenario.landed.land(NW, f"{scenario.number % 3}.parquet", rows)
 
 
 def _land_damaged(scenario: Scenario) -> None:
-    scenario.landed.land(NW, "bad.parquet", DAMAGED + bytes(scenario.number))
-    _land_again(scenario)
+    scenario.landed.land(NW, f"bad-{scenario.number}.parquet", DAMAGED)
+    _land_new(scenario)
+
+
+def _land_in_both(scenario: Scenario) -> None:
+    for text in (NW, SW):
+        scenario.landed.land(text, f"{scenario.number % 2}.parquet", scenario.numbers())
 
 
 def _land_a_misfit(scenario: Scenario) -> None:
@@ -115,36 +124,38 @@ def _land_a_misfit(scenario: Scenario) -> None:
 def _compact(scenario: Scenario) -> Round:
     for name in ("a", "b"):
         scenario.landed.land(NW, f"{scenario.number}-{name}.parquet", scenario.numbers())
-        scenario.do("ingest", partition=NW)
+        scenario.do("ingest", partitions=[NW])
     return Round("maintain", {}, scenario.landed.rows(), scenario.landed.rows())
 
 
 def _clean(scenario: Scenario) -> Round:
     for index in range(2):
         scenario.landed.land(NW, f"{index}.parquet", scenario.numbers(1 + scenario.number % 3))
-        scenario.do("ingest", partition=NW)
+        scenario.do("ingest", partitions=[NW])
     return Round("maintain", {"days": 3}, scenario.landed.rows(), scenario.landed.rows(), cleaning=True)
 
 
 def _restore(scenario: Scenario) -> Round:
     then = scenario.landed.rows()
-    scenario.do("ingest", partition=NW, force=True)
+    scenario.do("ingest", partitions=[NW], force=True)
     snapshot = next(row.snapshot_id for row in scenario.world.ledger(NW) if row.status == "committed")
     scenario.landed.land(NW, f"{scenario.number % 2}.parquet", scenario.numbers())
-    scenario.do("ingest", partition=NW)
+    scenario.do("ingest", partitions=[NW])
     options = {"partition": NW, "snapshot": snapshot, "hold": scenario.number % 2 == 0}
     return Round("restore", options, scenario.landed.rows(), then, landed=False)
 
 
 DELTAS = "deltas"  # is replaced by the storage of a world's exported changes
 KINDS: dict[str, tuple[dict[str, Any], Callable[[Scenario], Round]]] = {
-    "replace": ({}, _after(_land_again)),
-    "append": ({"mode": "append"}, _after(_land_new)),
-    "index": ({"mode": "index"}, _after(_land_new, "index")),
-    "evolve": ({"schema_policy": "evolve"}, _after(_land_a_column)),
-    "quarantine": ({"on_bad_object": "quarantine"}, _after(_land_damaged)),
-    "dead letters": ({"on_bad_row": "dead_letter"}, _after(_land_a_misfit)),
-    "deltas": ({"deltas": {"to": DELTAS}}, _after(_land_again)),
+    "replace": ({}, _after(_land_again, NW)),
+    "append": ({"mode": "append"}, _after(_land_new, NW)),
+    "index": ({"mode": "index"}, _after(_land_new)),
+    "batch": ({"commit_batch": 2}, _after(_land_in_both, NW, SW)),
+    "evolve": ({"schema_policy": "evolve"}, _after(_land_a_column, NW)),
+    "quarantine": ({"on_bad_object": "quarantine"}, _after(_land_damaged, NW)),
+    "append with quarantine": ({"mode": "append", "on_bad_object": "quarantine"}, _after(_land_damaged, NW)),
+    "dead letters": ({"on_bad_row": "dead_letter"}, _after(_land_a_misfit, NW)),
+    "deltas": ({"deltas": {"to": DELTAS}}, _after(_land_again, NW)),
     "compaction": ({"mode": "append"}, _compact),
     "clean-up": ({}, _clean),
     "restore": ({}, _restore),
@@ -163,7 +174,7 @@ def begin(world: World, actors: Actors, kind: str) -> Scenario:
     scenario = Scenario(world, actors, Landed(world))
     for text in (NW, SW):
         scenario.landed.land(text, "0.parquet", scenario.numbers())
-        scenario.do("index" if kind == "index" else "ingest", **({} if kind == "index" else {"partition": text}))
+        scenario.do("index" if kind == "index" else "ingest", **({} if kind == "index" else {"partitions": [text]}))
     return scenario
 
 
@@ -187,5 +198,5 @@ def finish(scenario: Scenario, begun: Round) -> None:
     if begun.act == "restore":  # the next round begins with the landing zone's rows
         if begun.options["hold"]:
             scenario.do("release", partition=NW)
-        scenario.do("ingest", partition=NW, force=True)
+        scenario.do("ingest", partitions=[NW], force=True)
         assert_sound(scenario.world, scenario.landed.rows())

@@ -1,4 +1,8 @@
-"""`kill -9` at any moment: a reader sees the old partition or the new one, and the next run needs no cleaning."""
+"""`kill -9` of every act at any moment: a reader sees the rows of before or of after, and the next run needs no help.
+
+`LAKE_ASSETS_SEED` repeats the moments of a run; its seed is printed when a test fails. `LAKE_ASSETS_KILLS` is the
+number of random kills of an act on a lake.
+"""
 
 import os
 import random
@@ -11,123 +15,135 @@ from pathlib import Path
 import pytest
 
 from lake_assets.lake.locks import commit_lock
-from lake_assets_tests.faults.modules import start
-from lake_assets_tests.faults.writer import ROWS, make_table, write
+from lake_assets_tests.faults.actors import Actors, Ended
+from lake_assets_tests.faults.lake_invariants import assert_sound
+from lake_assets_tests.faults.scenarios import KINDS, Round, Scenario, assert_either, begin, finish, next_round
 from lake_assets_tests.until import until
 from lake_assets_tests.world import NW, World, sales
 
 pytestmark = pytest.mark.kill
 
-STATEMENTS = {
-    "extension": [
-        "BEGIN",
-        "after BEGIN",
-        "DELETE",
-        "after DELETE",
-        "ducklake_add_data_files",
-        "after ducklake_add_data_files",
-        "set_commit_message",
-        "COMMIT",
-        "after COMMIT",
-    ],
-    "direct": [
-        "BEGIN IMMEDIATE",
-        "UPDATE ducklake_data_file",
-        "UPDATE ducklake_table_stats",
-        'INSERT INTO "ducklake_data_file"',
-        'INSERT INTO "ducklake_file_column_stats"',
-        "UPDATE ducklake_table_column_stats",
-        'INSERT INTO "ducklake_inlined_data_',
-        'after INSERT INTO "ducklake_inlined_data_',
-        'INSERT INTO "ducklake_snapshot"',
-        'after INSERT INTO "ducklake_snapshot_changes"',
-        "COMMIT",
-        "after COMMIT",
-    ],
-    "insert": [
-        "BEGIN",
-        "DELETE",
-        "after DELETE",
-        'INSERT INTO "lake"."main"."sales"',
-        'after INSERT INTO "lake"."main"."sales"',
-        "set_commit_message",
-        "COMMIT",
-        "after COMMIT",
-    ],
+SEED = int(os.environ.get("LAKE_ASSETS_SEED") or random.SystemRandom().randrange(2**32))
+KILLS = int(os.environ.get("LAKE_ASSETS_KILLS", "8"))  # of each kind on each lake, so that all are more than 200
+ENCRYPTED = {"attach_options": {"encrypted": True}}
+REPLACING = ("replace", "append", "quarantine", "append with quarantine", "evolve", "dead letters")
+# The acts whose commits a strategy can make; `insert` is that of an encrypted lake.
+OF_STRATEGIES = {
+    "direct": tuple(KINDS),
+    "extension": (*REPLACING, "deltas", "index"),
+    "insert": (*REPLACING, "restore", "compaction"),
 }
-# The three moments that `make test-all` tries of each strategy; `make kills` tries all statements.
-MOMENTS = {
-    "extension": {"after DELETE", "COMMIT", "after COMMIT"},
-    "direct": {"UPDATE ducklake_table_stats", "COMMIT", "after COMMIT"},
-    "insert": {"after DELETE", "COMMIT", "after COMMIT"},
-}
-DEATHS = [
-    pytest.param(strategy, statement, marks=() if statement in MOMENTS[strategy] else pytest.mark.kill_all)
-    for strategy, statements in STATEMENTS.items()
-    for statement in statements
-]
-DEATHS_AT_RANDOM = int(os.environ.get("LAKE_ASSETS_DEATHS", "3"))  # on each catalog
-STRATEGY_OPTIONS = {"insert": {"attach_options": {"encrypted": True}}}
+CASES = [(kind, strategy) for strategy, kinds in OF_STRATEGIES.items() for kind in kinds]
+# What a step begins with that writes a row or a file, so that a death before it leaves what earlier ones have written.
+ROWS = ("INSERT", "UPDATE", "DELETE", "CALL", "COPY", "CREATE", "ALTER", "DROP", "COMMIT", "the end")
+FILES = ("create", "stream", "put_new", "put_own", "delete", "copy_object")
 
 
-@pytest.mark.sample(3)
-@pytest.mark.parametrize(("strategy", "statement"), DEATHS)
-def test_death_at_each_statement_leaves_the_old_partition_or_the_new(
-    local_world: World, tmp_path: Path, strategy: str, statement: str
+def begun_with(world: World, actors: Actors, kind: str, strategy: str) -> tuple[Scenario, str | None]:
+    """A scenario whose commits are made by a strategy, and the name that its acts take for that."""
+    if strategy == "insert":
+        world.lake_options = dict(ENCRYPTED)
+    return begin(world, actors, kind), None if strategy == "insert" else strategy
+
+
+def check(scenario: Scenario, begun: Round, ended: Ended) -> None:
+    """The lake after a kill, and after the next run."""
+    assert ended.crashed is None, ended.crashed
+    assert ended.refused is None, ended.refused
+    if ended.was_killed:
+        assert_either(scenario.world, begun.before, begun.after, cleaning=begun.cleaning)
+    else:
+        assert_sound(scenario.world, begun.after, landed=begun.landed)
+    finish(scenario, begun)
+
+
+def measured(scenario: Scenario, kind: str, strategy: str | None = None) -> tuple[list[str], float]:
+    """The steps of a round that nobody kills, and its seconds."""
+    begun = next_round(scenario, kind)
+    start = time.perf_counter()
+    ended = scenario.actors.run(scenario.world, begun.act, strategy=strategy, **begun.options)
+    seconds = time.perf_counter() - start
+    check(scenario, begun, ended)
+    return list(ended.steps), seconds
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize(("kind", "strategy"), CASES)
+def test_a_death_before_the_commit_leaves_the_rows_of_before_and_one_after_it_those_of_after(
+    local_world: World, actors: Actors, kind: str, strategy: str
 ) -> None:
-    local_world.lake_options = STRATEGY_OPTIONS.get(strategy, {})
-    make_table(local_world)
-    write(local_world, NW)
-    before = local_world.totals()
+    scenario, chosen = begun_with(local_world, actors, kind, strategy)
+    for moment in ("COMMIT", "after COMMIT"):
+        begun = next_round(scenario, kind)
 
-    chosen = () if strategy == "insert" else ("--strategy", strategy)
-    child = start(local_world, tmp_path, "--partition", NW, *chosen, "--die-at", statement)
-    _, errors = child.communicate(timeout=60)
+        ended = actors.run(local_world, begun.act, die_at=moment, strategy=chosen, **begun.options)
 
-    assert child.returncode == -signal.SIGKILL, errors
-    after = local_world.totals()
-    assert len(set(after)) == 1
-    assert len(after) == ROWS
-    assert (after == before) == (statement != "after COMMIT")
-    committed = [row for row in local_world.ledger() if row.status == "committed"]
-    assert len(committed) == (2 if statement == "after COMMIT" else 1)
-    row = write(local_world, NW)
-    assert row.rows_before == ROWS
-    assert len(local_world.totals()) == ROWS
+        assert ended.was_killed, ended
+        is_done = moment == "after COMMIT" and kind != "evolve"  # whose first commit is that of the columns
+        expected = begun.after if is_done else begun.before
+        assert_sound(local_world, expected, landed=False, cleaning=begun.cleaning)
+        finish(scenario, begun)
+        if begun.act in ("ingest", "index"):
+            assert actors.run(local_world, begun.act, **begun.options).did == "skipped"
 
 
-@pytest.mark.parametrize("world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")], indirect=True)
-def test_death_at_random_moments_never_shows_a_mixture(world: World, tmp_path: Path) -> None:
-    make_table(world)
-    write(world, NW)
-    moments = random.Random(7)
-
-    for _ in range(DEATHS_AT_RANDOM):
-        child = start(world, tmp_path, "--partition", NW, "--times", "1000")
-        assert child.stdout.readline() == "committed\n"
-        time.sleep(moments.random() * 0.2)
-        child.kill()
-        child.communicate(timeout=60)
-
-        totals = world.totals()
-        assert len(totals) == ROWS
-        assert len(set(totals)) == 1
-        committed = world.query("SELECT count(*) FROM lake.ingest_runs WHERE status = 'committed'")
-        messages = world.query("SELECT count(*) FROM lake.snapshots() WHERE author = 'lake_assets'")
-        assert committed == messages
-
-    assert write(world, NW).rows_before == ROWS
+@pytest.mark.kill_all
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("kind", "strategy"), CASES)
+def test_a_death_before_each_row_or_file_that_is_written_leaves_a_sound_lake(
+    local_world: World, actors: Actors, kind: str, strategy: str
+) -> None:
+    scenario, chosen = begun_with(local_world, actors, kind, strategy)
+    measured(scenario, kind, chosen)
+    steps, _ = measured(scenario, kind, chosen)  # the first round may have more steps than later ones
+    for number, step in enumerate(steps, 1):
+        if step.startswith(ROWS + FILES):
+            begun = next_round(scenario, kind)
+            check(scenario, begun, actors.run(local_world, begun.act, die_at=number, strategy=chosen, **begun.options))
 
 
+def kill_at_random(world: World, actors: Actors, kind: str, kills: int) -> None:
+    print(f"LAKE_ASSETS_SEED={SEED}")  # noqa: T201 - shown when the test fails
+    moments = random.Random(f"{SEED} {kind} {world.catalog['type']}")
+    scenario = begin(world, actors, kind)
+    steps, seconds = measured(scenario, kind)
+    killed = 0
+    for number in range(kills):
+        begun = next_round(scenario, kind)
+        # Every second kill comes by the clock, and can hit the middle of a step.
+        if number % 2:
+            ended = actors.kill(world, begun.act, moments.uniform(0, seconds), **begun.options)
+        else:
+            ended = actors.run(world, begun.act, die_at=moments.randint(1, len(steps)), **begun.options)
+        killed += ended.was_killed
+        check(scenario, begun, ended)
+    assert killed >= kills / 2
+
+
+@pytest.mark.kill_all
+@pytest.mark.parametrize(
+    "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True, ids="-".join
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kill_at_a_random_moment_leaves_a_sound_lake(world: World, actors: Actors, kind: str) -> None:
+    kill_at_random(world, actors, kind, KILLS)
+
+
+@pytest.mark.parametrize("world", [("duckdb", "local"), ("postgres", "local")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("kind", ["batch", "deltas"])
+def test_a_few_kills_at_random_moments_leave_a_sound_lake(world: World, actors: Actors, kind: str) -> None:
+    kill_at_random(world, actors, kind, 2)
+
+
+@pytest.mark.more
 def test_death_of_a_whole_ingest_leaves_the_old_partition_and_the_next_run_succeeds(
     local_world: World, tmp_path: Path
 ) -> None:
     local_world.land(NW, sales(1, 2))
     local_world.ingest(NW)
     local_world.land(NW, sales(*range(2_000_000)))
-    config = tmp_path / "lake.yaml"
-    config.write_text(local_world.config.model_dump_json(by_alias=True, exclude_none=True))
     script = Path(sys.executable).with_name("lake-assets")
+    config = local_world.config_file(tmp_path)
     command = [str(script), "--config", str(config), "ingest", "sales", "--partition", NW]
 
     orphans = local_world.data_files()

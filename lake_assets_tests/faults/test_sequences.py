@@ -194,7 +194,7 @@ class LakeMachine(RuleBasedStateMachine):
     @rule(text=PARTITIONS, force=st.booleans(), step=st.integers(1, 140))
     def ingest_killed(self, text: str, force: bool, step: int) -> None:
         wanted = self._ingested(text, force=force)
-        self._kill("ingest", step, wanted, partition=text, force=force)
+        self._kill("ingest", step, wanted, partitions=[text], force=force)
 
     @precondition(lambda self: self.past)
     @rule(days=st.sampled_from([0, 3]), step=st.integers(1, 120))

@@ -11,7 +11,7 @@ import pytest
 from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.config.storages import S3Storage
 from lake_assets.duckdb_engine import open_engine
-from lake_assets.errors import LakeAssetsError, LakeUnreachableError, StorageError, StorageUnreachableError
+from lake_assets.errors import LakeUnreachableError, StorageError, StorageUnreachableError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.failures import translated
 from lake_assets.layout.partition import Partition
@@ -38,8 +38,6 @@ __all__ = ["outage"]
 
 AWAY = 4.0  # seconds
 
-WRITES = {"written": is_written, "committed": is_committed}
-
 
 def large() -> pa.Table:
     """More than is fetched by one request."""
@@ -47,17 +45,16 @@ def large() -> pa.Table:
     return pa.table({"id": pa.array(range(rows), pa.int64()), "total": np.random.default_rng(1).random(rows)})
 
 
-@pytest.mark.parametrize("what", ["written", "committed", "read", "read in parts"])
+@pytest.mark.parametrize("what", ["written", pytest.param("read in parts", marks=pytest.mark.more)])
 def test_a_storage_that_is_away_for_four_seconds_fails_nothing(
     local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage], what: str
 ) -> None:
-    if what in WRITES:
-        local_world.storage = bucket_on(s3_proxy.s3)
+    if what == "written":
+        local_world.storage, rows = bucket_on(s3_proxy.s3), sales(1, 2)
     else:
-        local_world.source = bucket_on(s3_proxy.s3)
-    rows = large() if what == "read in parts" else sales(1, 2)
+        local_world.source, rows = bucket_on(s3_proxy.s3), large()
     local_world.land(NW, rows, row_group_size=200_000)
-    away = outage(WRITES.get(what, is_read), AWAY)
+    away = outage(is_written if what == "written" else is_read, AWAY)
 
     result = local_world.ingest(NW)
 
@@ -181,33 +178,22 @@ def test_a_storage_that_does_not_answer_duckdb_is_an_error_that_may_pass(local_w
     assert issubclass(LakeUnreachableError, TRANSIENT)
 
 
-def test_a_name_that_the_lakes_folder_cannot_take_is_named(
+def test_a_name_that_the_lakes_folder_cannot_take_is_named_and_leaves_the_other_partitions_alone(
     local_world: World, s3_location: Callable[[], dict[str, object]]
 ) -> None:
     local_world.source = s3_location()
-    long = f"region={'x' * 300},date=2026-02-11"
-    local_world.land(long, sales(1))
-
-    with pytest.raises(StorageError, match=r"takes no name as long as that of .*xxx") as raised:
-        local_world.ingest(long)
-
-    assert "shorten the partition's value" in str(raised.value)
-    assert not isinstance(raised.value, StorageUnreachableError)
-
-
-def test_one_partition_that_cannot_be_written_leaves_the_others_alone(
-    local_world: World, s3_location: Callable[[], dict[str, object]]
-) -> None:
-    local_world.source = s3_location()
-    long = f"region={'x' * 300},date=2026-02-11"
-    for text in (long, NW):
+    texts = (f"region={'x' * 300},date=2026-02-11", NW)
+    for text in texts:
         local_world.land(text, sales(1))
 
-    partitions = [local_world.partition(text) for text in (long, NW)]
-    outcomes = {
+    partitions = [local_world.partition(text) for text in texts]
+    errors = {
         outcome.partition: outcome.error for outcome in ingest_all(local_world.stream, partitions, local_world.sessions)
     }
 
-    assert isinstance(outcomes[partitions[0]], LakeAssetsError)
-    assert outcomes[partitions[1]] is None
+    error = errors[partitions[0]]
+    assert isinstance(error, StorageError)
+    assert not isinstance(error, TRANSIENT)
+    assert re.search(r"takes no name as long as that of .*xxx(.|\n)*shorten the partition's value", str(error))
+    assert errors[partitions[1]] is None
     assert local_world.totals() == [1]

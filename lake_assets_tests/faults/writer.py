@@ -1,32 +1,19 @@
-"""A process that commits partitions to a lake without Spark, to be killed or to run beside others.
+"""Commits of partitions without an ingest: each replaces a partition by three rows, or adds them to it.
 
-    python -m lake_assets_tests.faults.writer WORLD.json --partition TEXT [--with TEXT] [--times N]
-        [--strategy STRATEGY] [--append NAME] [--letters] [--die-at STATEMENT] [--no-lock]
-
-Each commit replaces the partition by three rows that carry a number of this commit alone, so that a reader can tell
-a whole partition from a mixture. With `--append`, the commits add the rows of the objects NAME-0, NAME-1, … instead.
-With `--letters`, each names a file of dead letters. With `--with`, each replaces two partitions, by the same rows.
+The rows carry a number of this commit alone, so that a reader can tell a whole partition from a mixture.
 """
 
-import argparse
 import dataclasses
 import datetime as dt
-import functools
-import json
-import os
-import signal
-import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.errors import PartitionMovedError
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.commit import strategy as strategies
@@ -34,11 +21,11 @@ from lake_assets.lake.commit.change import Change, Expected, New, Requirements, 
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, LedgerRow, create_ledger, letter_values, manifest_values
+from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
 from lake_assets.lake.schema.tables import create_table, prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.encrypted import stage_files
-from lake_assets.parquet.job import DataFile, Job, LetterFile, StagingKey
+from lake_assets.parquet.job import DataFile, Job, StagingKey
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets_tests.world import World
@@ -76,22 +63,6 @@ class Watched:
         return getattr(self._connection, name)
 
 
-def die(point: str, sql: str) -> None:
-    """Kill this process, with no chance to clean up, if the statement is the one."""
-    if point in sql:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def survive(_: str) -> None:
-    pass
-
-
-def deadly(connection: Any, point: str) -> Any:
-    """The connection, deadly before or after a statement."""
-    killer = functools.partial(die, point.removeprefix("after "))
-    return Watched(connection, survive, killer) if point.startswith("after ") else Watched(connection, killer, survive)
-
-
 @contextmanager
 def overtaken(connection: Any, happening: Callable[[], object]) -> Iterator[Any]:
     """The connection; what happens, happens once, once either strategy has read the last snapshot, before it writes."""
@@ -107,7 +78,7 @@ def overtaken(connection: Any, happening: Callable[[], object]) -> Iterator[Any]
 
     original = Transaction.__init__
     with mock.patch.object(Transaction, "__init__", begin):
-        yield Watched(connection, happen, survive)
+        yield Watched(connection, happen, lambda _: None)
 
 
 class Unlocked(LakeSession):
@@ -130,19 +101,17 @@ def write(
     text: str,
     *,
     strategy: str | None = None,
-    die_at: str | None = None,
     overtaken_by: Callable[[], object] | None = None,
     lock: bool = True,
     retries: int = 200,
     appends: str | None = None,
-    letters: bool = False,
 ) -> LedgerRow:
     """One commit of three new rows; `overtaken_by` happens once, after the last snapshot has been read.
 
     They replace the partition, or are those of the object that `appends` names.
     """
-    change = prepared(world, text, float(uuid.uuid4().int % 2**50), appends=appends, letters=letters)
-    with opened(world, die_at=die_at, overtaken_by=overtaken_by, lock=lock, retries=retries) as session:
+    change = prepared(world, text, float(uuid.uuid4().int % 2**50), appends=appends)
+    with opened(world, overtaken_by=overtaken_by, lock=lock, retries=retries) as session:
         chosen = (STRATEGIES[strategy], replace_by_extension) if strategy else strategies.STRATEGIES
         with mock.patch.object(strategies, "STRATEGIES", chosen):
             (committed,) = commit(session, [change])
@@ -152,7 +121,6 @@ def write(
 def write_together(
     world: World,
     *texts: str,
-    die_at: str | None = None,
     overtaken_by: Callable[[], object] | None = None,
     lock: bool = True,
     retries: int = 200,
@@ -160,19 +128,18 @@ def write_together(
     """One commit that replaces several partitions by the same three rows; the others are as of `write`."""
     number, run_id = float(uuid.uuid4().int % 2**50), uuid.uuid4().hex
     changes = [prepared(world, text, number, run_id) for text in texts]
-    with opened(world, die_at=die_at, overtaken_by=overtaken_by, lock=lock, retries=retries) as session:
+    with opened(world, overtaken_by=overtaken_by, lock=lock, retries=retries) as session:
         return [committed.row for committed in commit(session, changes)]
 
 
 @contextmanager
 def opened(
-    world: World, *, die_at: str | None, overtaken_by: Callable[[], object] | None, lock: bool, retries: int
+    world: World, *, overtaken_by: Callable[[], object] | None, lock: bool, retries: int
 ) -> Iterator[LakeSession]:
-    """The lake, for one commit that may die or be overtaken."""
+    """The lake, for one commit that may be overtaken."""
     with world.stream.lake.open() as lake:
         config = lake.config.model_copy(update={"commit_retries": retries})
-        connection = deadly(lake.connection, die_at) if die_at else lake.connection
-        manager = overtaken(connection, overtaken_by) if overtaken_by else nullcontext(connection)
+        manager = overtaken(lake.connection, overtaken_by) if overtaken_by else nullcontext(lake.connection)
         with manager as connection:
             yield (LakeSession if lock else Unlocked)(config, connection)
 
@@ -184,7 +151,6 @@ def prepared(
     run_id: str | None = None,
     *,
     appends: str | None = None,
-    letters: bool = False,
 ) -> Change:
     """The commit of three rows with this number, which are written."""
     stream, partition = world.stream, world.partition(text)
@@ -208,13 +174,9 @@ def prepared(
     else:
         new = Written([DataFile(put(world, text, rows), ROWS, 0)])
     change = Change(stream.table, partition, row, new, export=stream.export)
-    if letters:
-        file = LetterFile("an object", f"letters/{row.run_id}.parquet", 1, 1, "a reason")
-        row = dataclasses.replace(row, rows_dead_lettered=file.rows)
-        change = dataclasses.replace(change, appends={LETTERS: letter_values([file])}, row=row)
     if appends:
         landed = LandedObject(appends, appends, "etag", ROWS, now)
-        noted = {**change.appends, MANIFEST: manifest_values(Manifest((landed,)))}
+        noted = {MANIFEST: manifest_values(Manifest((landed,)))}
         requires = Requirements(objects=Expected({}, (appends,)))
         change = dataclasses.replace(change, appends=noted, adds=True, requires=requires)
     return change
@@ -234,38 +196,3 @@ def stage(world: World, rows: pa.Table) -> Staged:
     staging, source = Staging(world.stream.lake_config.staging_storage), world.config.streams["sales"].source
     job = Job("run", source, staging.storage, SCHEMA, "zstd", 2**28, (), key=StagingKey(staging.key))
     return Staged.of(list(stage_files(rows.to_batches(), job, staging.folder)), staging.key, SCHEMA.names, 2**28)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("world", type=Path)
-    parser.add_argument("--partition", required=True)
-    parser.add_argument("--with", dest="other")
-    parser.add_argument("--times", type=int, default=1)
-    parser.add_argument("--strategy", choices=STRATEGIES)
-    parser.add_argument("--append")
-    parser.add_argument("--letters", action="store_true")
-    parser.add_argument("--die-at")
-    parser.add_argument("--no-lock", action="store_true")
-    given = parser.parse_args()
-    world = World(**json.loads(given.world.read_text()), sessions=lambda: None)  # type: ignore[arg-type, return-value]
-    if given.die_at:
-        connect = sqlite3.connect
-        sqlite3.connect = lambda *a, **k: deadly(connect(*a, **k), given.die_at)
-    options = {"die_at": given.die_at, "lock": not given.no_lock}
-    alone = {"strategy": given.strategy, "letters": given.letters}
-    for number in range(given.times):
-        try:
-            if given.other:
-                write_together(world, given.partition, given.other, **options)
-            else:
-                name = f"{given.append}-{number}" if given.append else None
-                write(world, given.partition, **options, **alone, appends=name)
-        except PartitionMovedError:
-            print("known", flush=True)  # noqa: T201
-        else:
-            print("committed", flush=True)  # noqa: T201 - the parent counts
-
-
-if __name__ == "__main__":
-    main()

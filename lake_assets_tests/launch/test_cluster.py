@@ -19,15 +19,14 @@ from lake_assets.launch.cluster import ClusterDriver
 from lake_assets.launch.launcher import await_end
 from lake_assets.launch.pipes import variables
 from lake_assets.launch.received import Received
-from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.remote.bucket import CancelMark
 from lake_assets.remote.messages import End, message_of
-from lake_assets_tests.launch.undone import undone
+from lake_assets_tests.launch.undone import NW, undone
 from lake_assets_tests.remote.test_request import CONFIG
+from lake_assets_tests.until import until
 
 __all__ = ["moto"]
 
-NW = Partition.at((PartitionColumn("region", "string"),), "region=NW")
 PIPES = variables({"bucket": "bucket", "key": "m/context.json"}, {"bucket": "bucket", "key_prefix": "m"})
 SUBMITTED = "26/11/23 18:27:11 INFO ClientEndpoint: Driver successfully submitted as driver-1"
 RUNNING = "26/11/23 18:27:16 INFO ClientEndpoint: Driver running on node-7:33389 (worker-1)"
@@ -74,17 +73,10 @@ def submit(tmp_path: Path, moto: Moto, received: Received, monkeypatch: pytest.M
         driver = ClusterDriver(config, config.runs, received)
         driver.start(PIPES)
         if lines:
-            wait_until(lambda: driver.name != "driver of the run" or code is not None)
+            until(lambda: driver.name != "driver of the run" or code is not None, "the driver has a name")
         return driver
 
     return start
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def is_marked() -> bool:
@@ -130,7 +122,7 @@ def test_the_output_of_spark_submit_says_how_a_driver_ended(
     submit: Submit, printed_lines: list[str], lines: list[str], code: int, reason: str, hint: str
 ) -> None:
     driver = submit(*lines, code=code)
-    wait_until(driver.has_ended)
+    until(driver.has_ended, "the driver ends")
     ended = driver.ended()
     assert (ended.reason, ended.hint[: len(hint)], ended.may_pass) == (reason, hint, True)
     assert printed_lines == lines

@@ -12,15 +12,13 @@ from lake_assets.config.runs import EmrServerless
 from lake_assets.errors import DriverLostError, LauncherError
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.launch.emr_serverless import CANCEL_SECONDS, JobDriver
+from lake_assets.launch.launcher import launch
 from lake_assets.launch.received import Received
-from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets_tests.launch.undone import undone
+from lake_assets_tests.launch.undone import NW, undone
 from lake_assets_tests.remote.requests import request
-from lake_assets_tests.remote.test_request import CONFIG
+from lake_assets_tests.remote.test_request import CONFIG, config
 
-__all__ = ["moto"]
-
-NW = Partition.at((PartitionColumn("region", "string"),), "region=NW")
+__all__ = ["config", "moto"]
 
 
 def runs(application: str) -> EmrServerless:
@@ -134,3 +132,35 @@ def test_a_cancelled_job_is_awaited_for_a_limited_time(
 
     assert job_of(application, job).state == state
     assert polls == (3 if ends else CANCEL_SECONDS / 10)
+
+
+def test_an_api_and_a_bucket_that_are_gone_hide_no_interrupt(
+    moto: Moto, application: str, config: LakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from moto.emrserverless.models import emrserverless_backends  # noqa: PLC0415 - may not be installed
+
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    client = moto.client("s3")
+    client.create_bucket(Bucket="bucket")
+    backend = emrserverless_backends["123456789012"][REGION]
+    started: list[str] = []
+
+    def interrupt(_: float) -> None:
+        started.extend(job.id for job in backend.job_runs.pop(application))
+        for entry in client.list_objects_v2(Bucket="bucket")["Contents"]:
+            client.delete_object(Bucket="bucket", Key=entry["Key"])
+        client.delete_bucket(Bucket="bucket")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lake_assets.launch.launcher.time", SimpleNamespace(sleep=interrupt))
+    warnings: list[str] = []
+    received = Received(
+        undone(NW), note=lambda _: None, log=lambda level, text: warnings.append(text) if level == "WARNING" else None
+    )
+    with pytest.raises(KeyboardInterrupt):
+        launch(config, runs(application), request("r1"), received)
+
+    (job,), (cancelled, read, removed) = started, warnings
+    assert cancelled.startswith(f"The job run {job} goes on: EMR Serverless, application {application}, refuses to")
+    assert read.startswith("The driver's last messages are not read: runs.messages, s3://bucket/messages, cannot")
+    assert removed.startswith("The request of the run, s3://bucket/messages/")

@@ -14,15 +14,13 @@ from lake_assets.config.runs import Kubernetes
 from lake_assets.errors import DriverLostError, TransformError
 from lake_assets.launch.launcher import launch
 from lake_assets.launch.received import Received
-from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.remote.request import Request
-from lake_assets_tests.launch.undone import undone
+from lake_assets_tests.launch.undone import NW, undone
 from lake_assets_tests.remote.requests import request
 from lake_assets_tests.remote.test_request import CONFIG
 
 __all__ = ["cluster"]
 
-NW = Partition.at((PartitionColumn("region", "string"),), "region=NW")
 STAYS = "The driver's pod stays: Kubernetes, namespace lake, refuses to delete the pod"
 FAILING = """
 from lake_assets.errors import TransformError

@@ -4,8 +4,9 @@ import datetime as dt
 
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.layout.partition import Partition
+from lake_assets.layout.partition import Partition, PartitionColumn
 
+NW = Partition.at((PartitionColumn("region", "string"),), "region=NW")
 NOW = dt.datetime(2026, 2, 11, 12, 30, 1, 5, tzinfo=dt.UTC)
 
 

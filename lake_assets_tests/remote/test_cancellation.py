@@ -3,11 +3,10 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from lake_assets.remote.supervise import is_running
+from lake_assets_tests.until import until
 
 # A driver that says what ends it; its mark is a file, and cannot be read while another file is there.
 DRIVER = """\
@@ -34,17 +33,10 @@ time.sleep(60)
 JVM = "import subprocess, sys; subprocess.call([sys.executable, '-c', *sys.argv[1:]])"
 
 
-def until(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.02)
-
-
 def test_a_driver_ends_when_its_run_is_marked_and_warns_once_while_it_cannot_see_that(tmp_path: Path) -> None:
     (tmp_path / "away").touch()
     with subprocess.Popen([sys.executable, "-c", DRIVER, os.fspath(tmp_path)]) as driver:
-        until(lambda: (tmp_path / "asked").exists() and len((tmp_path / "asked").read_text()) > 2)
+        until(lambda: (tmp_path / "asked").exists() and len((tmp_path / "asked").read_text()) > 2, "it asks")
         assert driver.poll() is None
         (tmp_path / "cancel").touch()
         (tmp_path / "away").unlink()
@@ -55,7 +47,7 @@ def test_a_driver_ends_when_its_run_is_marked_and_warns_once_while_it_cannot_see
 
 def test_a_driver_whose_jvm_was_killed_ends_in_order(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", JVM, DRIVER, os.fspath(tmp_path)]) as jvm:
-        until((tmp_path / "begun").exists)
+        until((tmp_path / "begun").exists, "the driver begins")
         jvm.kill()
         assert not is_running(jvm.pid) or jvm.wait(30) < 0
-    until((tmp_path / "stopped").exists)
+    until((tmp_path / "stopped").exists, "the driver stops")

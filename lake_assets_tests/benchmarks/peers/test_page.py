@@ -2,15 +2,12 @@
 
 import datetime as dt
 import re
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from dev.benchmarks.peers.__main__ import FIGURES, PAGE
-from dev.benchmarks.peers.catalogue import PEERS
 from dev.benchmarks.peers.page import with_figures
-from dev.benchmarks.peers.plots import drawings
 from dev.benchmarks.peers.results import (
     Backfill,
     Failure,
@@ -21,7 +18,6 @@ from dev.benchmarks.peers.results import (
     Results,
     Writers,
 )
-from dev.benchmarks.plotted import draw_all
 
 SECTIONS = ("machine", "refresh", "better", "writers", "readers", "files", "backfill")
 EMPTY = "\n".join(f"<!-- {name} -->\n<!-- end {name} -->" for name in SECTIONS)
@@ -69,23 +65,6 @@ def results() -> Results:
     )
 
 
-def test_the_figures_are_tables_of_all_parts(results: Results) -> None:
-    page = with_figures(f"# Title\n{EMPTY}\nThe end.", results)
-
-    assert page.startswith("# Title\n<!-- machine -->\n")
-    assert page.endswith("<!-- end backfill -->\nThe end.")
-    assert "2 cores of A CPU, 24 GB, Linux 6, Python 3.11.7" in page
-    assert "| **lake_assets, `ingest`** | 0.40 (0.20-0.80) | 0.40 | 500 | 1.00 |" in page
-    assert "| **lake_assets, copied, `copy: always`** | 0.10 (0.05-0.20) | 0.10 | 500 | 0.25 |" in page
-    assert "| DuckDB on DuckLake, `DELETE` and `INSERT` | 0.20 (0.10-0.40) | 0.20 | 600 | 0.50 |" in page
-    assert "| Spark, dynamic partition overwrite | failed: ValueError: a \\| b c &lt;d> |" in page
-    assert "| 15.0 | 9 | 2 | as landed | 11 x Conflict: x |" in page
-    assert "| 9 | 40 | 0 rows: 4 | 3 x FileNotFound: x |" in page
-    assert "| 0.20 | 1.40 | 7.00 | 40.0 |" in page
-    assert "| 800 of 1,095 in 45.0 s | 56 ms | 4.0 s |" in page
-    assert "quick" not in page
-
-
 def test_the_page_says_where_a_peer_is_better_and_only_there(results: Results) -> None:
     page = with_figures(EMPTY, results)
     better = page.partition("<!-- better -->")[2].partition("<!-- end better -->")[0]
@@ -100,28 +79,6 @@ def test_the_page_says_where_a_peer_is_better_and_only_there(results: Results) -
             " DuckDB on DuckLake (4.0 s)."
         ),
     ]
-
-
-def test_a_page_without_a_section_is_refused(results: Results) -> None:
-    with pytest.raises(ValueError, match="not one section <!-- files -->"):
-        with_figures(EMPTY.replace("<!-- files -->", ""), results)
-
-
-def test_the_plots_name_every_peer_and_every_failure(results: Results, tmp_path: Path) -> None:
-    drawn = {path.name: ET.parse(path) for path in draw_all(drawings(results), tmp_path)}
-    texts = {name: "".join(plot.getroot().itertext()) for name, plot in drawn.items()}
-
-    assert set(drawn) == {"refresh.svg", "writers.svg", "files.svg", "backfill.svg"}
-    assert "no result" in texts["refresh.svg"]
-    assert "100 x 1,000 rows: seconds" in texts["refresh.svg"]
-    assert "9 retries, 2 refused" in texts["writers.svg"]
-    assert "other rows" in texts["writers.svg"]
-    assert "1.40 (7.0 x)" in texts["files.svg"]
-    for text in texts.values():
-        assert PEERS["ours"].title in text
-        assert PEERS["duckdb"].title in text
-    again = [path.read_bytes() for path in draw_all(drawings(results), tmp_path / "again")]
-    assert again == [(tmp_path / name).read_bytes() for name in drawn]
 
 
 def test_the_committed_page_has_the_committed_results() -> None:

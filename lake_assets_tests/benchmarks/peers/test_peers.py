@@ -16,6 +16,8 @@ from dev.benchmarks.peers.refresh import refresh
 from dev.benchmarks.peers.results import Backfill, Failure, ManyFiles, Readers, Refresh, Writers
 from dev.benchmarks.peers.writers import writers
 
+pytestmark = pytest.mark.long
+
 FAKE = "dev.benchmarks.peers.fake_peer"
 
 
@@ -58,23 +60,24 @@ def test_each_peer_is_measured_or_has_a_failure_in_its_own_words(shown: dict[str
     assert "; values differ in city; landed only" in errors["changes"]
 
 
-def test_a_peer_that_hangs_is_ended(tmp_path: Path) -> None:
-    peer = PeerProcess(command("hangs"), tmp_path / "work", tmp_path / "log")
+def placed(tmp_path: Path, wrong: str, limit: float = 600) -> PeerProcess:
+    """A peer to which one partition has been given."""
+    peer = PeerProcess(command(wrong), tmp_path / "work", tmp_path / "log", limit=limit)
     (tmp_path / "region=NW").mkdir()
     (tmp_path / "region=NW" / "a.parquet").write_bytes(b"x")
     peer.call("place", 60, landing=str(tmp_path), folder=str(tmp_path / "work"), columns={"region": "string"})
+    return peer
 
+
+def test_a_peer_that_hangs_is_ended(tmp_path: Path) -> None:
+    peer = placed(tmp_path, "hangs")
     with pytest.raises(PeerFailedError, match="no reply to refresh within 1 s"):
         peer.call("refresh", 1, partition={"region": "NW"})
     peer.close()
 
 
 def test_a_peer_whose_time_is_over_is_ended_and_fails_in_every_later_call(tmp_path: Path) -> None:
-    peer = PeerProcess(command("hangs"), tmp_path / "work", tmp_path / "log", limit=3)
-    (tmp_path / "region=NW").mkdir()
-    (tmp_path / "region=NW" / "a.parquet").write_bytes(b"x")
-    peer.call("place", 60, landing=str(tmp_path), folder=str(tmp_path / "work"), columns={"region": "string"})
-
+    peer = placed(tmp_path, "hangs", limit=3)
     with pytest.raises(PeerFailedError, match="its 3 s were over in refresh"):
         peer.call("refresh", 60, partition={"region": "NW"})
     with pytest.raises(PeerFailedError, match="its 3 s were over before count"):
@@ -90,9 +93,7 @@ def test_copied_objects_take_part_in_refreshes_of_one_partition_only() -> None:
 
 
 def test_an_operation_that_a_peer_lacks_is_no_error(tmp_path: Path) -> None:
-    peer = PeerProcess(command(), tmp_path / "work", tmp_path / "log")
-    peer.call("place", 60, landing=str(tmp_path), folder=str(tmp_path / "work"), columns={})
-
+    peer = placed(tmp_path, "")
     with pytest.raises(PeerFailedError, match="it has no commit of many partitions") as caught:
         peer.call("refresh_all", 60)
     peer.close()
@@ -159,10 +160,7 @@ def test_a_table_of_many_files_and_a_backfill_are_measured_and_compared(tmp_path
 
 
 def test_processor_time_is_that_of_the_process_tree(tmp_path: Path) -> None:
-    peer = PeerProcess(command("works"), tmp_path / "work", tmp_path / "log")
-    (tmp_path / "region=NW").mkdir()
-    (tmp_path / "region=NW" / "a.parquet").write_bytes(b"x")
-    peer.call("place", 60, landing=str(tmp_path), folder=str(tmp_path / "work"), columns={"region": "string"})
+    peer = placed(tmp_path, "works")
     before = peer.processor_seconds()
     peer.call("refresh", 60, partition={"region": "NW"})
 

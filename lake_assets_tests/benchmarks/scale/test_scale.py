@@ -1,77 +1,23 @@
 """The benchmark of scale: its figures and plots are on its page, its large table is one that the package can use."""
 
-import datetime as dt
 import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from dev.benchmarks.peers.results import Machine
 from dev.benchmarks.plotted import draw_all
 from dev.benchmarks.scale.__main__ import FIGURES, PAGE, PARTS
 from dev.benchmarks.scale.lake import Files, catalog_on, commit_all, make_table, numbered, stream_on
-from dev.benchmarks.scale.page import shown, with_figures
+from dev.benchmarks.scale.page import with_figures
 from dev.benchmarks.scale.plots import drawings
-from dev.benchmarks.scale.results import Grown, Rate, Results
+from dev.benchmarks.scale.results import Results
 from dev.benchmarks.scale.table import fill
 from dev.plain_client import plain_client
 from dev.servers.postgres import PostgresServer
 from lake_assets.lake.ledger.lookup import commits_by_files
 
 SVG = "{http://www.w3.org/2000/svg}"
-SECTIONS = ("machine", "writers", "table", "ledger", "objects")
-EMPTY = "\n".join(f"<!-- {name} -->\n<!-- end {name} -->" for name in SECTIONS)
-
-
-@pytest.fixture
-def results() -> Results:
-    grown = [Grown(size=size, seconds={"look": size / 1e6, "commit": 12.0}) for size in (1_000, 1_000_000)]
-    rates = [
-        Rate(writers=writers, lakes=lakes, batch=batch, commits=100, seconds=10.0, median=0.0457)
-        for writers, lakes, batch in ((8, 1, 1), (8, 1, 50), (8, 4, 1))
-    ]
-    return Results(
-        quick=False,
-        measured=dict.fromkeys(PARTS, dt.date(2026, 11, 23)),
-        machine=Machine(processor="A CPU", cores=2, memory=24, system="Linux 6", python="3.11.7"),
-        writers=rates,
-        table=grown,
-        indexed=grown,
-        ledger=grown,
-        objects=grown,
-    )
-
-
-def test_the_figures_are_tables_of_all_parts(results: Results) -> None:
-    page = with_figures(f"# Title\n{EMPTY}\nThe end.", results)
-
-    assert (
-        "2 cores of A CPU, 24 GB, Linux 6, Python 3.11.7. Measured: writers, table, ledger, objects on 2026-11-23."
-        in page
-    )
-    assert "| 8 | 1 | 50 | 10.0 | 500 | 46 ms |" in page
-    assert page.count("| 1,000,000 | 1.0 s | 12 s |") == 4
-    assert "| partitions, with the index | look | commit |" in page
-
-
-def test_small_sizes_are_named_as_such(results: Results) -> None:
-    assert "These are the figures of `--quick`" in with_figures(EMPTY, results.model_copy(update={"quick": True}))
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.0004, "0 ms"), (0.0123, "12 ms"), (1.25, "1.2 s"), (60.4, "60 s")])
-def test_seconds_have_the_digits_that_matter(seconds: float, text: str) -> None:
-    assert shown(seconds) == text
-
-
-def test_the_plots_have_a_line_for_each_work_and_each_batch(results: Results, tmp_path: Path) -> None:
-    files = {file.stem: ET.parse(file) for file in draw_all(drawings(results), tmp_path)}
-
-    assert set(files) == {"writers", "table", "ledger", "objects"}
-    texts = {name: [text.text for text in tree.iter(f"{SVG}text")] for name, tree in files.items()}
-    assert "commit_batch: 50" in texts["writers"]
-    assert texts["table"].count("look") == 2
-    assert "ledger rows" in texts["ledger"]
 
 
 def test_the_page_has_the_figures_and_the_plots_of_the_committed_results(tmp_path: Path) -> None:

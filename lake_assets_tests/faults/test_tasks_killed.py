@@ -1,4 +1,4 @@
-"""`kill -9` of a whole run in the middle of a copy: landed objects stay, and the next run commits just their rows."""
+"""`kill -9` of a whole run while its tasks write: landed objects stay, and the next run commits just their rows."""
 
 import datetime as dt
 import os
@@ -14,6 +14,7 @@ import pytest
 from lake_assets.maintenance.run import maintain
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.deadly_daemon import PART, VARIABLE
+from lake_assets_tests.ingest.lettering import BIG, NARROW, letters, stored, visible, wide
 from lake_assets_tests.world import NW, World
 
 pytestmark = pytest.mark.kill
@@ -37,7 +38,7 @@ def landed(world: World) -> dict[str, tuple[str, bytes]]:
 
 
 def die(world: World, folder: Path, death: str) -> None:
-    """An ingest of the partition as a process of its own, killed in the middle of its copies."""
+    """An ingest of the partition as a process of its own, killed in the middle of what its tasks write."""
     config = world.config_file(folder, spark={"spark.python.daemon.module": "lake_assets_tests.faults.deadly_daemon"})
     script = Path(sys.executable).with_name("lake-assets")
     child = subprocess.Popen(
@@ -92,3 +93,31 @@ def test_death_in_the_middle_of_a_copy_loses_nothing(
     assert len(world.data_files()) == OBJECTS
     assert world.totals() == rows
     assert landed(world) == before
+
+
+@pytest.mark.parametrize(
+    "world",
+    [("sqlite", "local"), pytest.param(("sqlite", "s3"), marks=pytest.mark.kill_all)],
+    indirect=True,
+)
+def test_death_while_letters_are_written_shows_none_and_the_next_run_writes_them_once(
+    world: World, tmp_path: Path
+) -> None:
+    world.options = {"on_bad_row": "dead_letter"}
+    world.land(NW, NARROW, "a.parquet")
+    world.ingest(NW)
+    for number in range(4):
+        world.land(NW, wide(number + 1, BIG + number), f"b{number}.parquet")
+
+    die(world, tmp_path, "letter")
+
+    assert visible(world) == []
+    orphans = stored(world)
+    assert orphans
+    row = world.ingest(NW).row
+    assert (row.row_count, row.rows_dead_lettered) == (5, 4)
+    assert sorted(letter["id"] for letter in letters(world)) == [BIG + number for number in range(4)]
+    assert stored(world) == orphans | set(visible(world))
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
+    assert {one.uri for one in maintain(world.config, "test", world.sessions, now=later).letters} == orphans
+    assert stored(world) == set(visible(world))
