@@ -53,7 +53,7 @@ def die(world: World, folder: Path, death: str) -> None:
     assert child.returncode == -signal.SIGKILL, output
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("world", "death", "options"),
     [
