@@ -1,5 +1,6 @@
 """What works without the packages of the extras, or without the wings: each test blocks them in its own process."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -47,43 +48,52 @@ def without(blocked: Iterable[str], folder: Path, script: str) -> str:
     return done.stdout
 
 
-def command(folder: Path, *arguments: str, blocked: Iterable[str] = PACKAGES) -> list[str]:
-    """The exit code of a command, and all lines of its output, standard error last."""
+def run(folder: Path, blocked: Iterable[str], *commands: str) -> list[tuple[int, str, str]]:
+    """The exit code, the output and the errors of each command, all in one process."""
     script = f"""\
+import json, shlex
 from click.testing import CliRunner
 from lake_assets.cli import main
-result = CliRunner().invoke(main, {arguments!r})
-print(result.exit_code, result.stdout, result.stderr, sep="\\n")
+results = [CliRunner().invoke(main, shlex.split(command)) for command in {commands!r}]
+print(json.dumps([(result.exit_code, result.stdout, result.stderr) for result in results]))
 """
-    return without(blocked, folder, script).splitlines()
+    return [tuple(result) for result in json.loads(without(blocked, folder, script).splitlines()[-1])]
 
 
-def test_help_and_plan_need_no_extra(shop: Path) -> None:
-    assert command(shop, "--help")[0] == "0"
-    planned = command(shop, "plan", "--partition", PARTITION)
-    assert planned[:2] == ["0", "sales region=NW/date=2026-02-11: replace the partition"]
+def test_tables_need_no_extra_and_a_picture_names_it(shop: Path) -> None:
+    described, planned, *reports, png, page = run(
+        shop,
+        PACKAGES,
+        "--help",
+        f"plan --partition {PARTITION}",
+        *(f"report --format {form}" for form in ("table", "csv", "json")),
+        "report --png report.out",
+        "report --html report.out",
+    )
+
+    assert described[0] == 0
+    assert (planned[0], planned[1].splitlines()[0]) == (0, "sales region=NW/date=2026-02-11: replace the partition")
+    assert [(code, "sales" in text) for code, text, _ in reports] == [(0, True)] * 3
+    assert [(code, text.strip()) for code, _, text in (png, page)] == [
+        (1, f"Error: pictures need Matplotlib and Pillow: {INSTALL}")
+    ] * 2
+    assert not (shop / "report.out").exists()
 
 
 @pytest.mark.long
 def test_an_ingest_needs_no_wing(shop: Path) -> None:
     wings = [f"lake_assets.{wing.strip('/')}" for wing in DOORS]
-    assert command(shop, "--help", blocked=wings)[0] == "0"
-    assert command(shop, "plan", "--partition", PARTITION, blocked=wings)[0] == "0"
-    assert command(shop, "ingest", "--partition", PARTITION, blocked=wings)[0] == "0"
-    assert command(shop, "query", "SELECT count(*) FROM sales", "--format", "csv", blocked=wings)[2] == "2"
+    *others, query = run(
+        shop,
+        wings,
+        "--help",
+        f"plan --partition {PARTITION}",
+        f"ingest --partition {PARTITION}",
+        "query 'SELECT count(*) FROM sales' --format csv",
+    )
 
-
-@pytest.mark.parametrize("form", ["table", "csv", "json"])
-def test_a_report_as_text_needs_no_extra(shop: Path, form: str) -> None:
-    code, *lines = command(shop, "report", "--format", form)
-    assert (code, any("sales" in line for line in lines)) == ("0", True)
-
-
-@pytest.mark.parametrize("option", ["--png", "--html"])
-def test_a_picture_names_the_extra(shop: Path, option: str) -> None:
-    code, *lines = command(shop, "report", option, "report.out")
-    assert (code, [line for line in lines if line]) == ("1", [f"Error: pictures need Matplotlib and Pillow: {INSTALL}"])
-    assert not (shop / "report.out").exists()
+    assert [code for code, *_ in others] == [0] * 3
+    assert query[1].splitlines()[1] == "2"
 
 
 def test_definitions_load_and_the_report_asset_names_the_extra(shop: Path) -> None:

@@ -9,8 +9,11 @@ from lake_assets.errors import LakeAssetsError, SchemaError
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.schema.tables import create_table, is_never_filled
 from lake_assets.lake.session import TableName
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.world import NW, SW, World, sales
+
+__all__ = ["sessions"]
 
 TABLE = TableName("main", "sales")
 TEXTS = pa.table({"id": [1], "total": ["wrong"], "more": [1]})

@@ -188,6 +188,7 @@ def test_what_only_says_where_a_secret_is_is_a_setting(name: str, value: str) ->
     assert Spark.model_validate({name: value}).settings == {name: value}
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize(
     "command",
     [
