@@ -3,9 +3,9 @@
 A key is never removed, renamed or given another type within a major version; new ones may be added.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pydantic import PlainSerializer
+from pydantic import ConfigDict, PlainSerializer
 
 AsText = PlainSerializer(str, return_type=str)
 """Marks a field whose value is its text in JSON."""
@@ -15,7 +15,7 @@ class Documented:
     """A document, or a part of one. Its subclasses are dataclasses."""
 
     __slots__ = ()
-    __pydantic_config__: ClassVar[dict[str, Any]] = {
+    __pydantic_config__: ClassVar[ConfigDict] = {
         "arbitrary_types_allowed": True,
         "use_attribute_docstrings": True,
         "json_schema_serialization_defaults_required": True,

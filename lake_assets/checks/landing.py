@@ -41,9 +41,7 @@ def landing_zone(facts: Facts) -> PreparedCheck:
     return PreparedCheck(
         lambda: _of_states(scope, *states()),
         # A partition that the run did not commit fails.
-        lambda: {
-            s.partition: _of_partition(facts.stream.name, s, is_failed=s.partition in scope.failed) for s in states()[0]
-        },
+        lambda: {s.partition: _of_partition(s, is_failed=s.partition in scope.failed) for s in states()[0]},
     )
 
 
@@ -94,12 +92,12 @@ def _but(quarantined: int) -> str:
     return f" but {count(quarantined, 'object')} that {'is' if quarantined == 1 else 'are'} quarantined"
 
 
-def _of_partition(stream: str, state: PartitionState, *, is_failed: bool) -> CheckResult:
+def _of_partition(state: PartitionState, *, is_failed: bool) -> CheckResult:
     description = f"All landed objects of the partition are in the lake{_but(len(state.quarantined))}."
     if is_failed:
         description = "The run did not commit the partition; refresh it."
     elif state.holder is not None:
-        description = f"No refresh changes the partition: {held_text(stream, state)}."
+        description = f"No refresh changes the partition: {held_text(state)}."
     elif state.is_waiting:
         description = f"The partition is {state.state}: it has objects that are not in the lake; refresh it."
     elif state.is_left_out:

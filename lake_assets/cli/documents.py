@@ -1,18 +1,19 @@
 """The JSON of `--format json`, and its JSON Schema: dataclasses of the product, and those here for what has none."""
 
-import dataclasses
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import TypeAdapter
+from pydantic import AliasPath, BeforeValidator, ConfigDict, Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from lake_assets.checks.result import CheckResult
 from lake_assets.cli.run_documents import (
+    Document,
     Failure,
     IndexCheckDocument,
     IndexPlanDocument,
@@ -22,6 +23,7 @@ from lake_assets.cli.run_documents import (
     LeftOutCounts,
     LeftOutDocument,
     PlanDocument,
+    Text,
 )
 from lake_assets.config.models import LakeConfig
 from lake_assets.documented import Documented
@@ -35,17 +37,13 @@ from lake_assets.layout.partition import Partition
 from lake_assets.maintenance.cleaning import KeptObject
 from lake_assets.maintenance.compaction import CompactedPartition
 from lake_assets.report.metrics import Value
-from lake_assets.report.state import PartitionState, State, StreamState
+from lake_assets.report.state import State, StreamState
 from lake_assets.report.summary import Summary
 from lake_assets.streams.left_out import UnmatchedFolder
 from lake_assets.streams.stream import OpenStream, open_streams
 
-if TYPE_CHECKING:
-    from lake_assets.maintenance.run import Maintained
 
-
-@dataclass(frozen=True, slots=True)
-class ConfigColumn(Documented):
+class ConfigColumn(Document):
     """A partition column."""
 
     name: str
@@ -54,24 +52,22 @@ class ConfigColumn(Documented):
     """Such as `date`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigStream(Documented):
+class ConfigStream(Document):
     """A stream: where its files land, and the table that they become."""
 
     name: str
     """Its name."""
-    source: str
+    source: str = Field(validation_alias="layout_uri")
     """Path or URI of the landing zone with the layout, without secrets."""
-    lake: str
+    lake: str = Field(validation_alias="lake_name")
     """Its lake."""
-    table: str
+    table: Text
     """With its schema, such as `main.sales`."""
-    partitions: list[ConfigColumn]
+    partitions: list[ConfigColumn] = Field(validation_alias=AliasPath("config", "columns"))
     """The partition columns in the order of the layout."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigLake(Documented):
+class ConfigLake(Document):
     """A lake: locations without secrets."""
 
     name: str
@@ -82,8 +78,7 @@ class ConfigLake(Documented):
     """Path or URI of the data files."""
 
 
-@dataclass(frozen=True, slots=True)
-class ValidateDocument(Documented):
+class ValidateDocument(Document):
     """A valid config. The error of another one is on standard error, and the exit code is 1."""
 
     streams: list[ConfigStream]
@@ -94,24 +89,14 @@ class ValidateDocument(Documented):
     @classmethod
     def of(cls, config: LakeConfig) -> "ValidateDocument":
         """Return the document of a config."""
-        streams = [
-            ConfigStream(
-                name,
-                stream.layout_uri,
-                config.lake_name(name),
-                str(stream.table),
-                [ConfigColumn(column.name, column.type) for column in stream.config.columns],
-            )
-            for name, stream in open_streams(config).items()
-        ]
         lakes = [
-            ConfigLake(name, catalog_location(lake), storage_location(lake)) for name, lake in config.lakes.items()
+            ConfigLake(name=name, catalog=catalog_location(lake), storage=storage_location(lake))
+            for name, lake in config.lakes.items()
         ]
-        return cls(streams, lakes)
+        return cls(streams=list(open_streams(config).values()), lakes=lakes)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckFinding(Documented):
+class CheckFinding(Document):
     """The result of one check."""
 
     name: str
@@ -129,27 +114,30 @@ class CheckFinding(Documented):
 
     @classmethod
     def of(cls, result: CheckResult, *, failed: bool) -> "CheckFinding":
-        """The result as the document has it; `failed` says whether one that did not pass is more than a warning."""
-        status: Literal["passed", "warning", "failed"] = (
-            "passed" if result.passed else "failed" if failed else "warning"
+        """Return the finding of a result; `failed` says whether one that did not pass is more than a warning."""
+        return cls(
+            name=result.name,
+            status="passed" if result.passed else "failed" if failed else "warning",
+            description=result.description,
+            named=list(result.named),
+            numbers=dict(result.numbers),
+            error=None,
         )
-        return cls(result.name, status, result.description, list(result.named), dict(result.numbers), None)
 
     @classmethod
     def of_error(cls, name: str, error: Exception) -> "CheckFinding":
         """Return a check that could not be run."""
-        return cls(name, "failed", "", [], {}, Failure.of(error))
+        return cls(name=name, status="failed", description="", named=[], numbers={}, error=error)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckDocument(Documented):
+class CheckDocument(Document):
     """The results of a stream's checks."""
 
     stream: str
     """Its name."""
     table: str
     """With its schema, such as `main.sales`."""
-    partitions: list[str] | None
+    partitions: list[Text] | None
     """The selected partitions, as paths; null for an audit of the whole table."""
     failed: int
     """The number of failed checks."""
@@ -164,15 +152,20 @@ class CheckDocument(Documented):
     ) -> "CheckDocument":
         """Return the document of the findings; `partitions` is None for an audit."""
         statuses = [finding.status for finding in findings]
-        paths = None if partitions is None else list(map(str, partitions))
-        return cls(stream.name, str(stream.table), paths, statuses.count("failed"), statuses.count("warning"), findings)
+        return cls(
+            stream=stream.name,
+            table=str(stream.table),
+            partitions=partitions,
+            failed=statuses.count("failed"),
+            warnings=statuses.count("warning"),
+            checks=findings,
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoredPartition(Documented):
+class RestoredPartition(Document):
     """What was done with one partition, or would be done."""
 
-    partition: str
+    partition: Text
     """As a path, such as `region=NW/date=2026-02-11`."""
     snapshot: int | None
     """The number of the snapshot whose rows are restored; null with `--release`."""
@@ -184,7 +177,7 @@ class RestoredPartition(Documented):
     """The rows that they replace; null as `rows` is."""
     files_copied: int | None = None
     """Copied data files; null if DuckLake writes the rows instead."""
-    differences: list[str] = dataclasses.field(default_factory=list)
+    differences: list[str] = Field(default_factory=list)
     """How the table's columns differ from those of the snapshot, each in one clause."""
     unchanged: bool = False
     """Whether the partition has these rows already, so nothing was done."""
@@ -203,7 +196,7 @@ class RestoredPartition(Documented):
     def of(cls, restored: Restored, *, dry_run: bool) -> "RestoredPartition":
         """Return a restored partition."""
         return cls(
-            partition=restored.partition.path,
+            partition=restored.partition,
             snapshot=restored.snapshot,
             dry_run=dry_run,
             rows=restored.rows,
@@ -226,11 +219,14 @@ class RestoredPartition(Documented):
         cls, partition: Partition, snapshot: int | None, error: Exception, *, dry_run: bool
     ) -> "RestoredPartition":
         """Return a partition that stays as it is."""
-        return cls(partition=partition.path, snapshot=snapshot, dry_run=dry_run, error=Failure.of(error))
+        return cls(partition=partition, snapshot=snapshot, dry_run=dry_run, error=error)
 
 
-@dataclass(frozen=True, slots=True)
-class MaintainedLake(Documented):
+Uri = Annotated[str, BeforeValidator(attrgetter("uri"))]
+"""The URI of a file."""
+
+
+class MaintainedLake(Document):
     """The maintenance of one lake."""
 
     lake: str
@@ -239,64 +235,42 @@ class MaintainedLake(Documented):
     """Whether nothing was changed, and the rest is what would be done."""
     expired: list[int]
     """Numbers of expired snapshots."""
-    deleted: list[str]
+    deleted: list[str] = Field(validation_alias=AliasPath("cleaned", "deleted"))
     """URIs of data files that no snapshot needs."""
-    orphans: list[str]
+    orphans: list[Uri]
     """URIs of deleted files that the catalog did not have."""
     bytes_deleted: int
     """The size of all deleted data files and orphans, in bytes."""
-    kept: list[KeptObject]
+    kept: list[KeptObject] = Field(validation_alias=AliasPath("cleaned", "all_kept"))
     """Files that could have been deleted, and were not."""
-    waiting: list[str]
+    waiting: list[str] = Field(validation_alias=AliasPath("cleaned", "unreachable"))
     """URIs of files in no storage of the config, which were not deleted."""
-    ledger_rows_moved: int
+    ledger_rows_moved: int = Field(validation_alias="flushed")
     """Rows of ledger and manifest that were moved from the catalog into files."""
-    ledger_rows_deleted: int
+    ledger_rows_deleted: int = Field(validation_alias="forgotten")
     """Rows of the ledger that were old enough to delete."""
-    deltas_deleted: list[str]
+    deltas_deleted: list[Uri] = Field(validation_alias="deltas")
     """URIs of deleted files of exported changes."""
-    dead_letters_deleted: list[str]
+    dead_letters_deleted: list[Uri] = Field(validation_alias="letters")
     """URIs of deleted files of dead letters."""
     compacted: list[CompactedPartition]
     """The partitions with many small files."""
     corrected: list[str]
     """Columns with their tables, whose least and greatest values in the catalog were not those of the files."""
 
-    @classmethod
-    def of(cls, result: "Maintained", *, dry_run: bool) -> "MaintainedLake":
-        """Return the lake as the document has it."""
-        cleaned = result.cleaned
-        return cls(
-            lake=result.lake,
-            dry_run=dry_run,
-            expired=list(result.expired),
-            deleted=list(cleaned.deleted),
-            orphans=[orphan.uri for orphan in result.orphans],
-            bytes_deleted=result.bytes_deleted,
-            kept=cleaned.all_kept,
-            waiting=list(cleaned.unreachable),
-            ledger_rows_moved=result.flushed,
-            ledger_rows_deleted=result.forgotten,
-            deltas_deleted=[delta.uri for delta in result.deltas],
-            dead_letters_deleted=[letter.uri for letter in result.letters],
-            compacted=list(result.compacted),
-            corrected=list(result.corrected),
-        )
 
-
-@dataclass(frozen=True, slots=True)
-class ReportPartition(Documented):
+class ReportPartition(Document):
     """The state of one partition, with `--partitions`."""
 
     stream: str
     """Its stream."""
-    partition: str
+    partition: Text
     """As a path, such as `region=NW/date=2026-02-11`."""
     state: State
     """As `lake-assets report --help` explains."""
     objects: int
     """The number of its landed objects."""
-    bytes: int
+    bytes: int = Field(validation_alias="size")
     """Their size in bytes."""
     rows: int | None
     """In the lake, by the newest commit; null if there never was one."""
@@ -306,40 +280,19 @@ class ReportPartition(Documented):
     """Its time, with a time zone."""
     error: str | None
     """Of the newest run, if it failed."""
-    outside: str | None
+    outside: Annotated[str | None, BeforeValidator(lambda error: error and str(error))]
     """Why the config does not have the partition."""
-    quarantined: int | None
+    quarantined: Annotated[int | None, BeforeValidator(lambda objects: len(objects) or None)]
     """The number of objects that the newest commit left out; null if there are none."""
-    held_by: str | None
+    held_by: str | None = Field(validation_alias="holder")
     """The run that keeps refreshes off the partition, and since when."""
     edited: str | None
     """How another client changed the number of its rows since the newest commit, and how to undo it."""
-    dead_letters: int | None
+    dead_letters: Annotated[int | None, BeforeValidator(lambda files: sum(file.rows for file in files) or None)]
     """The number of landed rows that are not in the lake; null if there are none."""
 
-    @classmethod
-    def of(cls, stream: str, state: PartitionState) -> "ReportPartition":
-        """Return the partition as the document has it."""
-        return cls(
-            stream=stream,
-            partition=str(state.partition),
-            state=state.state,
-            objects=state.objects,
-            bytes=state.size,
-            rows=state.rows,
-            snapshot=state.snapshot,
-            committed_at=state.committed_at,
-            error=state.error,
-            outside=None if state.outside is None else str(state.outside),
-            quarantined=len(state.quarantined) or None,
-            held_by=state.holder,
-            edited=state.edited,
-            dead_letters=sum(letter.rows for letter in state.dead_letters) or None,
-        )
 
-
-@dataclass(frozen=True, slots=True)
-class ReportUnmatched(Documented):
+class ReportUnmatched(Document):
     """The landed objects of a stream that no refresh reads, unless these are all hidden, or outside the config."""
 
     stream: str
@@ -356,16 +309,17 @@ class ReportUnmatched(Documented):
     @classmethod
     def of(cls, state: StreamState) -> "ReportUnmatched":
         """Return the objects as the document has them."""
+        left_out = state.left_out
         return cls(
-            state.stream,
-            None,
-            len(state.left_out.unmatched),
-            LeftOutCounts.of(state.left_out),
-            state.left_out.unmatched_folders,
+            stream=state.stream,
+            partitions=None,
+            objects_in_no_partition=len(left_out.unmatched),
+            left_out=left_out,
+            folders=left_out.unmatched_folders,
         )
 
 
-_ANY_COLUMNS: dict[str, Any] = {**Documented.__pydantic_config__, "extra": "allow"}
+_ANY_COLUMNS: ConfigDict = {**Documented.__pydantic_config__, "extra": "allow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,14 +330,14 @@ class QueryRow(Documented):
     number that JSON lacks: NaN and the infinities. All other values are texts, as DuckDB casts them.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _ANY_COLUMNS
+    __pydantic_config__: ClassVar[ConfigDict] = _ANY_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedRow(Documented):
     """A row that a snapshot inserted or deleted: the table's columns by name, with values as in `query`, and these."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _ANY_COLUMNS
+    __pydantic_config__: ClassVar[ConfigDict] = _ANY_COLUMNS
 
     _change: Literal["insert", "delete"]
     """What the snapshot did with the row."""
@@ -408,6 +362,7 @@ _NAMES: Mapping[str, str] = MappingProxyType(
         "KeptObject": "KeptFile",
         "LedgerRow": "LedgerRun",
         "LetterFile": "DeadLetters",
+        "NotRegistered": "IndexOutside",
         "SampledRow": "DiffRow",
         "Summary": "ReportCounts",
         "Synced": "SyncedStream",

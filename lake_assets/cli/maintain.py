@@ -44,7 +44,7 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
     with collected(form) as documents, session.stopped():
         for name in lakes:
             result = maintain_lake(config, name, session, dry_run=dry_run, checkpoint=interrupt.check)
-            documents.append(MaintainedLake.of(result, dry_run=dry_run))
+            documents.append(MaintainedLake.model_validate(result))
             if form == "text":
                 (echo if dry_run else info)("\n".join(_lines(result, dry_run=dry_run)))
                 if result.left:

@@ -257,7 +257,7 @@ def _print_all_left_out(stream: str, left_out: "LeftOut", form: Form) -> None:
     if form == "json":
         from lake_assets.cli.run_documents import LeftOutDocument
 
-        echo(json_of(LeftOutDocument.of(stream, left_out), indent=1))
+        echo(json_of(LeftOutDocument(stream=stream, left_out=left_out, objects=left_out.objects), indent=1))
         return
     if left_out.objects:
         rows = [[item.kind, visible_name(item.key), visible_name(str(item.why))] for item in left_out.objects]

@@ -2,7 +2,6 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-import dataclasses
 import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 from lake_assets.cli.common import Options, stream_argument, usage_errors
 from lake_assets.cli.output import (
     Format,
+    columns_of,
     format_option,
     output_format,
     print_left_out,
@@ -108,7 +108,7 @@ def report_(
         form = output_format(form)
         rows: list[Documented]
         if partitions:
-            rows = [ReportPartition.of(state.stream, partition) for state in states for partition in state.partitions]
+            rows = [ReportPartition.model_validate(partition) for state in states for partition in state.partitions]
         else:
             rows = [summary for state in states for summary in summarize(state)]
         if form == "json":
@@ -160,7 +160,7 @@ def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
             _print_first([_outside(partition) for partition in state.outside], err=err)
         if held := [partition for partition in state.partitions if partition.holder is not None]:
             echo(f"{state.stream}: {count(len(held), 'held partition')}:", err=err)
-            _print_first([held_text(state.stream, partition) for partition in held], err=err)
+            _print_first([held_text(partition) for partition in held], err=err)
         if state.edited:
             echo(f"{state.stream}: {count(len(state.edited), 'partition')} with rows of another client:", err=err)
             _print_first(state.edited, err=err)
@@ -187,7 +187,7 @@ def _print_rows(kind: "type[Summary | ReportPartition]", rows: "Sequence[Documen
     if form == "csv":
         write_csv_of(kind, rows)
         return
-    columns = [field.name for field in dataclasses.fields(kind)]
+    columns = columns_of(kind)
     values = [[getattr(row, name) for name in columns] for row in rows]
     for seldom in {"outside", "quarantined", "held", "held_by", "edited", "dead_letters"}.intersection(columns):
         at = columns.index(seldom)

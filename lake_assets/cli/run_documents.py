@@ -2,26 +2,43 @@
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Literal
+
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from lake_assets.cli.failure import text_of
 from lake_assets.cli.outcomes import seconds_of, why_skipped
 from lake_assets.documented import Documented
-from lake_assets.ingest.dry_run import Plan, StreamPlan
-from lake_assets.ingest.index.diff import IndexPlan
+from lake_assets.ingest.dry_run import Job, StreamPlan
+from lake_assets.ingest.index.diff import IndexPlan, NotRegistered
 from lake_assets.ingest.index.verify import IndexedState, Repaired
 from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.plan import Action
 from lake_assets.lake.commit.deltas import DeltaFile
+from lake_assets.lake.commit.strategy import StrategyName
 from lake_assets.parquet.job import LetterFile
-from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.left_out import LeftOut, LeftOutClass, UnmatchedFolder
 from lake_assets.streams.stream import OpenStream
 
 
-@dataclass(frozen=True, slots=True)
-class Failure(Documented):
+class Document(BaseModel, Documented):
+    """A document that is made of another value: a field is the attribute of its name, or the one that it names."""
+
+    model_config = ConfigDict(
+        **Documented.__pydantic_config__, from_attributes=True, frozen=True, populate_by_name=True
+    )
+
+
+Text = Annotated[str, BeforeValidator(str)]
+"""The text of a value, such as the path of a partition."""
+
+Number = Annotated[int, BeforeValidator(len)]
+"""The number of the items of a collection."""
+
+
+class Failure(Document):
     """An error."""
 
     kind: str
@@ -29,46 +46,42 @@ class Failure(Documented):
     message: str
     """What is wrong, where, and the fix; as on standard error."""
 
+    @model_validator(mode="before")
     @classmethod
-    def of(cls, error: BaseException) -> "Failure":
-        """Return the error as a document has it."""
-        if not isinstance(error, Exception):
-            return cls(type(error).__name__, "The command was interrupted.")
-        return cls(type(error).__name__, text_of(error))
+    def _of(cls, error: BaseException) -> dict[str, str]:
+        message = text_of(error) if isinstance(error, Exception) else "The command was interrupted."
+        return {"kind": type(error).__name__, "message": message}
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedObject(Documented):
+class PlannedObject(Document):
     """A landed object."""
 
     uri: str
     """Its path or URI."""
-    bytes: int
+    bytes: int = Field(validation_alias="size")
     """Its size in bytes."""
     etag: str
     """Of its storage; a file has one of its size and time."""
     last_modified: dt.datetime
     """When it landed, with a time zone."""
 
-    @classmethod
-    def list_of(cls, objects: Iterable[LandedObject]) -> "list[PlannedObject]":
-        """Return the objects as a document has them."""
-        return [cls(obj.uri, obj.size, obj.etag, obj.last_modified) for obj in objects]
+
+def _if(kind: type, value: object) -> object:
+    return value if isinstance(value, kind) else None
 
 
-@dataclass(frozen=True, slots=True)
-class PlanPartition(Documented):
+class PlanPartition(Document):
     """What an ingest would do with one partition now."""
 
-    partition: str
+    partition: Text
     """As a path, such as `region=NW/date=2026-02-11`."""
-    action: Literal["replace", "append", "register", "skip", "keep", "clear", "fail", "leave_out"]
+    action: Action = Field(validation_alias=AliasPath("decision", "action"))
     """The decision."""
-    why: str
+    why: str = Field(validation_alias=AliasPath("decision", "why"))
     """Its reason; empty if it needs none."""
-    fails: bool
+    fails: Annotated[bool, BeforeValidator(bool)] = Field(validation_alias=AliasPath("decision", "fails"))
     """Whether the partition fails. With `register`, it fails after its new objects were registered."""
-    note: str
+    note: str = Field(validation_alias=AliasPath("decision", "note"))
     """For a partition of which nothing has landed: the values that exist; for one with a changed object that fails it:
     how to fix it; otherwise empty."""
     fingerprint: str
@@ -79,59 +92,31 @@ class PlanPartition(Documented):
     """Objects that have changed since a commit read them."""
     vanished: list[str]
     """URIs of objects that the lake has rows of, and that are gone."""
-    objects: int
+    objects: Number = Field(validation_alias=AliasPath("reads", "objects"))
     """The number of objects that would be read."""
-    bytes: int
+    bytes: int = Field(validation_alias=AliasPath("reads", "size"))
     """Their size in bytes."""
     rows_before: int
     """The partition's rows in the lake now."""
-    rows_after: int | None
+    rows_after: Annotated[int | None, BeforeValidator(partial(_if, int))]
     """Its rows after the ingest; null if they stay as they are, or are unknown."""
-    rows_unknown: str | None
+    rows_unknown: Annotated[str | None, BeforeValidator(partial(_if, str))] = Field(validation_alias="rows_after")
     """Why the footers do not tell the rows."""
-    job: Literal["copy", "encode", "copy and encode", "transform", "register"] | None
+    job: Job | None
     """What makes the data files; null if nothing is read."""
-    commit: Literal["direct", "extension", "INSERT"] | None
+    commit: StrategyName | None = Field(validation_alias="strategy")
     """The strategy of the commit; null if there is none."""
     columns: list[str]
     """What the table's columns would become, or why objects do not fit, each in one clause."""
-    files: int
+    files: int = Field(validation_alias="files_written")
     """The estimated number of data files."""
     files_copied: int
     """Of them, those that are copies of objects, at most."""
     destination: str
     """Path or URI of the folder of the data files."""
 
-    @classmethod
-    def of(cls, plan: Plan) -> "PlanPartition":
-        """Return the partition as the document has it."""
-        after = plan.rows_after
-        return cls(
-            partition=str(plan.partition),
-            action=plan.decision.action,
-            why=plan.decision.why,
-            fails=bool(plan.decision.fails),
-            note=plan.decision.note,
-            fingerprint=plan.fingerprint,
-            new=PlannedObject.list_of(plan.new),
-            changed=PlannedObject.list_of(plan.changed),
-            vanished=list(plan.vanished),
-            objects=len(plan.reads.objects),
-            bytes=plan.reads.size,
-            rows_before=plan.rows_before,
-            rows_after=after if isinstance(after, int) else None,
-            rows_unknown=after if isinstance(after, str) else None,
-            job=plan.job,
-            commit=plan.strategy,
-            columns=list(plan.columns),
-            files=plan.files_written,
-            files_copied=plan.files_copied,
-            destination=plan.destination,
-        )
 
-
-@dataclass(frozen=True, slots=True)
-class LeftOutCounts(Documented):
+class LeftOutCounts(Document):
     """The objects below the source that no refresh reads, each in one class."""
 
     listed: int
@@ -147,26 +132,24 @@ class LeftOutCounts(Documented):
     hidden: int
     """Hidden by the name, or by that of a folder."""
 
+    @model_validator(mode="before")
     @classmethod
-    def of(cls, left_out: LeftOut) -> "LeftOutCounts":
-        """Return the counts as the document has them."""
-        return cls(left_out.listed, **left_out.counts)
+    def _of(cls, left_out: LeftOut) -> object:
+        return left_out.counts | {"listed": left_out.listed}
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOutEntry(Documented):
+class LeftOutEntry(Document):
     """An object that no refresh reads."""
 
-    object: str
+    object: str = Field(validation_alias="key")
     """Its path below the source."""
     kind: LeftOutClass
     """Its class, as in `LeftOutCounts`."""
-    why: str
+    why: Text
     """The reason, and the fix."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOutDocument(Documented):
+class LeftOutDocument(Document):
     """The objects that no refresh reads: the document of `plan --left-out`."""
 
     stream: str
@@ -176,15 +159,8 @@ class LeftOutDocument(Documented):
     objects: list[LeftOutEntry]
     """Sorted by path."""
 
-    @classmethod
-    def of(cls, stream: str, left_out: LeftOut) -> "LeftOutDocument":
-        """Return the document of a listing."""
-        entries = [LeftOutEntry(item.key, item.kind, str(item.why)) for item in left_out.objects]
-        return cls(stream, LeftOutCounts.of(left_out), entries)
 
-
-@dataclass(frozen=True, slots=True)
-class PlanDocument(Documented):
+class PlanDocument(Document):
     """What an ingest would do now."""
 
     stream: str
@@ -233,13 +209,12 @@ class PlanDocument(Documented):
             outside=outside,
             seconds=None if made.seconds is None else round(made.seconds, 1),
             objects_in_no_partition=len(left_out.unmatched),
-            left_out=LeftOutCounts.of(left_out),
-            partitions=[PlanPartition.of(planned) for planned in made.partitions],
+            left_out=left_out,
+            partitions=made.partitions,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOutObject(Documented):
+class LeftOutObject(Document):
     """A landed object that was not read, with `on_bad_object: quarantine`."""
 
     object: str
@@ -248,11 +223,10 @@ class LeftOutObject(Documented):
     """What is wrong with it, and the fix."""
 
 
-@dataclass(frozen=True, slots=True)
-class IngestedPartition(Documented):
+class IngestedPartition(Document):
     """The result of one partition. A number is null where nothing was read or written."""
 
-    partition: str
+    partition: Text
     """As a path, such as `region=NW/date=2026-02-11`."""
     status: Literal["committed", "skipped", "failed"]
     """A skipped partition has no new objects. A failed one keeps its rows; `index` may have registered some objects."""
@@ -276,11 +250,11 @@ class IngestedPartition(Documented):
     """The size of the data files in bytes."""
     seconds: float | None = None
     """The sum of `steps` without `start`, the start of Spark."""
-    steps: dict[str, float] = field(default_factory=dict)
+    steps: dict[str, float] = Field(default_factory=dict)
     """Seconds by step. A job that partitions share counts for each of them in full."""
-    columns: list[str] = field(default_factory=list)
+    columns: list[Text] = Field(default_factory=list)
     """What the partition changed in the table's columns, each in one clause."""
-    left_out: list[LeftOutObject] = field(default_factory=list)
+    left_out: list[LeftOutObject] = Field(default_factory=list)
     """Landed objects that were not read."""
     dead_letters: Sequence[LetterFile] = ()
     """Files of landed rows that are not in the lake."""
@@ -300,9 +274,9 @@ class IngestedPartition(Documented):
         Args:
             outcome: with a result, an error or both.
         """
-        error = None if outcome.error is None else Failure.of(outcome.error)
+        error = outcome.error
         if (result := outcome.result) is None:
-            return cls(str(outcome.partition), "failed", error=error)
+            return cls(partition=outcome.partition, status="failed", error=error)
         row = result.row
         is_committed = row.status == "committed"
         steps = {step: round(seconds, 3) for step, seconds in result.seconds.items()}
@@ -320,8 +294,8 @@ class IngestedPartition(Documented):
             bytes=row.bytes_written,
             seconds=seconds_of(result),
             steps=steps,
-            columns=list(map(str, result.changes)),
-            left_out=[LeftOutObject(key, why) for key, why in sorted(result.manifest.left_out.items())],
+            columns=result.changes,
+            left_out=[LeftOutObject(object=key, why=why) for key, why in sorted(result.manifest.left_out.items())],
             dead_letters=result.letters,
             exported=result.deltas,
             held=row.hold == "held",
@@ -330,8 +304,7 @@ class IngestedPartition(Documented):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class IngestDocument(Documented):
+class IngestDocument(Document):
     """What a run did. It is printed after an interrupt too, with the partitions that have ended by then."""
 
     stream: str
@@ -377,24 +350,11 @@ class IngestDocument(Documented):
             skipped=status["skipped"],
             failed=status["failed"],
             partitions=partitions,
-            error=None if error is None else Failure.of(error),
+            error=error,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class IndexOutside(Documented):
-    """A partition outside the config with new objects, which are not registered."""
-
-    partition: str
-    """As a path, such as `region=NW/date=2026-02-11`."""
-    new: int
-    """The number of its new objects."""
-    why: str
-    """Why the config does not have it."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexIgnored(Documented):
+class IndexIgnored(Document):
     """What is not registered. Objects are looked for if no partitions are selected."""
 
     objects_in_no_partition: int
@@ -403,21 +363,23 @@ class IndexIgnored(Documented):
     """All landed objects that nothing registers."""
     folders: list[UnmatchedFolder]
     """Where they are."""
-    outside: list[IndexOutside]
+    outside: Sequence[NotRegistered]
     """Partitions outside the config, unless `--outside` is given."""
 
     @classmethod
     def of(cls, plan: IndexPlan | None) -> "IndexIgnored":
         """Return what a plan leaves out; nothing without a plan."""
         plan = plan or IndexPlan(())
-        outside = [IndexOutside(str(o.partition), o.new, str(o.why)) for o in plan.outside]
+        left_out = plan.left_out
         return cls(
-            len(plan.left_out.unmatched), LeftOutCounts.of(plan.left_out), plan.left_out.unmatched_folders, outside
+            objects_in_no_partition=len(left_out.unmatched),
+            left_out=left_out,
+            folders=left_out.unmatched_folders,
+            outside=plan.outside,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class IndexRunDocument(Documented):
+class IndexRunDocument(Document):
     """What a run registered. It is printed after an interrupt too, with the partitions that have ended by then."""
 
     action: Literal["index"]
@@ -473,17 +435,16 @@ class IndexRunDocument(Documented):
             rows=sum(partition.rows or 0 for partition in partitions),
             partitions=partitions,
             ignored=IndexIgnored.of(plan),
-            error=None if error is None else Failure.of(error),
+            error=error,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class IndexPlanPartition(Documented):
+class IndexPlanPartition(Document):
     """What an index would do with one partition now."""
 
-    partition: str
+    partition: Text
     """As a path, such as `region=NW/date=2026-02-11`."""
-    objects: int
+    objects: Number = Field(validation_alias=AliasPath("landed", "objects"))
     """The number of landed objects."""
     new: list[PlannedObject]
     """Those that would be registered."""
@@ -491,8 +452,7 @@ class IndexPlanPartition(Documented):
     """Those that have changed since they were registered."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexPlanDocument(Documented):
+class IndexPlanDocument(Document):
     """What an index would register now, by `--dry-run`."""
 
     action: Literal["dry_run"]
@@ -509,33 +469,28 @@ class IndexPlanDocument(Documented):
     @classmethod
     def of(cls, stream: OpenStream, plan: IndexPlan) -> "IndexPlanDocument":
         """Return the document of a plan."""
-        partitions = [
-            IndexPlanPartition(
-                str(part.partition),
-                len(part.landed.objects),
-                PlannedObject.list_of(part.new),
-                PlannedObject.list_of(part.changed),
-            )
-            for part in plan.partitions
-        ]
-        return cls("dry_run", stream.name, str(stream.table), partitions, IndexIgnored.of(plan))
+        return cls(
+            action="dry_run",
+            stream=stream.name,
+            table=str(stream.table),
+            partitions=plan.partitions,
+            ignored=IndexIgnored.of(plan),
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class VanishedObject(Documented):
+class VanishedObject(Document):
     """A registered object that has vanished from the landing zone."""
 
-    partition: str
+    partition: str = Field(validation_alias="load_partition")
     """As a path, such as `region=NW/date=2026-02-11`."""
     uri: str
     """Its path or URI."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedObject(Documented):
+class ChangedObject(Document):
     """A registered object that was replaced by another one of the same name."""
 
-    partition: str
+    partition: Text
     """As a path, such as `region=NW/date=2026-02-11`."""
     uri: str
     """Its path or URI."""
@@ -545,8 +500,7 @@ class ChangedObject(Documented):
     """What is wrong, and the fix."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexCheckDocument(Documented):
+class IndexCheckDocument(Document):
     """The registered objects compared with the landing zone, by `--check`."""
 
     action: Literal["check"]
@@ -565,16 +519,23 @@ class IndexCheckDocument(Documented):
     @classmethod
     def of(cls, stream: OpenStream, state: IndexedState) -> "IndexCheckDocument":
         """Return the document of a comparison."""
-        vanished = [VanishedObject(obj.load_partition, obj.uri) for obj in state.vanished]
         changed = [
-            ChangedObject(str(obj.partition), obj.now.uri, obj.is_live, Failure.of(obj.error(stream.name)))
+            ChangedObject(
+                partition=obj.partition, uri=obj.now.uri, repairable=obj.is_live, error=obj.error(stream.name)
+            )
             for obj in state.changed
         ]
-        return cls("check", stream.name, str(stream.table), state.registered, vanished, changed)
+        return cls(
+            action="check",
+            stream=stream.name,
+            table=str(stream.table),
+            registered=state.registered,
+            vanished=state.vanished,
+            changed=changed,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class RepairedPartition(Documented):
+class RepairedPartition(Document):
     """A partition that was updated to the objects that are there now."""
 
     partition: str
@@ -587,8 +548,7 @@ class RepairedPartition(Documented):
     """The number of the commit's snapshot."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexRepairDocument(Documented):
+class IndexRepairDocument(Document):
     """What `--repair` did."""
 
     action: Literal["repair"]
@@ -611,9 +571,19 @@ class IndexRepairDocument(Documented):
         """Return the document of a repair."""
         partitions = [
             RepairedPartition(
-                row.load_partition, row.rows_before or 0, repaired.updated[row.load_partition], row.snapshot_id
+                partition=row.load_partition,
+                rows_before=row.rows_before or 0,
+                rows_updated=repaired.updated[row.load_partition],
+                snapshot=row.snapshot_id,
             )
             for row in repaired.rows
         ]
-        errors = list(map(Failure.of, repaired.errors))
-        return cls("repair", stream.name, str(stream.table), partitions, repaired.ended, repaired.renewed, errors)
+        return cls(
+            action="repair",
+            stream=stream.name,
+            table=str(stream.table),
+            partitions=partitions,
+            files_removed=repaired.ended,
+            files_updated=repaired.renewed,
+            errors=repaired.errors,
+        )

@@ -33,6 +33,7 @@ class Maintained:
     """The results of a maintenance run; of a dry run, those that a run would have."""
 
     lake: str
+    dry_run: bool
     expired: tuple[int, ...]  # snapshots
     cleaned: Cleaned
     orphans: tuple[LandedObject, ...]  # with staged files of killed runs
@@ -111,7 +112,7 @@ def _maintain(
     streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
     if config.lakes[lake].is_managed:  # MotherDuck maintains its files
         deltas, letters = _clean_visible(streams, rules, now, checkpoint, dry_run=dry_run)
-        return Maintained(lake, (), Cleaned(), staged, (), 0, 0, {}, deltas, letters)
+        return Maintained(lake, dry_run, (), Cleaned(), staged, (), 0, 0, {}, deltas, letters)
     ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
     with ducklake.open(read_only=dry_run) as session:
         if (reason := session.unknown_specification) is not None:
@@ -150,6 +151,7 @@ def _maintain(
             )
     return Maintained(
         lake,
+        dry_run,
         expired,
         cleaned,
         (*orphans, *staged),

@@ -42,6 +42,7 @@ STATES: tuple[State, ...] = get_args(State)
 class PartitionState:
     """One partition: its state, its newest commit and its newest run."""
 
+    stream: str
     partition: Partition
     state: State
     objects: int = 0  # landed
@@ -238,7 +239,7 @@ def partition_state(
     state = _state_of(stream, manifest, last, pending=pending)
     outside = calendar.outside(partition)
     result = PartitionState(
-        partition, state, len(manifest.objects), manifest.size, is_waiting=pending or state == "stale"
+        stream.name, partition, state, len(manifest.objects), manifest.size, is_waiting=pending or state == "stale"
     )
     if outside is not None:
         result = replace(result, state="outside", is_waiting=False, outside=outside, is_left_out=pending)
@@ -263,8 +264,7 @@ def holder_text(row: LedgerRow) -> str:
     return who if ended is None else f"{who} since {ended.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def held_text(stream: str, state: PartitionState) -> str:
-    """Who holds a held partition, and how to release it: one clause."""
-    text = state.partition.option
-    release = f"`lake-assets restore {stream} --partition {text} --release` ends the hold"
+def held_text(state: PartitionState) -> str:
+    """Return who holds a held partition, and how to release it: one clause."""
+    release = f"`lake-assets restore {state.stream} --partition {state.partition.option} --release` ends the hold"
     return f"{state.partition} is held by {state.holder}; {release}"

@@ -22,7 +22,9 @@ def stream_state(
 ) -> StreamState:
     """A stream `sales` with these partitions: values, state, rows in the lake."""
     named = tuple(PartitionColumn(name, kind) for name, kind in columns.items())
-    partitions = tuple(PartitionState(Partition(named, values), state, rows=rows) for values, state, rows in cells)
+    partitions = tuple(
+        PartitionState("sales", Partition(named, values), state, rows=rows) for values, state, rows in cells
+    )
     return StreamState("sales", "main.sales", named, READ_AT, partitions)
 
 

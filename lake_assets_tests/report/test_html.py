@@ -72,7 +72,7 @@ def unmatched_object(key: str) -> LeftOutObject:
 
 def test_what_others_wrote_is_text() -> None:
     (partition,) = stream_state({"r": "string"}, [((EVIL,), "failed", None)]).partitions
-    failed = PartitionState(partition.partition, "failed", error=f"column {EVIL}", finished_at=MADE)
+    failed = PartitionState("sales", partition.partition, "failed", error=f"column {EVIL}", finished_at=MADE)
     state = StreamState(
         "sales", "main.sales", partition.partition.columns, MADE, (failed,), LeftOut((unmatched_object(EVIL),))
     )

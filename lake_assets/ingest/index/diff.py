@@ -2,7 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
+from pydantic import Field
+
+from lake_assets.documented import AsText, Documented
 from lake_assets.errors import OutsidePartitionError
 from lake_assets.ingest.compare_objects import Comparison, compared
 from lake_assets.ingest.options import IngestOptions
@@ -21,12 +25,15 @@ from lake_assets.streams.stream import OpenStream
 
 
 @dataclass(frozen=True, slots=True)
-class NotRegistered:
-    """A partition outside the config, with objects that the lake does not have."""
+class NotRegistered(Documented):
+    """A partition outside the config with new objects, which are not registered."""
 
-    partition: Partition
-    new: int  # objects
-    why: OutsidePartitionError
+    partition: Annotated[Partition, AsText, Field(title="Partition")]
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    new: int
+    """The number of its new objects."""
+    why: Annotated[OutsidePartitionError, AsText]
+    """Why the config does not have it."""
 
     def __str__(self) -> str:
         return f"{self.partition} ({count(self.new, 'new object')}): {self.why}"
