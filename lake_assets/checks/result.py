@@ -3,14 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, Self
+from typing import Self
 
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.catalog.table import Key
 from lake_assets.layout.partition import Partition
-
-Severity = Literal["error", "warn"]
-_WARNINGS = frozenset({"landing_zone", "schema", "quarantine", "dead_letters", "appended_objects"})
 
 NAMED = 10  # partitions, files or rows that a result names at most
 
@@ -64,11 +61,6 @@ class CheckResult:
     numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     named: Sequence[str] = ()
     failing: frozenset[Key] | None = None
-
-    @property
-    def severity(self) -> Severity:
-        """The severity if it did not pass."""
-        return "warn" if self.name in _WARNINGS else "error"
 
     @classmethod
     def of_findings(

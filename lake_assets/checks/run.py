@@ -33,24 +33,27 @@ class _Check:
     by_partition: bool = False
     keeps: bool = False  # has one result after a run, of the run's partitions, so an earlier failure of others is kept
     mode: Mode | None = None  # of the streams that have it, if not all do
+    warns: bool = False  # a failure is a warning
 
 
 _BUILT_IN: Mapping[str, _Check] = {
     "row_counts": _Check(
         row_counts, "its partitions, by the catalog's figures", "the 200 newest commits, by a query", by_partition=True
     ),
-    "landing_zone": _Check(landing_zone, "its partitions", "the whole landing zone", by_partition=True),
+    "landing_zone": _Check(landing_zone, "its partitions", "the whole landing zone", by_partition=True, warns=True),
     "no_null_partition": _Check(no_null_partition, "its partitions", "every row", keeps=True),
-    "schema": _Check(schema, "the table's columns", "the table's columns"),
+    "schema": _Check(schema, "the table's columns", "the table's columns", warns=True),
     "ledger": _Check(ledger, "its own commits", "every commit", keeps=True),
     "data_files": _Check(data_files, "the live files of its partitions", "the files of all snapshots", keeps=True),
     "indexed_objects": _Check(
         indexed_objects, "its partitions", "all registered objects", by_partition=True, mode="index"
     ),
-    "quarantine": _Check(quarantine, "its partitions", "the last commit of every partition", by_partition=True),
-    "dead_letters": _Check(dead_letters, "its partitions", "every partition", by_partition=True),
+    "quarantine": _Check(
+        quarantine, "its partitions", "the last commit of every partition", by_partition=True, warns=True
+    ),
+    "dead_letters": _Check(dead_letters, "its partitions", "every partition", by_partition=True, warns=True),
     "appended_objects": _Check(
-        appended_objects, "its partitions", "all appended objects", by_partition=True, mode="append"
+        appended_objects, "its partitions", "all appended objects", by_partition=True, mode="append", warns=True
     ),
 }
 
@@ -168,6 +171,12 @@ def is_by_partition(stream: OpenStream, name: str) -> bool:
     """Whether a check has a result for each partition."""
     sql = stream.config.checks.sql.get(name)
     return _BUILT_IN[name].by_partition if sql is None else is_of_run(sql)
+
+
+def is_error(stream: OpenStream, name: str) -> bool:
+    """Return whether a failure of a check is an error; otherwise it is a warning."""
+    built_in = _BUILT_IN.get(name)
+    return built_in is None or not built_in.warns or name in stream.config.checks.blocking
 
 
 def keeps_failures(name: str) -> bool:

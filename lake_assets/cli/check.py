@@ -42,7 +42,7 @@ def check(
     warning does not count as a failure.
     """
     from lake_assets.checks.result import Scope
-    from lake_assets.checks.run import CheckRun, checks_of
+    from lake_assets.checks.run import CheckRun, checks_of, is_error
     from lake_assets.cli.documents import CheckDocument, CheckFinding
 
     options: Options = ctx.obj
@@ -71,8 +71,7 @@ def check(
             failures.add(name, error)
             findings.append(CheckFinding.of_error(name, error))
             continue
-        is_error = result.severity == "error" or name in opened.config.checks.blocking
-        findings.append(CheckFinding.of(result, failed=is_error))
+        findings.append(CheckFinding.of(result, failed=is_error(opened, name)))
         if form == "text":
             _print(findings[-1])
     failures.print_repeated()

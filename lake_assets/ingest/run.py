@@ -4,7 +4,7 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lake_assets.errors import CatalogLockedError, LakeAssetsError, is_interrupt
 from lake_assets.events import about, step
@@ -32,6 +32,7 @@ class Run(ABC):
 
     def __init__(self, stream: OpenStream, options: IngestOptions, checkpoint: Callable[[], None]) -> None:
         self.stream = stream
+        self.options = options
         self.checkpoint = checkpoint
         self.planner = Planner(stream, options)
         self.broken: Exception | None = None
@@ -82,6 +83,19 @@ class Run(ABC):
                     yield from self._ended(some)
             yield from self._ended(remaining)
             remaining = [run for run in remaining if run.try_again()]
+
+    @contextmanager
+    def shared(self, name: str | None, runs: Sequence[PartitionRun] = ()) -> Iterator[dict[str, Any]]:
+        """Report a step of several partitions as one event; without a name, report nothing."""
+        fields: dict[str, Any] = {}
+        if runs:
+            fields = {"partition": runs[0].row.load_partition} if len(runs) == 1 else {"partitions": len(runs)}
+        with about(run=self.options.run_id, stream=self.stream.name):
+            if name is None:
+                yield {}
+            else:
+                with step(name, **fields) as figures:
+                    yield figures
 
     def _ended(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
         """Yield the outcomes of the partitions that have ended since the last call."""

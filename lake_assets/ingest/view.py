@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.lake.catalog.past import where
+from lake_assets.lake.catalog.past import counted_rows, where
 from lake_assets.lake.catalog.preview import PREVIEW_CHARACTERS, PREVIEW_ROWS, PartitionView, view_of_files
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
@@ -109,8 +109,7 @@ def view_partition(
             return None
         columns = tuple((name, sql) for name, sql, *_ in session.rows(f"DESCRIBE {table.sql}"))
         if rows is None:
-            query = f"SELECT count(*) FROM {table.sql} WHERE {condition}"  # noqa: S608 - quoted names
-            ((rows,),) = session.rows(query, parameters)
+            rows = counted_rows(session, table, [partition])[partition]
     # DuckDB casts and cuts: any type has a text, and long values are not fetched.
     preview = session.rows(
         f"SELECT left(COLUMNS(*)::VARCHAR, {PREVIEW_CHARACTERS + 1}) FROM {table.sql} "  # noqa: S608 - quoted names

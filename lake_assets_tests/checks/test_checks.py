@@ -3,7 +3,7 @@
 import pytest
 
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, describe, is_by_partition, scope_of_run
+from lake_assets.checks.run import checks_of, describe, is_by_partition, is_error, scope_of_run
 from lake_assets.errors import SourceError
 from lake_assets.parquet.read import count_rows
 from lake_assets.storage.arrow import ArrowStore
@@ -81,7 +81,7 @@ def test_objects_that_changed_are_left_to_the_check_of_the_landing_zone(filled: 
 
     assert check(filled, "row_counts").numbers == {"partitions": 1, "wrong": 0, "changed_since": 1}
     result = check(filled, "landing_zone")
-    assert (result.passed, result.severity) == (False, "warn")
+    assert (result.passed, is_error(filled.stream, "landing_zone")) == (False, False)
     assert result.named == ["region=NW/date=2026-02-11: stale"]
     of_run = check(filled, "landing_zone", scope_of_run(filled.stream, "second"))
     assert (of_run.passed, of_run.named) == (False, result.named)

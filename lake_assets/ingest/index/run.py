@@ -6,11 +6,8 @@ Dagster both call these functions.
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
 
 from lake_assets.errors import LakeAssetsError
-from lake_assets.events import about, step
 from lake_assets.ingest.index.diff import IndexPlan, plan_index, present
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.options import IngestOptions
@@ -79,7 +76,6 @@ class IndexRun(Run):
         made: IndexPlan | None = None,
     ) -> None:
         super().__init__(stream, options, checkpoint)
-        self._options = options
         self._made = made
         self._plan: IndexPlan | None = None
         self._listing = 0.0  # seconds, of one partition
@@ -92,18 +88,13 @@ class IndexRun(Run):
         """
         if self._plan is None:
             start = time.perf_counter()
-            with self._step("list") as figures:
-                self._plan = self._made or plan_index(self.stream, partitions, self._options)
+            with self.shared("list") as figures:
+                self._plan = self._made or plan_index(self.stream, partitions, self.options)
                 objects = [obj for part in self._plan.partitions for obj in part.landed.objects]
                 figures.update(partitions=len(self._plan.partitions), objects=len(objects))
                 figures["bytes"] = sum(obj.size for obj in objects)
             self._listing = (time.perf_counter() - start) / max(len(self._plan.partitions), 1)
         return self._plan
-
-    @contextmanager
-    def _step(self, name: str) -> Iterator[dict[str, Any]]:
-        with about(run=self._options.run_id, stream=self.stream.name), step(name) as figures:
-            yield figures
 
     def plan(self, runs: Sequence[PartitionRun]) -> None:
         """Set the plans; an error of the listing fails all partitions."""
@@ -165,7 +156,7 @@ class IndexRun(Run):
         )
         start = time.perf_counter()
         try:
-            with self._step("register") as figures, self.stream.lake.open(create=True) as lake:
+            with self.shared("register") as figures, self.stream.lake.open(create=True) as lake:
                 create_ledger(lake)
                 figures["partitions"] = len(runs)
                 registrar.register(lake, [(obj, run.partition) for run in runs for obj in run.plan.new])

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from threading import Lock
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -18,7 +17,6 @@ from lake_assets.errors import (
     SchemaDriftError,
     StorageUnreachableError,
 )
-from lake_assets.events import about, step
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.partition_run import PartitionRun
@@ -155,10 +153,10 @@ class ReplaceRun(Run):
         if self.broken is not None or not runs:
             return
         try:
-            with _shared("start" if self._spark is None else None, runs):
+            with self.shared("start" if self._spark is None else None, runs):
                 self._spark = self.sessions()
             storages = (self.stream.config.source, *self.stream.lake_config.storages)
-            with _shared("job", runs) as figures, using(*storages):
+            with self.shared("job", runs) as figures, using(*storages):
                 self.writer.write(self._spark, self.sessions, runs)
                 figures.update(_written(runs))
         except LakeAssetsError as error:
@@ -319,7 +317,7 @@ class ReplaceRun(Run):
         """Time a step of several partitions, in equal shares; an error of the step fails all of them."""
         start = time.perf_counter()
         try:
-            with _shared(name, runs):
+            with self.shared(name, runs):
                 yield
         except LakeAssetsError as error:
             self.broken = error
@@ -327,19 +325,6 @@ class ReplaceRun(Run):
         finally:
             for run in runs:
                 run.add_seconds(name, (time.perf_counter() - start) / len(runs))
-
-
-@contextmanager
-def _shared(name: str | None, runs: Sequence[PartitionRun]) -> Iterator[dict[str, Any]]:
-    """Report a step of several partitions as one event; without a name, report nothing."""
-    first, *others = runs
-    fields = {"partition": first.row.load_partition} if not others else {"partitions": len(runs)}
-    with about(run=first.row.run_id, stream=first.row.stream):
-        if name is None:
-            yield {}
-        else:
-            with step(name, **fields) as figures:
-                yield figures
 
 
 def _written(runs: Sequence[PartitionRun]) -> dict[str, int | None]:

@@ -26,6 +26,13 @@ Row = tuple[Any, ...]
 _AT_ONCE = 500  # values in one statement
 
 
+def among(values: Sequence[object]) -> Iterator[tuple[str, Sequence[object]]]:
+    """Yield what follows `IN` in a statement for these values, with the values; of many, for several statements."""
+    for start in range(0, len(values), _AT_ONCE):
+        some = values[start : start + _AT_ONCE]
+        yield f"({', '.join('?' for _ in some)})", some
+
+
 class NotDirectError(Exception):
     """The direct strategy does not support this commit; nothing was written. The text is the reason."""
 
@@ -63,11 +70,7 @@ class CatalogDatabase(ABC):
 
     def rows_among(self, sql: str, values: Sequence[object]) -> list[Row]:
         """Return the rows of a query that ends with `IN`, for these values; of many, by several statements."""
-        rows: list[Row] = []
-        for start in range(0, len(values), _AT_ONCE):
-            some = values[start : start + _AT_ONCE]
-            rows += self.rows(f"{sql} ({', '.join('?' for _ in some)})", some)
-        return rows
+        return [row for marks, some in among(values) for row in self.rows(f"{sql} {marks}", some)]
 
     def columns(self, table: str) -> list[str]:
         """Return the names of a table's columns."""

@@ -7,13 +7,12 @@ import duckdb
 
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import FLOATS, Bounds, beyond, bounds_of_files, merged, of_unknown_values
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, among
 from lake_assets.lake.catalog.footers import ColumnFacts, FileFacts
 from lake_assets.lake.catalog.inlined import inlined_tables
 from lake_assets.lake.catalog.table import Partitioning, Table
 
 _COLUMNS_AT_ONCE = 100  # of one statement, which has seven parameters for each
-_FILES_AT_ONCE = 500
 _NONE = Bounds(None, None)
 
 
@@ -35,11 +34,9 @@ class Transaction:
 
     def end_files(self, table: Table, file_ids: Sequence[int]) -> None:
         """Remove these data files from the table's new snapshot."""
-        for start in range(0, len(file_ids), _FILES_AT_ONCE):
-            ids = file_ids[start : start + _FILES_AT_ONCE]
+        for marks, ids in among(file_ids):
             self.database.execute(
-                f"UPDATE {spec.DATA_FILE} SET end_snapshot = ? WHERE data_file_id IN ({', '.join('?' for _ in ids)})",
-                [self.snapshot_id, *ids],
+                f"UPDATE {spec.DATA_FILE} SET end_snapshot = ? WHERE data_file_id IN {marks}", [self.snapshot_id, *ids]
             )
         if file_ids:
             self._changes.append(f"deleted_from_table:{table.table_id}")

@@ -13,7 +13,7 @@ from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.corrected_bounds import correct_bounds, table_bounds
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
 from lake_assets.lake.catalog.file_entries import registered_before
-from lake_assets.lake.catalog.past import counted_rows, where
+from lake_assets.lake.catalog.past import LIVE, counted_rows, past_table, where
 from lake_assets.lake.catalog.table import partition_keys, read_folder
 from lake_assets.lake.commit.change import (
     Change,
@@ -184,7 +184,7 @@ def register_by_extension(session: LakeSession, changes: Sequence[Change]) -> li
     session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
     current = session.current_snapshot()
     _refuse_registered(session, table, files)
-    counts = counted_rows(session, table, partitions)
+    counts = past_table(session, table, partitions[0].columns, partitions, LIVE).live_rows(partitions)
     bounds = _bounds(session, table)
     with all_threads(session.connection), session.transaction():
         if session.current_snapshot() != current:

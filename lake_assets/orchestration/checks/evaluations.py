@@ -12,7 +12,7 @@ from functools import cached_property
 import dagster as dg
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
-from lake_assets.checks.run import CheckRun, is_by_partition, keeps_failures
+from lake_assets.checks.run import CheckRun, is_by_partition, is_error, keeps_failures
 from lake_assets.lake.catalog.past import key_of
 from lake_assets.lake.catalog.table import Key
 from lake_assets.layout.partition import Partition
@@ -233,14 +233,13 @@ class Evaluator:
     def _evaluation(
         self, result: CheckResult, *, is_blocking: bool, partition: str | None = None, target: Target | None = None
     ) -> dg.AssetCheckEvaluation:
-        is_error = result.severity == "error" or self._is_blocking(result.name)
         return dg.AssetCheckEvaluation(
             asset_key=self.asset,
             check_name=result.name,
             passed=result.passed,
             metadata=_metadata(result),
             target_materialization_data=target,
-            severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
+            severity=dg.AssetCheckSeverity.ERROR if is_error(self.stream, result.name) else dg.AssetCheckSeverity.WARN,
             description=result.description,
             blocking=is_blocking,
             partition=partition,
