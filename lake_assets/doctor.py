@@ -122,7 +122,7 @@ def _checked(
 def _limited(
     subject: str, check: Callable[Arguments, str], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Finding:
-    """The finding of a check of another machine, or of a folder that may be a share; it fails after some seconds."""
+    """Return the finding of a check of another machine, or of a possible share; it fails after some seconds."""
     found: Future[Finding] = Future()
 
     def run() -> None:

@@ -29,7 +29,7 @@ _HINTS = {"motherduck": "Allow access to api.motherduck.com: the extension is fe
 
 
 def identifier(name: str) -> str:
-    """Any name, quoted for a statement."""
+    """Quote a name for a statement."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -120,7 +120,7 @@ class HttpLimits:
 
 
 def _http_retries(retry_seconds: float) -> int:
-    """DuckDB makes no pause before the first of these retries, so there is one more of them."""
+    """Return one retry more, because DuckDB makes no pause before the first."""
     pauses = doublings(_FIRST_PAUSE, retry_seconds)
     return pauses + 1 if pauses else 0
 

@@ -69,7 +69,7 @@ class Event:
         return found
 
     def __str__(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         fields = self.fields
         return " ".join([self.event, *(f"{name}={fields[name]}" for name in fields if name not in _BEFORE)])
 

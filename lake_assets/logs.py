@@ -11,7 +11,7 @@ from typing import Literal, TextIO
 from lake_assets.events import EVENT, EVENTS, LOGGER, OFF, Event
 
 LogFormat = Literal["text", "json"]
-VARIABLE = "LAKE_ASSETS_LOG_FORMAT"  # of the environment
+VARIABLE = "LAKE_ASSETS_LOG_FORMAT"  # in the environment
 
 _DAGSTER = "dagster_meta"  # the attribute that Dagster gives to the records of its runs
 

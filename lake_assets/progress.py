@@ -16,10 +16,10 @@ class Count(Protocol):
     """What has been done so far. The methods may be called by any thread, and do not raise."""
 
     def advance(self, number: int = 1, /) -> None:
-        """So many more are done."""
+        """Count so many more as done."""
 
     def describe(self, doing: str | None, /) -> None:
-        """What is being done at this moment in place of the title; the title again with None."""
+        """Show what is being done at this moment in place of the title; the title again with None."""
 
 
 Watcher = Callable[[str, str, int | None], AbstractContextManager[Count]]

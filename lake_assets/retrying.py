@@ -53,7 +53,7 @@ def pause_around(first: float, longest: float) -> Pause:
 
 
 def doublings(first: float, total: float) -> int:
-    """The fewest pauses, the first of `first` seconds and each twice as long as the last one, that add up to `total`.
+    """Return the fewest pauses, each twice as long as the last one and the first of `first` seconds, up to `total`.
 
     Some clients only take a number of pauses that they double themselves.
     """

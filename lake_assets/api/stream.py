@@ -377,7 +377,7 @@ Selection = PartitionLike | Iterable[PartitionLike]
 
 
 def _sessions(stream: OpenStream, spark: "SparkSession | None") -> "AbstractContextManager[Sessions]":
-    """Yields a function that returns the caller's session, or one that it starts, which is stopped."""
+    """Yield a function that returns the caller's session, or one that it starts, which is stopped."""
     from lake_assets.spark.session import own_session
 
     if spark is not None:

@@ -77,7 +77,7 @@ def _commits(facts: Facts) -> list[LedgerRow]:
 
 
 def _snapshots(facts: Facts, rows: Sequence[LedgerRow]) -> tuple[set[int], int]:
-    """Those of the commits' snapshots that exist, and the newest snapshot of the lake."""
+    """Return those of the commits' snapshots that exist, and the newest snapshot of the lake."""
     with catalog_tables(facts.lake) as database:
         return set(snapshots(database, [row.snapshot for row in rows])), snapshot_span(database)[1]
 
@@ -160,7 +160,7 @@ def _listed(stream: OpenStream, uris: Iterable[str]) -> set[str]:
 
 
 def _found(facts: Facts, uris: Iterable[str]) -> set[str]:
-    """Those of the files that exist; nothing outside their folders is listed."""
+    """Return those of the files that exist; nothing outside their folders is listed."""
     storage, source = Store(facts.stream.lake_config.own_storage), facts.stream.source
     # Of files that are landed objects, the ingest's listing has most.
     listed = facts.landed.of(facts.scope.results)

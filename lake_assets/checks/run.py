@@ -32,7 +32,7 @@ class _Check:
     audit: str  # and of the whole table
     by_partition: bool = False
     keeps: bool = False  # has one result after a run, of the run's partitions, so an earlier failure of others is kept
-    mode: Mode | None = None  # of the streams that have it, if not all do
+    mode: Mode | None = None  # only streams of this mode have it; None: all do
     warns: bool = False  # a failure is a warning
 
 
@@ -168,7 +168,7 @@ def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
 
 
 def is_by_partition(stream: OpenStream, name: str) -> bool:
-    """Whether a check has a result for each partition."""
+    """Return whether a check has a result for each partition."""
     sql = stream.config.checks.sql.get(name)
     return _BUILT_IN[name].by_partition if sql is None else is_of_run(sql)
 
@@ -180,7 +180,7 @@ def is_error(stream: OpenStream, name: str) -> bool:
 
 
 def keeps_failures(name: str) -> bool:
-    """Whether a run's result of a check says nothing about the table's other partitions, which share the result."""
+    """Return whether a run's result of a check says nothing about the other partitions, which share the result."""
     return name in _BUILT_IN and _BUILT_IN[name].keeps
 
 

@@ -21,7 +21,7 @@ _REFRESHED = re.compile(r"\brefreshed\b", re.IGNORECASE)
 
 
 def is_of_run(sql: str) -> bool:
-    """Whether the query reads the view `refreshed`, so that it can check single partitions."""
+    """Return whether the query reads the view `refreshed`, so that it can check single partitions."""
     return _REFRESHED.search(sql) is not None
 
 
@@ -41,7 +41,7 @@ def run_sql(facts: Facts, name: str, sql: str) -> PreparedCheck:
 
 
 def _by_partition(facts: Facts, name: str, sql: str) -> PreparedCheck:
-    """The check of each partition, whose rows are in the view `refreshed`; without a run, of all if the whole fails."""
+    """Check each partition, whose rows are in the view `refreshed`; without a run, all if the whole fails."""
     results: dict[Partition, CheckResult] = {}
     whole: CheckResult | None = None
     partitions: Sequence[Partition] | None = facts.scope.partitions
@@ -63,7 +63,7 @@ def _summed(name: str, results: Mapping[Partition, CheckResult]) -> CheckResult:
 
 @contextmanager
 def _session(facts: Facts, name: str) -> Iterator[LakeSession]:
-    """The open lake as the current database; the check's views are dropped from the engine at the end."""
+    """Yield the open lake as the current database; the check's views are dropped from the engine at the end."""
     lake, stream = facts.lake, facts.stream
     with all_threads(lake.connection):
         lake.rows(f"USE {identifier(lake.alias)}")

@@ -91,7 +91,7 @@ def _default(out: Path | None) -> Form:
 
 @contextmanager
 def _complete(out: Path) -> Iterator[Path]:
-    """A file beside another one, which replaces it at the end of the block, or is removed if the block raises."""
+    """Yield a file beside another one, which replaces it at the end of the block, or is removed if the block raises."""
     unfinished = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         yield unfinished

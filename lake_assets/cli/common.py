@@ -144,7 +144,7 @@ def partitions_of(stream: "Stream", texts: Iterable[str]) -> "list[Partition]":
 
 
 def partitions_or_only(stream: "Stream", texts: Sequence[str]) -> "list[Partition]":
-    """The partitions that the texts name, or, without texts, the stream's only partition; see `partitions_of`."""
+    """Return the partitions that the texts name; without texts, the stream's only partition; see `partitions_of`."""
     return partitions_of(stream, texts) if texts else [the_only_partition(stream)]
 
 

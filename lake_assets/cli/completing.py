@@ -36,7 +36,7 @@ def lakes(ctx: "click.Context", parameter: "click.Parameter", incomplete: str) -
 
 
 def selections(ctx: "click.Context", parameter: "click.Parameter", incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-    """The partition columns, and after a column's name its values: `region=N` becomes `region=NE` and `region=NW`."""
+    """Complete a partition column, and after its name a value: `region=N` becomes `region=NE` and `region=NW`."""
     config = _config(ctx)
     if config is None:
         return []

@@ -83,7 +83,7 @@ def retail(  # noqa: PLR0917 - click gives them by name
 
 
 def _is_file(out: IO[bytes]) -> bool:
-    """Whether the output is a file. A terminal shows the records, and the reader of a pipe has a bar of its own."""
+    """Return whether the output is a file. A terminal shows the records; the reader of a pipe has a bar of its own."""
     try:
         return stat.S_ISREG(os.fstat(out.fileno()).st_mode)
     except OSError:  # no real file, such as a buffer in memory

@@ -98,7 +98,7 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
 
 
 def _show(proposal: "Proposal", root: str) -> None:
-    """A proposed stream, with what is not certain."""
+    """Show a proposed stream, with what is not certain."""
     from lake_assets.escapes import visible
 
     place = "/".join(part for part in (root.rstrip("/"), proposal.folder) if part)

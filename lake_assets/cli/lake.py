@@ -135,7 +135,7 @@ def print_relation(relation: "duckdb.DuckDBPyRelation", follow: Follow = nullcon
 
 
 def _rows(relation: "duckdb.DuckDBPyRelation", follow: Follow) -> Iterator[tuple[Any, ...]]:
-    """The rows. They are followed up to the last one, or on a terminal up to the first, where they are printed."""
+    """Yield the rows, followed up to the last one, or on a terminal up to the first, where they are printed."""
     with follow():
         while (rows := relation.fetchmany(FETCHED)) and not sys.stdout.isatty():
             yield from rows
@@ -243,7 +243,7 @@ def print_ledger(rows: "list[LedgerRow]") -> None:
 
 
 def _partition_path(config: "LakeConfig", stream: str | None, text: str) -> str:
-    """The partition as the ledger writes it; without a stream, the text is parsed by the first stream that it fits."""
+    """Return the partition as the ledger writes it; without a stream, the first stream that the text fits parses it."""
     names = [stream] if stream else list(config.streams)
     for name in names[:-1]:
         try:

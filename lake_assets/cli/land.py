@@ -85,7 +85,7 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
 
 @contextmanager
 def _counting(stream: str, paths: "Sequence[str]") -> Iterator[tuple[Count, int | None]]:
-    """The count of bytes with their total, or of records if the total is unknown; none below what a user types."""
+    """Count bytes with their total, or records if the total is unknown; nothing below what a user types."""
     from lake_assets.landing.read import size_of
 
     sizes = [size_of(path, sys.stdin.buffer) for path in paths]
@@ -124,7 +124,7 @@ def _land(writer: "LandingWriter", path: str, form: "Form | None", done: Count, 
 
 
 def _ignore(_: int) -> None:
-    """Bytes are not counted."""
+    """Count no bytes."""
 
 
 def _print_landed(landed: "Landed") -> None:

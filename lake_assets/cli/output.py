@@ -90,7 +90,7 @@ def write_json(objects: Iterable[str]) -> None:
 
 
 def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, right: Collection[str] = ()) -> "Table":
-    """A table of texts, control characters escaped; NULL is dimmed, and the columns in `right` are aligned right."""
+    """Return a table of texts, control characters escaped; NULL is dimmed, the columns in `right` are aligned right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -142,7 +142,7 @@ def json_of(document: "Documented", indent: int | None = None) -> str:
 
 @cache
 def _adapter(kind: Any) -> "TypeAdapter[Any]":  # noqa: ANN401 - a type of documents
-    """Pydantic's serializer of a kind of document, which takes longer to make than to use."""
+    """Return Pydantic's serializer of a kind of document, which takes longer to make than to use."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
@@ -155,7 +155,7 @@ def write_documents(documents: "Iterable[Documented]") -> None:
 
 @contextmanager
 def collected(form: Form) -> "Iterator[list[Documented]]":
-    """Documents that a block makes one after another, printed as an array when it ends.
+    """Collect documents that a block makes one after another, and print them as an array when it ends.
 
     They are printed after an error too: what was done by then is done.
 

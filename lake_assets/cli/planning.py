@@ -253,7 +253,7 @@ def _counted(name: str, texts: Iterable[str]) -> list[str]:
 
 
 def _print_all_left_out(stream: str, left_out: "LeftOut", form: Form) -> None:
-    """Every object that no refresh reads, and their number."""
+    """Print every object that no refresh reads, and their number."""
     if form == "json":
         from lake_assets.cli.run_documents import LeftOutDocument
 

@@ -124,7 +124,7 @@ def selected(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selec
 
 
 def selected_or_only(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":
-    """The partitions that the options select; without any but --max, the stream's only partition; see `selected`."""
+    """Return the partitions that the options select; with none but --max, the only partition; see `selected`."""
     from lake_assets.selection.select import Selection
 
     if not wanted.is_open:
@@ -134,7 +134,7 @@ def selected_or_only(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -
 
 
 def selected_or_all(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection | None":
-    """The partitions that the options select; None if these are all, or if there are no options; see `selected`."""
+    """Return the partitions that the options select; None if these are all, or without options; see `selected`."""
     if wanted.is_empty or (wanted.every and wanted.most is None):
         return None
     return selected(stream, wanted, outside=outside)

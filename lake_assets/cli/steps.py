@@ -27,7 +27,7 @@ class StepLines(logging.Handler):
 
 
 def line_of(event: Event) -> str:
-    """One line: what happened, its seconds, where, and its figures."""
+    """Return one line: what happened, its seconds, where, and its figures."""
     name = event.step if event.event == "step" else event.event
     seconds = "" if event.seconds is None else f"{event.seconds:.3f} s"
     where = event.partition or event.stream or event.lake or event.host or ""

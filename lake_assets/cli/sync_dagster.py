@@ -49,7 +49,7 @@ def sync_dagster(options: Options, stream: str | None, *, dry_run: bool, form: F
 
 
 def _instance() -> "dg.DagsterInstance":
-    """Dagster's instance.
+    """Open Dagster's instance.
 
     Raises:
         ConfigError: there is no $DAGSTER_HOME, or its dagster.yaml is not valid.

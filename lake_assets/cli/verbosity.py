@@ -82,7 +82,7 @@ def _set_verbose(ctx: click.Context, _: click.Parameter, value: int) -> None:
 
 
 def _level(*, quiet: bool, verbose: int) -> int:
-    """Of the events that are printed."""
+    """Return the level of the events that are printed."""
     if verbose:
         return logging.INFO if verbose == 1 else logging.DEBUG
     if is_json():

@@ -12,7 +12,7 @@ from lake_assets.config.fields import check_identifier
 METADATA_SCHEMA = "metadata_schema"
 DUCKLAKE_VERSION = "ducklake_version"
 
-DUCKLAKE_VERSIONS = ("1.0", "1.1")  # of the specification; the second needs DuckDB 2
+DUCKLAKE_VERSIONS = ("1.0", "1.1")  # versions of the specification; the second needs DuckDB 2
 
 OptionValue = bool | int | str | dict[str, bool | int | str]
 

@@ -12,7 +12,7 @@ PartSize = Annotated[
     ByteSize, AfterValidator(size_between(5 * 2**20, 5 * 2**30, "5 MiB to 5 GiB, the sizes of a part"))
 ]
 
-_GROWTH = 3  # of the pauses, when the config does not bound them
+_GROWTH = 3  # by which the pauses grow, when the config does not bound them
 
 
 class Requests(Model):

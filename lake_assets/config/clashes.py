@@ -47,7 +47,7 @@ def clash(template: Template, partitions: Mapping[str, PartitionField], schema: 
 
 
 def misfit(template: Template, columns: Iterable[PartitionColumn], schema: pa.Schema) -> tuple[str, str] | None:
-    """The problem of records whose columns can never make a path of the layout, and how to fix it; None if they may.
+    """Return why columns of records can never make a path of the layout, and how to fix it; None if they may.
 
     Args:
         template: the layout of the stream.

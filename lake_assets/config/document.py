@@ -63,7 +63,7 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def position(self, location: Location) -> tuple[int, int]:
-        """Line and column of the value, or of the nearest written one that contains it."""
+        """Return line and column of the value, or of the nearest written one that contains it."""
         while location and location not in self.nodes:
             location = location[:-1]
         if location not in self.nodes:
@@ -91,7 +91,7 @@ class _Reader:
         self._environment = environment
         self._constructor = SafeConstructor()
         self._left = MAX_VALUES
-        self._location: Location = ()  # of the current value
+        self._location: Location = ()  # where the current value is
 
     def value(self, node: Any, location: Location) -> Any:  # noqa: ANN401 - YAML holds anything
         self._count(node)

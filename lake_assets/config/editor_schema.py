@@ -62,7 +62,7 @@ class EditorSchema(GenerateJsonSchema):
         return {**super().date_schema(schema), "pattern": _DATE_IN_QUOTES}
 
     def literal_schema(self, schema: core.LiteralSchema) -> JsonSchemaValue:
-        """One of some words, or a variable."""
+        """Return the schema of one of some words, or a variable."""
         return {"anyOf": [super().literal_schema(schema), _WITH_VARIABLE]}
 
     def str_schema(self, schema: core.StringSchema) -> JsonSchemaValue:
@@ -71,6 +71,6 @@ class EditorSchema(GenerateJsonSchema):
         return result | {"pattern": f"{VARIABLE}|{result['pattern']}"} if "pattern" in result else result
 
     def tagged_union_schema(self, schema: core.TaggedUnionSchema) -> JsonSchemaValue:
-        """One of several models; any of them if the type is a variable."""
+        """Return the schema of one of several models; any of them if the type is a variable."""
         result = super().tagged_union_schema(schema)
         return {"anyOf": result["oneOf"]} if "oneOf" in result else result

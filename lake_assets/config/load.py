@@ -187,7 +187,7 @@ def _sentence_of(text: str) -> str:
 
 
 def _problems(error: ValidationError, document: Document) -> list[Problem]:
-    """Pydantic's errors in the order of the file. Those that are not printed have no text: a suggestion takes long."""
+    """Return Pydantic's errors in the order of the file. Only the printed have a text: a suggestion takes long."""
     once = {}  # an error in the defaults is one of each stream
     for details in error.errors(include_url=False, include_input=False):
         location = _written_location(details, document.nodes)
@@ -224,7 +224,7 @@ def _in_defaults(loc: Location, written: Container[Location], location: Location
 
 
 def _real_location(loc: Location, written: Container[Location]) -> Location:
-    """Pydantic's location without its union tags and `[key]` marks, which are not in the file."""
+    """Return Pydantic's location without its union tags and `[key]` marks, which are not in the file."""
     real: Location = ()
     for index, part in enumerate(loc):
         if part != "[key]" and ((*real, part) in written or index == len(loc) - 1):

@@ -77,7 +77,7 @@ def _named(
 
 
 def _hive(in_path: Mapping[str, PartitionField], time_zone: str) -> Template:
-    """Hive's folders, with the columns' values or with values derived from another column."""
+    """Return Hive's folders, with the columns' values or with values derived from another column."""
     if not in_path:
         return Template.root()
     derived = {name: field.source for name, field in in_path.items() if field.source is not None}

@@ -138,5 +138,5 @@ class Spark(Model):
 
 
 def without_parameters(url: str) -> str:
-    """The URL of a Spark Connect server for messages: `sc://host:15002` without its token and other parameters."""
+    """Return the URL of a Spark Connect server for messages: `sc://host:15002` without its token and parameters."""
     return url.partition(";")[0].rstrip("/")

@@ -366,7 +366,7 @@ def _storage_from_text(value: object) -> object:
 
 
 def _azure_from_text(authority: str, path: str) -> object:
-    """The mapping for `container@account.dfs.core.windows.net/…` or `account.blob.core.windows.net/container/…`."""
+    """Split `container@account.dfs.core.windows.net/…` or `account.blob.core.windows.net/container/…`."""
     container, at, host = authority.partition("@")
     if not at:
         host = authority

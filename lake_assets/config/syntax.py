@@ -72,7 +72,7 @@ class ConfigSyntaxError(Exception):
 
 
 def compose(text: str) -> yaml.Node | None:
-    """The root node of the text's only document, with aliases resolved to their nodes; None if the text is empty.
+    """Return the root node of the text's only document, with aliases resolved to their nodes; None if it is empty.
 
     Raises:
         ConfigSyntaxError: the text is not YAML, or has a second document, an unknown or recursive alias, an unknown
@@ -91,7 +91,7 @@ def compose(text: str) -> yaml.Node | None:
 
 
 def position(text: str, offset: int) -> tuple[int, int]:
-    """Line and column of a character, from 1 on."""
+    """Return line and column of a character, from 1 on."""
     before = re.split(r"\r\n|[\n\r]", text[:offset])
     return len(before), len(before[-1]) + 1
 

@@ -18,7 +18,7 @@ class Cursor:
     tree: bool = False  # the store lists folder by folder
     scans: int = 0  # that requested runs; part of the run keys
     active: dict[str, FolderDigest] = field(default_factory=dict)  # by folder of the active partitions
-    ranges: DigestRanges = field(default_factory=DigestRanges)  # of the older folders
+    ranges: DigestRanges = field(default_factory=DigestRanges)  # the older folders'
     prefixes: set[str] = field(default_factory=set)  # folders above those of times, at the last scan
     paused: dict[str, ScanPosition] = field(default_factory=dict)  # by prefix, if time ran out in the active partitions
     first: list[ScanPosition] = field(default_factory=lambda: [ScanPosition("")])  # of ranges that were never read

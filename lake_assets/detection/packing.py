@@ -19,7 +19,7 @@ def packed(state: Mapping[str, Any]) -> str:
 
 
 def unpacked(text: str | None, read: Callable[[Mapping[str, Any]], State]) -> State | None:
-    """What `read` makes of the state of a text; None if there is no text, or none of this version that can be read.
+    """Return what `read` makes of a text's state; None without a text, or without one of this version that it reads.
 
     A sensor then starts again, which is safe; a tick that fails would fail until somebody resets the cursor.
     """
@@ -35,7 +35,7 @@ def unpacked(text: str | None, read: Callable[[Mapping[str, Any]], State]) -> St
 
 
 def time_of(text: str | None) -> dt.datetime | None:
-    """The time of a cursor that is nothing else; None if there is no cursor, or none with a time and its zone."""
+    """Return the time of a cursor that is nothing else; None without a cursor, or without a time and its zone."""
     if not text:
         return None
     try:

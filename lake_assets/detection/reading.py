@@ -22,7 +22,7 @@ class Listing(Protocol):
     """A store that lists its objects in the order of their keys: `Store`, or a test's store in memory."""
 
     def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[Sequence[LandedObject]]:
-        """The objects below a folder whose keys sort after a text, a page for each request; see `Store.pages`."""
+        """Yield the objects below a folder whose keys sort after a text, a page for each request; see `Store.pages`."""
 
     def folders(self, prefix: str = "") -> Sequence[str]:
         """Return the paths of the folders directly below a folder, without a slash at their ends."""
@@ -45,10 +45,10 @@ class Folder:
 
     path: str  # with a slash at its end
     digest: FolderDigest = NOTHING  # of all objects
-    older: FolderDigest = NOTHING  # of the objects that are older than the scan before this one
+    older: FolderDigest = NOTHING  # that of the objects that are older than the scan before this one
     newest: float = 0  # Unix time of the newest object, in seconds
     size: int = 0  # bytes of the objects, without those of an interrupted reading before
-    partitions: dict[Partition, None] = field(default_factory=dict)  # of the objects; one unless the layout is `nested`
+    partitions: dict[Partition, None] = field(default_factory=dict)  # the objects'; one unless the layout is `nested`
 
     def count(self, objects: Sequence[LandedObject], partition: Partition, since: float) -> None:
         """Add objects of one partition."""
@@ -106,7 +106,7 @@ class Reader:
     """Reads keys for one scan."""
 
     listing: Listing
-    depth: int  # of the folders that have a digest of their own
+    depth: int  # at which folders have a digest of their own
     locator: PartitionLocator
     deadline: float  # of `clock`: reading stops after the page at hand
     tree: bool = False  # the store lists folder by folder
@@ -179,7 +179,7 @@ class Reader:
         return folder.path.count("/") == self.depth
 
     def _interrupted(self, reading: Reading, folder: Folder, last: str) -> ScanPosition:
-        """The position after an interruption: the start of an unfinished folder, unless it alone takes a whole scan."""
+        """Return the position after an interruption: an unfinished folder's start, unless it takes a whole scan."""
         prefix = reading.start.prefix
         if not self._is_whole(folder):
             return ScanPosition(prefix, last)

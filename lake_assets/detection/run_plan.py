@@ -40,7 +40,7 @@ class ScanResult:
     targets: tuple[RunTarget, ...]
     unmatched: tuple[UnmatchedKey, ...]  # objects and messages that were not reported before
     cursor: str  # for the next tick, once the runs are requested
-    summary: str  # of the tick, one sentence
+    summary: str  # the tick in one sentence
     unremembered: int = 0  # further unmatched objects, too many for the cursor; 0 if the number was reported before
 
 
@@ -85,7 +85,7 @@ class RunPlan:
         self._changed: dict[Partition, list[ChangedFolder]] = {}
         self._ranges = _Segments(_GAPS[-1])  # of times
         self._neighbours: _Segments | None = None  # in the column of `sharing`, once there are too many ranges
-        self._bytes = 0  # of the folders, each as no more than `MOST_BYTES`
+        self._bytes = 0  # the folders' sizes, each as no more than `MOST_BYTES`
         self._queued = 0  # changed partitions that need no run
 
     def __len__(self) -> int:
@@ -178,7 +178,7 @@ class RunPlan:
         return tuple(value for number, value in enumerate(partition.values) if number != self._time)
 
     def _split(self, changed: Sequence[Partition], gap: int, is_queued: IsQueued) -> list[list[Partition]]:
-        """The partitions by group and time, split at more than `gap` steps between two, and at a queued partition."""
+        """Group partitions by group and time, split at more than `gap` steps between two, and at a queued partition."""
         ranges: list[list[Partition]] = []
         for partition in sorted(changed, key=lambda p: (str(self._group(p)), self._step(p))):
             before = ranges[-1][-1] if ranges else None
@@ -235,7 +235,7 @@ class _Segments:
         self.count -= self._adds(line, number)
 
     def _adds(self, line: Hashable, number: int) -> int:
-        """By how many a number that is not there adds to the segments: 1, 0, or -1 if it joins two."""
+        """Return how many segments a number that is not there adds: 1, 0, or -1 if it joins two."""
         numbers = self._lines.get(line, [])
         at = bisect_left(numbers, number)
         before, behind = numbers[at - 1 : at] if at else [], numbers[at : at + 1]
@@ -325,7 +325,7 @@ def _joined(boxes: Iterable[_Box], axis: int, most: int) -> list[_Box]:
 
 
 def _union(before: _Box, behind: _Box, axis: int) -> _Box | None:
-    """Both boxes as one; None if they are no neighbours."""
+    """Return both boxes as one; None if they are no neighbours."""
     (first, end), (begin, last) = before.spans[axis], behind.spans[axis]
     if before.others(axis) != behind.others(axis) or end + 1 != begin:
         return None

@@ -256,7 +256,7 @@ class _Scan:
         self.left_out |= reading.left_out
 
     def _new_unmatched(self) -> tuple[tuple[UnmatchedKey, ...], int]:
-        """The unmatched objects to report, as many as the cursor can hold, and the number of further new ones."""
+        """Return the unmatched objects to report, as many as the cursor can hold, and the number of further ones."""
         cursor = self.cursor
         new = [number for number in self.unmatched if number not in cursor.unmatched]
         reported = new[: MOST_REMEMBERED - len(cursor.unmatched)]
@@ -283,7 +283,7 @@ class _Scan:
 
 
 def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since: float) -> Sequence[Folder]:
-    """The folders of a range with new objects; all folders if that is not certain, or if the range is None, so new.
+    """Return the folders of a range with new objects; all if that is not certain, or if the range is None, so new.
 
     Objects before `since`, Unix time in seconds, had landed when the range was last read.
     """

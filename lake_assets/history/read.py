@@ -49,7 +49,7 @@ class HistoryEntry(Documented):
 def history(
     stream: OpenStream, partitions: Partition | Sequence[Partition] | None = None, limit: int = 20
 ) -> list[HistoryEntry]:
-    """The newest snapshots that changed some partitions, or any partition of the stream's table; the newest first.
+    """Return the newest snapshots that changed some partitions, or any of the stream's table; the newest first.
 
     The catalog returns the entries' snapshots, and the files that their partitions have had since the oldest of these.
     Commits of runs are known as long as the ledger has their rows, and those of other clients until their snapshots
@@ -229,7 +229,7 @@ def _entry(row: LedgerRow, kept: int | None) -> HistoryEntry:
 
 
 def described(entry: HistoryEntry) -> list[str]:
-    """The entry's texts: snapshot, time, partition, what, rows before, rows after, who, run, snapshot to restore."""
+    """Return the texts: snapshot, time, partition, what, rows before and after, who, run, snapshot to restore."""
     hold = f", {entry.hold}" if entry.hold else ""
     return [
         str(entry.snapshot),

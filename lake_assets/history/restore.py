@@ -151,7 +151,7 @@ class _Plan:
     state: PastState
     rows_before: int
     files: Sequence[CatalogFile] | None  # to copy; None: the rows are copied instead
-    fingerprint: str | None  # of the landed objects that the rows were made of
+    fingerprint: str | None  # that of the landed objects that the rows were made of
     manifest: Manifest
     is_unchanged: bool
     letters: Sequence[LetterFile]  # of rows of the landed objects that the partition had not
@@ -313,7 +313,7 @@ def _files(stream: OpenStream, past: PastPartition, snapshot: int) -> Sequence[C
 
 
 def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_held: bool) -> list[Copy]:
-    """Copies of data files beside the originals, which no reader sees yet.
+    """Copy data files beside the originals, where no reader sees them yet.
 
     The names of a held partition's files say it, so that a run looks its last commit up in the ledger.
 

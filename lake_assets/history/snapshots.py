@@ -81,7 +81,7 @@ def past_state(session: LakeSession, stream: OpenStream, partition: Partition, n
 
 
 def _columns_by_name(session: LakeSession, stream: OpenStream, number: int) -> PastColumns:
-    """As `past_columns`, for a lake whose catalog shows no ids of columns: a column is known by its name."""
+    """Do as `past_columns` for a lake whose catalog shows no ids of columns: a column is known by its name."""
     now, then = types_at(session, stream.table), types_at(session, stream.table, number)
     by_name = {name.lower(): name for name in then}
     differences = [f"column {name} was added since" for name in now if name.lower() not in by_name]

@@ -86,7 +86,7 @@ class ChangedObject:
 
 
 def needs_rows(stream: OpenStream, adds_to: Comparison | None) -> bool:
-    """Whether a partition fails if no object that is read has rows; `adds_to` is what rows are added to, if any."""
+    """Return whether a partition fails if no object that is read has rows; `adds_to` is what rows are added to."""
     return stream.config.on_empty == "fail" and not (adds_to is not None and adds_to.known)
 
 
@@ -111,7 +111,7 @@ def compare(
 def read_noted(
     lake: LakeSession | None, stream: OpenStream, partitions: Sequence[Partition] | None
 ) -> Mapping[str, Mapping[str, KnownObject]]:
-    """The objects that the rows of some partitions were made of, or of all: by the partition's path, then by URI.
+    """Return the objects that the rows of some partitions, or of all, were made of: by partition's path, then by URI.
 
     Those that were left out have a reason.
 

@@ -56,11 +56,11 @@ class Plan:
     changed: tuple[LandedObject, ...] = ()  # since a commit read them
     vanished: tuple[str, ...] = ()  # URIs of objects that the lake has rows of, and that are gone
     job: Job | None = None  # None: nothing is read
-    strategy: StrategyName | None = None  # of the commit; None: there is none
+    strategy: StrategyName | None = None  # the commit's; None: there is none
     columns: tuple[str, ...] = ()  # what the table would get, or why objects do not fit, each in one clause
     files_written: int = 0  # an estimate from the objects' bytes and the cores of this machine
     files_copied: int = 0  # of them, the copies of objects, if their footers allow it
-    statements: tuple[Statement, ...] = ()  # of the commit, in the INSERT or the extension strategy
+    statements: tuple[Statement, ...] = ()  # the commit's, in the INSERT or the extension strategy
     rows_after: int | str | None = None  # a text says why the footers do not tell it; None: the rows stay as they are
     letters: str | None = None  # URI of the folder of rows that do not fit; None: they fail the partition
     letters_now: int = 0  # rows of the partition that are there now

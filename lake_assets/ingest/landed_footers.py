@@ -47,7 +47,7 @@ class Footers:
             self._found = dict(zip(keys, found, strict=True))
 
     def rows(self, reads: Manifest) -> int | str:
-        """The number of rows of a partition's objects in the lake, or why the footers do not tell it: a clause."""
+        """Return the number of rows of a partition's objects, or a clause: why the footers do not tell it."""
         if self._stream.config.transform is not None:
             return "the stream has a transform"
         if self._stream.config.selects_rows:
@@ -60,7 +60,7 @@ class Footers:
             return _clause(error)
 
     def schemas(self, reads: Manifest) -> list[tuple[str, pa.Schema]]:
-        """The Arrow schemas of a partition's objects, with the columns of their paths, each with the object's name.
+        """Return the Arrow schemas of a partition's objects, with their paths' columns, each with the object's name.
 
         Raises:
             LakeAssetsError: as `read_schema`.
@@ -113,7 +113,7 @@ class Columns:
         return cls(stream, footers, data_schema(lake, stream.table, stream.config.columns))
 
     def refusals(self, partition: Partition, reads: Manifest) -> tuple[str, ...]:
-        """Why the ingest would refuse objects that the partition reads, in its words; quarantine leaves these out."""
+        """Return why the ingest would refuse objects that the partition reads; quarantine leaves them out."""
         config = self.stream.config
         if config.mode == "index":
             return tuple(_clause(self.refused[obj.uri]) for obj in reads.objects if obj.uri in self.refused)

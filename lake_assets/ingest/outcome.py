@@ -41,7 +41,7 @@ class Outcome:
     manifest: Manifest = field(default_factory=lambda: Manifest(()))
     has_listing: bool = True  # the manifest has the objects; a driver does not send those of a large run
     destination: str = ""
-    schema: pa.Schema | None = None  # of the table without its partition columns; None when Spark was not needed
+    schema: pa.Schema | None = None  # the table's, without its partition columns; None when Spark was not needed
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step: list, check, job, verify, evolve, commit
     changes: tuple[ColumnChange, ...] = ()  # that this partition made to the table's columns
     note: str = ""  # for an unknown partition: the values that exist; for a held one: how to release it

@@ -66,7 +66,7 @@ class PartitionRun:
         self.changes: list[ColumnChange] = []
         self.note = ""
         self.deltas: Sequence[DeltaFile] | None = None  # the exported changes
-        self._final: LedgerRow | None = None  # of the commit, or of the skipped partition
+        self._final: LedgerRow | None = None  # as it was committed, or skipped
         self.error: BaseException | None = None
         self.state = State.OPEN
         self.is_recorded = True  # in the ledger; an unknown partition, such as a typo, is not
@@ -310,7 +310,7 @@ class PartitionRun:
 
 
 def _joined(errors: Sequence[LakeAssetsError], problem: str) -> LakeAssetsError:
-    """Several errors as one, listed below the problem; a single error as it is."""
+    """Return several errors as one, listed below the problem; a single error as it is."""
     unlike = list({id(error): error for error in errors}.values())
     if len(unlike) == 1:
         return unlike[0]

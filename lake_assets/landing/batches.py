@@ -41,7 +41,7 @@ class OpenBatches:
         self._memory = memory
         self._clock = clock
         self._tables: list[pa.Table] = []  # the rest of the last cut, if there is any, and the fresh rows
-        self._codes: list[npt.NDArray[np.int64]] = []  # of the fresh rows
+        self._codes: list[npt.NDArray[np.int64]] = []  # the fresh rows'
         self._held: dict[int, pa.Table] = {}  # the rest of the last cut, by code
         self._paths: list[str] = []  # by code
         self._code_of: dict[str, int] = {}
@@ -102,7 +102,7 @@ class OpenBatches:
         return self._code_of[path]
 
     def _cut(self, now: float) -> Iterator[Part]:
-        """Whole batches of all rows; the rest stays open."""
+        """Cut all rows into whole batches; the rest stays open."""
         held, fresh = self._held, self._sorted()
         opened, since, paths = self._opened, self._since, self._paths
         self._clear()

@@ -88,7 +88,7 @@ class Delivery:
         self.check()
 
     def close(self) -> None:
-        """As `flush`; then try once more to empty the buffer, and end all threads.
+        """Flush; then try once more to empty the buffer, and end all threads.
 
         Raises:
             LakeAssetsError: a batch did not arrive.

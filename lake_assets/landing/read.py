@@ -174,7 +174,7 @@ def _measured(
 
 @contextmanager
 def _filler(file: IO[bytes] | None, path: str, gather_seconds: float, advance: Advance) -> Iterator[Fill]:
-    """The function that reads a source."""
+    """Return the function that reads a source."""
     if file is None:
         compression = _COMPRESSED.get(Path(path).suffix.lower())
         with pa.OSFile(path) as raw, pa.input_stream(raw, compression=compression) as opened:

@@ -19,7 +19,7 @@ Numbers = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
 
 BLOCK_ROWS = 5_000
-BAD_SHARE = 0.02  # of the transactions
+BAD_SHARE = 0.02  # share of the transactions
 HIGH_TOTAL = 1_000.0
 OPEN_HOURS = (6, 22)
 PAYMENTS = ("card", "cash", "mobile", "gift_card")

@@ -138,7 +138,7 @@ def fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """The column as another type; refuses what Arrow's casts do silently: they drop zones, times of day and fields.
+    """Cast a column; refuse what Arrow's casts do silently: they drop zones, times of day and fields.
 
     Raises:
         ArrowTypeError: the types have different meanings.

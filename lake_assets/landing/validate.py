@@ -32,7 +32,7 @@ class Rejected:
     reason: str
     record: str
     source: str  # a file's path, `-` for standard input, or what the caller calls it
-    line: int | None = None  # of the source, from 1
+    line: int | None = None  # in the source, from 1
 
 
 class Records(Protocol):
@@ -51,7 +51,7 @@ class Records(Protocol):
         """Return the one record of a row of `parse`, from 0."""
 
     def parse(self) -> pa.Table:
-        """Their rows.
+        """Parse the rows.
 
         Raises:
             ArrowInvalid, ValueError: one of them cannot be read.
@@ -148,7 +148,7 @@ class Lines:
         return len(self.lines)
 
     def parts(self) -> Sequence[Records]:
-        """Two halves."""
+        """Return two halves."""
         middle = len(self) // 2
         return [Lines(half, self.parser) for half in (self.lines[:middle], self.lines[middle:])] if middle else []
 
@@ -210,7 +210,7 @@ class Rows:
         return int(self.rows.num_rows)
 
     def parts(self) -> Sequence[Records]:
-        """Two halves."""
+        """Return two halves."""
         middle = len(self) // 2
         halves = (self.rows.slice(0, middle), self.rows.slice(middle))
         return [Rows(half, self.source) for half in halves] if middle else []

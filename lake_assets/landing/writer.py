@@ -64,7 +64,7 @@ class _Admitted(NamedTuple):
 
     rows: pa.Table
     paths: pa.DictionaryArray
-    numbers: npt.NDArray[np.int64]  # of the rows among those of the records
+    numbers: npt.NDArray[np.int64]  # places of the rows among those of the records
     records: Records
 
 
@@ -100,7 +100,7 @@ class LandingWriter:
         self._rejects: list[Rejected] = []
         self._rejects_size = 0  # characters
         self._rejects_since = 0.0
-        self._reason = ""  # of the first
+        self._reason = ""  # the first one's
         self._schema: pa.Schema | None = None
         self._is_fixed = False  # the columns, for later runs too
         self._taken = self._landed = self._rejected = self._landed_rejects = 0
@@ -178,7 +178,7 @@ class LandingWriter:
             self.accept(Rows(table, source))
 
     def accept(self, records: Records) -> None:
-        """As `write`, for records from `read_records`."""
+        """Write records from `read_records`, as `write` does."""
         with self._lock:
             self._check()
             schema = self._schema
@@ -212,7 +212,7 @@ class LandingWriter:
         self._delivery.flush()
 
     def close(self) -> Landed:
-        """As `flush`; then try once to upload the pending batches of the buffer, and end.
+        """Flush; then try once to upload the pending batches of the buffer, and end.
 
         Raises:
             StorageError, LandingError: as `flush`.

@@ -161,7 +161,7 @@ class ClusterDriver:
         )
 
     def _is_over(self) -> bool:
-        """Whether there is nothing to end: the driver has reported its end, or `spark-submit` that of the driver."""
+        """Return whether there is nothing to end: the driver, or `spark-submit`, has reported the driver's end."""
         return self._received.has_all or self.has_ended()
 
     def _kill(self) -> None:
@@ -339,7 +339,7 @@ _YARN_SETTINGS = {"spark.yarn.maxAppAttempts": "1"}
 
 
 def _jar(program: str) -> Path:
-    """A jar that is on the workers too, since Spark wants one beside the class. Each driver gets a copy: a small one.
+    """Return a jar that is on the workers too: Spark wants one beside the class, and each driver gets a copy.
 
     Raises:
         LauncherError: the installation of Spark is not found.

@@ -25,7 +25,7 @@ from lake_assets.remote.request import Request
 
 
 def context_of(request: Request) -> PipesContextData:
-    """Pipes' context with the request."""
+    """Return Pipes' context with the request."""
     return {
         "asset_keys": None,
         "code_version_by_asset_key": None,

@@ -60,7 +60,7 @@ def render_rows(codec: HiveCodec, rows: pa.Table | pa.RecordBatch, now: datetime
 def read_rows(
     codec: HiveCodec, placeholders: Sequence[Placeholder], column: pa.ChunkedArray | pa.Array
 ) -> pa.DictionaryArray:
-    """One column's value in the path of every row; see `Template.read_rows`.
+    """Return one column's value in the path of every row; see `Template.read_rows`.
 
     Args:
         codec: how the template's paths are written.
@@ -74,7 +74,7 @@ def read_rows(
 
 
 def _decode(codes: Codes, texts: Sequence[str]) -> pa.DictionaryArray:
-    """The text of each row. Two codes may have the same text, such as NULL and a text that is not a timestamp."""
+    """Return the text of each row. Two codes may have one text, such as NULL and a text that is no timestamp."""
     distinct = pa.array(texts, pa.string()).dictionary_encode()
     indices = distinct.indices.to_numpy(zero_copy_only=False).astype(np.int32)[codes]
     return pa.DictionaryArray.from_arrays(pa.array(indices), distinct.dictionary)
@@ -89,7 +89,7 @@ def _span(placeholders: Iterable[Placeholder]) -> str | None:
 def _combine(
     codes: Codes, keys: dict[str, Codes], column: str, new: Codes, size: int
 ) -> tuple[Codes, dict[str, Codes]]:
-    """A code for each combination of the earlier columns and a new one, and the columns' codes for each combination."""
+    """Code each combination of the earlier columns and a new one, and return the columns' codes for each too."""
     if not keys:
         return new, {column: np.arange(size)}
     both = pa.array(codes * size + new).dictionary_encode()

@@ -32,7 +32,7 @@ class HiveCodec:
     nested: bool = False
 
     def write(self, placeholder: Placeholder, value: object, spelling: str = SPELLINGS[0]) -> str:
-        """The text of a placeholder for a row's value: one folder unless `nested`; empty only if it keeps empty values.
+        """Write a row's value as a placeholder's text: one folder unless `nested`; empty only if it keeps empty values.
 
         Args:
             placeholder: the placeholder.

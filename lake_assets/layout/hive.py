@@ -62,7 +62,7 @@ def _pattern(spelling: str, also: str) -> re.Pattern[str]:
 
 
 def spellings(value: str) -> tuple[str, ...]:
-    """Those of `SPELLINGS` by which folders of this value differ; only Hive's if no character of it is ever encoded."""
+    """Return the `SPELLINGS` by which folders of this value differ; only Hive's if no character is encoded."""
     if _UNRESERVED.fullmatch(value):
         return SPELLINGS[:1]
     texts: dict[str, str] = {}

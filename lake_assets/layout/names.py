@@ -13,7 +13,7 @@ RESERVED = re.compile(
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a folder of this name is never a value; a value of that text is written with a character encoded."""
+    """Return whether a folder of this name is never a value; such a value is written with a character encoded."""
     return RESERVED.fullmatch(name) is not None
 
 
@@ -28,7 +28,7 @@ def is_data(below: Sequence[str], files: str) -> bool:
 
 
 def fits(below: Sequence[str], files: str) -> bool:
-    """Whether an object fits the pattern of its file name; of a pattern with a slash, all parts of its key below."""
+    """Return whether an object fits the pattern of its file name; with a slash, all parts of its key below."""
     return _fits(below, files.lstrip("/").split("/")) if "/" in files else fnmatch.fnmatchcase(below[-1], files)
 
 

@@ -57,7 +57,7 @@ def _placeholder(match: re.Match[str]) -> Iterator[Placeholder]:
 
 
 def _with_now_names(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts with `now()` named after its folder, as `dt` in `dt={now(),,YYYY}`, unless that name is taken."""
+    """Name the parts with `now()` after their folder, as `dt` in `dt={now(),,YYYY}`, unless that name is taken."""
     taken = {part.name for part in parts if isinstance(part, Placeholder) and part.name}
     result: list[list[Part]] = []
     for folder in folders(parts):
@@ -162,7 +162,7 @@ def _time(column: str, value: object) -> dt.datetime | None:
 
 
 def _from_seconds(seconds: int) -> dt.datetime:
-    """The time in seconds since 1970; a year after 9999 becomes 9999, and a time before year 1 becomes 1970-01-01."""
+    """Return the seconds since 1970 as a time; a year after 9999 becomes 9999, a time before year 1 1970-01-01."""
     cycles, rest = divmod(seconds, int(_CYCLE.total_seconds()))
     time = _EPOCH + dt.timedelta(seconds=rest)
     year = time.year + 400 * cycles

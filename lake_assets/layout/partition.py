@@ -106,7 +106,7 @@ class PartitionColumn:
         return escape(f"{value:04}" if self.type == "year" else str(value))
 
     def shown(self, value: PartitionValue) -> str:
-        """The value on the command line, for errors: of printable characters, only a comma and `%` are encoded."""
+        """Return the value on the command line, for errors: of printable characters only `,` and `%` are encoded."""
         text = self.text(value)
         return text if value is None else _ENCODED_IN_SHELL.sub(lambda match: percent(match[0]), unescape(text))
 

@@ -187,7 +187,7 @@ class Template:
         return None
 
     def read_rows(self, name: str, column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
-        """One partition column's value in the path of each row, as `match` returns it.
+        """Return one partition column's value in the path of each row, as `match` returns it.
 
         Args:
             name: the partition column.

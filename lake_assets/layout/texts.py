@@ -11,12 +11,12 @@ from lake_assets.escapes import visible_name
 
 
 def count(number: int, noun: str) -> str:
-    """`1 row`, `1,095 rows`."""
+    """Return a number with its noun: `1 row`, `1,095 rows`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size(number: int) -> str:
-    """Bytes in decimal units: `12.7 kB`."""
+    """Return bytes in decimal units: `12.7 kB`."""
     from rich.filesize import decimal  # noqa: PLC0415 - quick to import without it
 
     return decimal(number)
@@ -100,7 +100,7 @@ def storable(text: str) -> str:
 
 
 def nearest(text: str, among: Iterable[str], *, most: int = 3) -> list[str]:
-    """Up to `most` similar texts, the most similar first, regardless of case."""
+    """Return up to `most` similar texts, the most similar first, regardless of case."""
     by_fold: dict[str, str] = {}
     for other in among:
         by_fold.setdefault(other.casefold(), other)

@@ -133,7 +133,7 @@ def join_parts(parts: Mapping[Granularity, str], *, iso_year: bool) -> str | Non
 def split_parts(
     text: str, granularities: Collection[Granularity], zone: dt.tzinfo, *, iso_year: bool
 ) -> dict[Granularity, str] | None:
-    """The parts of a text that `join_parts` returned, or of a timestamp in a known format; None for another text."""
+    """Split a text that `join_parts` returned, or a timestamp in a known format; None for another text."""
     names = [name for name in GRANULARITIES if name in granularities]
     if len(names) == 1 and names[0] != "YY" and re.fullmatch("[0-9]", text):
         text = f"0{text}"  # a month that was read as a number

@@ -91,7 +91,7 @@ def go_text(column: str, value: object) -> str:
 
 
 def _go_float(value: float) -> str:
-    """Go's `%v`: the shortest digits that identify the number, with an exponent below 1e-4 and from 1e21."""
+    """Write Go's `%v`: the shortest digits that identify the number, with an exponent below 1e-4 and from 1e21."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -90,7 +90,7 @@ class CompactedPartition(Documented):
 
 
 def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[Candidate]:
-    """The partitions of `at_least` files or more that would fit into half as many files of the stream's target size.
+    """Return the partitions of `at_least` files or more that would fit into half as many of the target size.
 
     Files do not fill their target size exactly, so a rewrite may write up to twice as many files as necessary. Without
     the factor of two, the same partition would be rewritten every night.

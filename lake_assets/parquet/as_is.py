@@ -219,7 +219,7 @@ def unknown_codec(footer: bytes, paths: Iterable[str]) -> str | None:
 
 
 def _thrift(names: Sequence[str]) -> bytes:
-    """Thrift's list of texts, in its compact form, as the field after one that has the number before."""
+    """Return Thrift's list of texts, in its compact form, as the field after one that has the number before."""
     texts = [name.encode() for name in names]
     head = bytes([len(texts) << 4 | 8]) if len(texts) < 15 else b"\xf8" + _varint(len(texts))
     return b"\x19" + head + b"".join(_varint(len(text)) + text for text in texts)

@@ -82,7 +82,7 @@ def described(name: str, values: pa.Array, rows: list[int], data_type: pa.DataTy
 
 
 def texts(values: pa.Array, rows: list[int]) -> list[str]:
-    """Values as texts, each of one line and not too long."""
+    """Return values as texts, each of one line and not too long."""
     taken = filterable(pa.record_batch([decoded(values)], ["value"])).column(0).take(pa.array(rows, pa.int64()))
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return [_cut("NULL" if text is None else text) for text in taken.cast(pa.string()).to_pylist()]

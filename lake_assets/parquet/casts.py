@@ -11,7 +11,7 @@ from lake_assets.parquet.leaves import is_list
 
 
 def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """The values as another type. Fields that only the new type has are NULL, and those that it lacks are dropped.
+    """Cast values to another type. Fields that only the new type has are NULL, and those that it lacks are dropped.
 
     Fields of structs are matched by name; upper and lower case are the same.
 
@@ -55,7 +55,7 @@ def _offsets(lists: pa.Array) -> pa.Int32Array:
 
 
 def _is_cast_by_arrow(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether all structs of two types have the same fields in the same order, and Arrow's cast gives whole lists."""
+    """Return whether structs of two types have the same fields in the same order, and Arrow casts whole lists."""
     if t.is_list_view(given) or t.is_large_list_view(given):
         return False  # Arrow leaves the last offset out
     if t.is_struct(given) and t.is_struct(wanted):

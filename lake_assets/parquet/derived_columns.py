@@ -23,7 +23,7 @@ _DAY = dt.timedelta(days=1)
 def made_of(
     derived: Sequence[Derived], partition: Partition, names: Mapping[str, str], origin: str
 ) -> Iterator["Made"]:
-    """The values of a partition that are derived from columns of the rows; `names` has these by their lower case."""
+    """Return the values of a partition that are derived from columns of the rows, `names` by their lower case."""
     sources = {source.name: source for source in derived}
     for column, value in zip(partition.columns, partition.values, strict=True):
         source = sources.get(column.name)
@@ -38,7 +38,7 @@ class Made:
     derived: Derived
     column: PartitionColumn
     value: PartitionValue
-    name: str  # of the rows' column
+    name: str  # the rows' column
     partition: Partition  # for errors
     origin: str  # the object or result with the rows, for errors
 

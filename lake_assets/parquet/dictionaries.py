@@ -44,7 +44,7 @@ def dictionary_columns(parquet: pq.ParquetFile, groups: Iterable[int], names: Co
 
 
 def combined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """The batches as one table. A column is a dictionary if it is one in all batches, and not too large together."""
+    """Join batches into a table. A column is a dictionary if it is one in all batches, and not too large together."""
     first = batches[0].schema
     if not any(t.is_dictionary(kind) for batch in batches for kind in batch.schema.types):
         return pa.Table.from_batches(batches)

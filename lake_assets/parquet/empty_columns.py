@@ -26,7 +26,7 @@ def filled(schema: pa.Schema, others: Iterable[pa.Schema]) -> pa.Schema:
 
 
 def with_values(schema: pa.Schema) -> pa.Schema:
-    """The schema without the columns, and fields of structs, that are NULL in all rows; not if there are no others."""
+    """Return the schema without columns, and fields of structs, that are NULL in all rows, if there are others."""
     fields = [field.with_type(typed(field.type)) for field in schema if not t.is_null(field.type)]
     return pa.schema(fields) if fields else schema
 

@@ -34,7 +34,7 @@ def is_marked(path: str) -> bool:
 
 
 def may_be_marked(path: str) -> bool:
-    """Whether a data file may have rows of a partition that was held: DuckLake gives its own names to updated rows."""
+    """Return whether a file may have rows of a partition that was held: DuckLake names files of updated rows itself."""
     return is_marked(path) or path.rpartition("/")[2].startswith(_OF_DUCKLAKE)
 
 

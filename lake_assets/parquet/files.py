@@ -210,7 +210,7 @@ def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.ChunkedArray])
 
 
 def _forms(path: str, data_type: pa.DataType) -> list[str]:
-    """Patterns of the leaves' paths that DuckLake understands, for a column or a part of one with this path."""
+    """Return patterns of the leaves' paths that DuckLake understands, for a column or a part of one with this path."""
     if isinstance(data_type, pa.BaseExtensionType):
         return _forms(path, data_type.storage_type)
     if t.is_struct(data_type):

@@ -74,7 +74,7 @@ class LetterRules:
 
     storage: AnyStorage
     folder: str  # key prefix of all partitions' files, ending in a slash
-    tag: str  # of the table, in the files' names
+    tag: str  # the table's, in the files' names
 
     def folder_of(self, partition: Partition) -> str:
         """Return the key prefix of a partition's files, ending in a slash."""
@@ -88,7 +88,7 @@ class Job:
     run_id: str
     source: AnyStorage
     storage: AnyStorage
-    schema: pa.Schema  # of the data files
+    schema: pa.Schema  # the data files'
     compression: Compression
     target_file_size: int  # bytes
     partitions: tuple[PartitionJob, ...]
@@ -180,10 +180,10 @@ def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[l
 
 
 def spark_tasks(bins: int, size: int, cores: int) -> int:
-    """The number of Spark tasks for some lists of `shares` with these bytes; small lists share a task of some 50 ms."""
+    """Return the number of Spark tasks for lists of `shares` with these bytes; small lists share a task of 50 ms."""
     return max(min(bins, max(4 * cores, size // MIN_SHARE)), 1)
 
 
 def task_threads(tasks: int, cores: int) -> int:
-    """The threads in which each task of a job decodes small objects: those of the cores that the job leaves idle."""
+    """Return how many threads of a task decode small objects: those of the cores that the job leaves idle."""
     return max(min(cores // tasks, MOST_THREADS), 1)

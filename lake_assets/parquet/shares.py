@@ -95,7 +95,7 @@ class Reader:
     def _loaded(
         self, shares: Sequence[Share], partition: Partition
     ) -> Generator[tuple[Share, "Callable[[], _Loaded]"]]:
-        """Each share with a function that opens it; small objects are fetched, and decoded, ahead of earlier ones."""
+        """Yield each share with a function that opens it; small objects are fetched and decoded ahead of it."""
         ahead: deque[Future[_Loaded]] = deque()
         small = (share for share in shares if share.size <= WHOLE)
         with _pool(max(AHEAD, self._threads)) as pool:
@@ -175,7 +175,7 @@ class _Loaded:
         self._constants = constants
         self._dictionaries = dictionaries
         self._splits = splits
-        self._bad: list[BadRows] = []  # of the decoded rows
+        self._bad: list[BadRows] = []  # among the decoded rows
         self._decoded: list[pa.RecordBatch] | None = None
         self._failure: Exception | None = None
 
@@ -237,7 +237,7 @@ def _first_row(parquet: pq.ParquetFile, group: int) -> int:
 
 @contextmanager
 def _sink(letters: DeadLetterWriter | None, uri: str) -> Iterator[Sink]:
-    """Where the bad rows of a share of an object go."""
+    """Return where the bad rows of a share of an object go."""
     if letters is None:
         yield lambda _: None
         return
@@ -247,7 +247,7 @@ def _sink(letters: DeadLetterWriter | None, uri: str) -> Iterator[Sink]:
 
 @contextmanager
 def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads; at the end of the block, work that has not begun is dropped."""
+    """Start threads; at the end of the block, work that has not begun is dropped."""
     pool = ThreadPoolExecutor(threads)
     try:
         yield pool

@@ -26,7 +26,7 @@ from lake_assets.parquet.write import write_files
 class Bin:
     """Shares of one partition's objects, whose rows one task writes as files of their own."""
 
-    index: int  # of the partition in the job
+    index: int  # the partition's place in the job
     partition: Partition
     destination: str  # as in `PartitionJob`
     shares: tuple[Share, ...]
@@ -71,7 +71,7 @@ class Report:
     A complete file has rows of the lake, or rows that were left out. The last report of a task is about itself.
     """
 
-    index: int  # of the partition in the job; -1 for the task itself
+    index: int  # the partition's place in the job; -1 for the task itself
     file: DataFile | None = None
     letter: LetterFile | None = None
     refusal: Refusal | None = None

@@ -95,7 +95,7 @@ def widens(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def wider(known: pa.DataType, other: pa.DataType, *, with_empty: bool = True) -> pa.DataType | None:
-    """The type that holds the values of both, if DuckLake can change a column of the known type to it; else None.
+    """Return the type that holds the values of both, if DuckLake can widen a column of the known one to it.
 
     DuckLake widens integers, floats, and decimals of the same scale, adds fields to structs, and does both at any depth
     of lists, maps and structs.
@@ -153,7 +153,7 @@ def widened(known: pa.Field, given: pa.Field, origin: str, whose: str = "the tab
 
 
 def united(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-    """One schema with the columns of all, in the order in which they first occur.
+    """Return one schema with the columns of all, in the order in which they first occur.
 
     Args:
         schemas: the schemas, each with its origin for errors.

@@ -121,13 +121,13 @@ def _with_nan(group: pa.Table | None) -> frozenset[int]:
 
 
 def _leaf_paths(schema: pa.Schema, without: frozenset[int]) -> list[str]:
-    """Parquet's paths of the leaves, without those at some positions."""
+    """Return Parquet's paths of the leaves, without those at some positions."""
     parquet = parquet_schema(schema)
     return [parquet.column(index).path for index in range(len(parquet)) if index not in without]
 
 
 def parquet_schema(schema: pa.Schema) -> pq.ParquetSchema:
-    """Parquet's schema of a data file."""
+    """Return Parquet's schema of a data file."""
     sink = pa.BufferOutputStream()
     pq.write_table(no_rows(schema), sink, version="2.6", store_schema=False)
     return pq.read_metadata(pa.BufferReader(sink.getvalue())).schema

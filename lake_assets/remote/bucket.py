@@ -67,7 +67,7 @@ class CancelMark:
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Self | None:
-        """That of the run whose Pipes variables these are; None if its messages are not in a bucket."""
+        """Return that of the run whose Pipes variables these are; None if its messages are not in a bucket."""
         parameters = decode_param(variables[DAGSTER_PIPES_MESSAGES_ENV_VAR])
         return cls(parameters["bucket"], parameters["key_prefix"]) if "bucket" in parameters else None
 

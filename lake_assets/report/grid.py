@@ -269,7 +269,7 @@ def _without_time(partitions: Sequence[PartitionState]) -> Sheet:
 
 
 def _tiles(partitions: Sequence[PartitionState]) -> Sheet:
-    """Many values without names, in lines from left to right."""
+    """Arrange many values without names, in lines from left to right."""
     cells = {(n % TILES, n // TILES): Cell(p.state, p.rows) for n, p in enumerate(partitions)}
     labels = [(y, _label(partitions[y * TILES].partition.values[0])) for y in range(0, -(-len(partitions) // TILES), 5)]
     return Sheet([Block("", TILES, -(-len(partitions) // TILES), cells, (), labels)], (14, 14), ())

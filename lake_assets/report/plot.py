@@ -103,19 +103,19 @@ class _Drawing:
         self.y = _HEAD
 
     def text(self, x: float, y: float, text: str, **style: Any) -> None:  # noqa: ANN401 - matplotlib's own
-        """A text with its upper left corner there; a `$` has no meaning."""
+        """Write a text with its upper left corner there; a `$` has no meaning."""
         given: dict[str, Any] = {"va": "top", "fontsize": 8, "color": "#333333", "parse_math": False} | style
         self.figure.text(x / self.width, 1 - y / self.height, text, **given)
 
     def axes(self, x: float, y: float, width: float, height: float) -> Axes:
-        """Axes without a frame over this rectangle."""
+        """Add axes without a frame over this rectangle."""
         rectangle = (x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height)
         axes = self.figure.add_axes(rectangle)
         axes.set_axis_off()
         return axes
 
     def head(self) -> None:
-        """Title, legend with the number of partitions in each state, and the scale of rows."""
+        """Draw title, legend with the number of partitions in each state, and the scale of rows."""
         total = len(self.state.partitions)
         self.text(_MARGIN, 12, self.state.stream, fontsize=12, weight="bold")
         self.text(
@@ -146,7 +146,7 @@ class _Drawing:
         self.text(left + 78, 39, many)
 
     def blocks(self) -> None:
-        """All blocks, from top to bottom."""
+        """Draw all blocks, from top to bottom."""
         for block in self.sheet.blocks:
             self._block(block)
 
@@ -201,19 +201,19 @@ class _Drawing:
         return self.blues(float(self.scale(cell.rows)))
 
     def notes(self) -> None:
-        """The notes below the picture."""
+        """Write the notes below the picture."""
         for note in self.sheet.notes:
             self.text(_MARGIN, self.y, note, style="italic")
             self.y += 16
 
 
 def _blues() -> Colormap:
-    """Light to dark, without the lightest tones, which resemble an absent partition."""
+    """Return light to dark, without the lightest tones, which resemble an absent partition."""
     return ListedColormap(colormaps["Blues"](np.linspace(0.3, 1, 128)))
 
 
 def _scale(rows: Sequence[int]) -> Normalize | None:
-    """From the fewest rows to the most; logarithmic if they are far apart. None if no partition has rows."""
+    """Scale from the fewest rows to the most; logarithmic if they are far apart. None if no partition has rows."""
     if not rows:
         return None
     few, many = min(rows), max(rows)

@@ -50,8 +50,8 @@ class PartitionState:
     rows: int | None = None  # in the lake; None if it never had a commit
     committed_at: dt.datetime | None = None
     snapshot: int | None = None
-    finished_at: dt.datetime | None = None  # of the newest run, with any result
-    error: str | None = None  # of the newest run, if that failed
+    finished_at: dt.datetime | None = None  # the end of the newest run, with any result
+    error: str | None = None  # why the newest run failed, if it did
     is_waiting: bool = False  # the landed objects are not those in the lake, also if all of them have vanished
     outside: OutsidePartitionError | None = None  # the reason why the config does not have it
     quarantined: Mapping[str, str] = field(default_factory=dict)  # why its newest commit left objects out, by URI
@@ -174,7 +174,7 @@ def only(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bo
 
 
 def those_landed(reasons: Mapping[str, str], manifest: Manifest | None) -> dict[str, str]:
-    """Of the objects that commits left out, those that are still there, with the reasons; both by URI."""
+    """Return those of the objects that commits left out that are still there, with the reasons; both by URI."""
     there = set() if manifest is None else {landed.uri for landed in manifest.objects}
     return {uri: reason for uri, reason in reasons.items() if uri in there}
 
@@ -186,7 +186,7 @@ def state_by(
     left_out: LeftOut,
     now: dt.datetime,
 ) -> StreamState:
-    """The state of every partition of a stream, by its ledger and a listing of its source, as `list_landed` returns."""
+    """Return the state of every partition of a stream, by its ledger and a listing that `list_landed` returns."""
     calendar = Calendar(stream.config, now)
     known = sorted({*landed, *ledger}, key=sort_key)
     # From a partition that never succeeded, or is outside, no others are derived.
@@ -233,7 +233,7 @@ def _state_of(stream: OpenStream, manifest: Manifest, last: LastRuns | None, *, 
 def partition_state(
     stream: OpenStream, partition: Partition, manifest: Manifest, last: LastRuns | None, calendar: Calendar
 ) -> PartitionState:
-    """One partition by its landed objects and its runs in the ledger; None if it was never run."""
+    """Return the state of one partition by its landed objects and its runs in the ledger, None if it was never run."""
     # A failed run does not change what the lake has; the run before it decides.
     pending = is_pending(stream, manifest, last)
     state = _state_of(stream, manifest, last, pending=pending)

@@ -43,7 +43,7 @@ class Summary(Documented):
 
 
 def summarize(state: StreamState) -> list[Summary]:
-    """A row for each value of the first column that is no time; one row if there is no such column beside a time."""
+    """Count partitions by value of the first column that is no time; all in one row if none is beside a time."""
     groups: dict[str, list[PartitionState]] = {}
     columns = [index for index, column in enumerate(state.columns) if column.type not in TIME_TYPES]
     beside = columns[0] if columns and len(state.columns) > 1 else None

@@ -83,7 +83,7 @@ class Selection:
     left_out: LeftOut | None = None
 
     def __str__(self) -> str:
-        """Such as `56 partitions: region NE, NW; date 2026-02-01 to 2026-02-28 (28)`."""
+        """Return such as `56 partitions: region NE, NW; date 2026-02-01 to 2026-02-28 (28)`."""
         number = len(self.partitions)
         first = f"the first {number:,} of {count(self.found, 'partition')}"
         text = count(number, "partition") if number == self.found else first
@@ -141,7 +141,7 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
 
 
 def narrowed(stream: OpenStream, partitions: Sequence[Partition], wanted: Wanted) -> list[Partition]:
-    """Of some partitions, those that a person selected, in their order.
+    """Return those of some partitions that a person selected, in their order.
 
     Args:
         stream: of the partitions.
@@ -201,7 +201,7 @@ def _expected(rest: Sequence[Selector], named: Sequence[Partition], calendar: Ca
 
 
 def _read(stream: OpenStream, wanted: Wanted, scope: Sequence[Partition] | None) -> Known:
-    """Of some partitions, or all: those that have landed or were committed, and so on; see `Known`."""
+    """Read those of some partitions, or of all, that have landed, were committed, and so on; see `Known`."""
     listed: Mapping[Partition, Manifest] = {}
     left_out: LeftOut | None = None
     if wanted.waiting or not wanted.failed:  # a run that failed has a row in the ledger

@@ -98,7 +98,7 @@ def class_archive(java: Java) -> ClassArchive:
 
 
 def sharing_options(java: Java, conf: Mapping[str, str]) -> list[str]:
-    """The options with which the driver's JVM uses the archive; none if there is no archive, or it does not apply.
+    """Return the options by which the driver's JVM uses the archive; none without one, or if it does not apply.
 
     Only local sessions with Spark's own class path use it. If there is no archive yet, a process that makes it is
     started when this one ends.

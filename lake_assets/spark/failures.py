@@ -114,7 +114,7 @@ def failed_function(reference: str, error: BaseException) -> LakeAssetsError:
 
 
 def first_sentence(error: Exception) -> str:
-    """Spark's text without its condition, plans and stack traces."""
+    """Return Spark's text without its condition, plans and stack traces."""
     text = str(error).strip().split("\n\nJVM stacktrace")[0].split(";\n")[0]
     text = _BEHIND.sub("", _CONDITION.sub("", text)).strip().split("\nSearch path:")[0]
     return " ".join(text.split())[:_MOST_TEXT].rstrip(".:")

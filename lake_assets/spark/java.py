@@ -49,7 +49,7 @@ class Java:
     home: Path  # the JAVA_HOME for Spark's scripts; `home/bin/java` has been run
     version: int  # the feature release, such as 17
     origin: JavaOrigin
-    build: str  # of the virtual machine, such as `17.0.15+6`; another build cannot read a class archive of this one
+    build: str  # the virtual machine's, such as `17.0.15+6`; another build cannot read a class archive of this one
     instead_of: str = ""  # the reason why this is not the Java of JAVA_HOME, if that is set
 
 

@@ -32,7 +32,7 @@ _EXTENSIONS = "spark.sql.extensions"
 
 
 def refused_statements(config: LakeConfig) -> dict[str, str]:
-    """What the parser says of each `transform.sql` that Spark would refuse, by the stream, and a caret under the place.
+    """Return what the parser says of each `transform.sql` that Spark would refuse, by stream, a caret at the place.
 
     Only syntax is checked, because tables and columns are known in a run. Nothing is started for a config without SQL,
     and for one whose SQL another Spark parses.
@@ -58,7 +58,7 @@ def refused_statements(config: LakeConfig) -> dict[str, str]:
 
 @contextmanager
 def _parser(settings: Mapping[str, str]) -> Iterator[Any]:
-    """A parser with the settings of the config."""
+    """Return a parser with the settings of the config."""
     (py4j,) = _JARS.glob("py4j-*.jar")
     port, token = launch_gateway(
         jarpath=str(py4j),

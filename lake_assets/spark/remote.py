@@ -22,7 +22,7 @@ _TRIES, _PAUSE = 28, 5000  # retries, and milliseconds between the later ones; t
 
 
 def remote_url(settings: Mapping[str, str]) -> str | None:
-    """The URL of the Spark Connect server that these settings, or the environment, name; None for a classic session."""
+    """Return the URL of the Spark Connect server that settings or environment name; None for a classic session."""
     return settings.get(REMOTE) or os.environ.get("SPARK_REMOTE")
 
 

@@ -113,7 +113,7 @@ def spark_config(
 
 
 def _with_tries(master: str, tries: str) -> str:
-    """A local master that tries a failed task again, by a second number in its brackets; it ignores the setting."""
+    """Let a local master try a failed task again, by a second number in its brackets; it ignores the setting."""
     cores = _LOCAL.fullmatch(master)
     return f"local[{cores[1] or 1}, {tries}]" if cores else master
 

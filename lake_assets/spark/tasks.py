@@ -127,7 +127,7 @@ def _report_task(timing: Timing) -> None:
 
 
 def _first_error(known: Exception | None, error: LakeAssetsError) -> Exception:
-    """The error of a partition. Schema drifts of several tasks are combined, and any other error replaces them."""
+    """Return a partition's error. Schema drifts of several tasks are combined; any other error replaces them."""
     if isinstance(error, SchemaDriftError):
         if isinstance(known, SchemaDriftError):
             return known.with_more(error.schemas)

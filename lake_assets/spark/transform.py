@@ -149,7 +149,7 @@ def result_schema(frame: DataFrame) -> pa.Schema:
 
 
 def _foreign_name(data_type: pa.DataType) -> str | None:
-    """Spark's type of a part of a column that is a struct of bytes for Arrow; None if there is none."""
+    """Return Spark's type of a part of a column that is a struct of bytes for Arrow; None if there is none."""
     for child in map(data_type.field, range(data_type.num_fields)):
         marks = (mark for mark in _FOREIGN if (child.metadata or {}).get(mark) == b"true")
         if (mark := next(marks, None)) is not None:
@@ -215,7 +215,7 @@ def _nearest_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def _unless_exit(work: Callable[[], Result]) -> Result | SystemExit:
-    """The result of the user's code, or its SystemExit, which as the cause of an error would look like an interrupt."""
+    """Return the result of the user's code. As the cause of an error its SystemExit would look like an interrupt."""
     try:
         return work()
     except SystemExit as error:

@@ -63,7 +63,7 @@ class ArrowStore:
         return self.stream(key)
 
     def stream(self, key: str) -> pa.NativeFile:
-        """As `create`, by Arrow's own client of the store; the object's folder exists.
+        """Create an object as `create` does, by Arrow's own client of the store; the object's folder exists.
 
         Raises:
             OSError: the store fails.
@@ -106,11 +106,11 @@ class BufferedUpload(io.RawIOBase):
         self._stream: pa.NativeFile | None = None
 
     def writable(self) -> bool:
-        """It is."""
+        """Return that it is."""
         return True
 
     def tell(self) -> int:
-        """Bytes written so far."""
+        """Return the bytes written so far."""
         return self._position
 
     def write(self, data: Any, /) -> int:  # noqa: ANN401 - any buffer, which typeshed has no stable name for

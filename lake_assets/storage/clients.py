@@ -104,7 +104,7 @@ def _retry_config(requests: Requests) -> "RetryConfig":
 
 
 def _aws_chain(storage: S3Storage | R2Storage) -> object:
-    """AWS's own chain, as in DuckDB and pyarrow: environment, profiles, container and instance roles."""
+    """Return AWS's own chain, as in DuckDB and pyarrow: environment, profiles, container and instance roles."""
     from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 - boto3 takes its time
 
     try:

@@ -62,7 +62,7 @@ def copy_object(
 
 
 def _copied_by_store(source: AnyStorage, original: Original, target: AnyStorage, key: str) -> bool:
-    """Whether the store made the copy; False if it cannot, or refuses the credentials of the target the original."""
+    """Return whether the store made the copy; it may be unable, or refuse the target's credentials the original."""
     if not isinstance(source, S3Storage | R2Storage) or not isinstance(target, S3Storage | R2Storage):
         return False
     return source.access.endpoint == target.access.endpoint and copy_in_s3(source, original, target, key)

@@ -11,7 +11,7 @@ from lake_assets.storage.store import Store
 
 
 def is_alive(storage: AnyStorage, seconds: float) -> bool:
-    """Whether a storage answers within so many seconds, also by a refusal; a folder of a lost share never returns."""
+    """Return whether a storage answers in so many seconds, also by a refusal; a folder of a lost share never does."""
     if isinstance(storage, LocalStorage):
         Path(storage.path).exists()
         return True

@@ -20,7 +20,7 @@ watching = _USES.watching
 
 
 def using(*servers: Server) -> AbstractContextManager[None]:
-    """The context of a block that sends requests to servers, by any client. Without a watcher it costs nothing."""
+    """Watch a block that sends requests to servers, by any client. Without a watcher it costs nothing."""
     return nullcontext() if _USES.watcher is None else _USES.watcher(servers)
 
 
@@ -30,7 +30,7 @@ def once(storage: Remote) -> Remote:
 
 
 def quick(storage: AnyStorage, seconds: float) -> AnyStorage:
-    """The storage, for a client that sends each request once and waits at most so many seconds for its answer."""
+    """Return the storage for a client that sends each request once and waits at most so many seconds for an answer."""
     if isinstance(storage, LocalStorage):
         return storage
     limits = {name: min(getattr(storage.requests, name), seconds) for name in ("timeout", "connect_timeout")}

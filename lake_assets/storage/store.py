@@ -196,7 +196,7 @@ class Store:
                 raise self.changed(key) from error
 
     def _get_from_web(self, client: HTTPStore, key: str, etag: str) -> obstore.Bytes:
-        """As `get`; the ETag is compared afterwards, because `If-Match` never matches a weak ETag."""
+        """Get an object as `get` does; the ETag is compared afterwards, as `If-Match` never matches a weak one."""
         answer = obstore.get(client, key)
         body = answer.bytes()
         if web.version(client, answer.meta).strip('"') != etag:
@@ -295,7 +295,7 @@ class Store:
                 return None
 
     def _size(self, key: str) -> int | None:
-        """Bytes of an object; None if there is none."""
+        """Return the bytes of an object; None if there is none."""
         landed = self.find(key)
         return None if landed is None else landed.size
 
@@ -365,7 +365,7 @@ class Store:
         return is_gone or self.find(key) is None
 
     def _listed(self, work: Callable[[], Result], prefix: str) -> Result:
-        """The result of a listing, which is repeated if an answer breaks off; obstore's client does not retry that."""
+        """Return the result of a listing, repeated if an answer breaks off; obstore's client does not retry that."""
 
         def attempt() -> Result:
             with self._errors("list", folder=prefix):
@@ -420,7 +420,7 @@ class Store:
             raise client_error(error, self.storage, operation, uri, lambda: self._refusing(folder)) from error
 
     def _refusing(self, folder: str) -> str:
-        """The URI that cannot be listed: this folder alone, or the whole store, for one error of all its folders."""
+        """Return the URI that cannot be listed: this folder alone, or the whole store, for one error of all folders."""
         if folder:
             with suppress(StorageError):
                 self.probe()

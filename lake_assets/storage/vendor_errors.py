@@ -127,7 +127,7 @@ def find(error: object, means: Meaning) -> re.Match[str] | None:
 
 
 def meaning_of(error: Exception) -> Meaning | None:
-    """What an error of a storage says, by the system's number or else by its text; None if it is no known error."""
+    """Return what an error of a storage says, by the system's number or else its text; None if it is unknown."""
     number = error.errno if isinstance(error, OSError) else None
     if number is not None and number in NUMBERS:
         return NUMBERS[number]

@@ -129,7 +129,7 @@ def folders(store: Client, storage: AnyStorage, prefix: str) -> tuple[str, ...]:
 def _files(
     root: str, folder: str, after: str, *, with_hidden: bool = True, hides: Hides | None = None
 ) -> Iterator["ObjectMeta"]:
-    """Files in the order of object stores: a folder sorts by its name with a slash. Earlier folders are not opened."""
+    """Yield files in the order of object stores: a folder sorts by its name with a slash; earlier ones stay closed."""
     try:
         entries = _entries(root, folder)
     except PermissionError:

@@ -81,7 +81,7 @@ class Calendar:
         return column.name in self._values or column.name in self.spans
 
     def outside(self, partition: Partition) -> OutsidePartitionError | None:
-        """Why the config does not have a partition by now; None if it does. Some of the stream's columns are enough."""
+        """Return why the config does not have a partition by now; None if it does. Some columns are enough."""
         for column, value in zip(partition.columns, partition.values, strict=True):
             if (error := self._outside(column, value)) is not None:
                 return error

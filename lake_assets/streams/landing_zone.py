@@ -68,7 +68,7 @@ def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[
 def list_scope(
     stream: OpenStream, partitions: Iterable[Partition] | None
 ) -> tuple[dict[Partition, Manifest], LeftOut | None]:
-    """The objects of some partitions, by `list_landed_in`; when None, all objects, as `list_landed` returns them.
+    """List the objects of some partitions, by `list_landed_in`; when None, all, as `list_landed` returns them.
 
     Raises:
         StorageError: the landing zone cannot be listed.

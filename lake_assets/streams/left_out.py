@@ -36,7 +36,7 @@ def counts_of(classes: Iterable[LeftOutClass]) -> dict[LeftOutClass, int]:
 
 
 def left_out_text(classes: Iterable[LeftOutClass]) -> str:
-    """Such as `3 objects left out: 1 in no partition, 2 not data files`, by the class of each object."""
+    """Return such as `3 objects left out: 1 in no partition, 2 not data files`, by the class of each object."""
     counts = counts_of(classes)
     parts = [f"{counts[name]:,} {text}" for name, (_, text) in _CLASSES.items() if counts[name]]
     return f"{count(sum(counts.values()), 'object')} left out" + (f": {', '.join(parts)}" if parts else "")

@@ -104,7 +104,7 @@ class PartitionLocator:
         return self._in_folder(tuple(names[:-1]))
 
     def find_of_folder(self, folder: str) -> Partition | LakeAssetsError:
-        """As `find`, for any data file of a folder; a slash at its end makes no difference."""
+        """Find what `find` does, for any data file of a folder; a slash at its end makes no difference."""
         return self._in_folder(tuple(folder.rstrip("/").split("/")) if folder else ())
 
     def _partition_or_error(self, folders: tuple[str, ...]) -> Partition | LakeAssetsError:

@@ -54,7 +54,7 @@ def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = No
     listed, left_out = list_scope(stream, partitions)
     landed = {partition: manifest for partition, manifest in listed.items() if manifest.objects}
     with stream.lake.open_if_exists() as lake:
-        # Of the whole landing zone the ledger is read at once.
+        # For the whole landing zone the ledger is read at once.
         wanted = None if partitions is None else list(landed)
         runs = {} if lake is None else last_runs(lake, stream.table, wanted)
     return LandingScan(landed, pending_in(stream, landed, runs), left_out)

@@ -40,7 +40,7 @@ class OpenStream:
     lake: DuckLake
     source: Store
     spark: Spark = field(default_factory=Spark)
-    key_prefix: tuple[str, ...] = ()  # of the asset keys in Dagster
+    key_prefix: tuple[str, ...] = ()  # before the asset keys in Dagster
     lake_name: str = ""  # in the config
 
     @classmethod
@@ -172,7 +172,7 @@ class OpenStream:
         return f"{self.lake_config.own_storage.root}/{self.table.schema}/{self.table.table}/"
 
     def destination_uri(self, partition: Partition) -> str:
-        """The URI of the folder of the partition's new data files; the table's folder if DuckLake writes them."""
+        """Return the URI of the folder of the partition's new data files; the table's if DuckLake writes them."""
         if self.lake_config.inserts_only:
             return self.table_uri
         return f"{self.lake_config.own_storage.root}/{self.destination_folder(partition)}"

@@ -10,7 +10,7 @@ from lake_assets.layout.texts import nearest
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.stream import OpenStream
 
-MOST_OBJECTS = 5_000  # of the landing zone that are listed to find existing values
+MOST_OBJECTS = 5_000  # that are listed of the landing zone to find existing values
 NAMED = 5  # values, if none is similar
 
 
@@ -22,7 +22,7 @@ class UnknownPartitions:
         self._stream = stream
 
     def suggest(self, partition: Partition) -> str:
-        """A sentence with the existing values for the partition's first unknown value; empty if all are known."""
+        """Return a sentence with the existing values for the partition's first unknown one; empty if all are known."""
         for index, column in enumerate(partition.columns):
             text = column.shown(partition.values[index])
             if column.in_rows or column.type not in ("string", "integer"):
@@ -47,7 +47,7 @@ class UnknownPartitions:
 
 
 def first_landed(stream: OpenStream) -> Iterator[Partition]:
-    """The partitions of the first objects of the landing zone; none if it cannot be listed, because this is a hint."""
+    """Return the partitions of the landing zone's first objects; none if it cannot be listed, as this is a hint."""
     if not stream.source.is_listable:
         return
     locator = PartitionLocator(stream.config)

@@ -128,7 +128,7 @@ class Exported:
 
 
 def exported_by_otlp() -> Exported:
-    """Metrics and spans to the OTLP receiver of OpenTelemetry's own environment variables.
+    """Send metrics and spans to the OTLP receiver of OpenTelemetry's own environment variables.
 
     Metrics are deltas, because each run is a process of its own: totals since the start of a process would begin at
     zero each time.
@@ -139,7 +139,7 @@ def exported_by_otlp() -> Exported:
 
 
 def _resource() -> Resource:
-    """The resource of the environment, `lake-assets` by default, without an id of the process: runs are one series."""
+    """Return the environment's resource, by default `lake-assets`, without a process id: runs are one series."""
     written = OTELResourceDetector().detect().attributes
     own = {SERVICE_NAME: "lake-assets", SERVICE_VERSION: VERSION}
     return Resource({**own, **written})

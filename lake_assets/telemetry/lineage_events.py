@@ -58,7 +58,7 @@ ol.set_producer(PRODUCER)
 def events_of(
     stream: OpenStream, event: PartitionEnded, began: dt.datetime, parent: tuple[str, str] | None
 ) -> list[ol.RunEvent]:
-    """START and COMPLETE of a committed partition, START and FAIL of a failed one; none of others.
+    """Return START and COMPLETE of a committed partition, START and FAIL of a failed one; none of others.
 
     Args:
         stream: of the partition.
@@ -173,7 +173,7 @@ def written(stream: OpenStream, result: Outcome) -> OutputDataset:
 
 
 def _place(uri: str) -> tuple[str, str]:
-    """Namespace and name of a folder: those of its bucket, or of the machine's files."""
+    """Return namespace and name of a folder: those of its bucket, or of the machine's files."""
     parts = urlsplit(uri)
     if not parts.scheme or parts.scheme == "file":
         return "file", parts.path.rstrip("/") or "/"
@@ -181,7 +181,7 @@ def _place(uri: str) -> tuple[str, str]:
 
 
 def _name(stream: OpenStream) -> tuple[str, str]:
-    """Namespace and name of the table: its catalog's, without user and password, and that with its schema."""
+    """Return namespace and name of the table: its catalog's, without user and password, and that with its schema."""
     return _catalog(stream), f"{stream.table.schema}.{stream.table.table}"
 
 

@@ -117,7 +117,7 @@ def present(landed: Manifest, compared: Comparison) -> tuple[LandedObject, ...]:
 def registered_objects(
     lake: LakeSession | None, stream: OpenStream, partitions: Sequence[Partition] | None
 ) -> dict[str, KnownObject]:
-    """The objects that the lake registered or read, by URI; none if there is no lake or the table was dropped."""
+    """Return the objects that the lake registered or read, by URI; none without a lake or if the table was dropped."""
     if lake is None or not (lake.exists(stream.table) and lake.exists(MANIFEST.name(lake.config))):
         return {}
     paths = None if partitions is None else [partition.path for partition in partitions]

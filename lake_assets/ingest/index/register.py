@@ -91,7 +91,7 @@ class Registrar:
         return read_schema(ArrowStore(self.stream.config.source), obj.key, as_it_is=True)
 
     def _schemas(self, objects: Iterable[LandedObject]) -> Iterator[pa.Schema]:
-        """The schemas of the objects that can be read. The errors of the others are reported by the inspection."""
+        """Return the schemas of the objects that can be read. The inspection reports the errors of the others."""
         for obj in objects:
             with suppress(SourceError, ObjectRefusedError):
                 yield self._schema_of(obj)

@@ -70,7 +70,7 @@ class Repaired:
     rows: tuple[LedgerRow, ...] = ()  # of its commits
     ended: int = 0  # files removed from the table: they vanished, or have no rows now
     renewed: int = 0  # changed files that were described again
-    errors: tuple[LakeAssetsError, ...] = ()  # of the objects that could not be repaired
+    errors: tuple[LakeAssetsError, ...] = ()  # why objects could not be repaired
     updated: Mapping[str, int] = field(default_factory=dict)  # the rows of the changed files now, by partition's path
 
 

@@ -104,7 +104,7 @@ class CatalogFile:
     size: int  # bytes
     begin_snapshot: int
     end_snapshot: int | None  # None: in the newest snapshot
-    partition_id: int | None = None  # of the partitioning under which it was written
+    partition_id: int | None = None  # the partitioning under which it was written
     until: int | None = None  # earlier snapshots see a part of the rows
     is_plain: bool = True  # it has no rows of several snapshots, no row ids of its own and no key
 

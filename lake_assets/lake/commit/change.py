@@ -25,7 +25,7 @@ class Written:
     """New rows: data files that tasks have written. Without files a partition is cleared, or nothing is added."""
 
     files: Sequence[DataFile] = ()
-    columns: Sequence[str] = ()  # of the files; empty: unknown
+    columns: Sequence[str] = ()  # the files'; empty: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Staged:
 class Rewrite:
     """New rows: those that the partition has, which DuckLake reads and writes as other files."""
 
-    columns: Sequence[str]  # of the table, without the partition's
+    columns: Sequence[str]  # the table's, without the partition's
     target: int  # bytes of a file
 
 
@@ -62,7 +62,7 @@ class Rewrite:
 class Copy:
     """A copy of a data file of a snapshot, under a name that the catalog has never had."""
 
-    file_id: int  # of the original
+    file_id: int  # the original's
     uri: str
     size: int  # bytes
 
@@ -72,7 +72,7 @@ class EarlierRows:
     """New rows: those of the partition in an earlier snapshot."""
 
     snapshot: int
-    copies: Sequence[Copy]  # of the snapshot's files; empty: DuckLake reads and writes the rows
+    copies: Sequence[Copy]  # from the snapshot's files; empty: DuckLake reads and writes the rows
     selected: Mapping[str, str]  # columns of today and their names then, for rows that DuckLake reads and writes
     target: int  # bytes of a file that DuckLake writes
 
@@ -136,7 +136,7 @@ class Requirements:
 
     objects: Expected | None = None  # that the partition was made of
     files: frozenset[int] | None = None  # ids of the data files that it consists of
-    schema: pa.Schema | None = None  # of the new rows, if the table may have other types now
+    schema: pa.Schema | None = None  # the new rows', if the table may have other types now
     may_be_held: bool = False
     was_committed: bool = False  # before the run; if the partition has no files now, only the ledger says if it is held
 

@@ -22,7 +22,7 @@ _FOLDER = "lake-assets-spill-"
 
 
 def taken_name(columns: Iterable[str]) -> str | None:
-    """The first of these columns' names, in lower case, that the columns of changes have; None if there is none."""
+    """Return the first of these names, in lower case, that the columns of changes have; None if there is none."""
     return min({name.lower() for name in columns}.intersection(META_COLUMNS), default=None)
 
 

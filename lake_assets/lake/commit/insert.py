@@ -104,7 +104,7 @@ def insert_staged(session: LakeSession, change: Change) -> LedgerRow:
 
 
 def _file_names(session: LakeSession, change: Change, staged: Staged) -> set[str] | None:
-    """The partition's files in the transaction; None if no client can reach them, or a column hides their names."""
+    """Return the partition's files in the transaction; None if no client reaches them, or their names are hidden."""
     columns = [*staged.columns, *(column.name for column in change.partition.columns)]
     if session.config.is_managed or "filename" in map(str.lower, columns):
         return None

@@ -224,7 +224,7 @@ def _aggregated(
     files: Sequence[FlushedFile] | None,
     since: int,
 ) -> dict[str, LastRuns]:
-    """The newest rows of partitions in Parquet files of the ledger; in the whole ledger, by DuckLake, if None."""
+    """Return the newest rows of partitions in Parquet files of the ledger; if None, in all of it, by DuckLake."""
     among: dict[str, Sequence[str]] = {"destination_table": [str(table)]}
     if load_partitions is not None:
         among["load_partition"] = load_partitions

@@ -77,7 +77,7 @@ def partition_objects(
     uris: Sequence[str] | None = None,
     database: CatalogDatabase | None = None,
 ) -> dict[str, dict[str, KnownObject]]:
-    """The objects that the rows of some partitions were made of: those of the newest replacement, and all added since.
+    """Return the objects that rows of some partitions were made of: of the newest replacement, and all added since.
 
     Objects that these commits left out are included, with the reason, unless one of them read the object. Objects of a
     dropped table of the same name are not. An object with rows of several partitions is known to each by itself.

@@ -26,7 +26,7 @@ from lake_assets.lake.ledger.tables import (
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
-PACE_ROWS = 500  # of the ledger by which the pace is known
+PACE_ROWS = 500  # rows of the ledger by which the pace is known
 
 _ALL = tuple(LEDGER_COLUMNS)
 _NEWEST_FIRST = "ORDER BY finished_at DESC NULLS LAST, started_at DESC NULLS LAST LIMIT ?"
@@ -258,7 +258,7 @@ class LedgerFigures:
     failed: int
     cancelled: int
     snapshot: int | None  # the newest that the ledger names
-    finished_at: dt.datetime | None  # of the newest run
+    finished_at: dt.datetime | None  # when the newest run ended
 
 
 def ledger_figures(session: LakeSession) -> LedgerFigures | None:

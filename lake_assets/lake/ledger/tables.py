@@ -168,7 +168,7 @@ class OwnTable:
         return TableName(lake.ledger_schema, getattr(lake, self.setting), alias(lake))
 
     def rows(self, row: LedgerRow, values: Iterable[Values]) -> list[Values]:
-        """Rows about the run of a ledger row, from the values of the columns that the ledger does not have."""
+        """Return rows about the run of a ledger row, from the values of the columns that the ledger does not have."""
         of_run = tuple(getattr(row, name) for name in self.columns if name in _OF_RUN)
         return [(*of_run, *others) for others in values]
 
@@ -219,7 +219,7 @@ LETTERS = OwnTable(
         "uri": "VARCHAR",
         "rows": "BIGINT",
         "size": "BIGINT",
-        "reason": "VARCHAR",  # of the first row
+        "reason": "VARCHAR",  # why the first row was left out
     },
     order=("stream", "load_partition", "snapshot_id"),
     is_used=lambda lake: lake.has_dead_letters,
@@ -365,7 +365,7 @@ def manifest_values(manifest: Manifest) -> list[Values]:
 
 
 def ended_values(uris: Iterable[str]) -> list[Values]:
-    """The values of `MANIFEST` for objects that a run removed from the table; their ETags and sizes are empty."""
+    """Return the values of `MANIFEST` for objects that a run removed from the table; ETags and sizes are empty."""
     return [(uri, "", 0, None, None) for uri in uris]
 
 

@@ -42,7 +42,7 @@ class View:
     """Where readers find a file's partition columns."""
 
     inside: frozenset[str]  # columns that they read from the file, in lower case; the others are in its path
-    folders: Folders  # of the others, those whose folder has another name than the column
+    folders: Folders  # those others whose folder has another name than the column
     ignored: frozenset[str]  # names in the file of columns that they read from the path nevertheless
 
 
@@ -51,7 +51,7 @@ class Keys:
     """The partition columns of landed files."""
 
     columns: Sequence[PartitionColumn]
-    layout: Template = field(default_factory=Template.root)  # of the landing zone
+    layout: Template = field(default_factory=Template.root)  # the landing zone's
     derived: Sequence[Derived] = ()  # those that are derived from another column of the files
 
 

@@ -39,7 +39,7 @@ _COLUMNS = pa.schema(
 
 
 def read_flights() -> pa.Table:
-    """All flights, sorted by `origin` and `date` (the local date of the planned departure), the last two columns.
+    """Read all flights, sorted by the last two columns: `origin` and `date`, the local date of the planned departure.
 
     `dep_time` of a cancelled flight is NULL.
 

@@ -15,7 +15,7 @@ from lake_assets.errors import StorageError
 from lake_assets.landing.retail import Retail
 from lake_assets.landing.writer import LandingWriter
 
-STREAM = "sales"  # of the template's config
+STREAM = "sales"  # in the template's config
 
 # The path of each template in the project. Git would apply a .gitignore among the sources.
 _TEMPLATES = {
