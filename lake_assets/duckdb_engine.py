@@ -1,4 +1,4 @@
-"""DuckDB engines with the extensions of the installed wheels.
+"""DuckDB engines with the extensions of the installed wheels, and how far a statement of one is.
 
 The package index has wheels of the extensions for some versions of DuckDB; with these nothing is downloaded at run
 time. For another version the extension is taken from DuckDB's own folder (`~/.duckdb/extensions`), and installed there
@@ -12,11 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Literal
 
 import duckdb
 
 from lake_assets.errors import CatalogError
+from lake_assets.progress import Count, counting, is_watched
 from lake_assets.retrying import doublings
 
 _FIRST_PAUSE = 0.25  # seconds between two requests to an object store
@@ -26,6 +28,8 @@ _REPOSITORY = ""  # `FROM …` of INSTALL; empty: the repository of DuckDB's cor
 _verified: set[tuple[Path, int, int, int]] = set()
 _LOADERS = {"motherduck"}  # extensions that load another one, which is verified each time
 _HINTS = {"motherduck": "Allow access to api.motherduck.com: the extension is fetched from there when it loads."}
+_LOOKS = 0.2  # seconds between two looks at how far a statement is
+_WHOLE = 100  # percent
 
 
 def identifier(name: str) -> str:
@@ -192,3 +196,42 @@ def all_threads(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
     finally:
         with suppress(duckdb.FatalException):  # the statement that broke the engine has raised its error
             engine.execute("SET threads = 1")
+
+
+def measure(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let DuckDB estimate how far its statements are; it prints no bar of its own."""
+    connection.execute("SET enable_progress_bar = true")
+    connection.execute("SET enable_progress_bar_print = false")
+
+
+@contextmanager
+def followed(connection: duckdb.DuckDBPyConnection, title: str) -> Iterator[None]:
+    """Count how many percent of the statement that the block executes are done, if counts are shown.
+
+    Args:
+        connection: of the statement. If its settings are locked, it needs `measure` before that.
+        title: of the count.
+    """
+    if not is_watched():
+        yield
+        return
+    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (False,):
+        measure(connection)
+    ended = Event()
+    with counting(title, "%", _WHOLE) as count:
+        thread = Thread(target=_follow, args=(connection, count, ended), name="query-progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def _follow(connection: duckdb.DuckDBPyConnection, count: Count, ended: Event) -> None:
+    done = 0
+    while not ended.wait(_LOOKS):
+        percent = int(connection.query_progress())  # -1: it cannot say
+        if percent > done:
+            count.advance(percent - done)
+            done = percent

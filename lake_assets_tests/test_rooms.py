@@ -22,7 +22,7 @@ DOORS = {
     "launch/": {"cli/partitions.py", "orchestration/stream_run.py"},
     "telemetry/": {"exports.py"},
     "importers/": {"cli/init.py", "cli/olake.py", "config/load.py"},
-    "templates/": {"cli/demo.py", "cli/init.py"},
+    "templates/": {"cli/init.py"},
 }
 
 

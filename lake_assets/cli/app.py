@@ -11,27 +11,23 @@ from lake_assets.cli.changes import changes
 from lake_assets.cli.check import check
 from lake_assets.cli.common import Options, require_unicode
 from lake_assets.cli.completion import completion
-from lake_assets.cli.config import schema, validate
-from lake_assets.cli.demo import demo
-from lake_assets.cli.doctor import doctor
+from lake_assets.cli.config import doctor, schema, validate
 from lake_assets.cli.failure import print_error
-from lake_assets.cli.forget import forget
 from lake_assets.cli.generate import generate
 from lake_assets.cli.history import diff, history, restore
 from lake_assets.cli.index import index
-from lake_assets.cli.init import init
+from lake_assets.cli.init import demo, init
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.lake import ledger, query
+from lake_assets.cli.lake import forget, ledger, query
 from lake_assets.cli.land import land
 from lake_assets.cli.layout import layout
 from lake_assets.cli.logs import log_format_option, set_log_format
 from lake_assets.cli.maintain import maintain
-from lake_assets.cli.metrics import metrics
 from lake_assets.cli.olake import import_
 from lake_assets.cli.partitions import ingest
 from lake_assets.cli.planning import apply, plan
 from lake_assets.cli.progress import progress_bar
-from lake_assets.cli.report import report_
+from lake_assets.cli.report import metrics, report_
 from lake_assets.cli.sync_dagster import sync_dagster
 from lake_assets.cli.terminal import echo, is_plain
 from lake_assets.cli.verbosity import accept_verbosity, end_verbosity, quiet_option, set_verbosity, verbose_option

@@ -1,4 +1,4 @@
-"""The commands that read a lake: `query` and `ledger`."""
+"""The commands about what a lake has: `query`, `ledger` and `forget`."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -12,9 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lake_assets.cli.common import Options, lake_option, partition_of
+from lake_assets.cli.common import (
+    Options,
+    dry_run_option,
+    lake_option,
+    partition_of,
+    partition_option,
+    partitions_of,
+    stream_argument,
+)
 from lake_assets.cli.output import (
+    Form,
     Format,
+    form_option,
     format_option,
     json_option,
     output_format,
@@ -25,7 +35,7 @@ from lake_assets.cli.output import (
     write_documents,
     write_json,
 )
-from lake_assets.cli.terminal import echo
+from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.layout.texts import count
 from lake_assets.progress import counting
@@ -60,7 +70,7 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
     """
     import duckdb
 
-    from lake_assets.duckdb_progress import followed
+    from lake_assets.duckdb_engine import followed
     from lake_assets.lake.confined import RefusedQueryError, check_reads, open_confined
     from lake_assets.lake.failures import outer_error
     from lake_assets.storage.retry_window import using
@@ -251,3 +261,28 @@ def _partition_path(config: "LakeConfig", stream: str | None, text: str) -> str:
         except LakeAssetsError:  # another stream has other columns
             continue
     return partition_of(config.streams[names[-1]], text).path
+
+
+@click.command()
+@stream_argument
+@partition_option("Such as region=XX,date=2026-02-11; repeatable.", required=True)
+@dry_run_option
+@form_option
+@json_option
+@click.pass_obj
+def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_run: bool, form: Form) -> None:
+    """Delete the ledger rows of partitions that hold nothing.
+
+    Such a partition is, for example, a misspelt one. If one of the partitions has rows in the lake or landed
+    objects, nothing is deleted.
+    """
+    from lake_assets.ingest.forget import forget as forget_partitions
+
+    opened = options.stream(stream)
+    forgotten = forget_partitions(opened, partitions_of(opened.config, texts), dry_run=dry_run)
+    if form == "json":
+        write_documents(forgotten)
+        return
+    would = "would be " if dry_run else ""
+    for entry in forgotten:
+        (echo if dry_run else info)(f"{would}forgotten  {entry.partition}  {count(entry.ledger_rows, 'ledger row')}")

@@ -6,8 +6,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from lake_assets.documented import AsText, Documented
-from lake_assets.duckdb_engine import identifier
-from lake_assets.duckdb_progress import followed
+from lake_assets.duckdb_engine import followed, identifier
 from lake_assets.errors import CatalogError, PartitionError
 from lake_assets.history.snapshots import require_snapshot, types_at
 from lake_assets.lake.catalog.past import where

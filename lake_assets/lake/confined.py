@@ -14,8 +14,7 @@ import duckdb
 from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import LocalStorage
-from lake_assets.duckdb_engine import identifier, literal
-from lake_assets.duckdb_progress import measure
+from lake_assets.duckdb_engine import identifier, literal, measure
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog.files import folders_outside, table_folders
 from lake_assets.lake.ducklake import DuckLake

@@ -11,7 +11,7 @@ from click.testing import Result
 
 from lake_assets.cli import main
 from lake_assets.cli.logs import is_quiet
-from lake_assets.cli.steps import line_of
+from lake_assets.cli.verbosity import line_of
 from lake_assets.events import LOGGER, OFF, Event
 from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.world import NW, SW, World, sales
