@@ -149,12 +149,14 @@ def _restore(
     from lake_assets.cli.documents import RestoredPartition
     from lake_assets.history.restore import release
     from lake_assets.history.restore import restore as restore_partition
+    from lake_assets.ingest.options import IngestOptions
 
+    options = IngestOptions(requested_by=user())
     if snapshot is None:
-        row = release(stream, partition, requested_by=user())
+        row = release(stream, partition, options)
         line = f"{style('released', fg='green')}   {partition}  snapshot {row.snapshot_id}"
         return RestoredPartition.of_release(row), [line]
-    restored = restore_partition(stream, partition, snapshot, hold=hold, dry_run=dry_run, requested_by=user())
+    restored = restore_partition(stream, partition, snapshot, hold=hold, dry_run=dry_run, options=options)
     return RestoredPartition.of(restored, dry_run=dry_run), _lines(restored, is_dry=dry_run)
 
 

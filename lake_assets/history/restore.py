@@ -7,9 +7,7 @@ that MotherDuck manages.
 """
 
 import dataclasses
-import datetime as dt
 import posixpath
-import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -164,8 +162,7 @@ def restore(
     *,
     hold: bool = False,
     dry_run: bool = False,
-    run_id: str | None = None,
-    requested_by: str | None = None,
+    options: IngestOptions | None = None,
 ) -> Restored:
     """Put a partition's rows of an earlier snapshot back, as a new snapshot. Readers see the old rows or the new ones.
 
@@ -177,8 +174,7 @@ def restore(
         snapshot: that has the rows.
         hold: keep refreshes off the partition until `release`; a forced ingest still replaces it.
         dry_run: check everything, and change nothing.
-        run_id: names the run in ledger and commit message; a new one when None.
-        requested_by: for the ledger.
+        options: name the run in ledger and commit message, and who requested it; those of a new run when None.
 
     Raises:
         CatalogError: the snapshot is unknown or has expired, today's columns cannot hold its rows, or the catalog
@@ -186,7 +182,7 @@ def restore(
         PartitionError: the partition was not there in that snapshot, or the stream registers files in place.
         StorageError: a file of the snapshot cannot be copied; nothing has changed.
     """
-    started = dt.datetime.now(dt.UTC)
+    options = options or IngestOptions()
     _refuse_index(stream)
     with stream.lake.open(read_only=True) as session:
         plan = _plan(session, stream, partition, snapshot)
@@ -204,10 +200,9 @@ def restore(
     )
     if dry_run or result.is_unchanged:
         return result
-    run_id = run_id or str(uuid.uuid4())
-    row = blank_row(stream, partition, run_id, started, requested_by)
+    row = blank_row(stream, partition, options)
     with of_partition(row), step("restore", mode=RESTORE) as figures:
-        copies = _copy(stream, plan.files or (), run_id, is_held=hold)
+        copies = _copy(stream, plan.files or (), options.run_id, is_held=hold)
         row = dataclasses.replace(
             row,
             source_glob=f"{stream.table} AT (VERSION => {snapshot})",
@@ -222,7 +217,7 @@ def restore(
             source_fingerprint=plan.fingerprint,
             files_quarantined=len(plan.manifest.left_out) or None,
             rows_dead_lettered=None if stream.letters is None else sum(letter.rows for letter in plan.letters),
-            started_at=started,
+            started_at=options.run_at,
             hold=HELD if hold else None,
         )
         keys = {column.name.lower() for column in partition.columns}
@@ -347,9 +342,7 @@ def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_h
         raise
 
 
-def release(
-    stream: OpenStream, partition: Partition, *, run_id: str | None = None, requested_by: str | None = None
-) -> LedgerRow:
+def release(stream: OpenStream, partition: Partition, options: IngestOptions | None = None) -> LedgerRow:
     """End the hold of a partition: refreshes read it again. Its rows stay as they are.
 
     Returns:
@@ -359,7 +352,7 @@ def release(
         PartitionError: the partition is not held.
         CatalogError: the catalog refuses; nothing has changed.
     """
-    run_id, started = run_id or str(uuid.uuid4()), dt.datetime.now(dt.UTC)
+    options = options or IngestOptions()
     with stream.lake.open() as session:
         create_ledger(session)
 
@@ -369,13 +362,13 @@ def release(
                 raise PartitionError(f"partition {partition} of {stream.table} is not held:", "nothing was changed.")
             rows = counted_rows(session, stream.table, [partition])[partition]
             row = dataclasses.replace(
-                blank_row(stream, partition, run_id, started, requested_by),
+                blank_row(stream, partition, options),
                 mode=RELEASE,
                 status="committed",
                 source_fingerprint=last.source_fingerprint,
                 row_count=rows,
                 rows_before=rows,
-                started_at=started,
+                started_at=options.run_at,
                 hold=RELEASED,
             )
             return Change(stream.table, partition, row, None, adds=True, requires=Requirements(may_be_held=True))

@@ -66,13 +66,11 @@ class Outcome:
 IngestResult = Outcome  # a name that programs import
 
 
-def blank_row(
-    stream: OpenStream, partition: Partition, run_id: str, run_at: dt.datetime, requested_by: str | None = None
-) -> LedgerRow:
+def blank_row(stream: OpenStream, partition: Partition, options: IngestOptions) -> LedgerRow:
     """Return the ledger row of a partition in a run of which nothing is known yet."""
     return LedgerRow(
-        run_id=run_id,
-        run_at=run_at,
+        run_id=options.run_id,
+        run_at=options.run_at,
         stream=stream.name,
         source_glob=stream.source_glob(partition),
         destination_table=str(stream.table),
@@ -81,17 +79,13 @@ def blank_row(
         mode=stream.config.mode,
         status="failed",
         started_at=dt.datetime.now(dt.UTC),
-        requested_by=requested_by,
+        requested_by=options.requested_by,
     )
 
 
 def pending(stream: OpenStream, partitions: Sequence[Partition], options: IngestOptions) -> list[Outcome]:
     """Return the outcome of each partition of a run before anything is known of it."""
-    run_id, run_at, requested_by = options.run_id, options.run_at, options.requested_by
-    return [
-        Outcome(partition=partition, row=blank_row(stream, partition, run_id, run_at, requested_by))
-        for partition in partitions
-    ]
+    return [Outcome(partition=partition, row=blank_row(stream, partition, options)) for partition in partitions]
 
 
 # Steps of several partitions together, which the run reports with the sums of their figures.

@@ -75,7 +75,7 @@ class PartitionRun:
         self._examinations = 0
         self.refuses_drift = False  # the table could not take the columns of the partition's objects
         self._without_more = False  # the last try has found objects that the next one leaves out
-        self.row = blank_row(stream, partition, options.run_id, options.run_at, options.requested_by)
+        self.row = blank_row(stream, partition, options)
 
     @property
     def has_ended(self) -> bool:

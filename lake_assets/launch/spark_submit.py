@@ -50,7 +50,7 @@ def submission(config: LakeConfig, runs: SparkSubmit, *, transforms: bool) -> Su
     """
     check_fit(config, runs)
     settings = config.spark.settings
-    conf = spark_config(app_name="lake-assets", settings=settings, transforms=transforms)
+    conf = spark_config(settings=settings, transforms=transforms)
     program, java = spark_submit(runs), find_java()
     if options := sharing_options(java, conf):
         conf[JVM_OPTIONS] = f"{shlex.join(options)} {conf.get(JVM_OPTIONS, '')}"

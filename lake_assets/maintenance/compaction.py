@@ -8,8 +8,6 @@ deleted rows, or wrote files with row ids or rows of several snapshots, as an UP
 """
 
 import dataclasses
-import datetime as dt
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Self
@@ -26,6 +24,7 @@ from lake_assets.errors import (
     SparkUnavailableError,
     StorageUnreachableError,
 )
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import blank_row
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
 from lake_assets.lake.catalog.past import LIVE, CatalogFile, partition_of, past_table
@@ -259,9 +258,9 @@ def _replace(
 
 
 def _row(stream: OpenStream, candidate: Candidate, last: LedgerRow | None) -> LedgerRow:
-    run_id, started = str(uuid.uuid4()), dt.datetime.now(dt.UTC)
+    options = IngestOptions()
     return dataclasses.replace(
-        blank_row(stream, candidate.partition, run_id, started),
+        blank_row(stream, candidate.partition, options),
         source_glob=stream.destination_uri(candidate.partition) + "*.parquet",
         mode=COMPACT,
         status="committed",
@@ -269,7 +268,7 @@ def _row(stream: OpenStream, candidate: Candidate, last: LedgerRow | None) -> Le
         source_bytes=candidate.size,
         # That of the landed objects, so that the next ingest finds them unchanged.
         source_fingerprint=last.source_fingerprint if last else None,
-        started_at=started,
+        started_at=options.run_at,
     )
 
 

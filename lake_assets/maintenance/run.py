@@ -2,7 +2,7 @@
 
 import datetime as dt
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -87,134 +87,145 @@ def maintain(
         SparkUnavailableError: there is a partition to compact, and Spark does not start; all else is done.
     """
     with about(lake=lake), step("maintain", mode="dry_run" if dry_run else None) as figures:
-        maintained = _maintain(config, lake, sessions, dry_run=dry_run, now=now, checkpoint=checkpoint)
+        maintained = _Run(config, lake, sessions, dry_run, now or dt.datetime.now(dt.UTC), checkpoint).maintained()
         files = [*maintained.cleaned.deleted, *(orphan.uri for orphan in maintained.orphans)]
         figures.update(snapshots=len(maintained.expired), files=len(files), bytes=maintained.bytes_deleted)
         figures.update(partitions=len(maintained.compacted), failed=len(maintained.left))
     return maintained
 
 
-def _maintain(
-    config: LakeConfig,
-    lake: str,
-    sessions: Sessions,
-    *,
-    dry_run: bool,
-    now: dt.datetime | None,
-    checkpoint: Callable[[], None],
-) -> Maintained:
-    if lake not in config.lakes:
-        raise ConfigError(f"there is no lake {lake!r}:", f"the config has {', '.join(config.lakes)}.")
-    rules = config.lakes[lake].maintenance or Maintenance()
-    now = now or dt.datetime.now(dt.UTC)
-    roots = roots_of(config, lake)
-    staged = _delete_staged(config.lakes[lake], roots, _before(now, rules.orphans_older_than), dry_run=dry_run)
-    streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
-    if config.lakes[lake].is_managed:  # MotherDuck maintains its files
-        deltas, letters = _clean_visible(streams, rules, now, checkpoint, dry_run=dry_run)
-        return Maintained(lake, dry_run, (), Cleaned(), staged, (), 0, 0, {}, deltas, letters)
-    ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
-    with ducklake.open(read_only=dry_run) as session:
-        if (reason := session.unknown_specification) is not None:
-            # The catalog's tables decide which files are deleted.
-            raise SpecificationError(
-                f"the lake {lake} is not maintained: {reason}:", "use a version of lake_assets that knows it."
-            )
-        expired = expire_snapshots(session, _before(now, rules.expire_older_than), dry_run=dry_run)
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of `maintain`, with its arguments."""
+
+    config: LakeConfig
+    lake: str
+    sessions: Sessions
+    dry_run: bool
+    now: dt.datetime
+    checkpoint: Callable[[], None]
+
+    def maintained(self) -> Maintained:
+        """Maintain the lake."""
+        config, lake, dry_run, checkpoint = self.config, self.lake, self.dry_run, self.checkpoint
+        if lake not in config.lakes:
+            raise ConfigError(f"there is no lake {lake!r}:", f"the config has {', '.join(config.lakes)}.")
+        roots, rules = roots_of(config, lake), self.rules
+        staged = self._delete_staged(roots)
+        streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
+        if config.lakes[lake].is_managed:  # MotherDuck maintains its files
+            deltas, letters = self._clean_visible(streams)
+            return Maintained(lake, dry_run, (), Cleaned(), staged, (), 0, 0, {}, deltas, letters)
+        ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
+        with ducklake.open(read_only=dry_run) as session:
+            if (reason := session.unknown_specification) is not None:
+                # The catalog's tables decide which files are deleted.
+                raise SpecificationError(
+                    f"the lake {lake} is not maintained: {reason}:", "use a version of lake_assets that knows it."
+                )
+            expired = expire_snapshots(session, self._before(rules.expire_older_than), dry_run=dry_run)
+            checkpoint()
+            with counting(f"list {lake}", "files") as count:
+                # Also hidden ones: a table's name may begin with `_`.
+                objects = Store(config.lakes[lake].own_storage).all(listed=count.advance, hides=lambda _: False)
+            cleaned = clean_up(session, roots, self._before(rules.delete_older_than), dry_run=dry_run)
+            checkpoint()
+            scheduled = {*cleaned.deleted, *cleaned.unreachable}
+            others = [stored for stored in objects if stored.uri not in scheduled]
+            orphans = delete_orphans(session, roots, others, self._before(rules.orphans_older_than), dry_run=dry_run)
+            checkpoint()
+            forgotten = 0
+            if (days := rules.ledger_retention) is not None:
+                forgotten = expire_ledger(session, self._before(days), dry_run=dry_run)
+            checkpoint()
+            flushed = flush_ledger(session, dry_run=dry_run)
+            checkpoint()
+            corrected = self._correct_bounds(session, dict.fromkeys(stream.table for stream in streams))
         checkpoint()
-        with counting(f"list {lake}", "files") as count:
-            # Also hidden ones: a table's name may begin with `_`.
-            objects = Store(config.lakes[lake].own_storage).all(listed=count.advance, hides=lambda _: False)
-        cleaned = clean_up(session, roots, _before(now, rules.delete_older_than), dry_run=dry_run)
+        deltas, letters = self._clean_visible(streams)
         checkpoint()
-        scheduled = {*cleaned.deleted, *cleaned.unreachable}
-        others = [stored for stored in objects if stored.uri not in scheduled]
-        orphans = delete_orphans(session, roots, others, _before(now, rules.orphans_older_than), dry_run=dry_run)
-        checkpoint()
-        forgotten = 0
-        if (days := rules.ledger_retention) is not None:
-            forgotten = expire_ledger(session, _before(now, days), dry_run=dry_run)
-        checkpoint()
-        flushed = flush_ledger(session, dry_run=dry_run)
-        checkpoint()
-        corrected = _correct_bounds(session, dict.fromkeys(s.table for s in streams), dry_run=dry_run)
-    checkpoint()
-    deltas, letters = _clean_visible(streams, rules, now, checkpoint, dry_run=dry_run)
-    checkpoint()
-    compacted: list[CompactedPartition] = []
-    if (at_least := rules.compact) is not None:
+        return Maintained(
+            lake,
+            dry_run,
+            expired,
+            cleaned,
+            (*orphans, *staged),
+            tuple(self._compacted(streams)),
+            flushed,
+            forgotten,
+            {stored.uri: stored.size for stored in objects},
+            deltas,
+            letters,
+            corrected,
+        )
+
+    @property
+    def rules(self) -> Maintenance:
+        """The rules of the lake's config, or the defaults."""
+        return self.config.lakes[self.lake].maintenance or Maintenance()
+
+    def _before(self, days: float) -> dt.datetime:
+        return self.now - dt.timedelta(days=days)
+
+    def _correct_bounds(self, session: LakeSession, tables: Iterable[TableName]) -> tuple[str, ...]:
+        """Correct the bounds of columns that answer wrong; returns their names with the tables'."""
+        corrected: list[str] = []
+        for table in tables:
+            if not session.exists(table):
+                continue
+            work = partial(wrong_bounds if self.dry_run else repair_bounds, session, table)
+            what = f"the least and greatest values of {table}"
+            try:
+                names = work() if self.dry_run else under_lock(session, work, what)
+            except CatalogError as error:
+                # A file may be gone, which `check` says. The other tables and steps do not need it.
+                _LOG.warning("The least and greatest values of the columns of %s are not corrected: %s", table, error)
+            else:
+                corrected += (f"{table}: {name}" for name in names.values())
+        return tuple(corrected)
+
+    def _clean_visible(
+        self, streams: Sequence[OpenStream]
+    ) -> tuple[tuple[DeletedDelta, ...], tuple[LandedObject, ...]]:
+        """Delete exported files that are too old, and exported files and dead letters that no commit made visible."""
+        deltas: list[DeletedDelta] = []
+        letters: list[LandedObject] = []
+        days = self.rules.delta_retention
+        expired = None if days is None else self._before(days)
+        orphans = self._before(self.rules.orphans_older_than)
         for stream in streams:
-            compacted += (
-                _would_compact(stream, at_least)
-                if dry_run
-                else compact(stream, at_least, sessions, checkpoint=checkpoint)
-            )
-    return Maintained(
-        lake,
-        dry_run,
-        expired,
-        cleaned,
-        (*orphans, *staged),
-        tuple(compacted),
-        flushed,
-        forgotten,
-        {stored.uri: stored.size for stored in objects},
-        deltas,
-        letters,
-        corrected,
-    )
+            if stream.export is not None:
+                with stream.lake.open(read_only=self.dry_run) as session:
+                    deltas += clean_deltas(session, stream, expired, orphans, dry_run=self.dry_run)
+        self.checkpoint()
+        for stream in streams:
+            if stream.letters is not None:
+                with stream.lake.open(read_only=self.dry_run) as session:
+                    letters += clean_letters(session, stream, orphans, dry_run=self.dry_run)
+        return tuple(deltas), tuple(letters)
 
+    def _delete_staged(self, roots: Roots) -> tuple[LandedObject, ...]:
+        """Delete old staged files, which killed runs left and nobody can read."""
+        lake = self.config.lakes[self.lake]
+        if not lake.inserts_only:
+            return ()
+        old = leftovers(lake.staging_storage, self._before(self.rules.orphans_older_than))
+        staged = tuple(file for file in old if not roots.is_protected(file.uri))
+        if not self.dry_run:
+            Store(lake.staging_storage).delete(tuple(file.key for file in staged))
+        return staged
 
-def _correct_bounds(session: LakeSession, tables: Iterable[TableName], *, dry_run: bool) -> tuple[str, ...]:
-    """Correct the bounds of columns that answer wrong; returns their names with the tables'."""
-    corrected: list[str] = []
-    for table in tables:
-        if not session.exists(table):
-            continue
-        work = partial(wrong_bounds if dry_run else repair_bounds, session, table)
-        try:
-            names = work() if dry_run else under_lock(session, work, f"the least and greatest values of {table}")
-        except CatalogError as error:
-            # A file may be gone, which `check` says. The other tables and steps do not need it.
-            _LOG.warning("The least and greatest values of the columns of %s are not corrected: %s", table, error)
-        else:
-            corrected += (f"{table}: {name}" for name in names.values())
-    return tuple(corrected)
-
-
-def _clean_visible(
-    streams: Sequence[OpenStream],
-    rules: Maintenance,
-    now: dt.datetime,
-    checkpoint: Callable[[], None],
-    *,
-    dry_run: bool,
-) -> tuple[tuple[DeletedDelta, ...], tuple[LandedObject, ...]]:
-    """Delete exported files that are too old, and exported files and dead letters that no commit made visible."""
-    deltas: list[DeletedDelta] = []
-    letters: list[LandedObject] = []
-    expired = None if rules.delta_retention is None else _before(now, rules.delta_retention)
-    orphans = _before(now, rules.orphans_older_than)
-    for stream in streams:
-        if stream.export is not None:
-            with stream.lake.open(read_only=dry_run) as session:
-                deltas += clean_deltas(session, stream, expired, orphans, dry_run=dry_run)
-    checkpoint()
-    for stream in streams:
-        if stream.letters is not None:
-            with stream.lake.open(read_only=dry_run) as session:
-                letters += clean_letters(session, stream, orphans, dry_run=dry_run)
-    return tuple(deltas), tuple(letters)
-
-
-def _delete_staged(lake: Lake, roots: Roots, before: dt.datetime, *, dry_run: bool) -> tuple[LandedObject, ...]:
-    """Delete staged files from before that time, which killed runs left and nobody can read."""
-    if not lake.inserts_only:
-        return ()
-    staged = tuple(file for file in leftovers(lake.staging_storage, before) if not roots.is_protected(file.uri))
-    if not dry_run:
-        Store(lake.staging_storage).delete(tuple(file.key for file in staged))
-    return staged
+    def _compacted(self, streams: Sequence[OpenStream]) -> Iterator[CompactedPartition]:
+        """Compact partitions of small files, if the rules say so; in a dry run, yield those that would be."""
+        if (at_least := self.rules.compact) is None:
+            return
+        for stream in streams:
+            if self.dry_run:
+                with stream.lake.open(read_only=True) as session:
+                    found = candidates(stream, session, at_least)
+                yield from (CompactedPartition.of(stream, candidate) for candidate in found)
+            else:
+                yield from compact(stream, at_least, self.sessions, checkpoint=self.checkpoint)
 
 
 def roots_of(config: LakeConfig, lake: str) -> Roots:
@@ -242,12 +253,3 @@ def roots_of(config: LakeConfig, lake: str) -> Roots:
 def _root(lake: Lake) -> str:
     """Return the root of a lake's files; of a managed lake, of its staged files."""
     return (lake.storage or lake.staging_storage).root
-
-
-def _would_compact(stream: OpenStream, at_least: int) -> Sequence[CompactedPartition]:
-    with stream.lake.open(read_only=True) as session:
-        return [CompactedPartition.of(stream, candidate) for candidate in candidates(stream, session, at_least)]
-
-
-def _before(now: dt.datetime, days: float) -> dt.datetime:
-    return now - dt.timedelta(days=days)

@@ -7,6 +7,7 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.history.read import described, history
 from lake_assets.history.restore import Restored, release, restore
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.metadata import Metadata, delta_figures, integers, markdown, markdown_table
@@ -88,23 +89,15 @@ def _run(
     Raises:
         LakeAssetsError: nothing was changed.
     """
-    run_id, requested_by = context.run_id, requester(context.run.tags)
+    options = IngestOptions(run_id=context.run_id, requested_by=requester(context.run.tags))
     if config.release:
         if config.snapshot is not None or config.hold:
             raise LakeAssetsError("release ends a hold:", "launch it without snapshot and hold.")
-        release(stream, partition, run_id=run_id, requested_by=requested_by)
+        release(stream, partition, options)
         return None
     if config.snapshot is None:
         return None
-    return restore(
-        stream,
-        partition,
-        config.snapshot,
-        hold=config.hold,
-        dry_run=config.dry_run,
-        run_id=run_id,
-        requested_by=requested_by,
-    )
+    return restore(stream, partition, config.snapshot, hold=config.hold, dry_run=config.dry_run, options=options)
 
 
 def history_markdown(stream: OpenStream, partition: Partition) -> str:

@@ -55,7 +55,6 @@ JVM_OPTIONS = "spark.driver.defaultJavaOptions"  # comes before the user's spark
 
 def spark_config(
     *,
-    master: str | None = None,
     cores: int | None = None,
     app_name: str = "lake-assets",
     settings: Mapping[str, str] | None = None,
@@ -63,10 +62,10 @@ def spark_config(
 ) -> dict[str, str]:
     """Return the Spark settings that this package needs, with the user's own on top.
 
+    Without `spark.master` the session is local, and tries a failing task `spark.task.maxFailures` times, by default
+    twice. A Spark Connect server, by `spark.remote` or the environment variable `SPARK_REMOTE`, has its own master.
+
     Args:
-        master: Spark's master URL; a local session when None. A local session tries a failing task
-            `spark.task.maxFailures` times, by default twice. A Spark Connect server, by the setting `spark.remote` or
-            the environment variable `SPARK_REMOTE`, has its own master, so this is ignored.
         cores: the number of tasks that a local session runs in parallel; all cores of the machine when None.
         app_name: the name of the session.
         settings: the user's Spark settings, which override those of this function.
@@ -77,7 +76,7 @@ def spark_config(
         return SQL_SETTINGS | dict(settings or {})  # a client sets nothing else of a server
     config = SQL_SETTINGS | {
         "spark.app.name": app_name,
-        "spark.master": master or f"local[{cores or '*'}]",
+        "spark.master": f"local[{cores or '*'}]",
         "spark.python.worker.reuse": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

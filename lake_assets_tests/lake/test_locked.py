@@ -91,7 +91,7 @@ WRITES: dict[str, Callable[[OpenStream, LakeSession], object]] = {
     "columns": lambda stream, lake: evolve_table(lake, stream.table, [("x", COLUMNS)], stream.config.columns, "run"),
     "the ledger": lambda _, lake: create_ledger(lake),
     "a row of the ledger": lambda stream, lake: record(
-        lake, [blank_row(stream, stream.config.partition(NW), "run", NOW)]
+        lake, [blank_row(stream, stream.config.partition(NW), IngestOptions(run_id="run", run_at=NOW))]
     ),
     "a flush": lambda _, lake: flush_ledger(lake),
     "expiry": lambda _, lake: expire_snapshots(lake, NOW),

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from lake_assets.checks.result import Scope
 from lake_assets.cli import main
 from lake_assets.history.restore import release, restore
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.orchestration.assets.report_assets import report_metadata
@@ -26,7 +27,8 @@ ENCRYPTED = {"attach_options": {"encrypted": True}}
 def hold(world: World, *, run_id: str = "0123456789", requested_by: str | None = "ann") -> None:
     """Restore the first rows of NW, and keep refreshes off them."""
     first = min(row.snapshot_id for row in world.ledger(NW) if row.snapshot_id)
-    restore(world.stream, world.partition(NW), first, hold=True, run_id=run_id, requested_by=requested_by)
+    options = IngestOptions(run_id=run_id, requested_by=requested_by)
+    restore(world.stream, world.partition(NW), first, hold=True, options=options)
 
 
 @pytest.fixture

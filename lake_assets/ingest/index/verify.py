@@ -5,8 +5,6 @@ one has vanished, every reader of its partition fails.
 """
 
 import dataclasses
-import datetime as dt
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ from lake_assets.errors import LakeAssetsError, SourceError
 from lake_assets.ingest.compare_objects import ChangedObject, changed_objects
 from lake_assets.ingest.index.diff import compare_registered, present, registered_objects, table_files
 from lake_assets.ingest.index.register import Registrar, read_from, written
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import blank_row
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.commit.change import Change, LandedFile, Renewed
@@ -112,9 +111,7 @@ def compare_indexed(
     )
 
 
-def repair_indexed(
-    stream: OpenStream, partitions: Iterable[Partition] | None = None, *, run_id: str | None = None
-) -> Repaired:
+def repair_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> Repaired:
     """Remove vanished objects from the table, and describe changed ones again, in one transaction.
 
     Raises:
@@ -124,7 +121,7 @@ def repair_indexed(
     if state.is_consistent:
         return Repaired()
     with stream.lake.open() as lake:
-        return _repair(lake, stream, state, run_id or str(uuid.uuid4()))
+        return _repair(lake, stream, state)
 
 
 def _indescribable(file: LandedFile) -> SourceError:
@@ -134,7 +131,7 @@ def _indescribable(file: LandedFile) -> SourceError:
     )
 
 
-def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState, run_id: str) -> Repaired:
+def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState) -> Repaired:
     candidates: list[Candidate] = [(obj.now, obj.partition) for obj in state.changed if obj.is_live]
     inspection = Registrar(stream, {}, {}).inspect(lake, candidates)
     # A file that cannot be described does not stop the others. A file without rows needs no description.
@@ -148,14 +145,14 @@ def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState, run_id: 
     partitions = {*vanished.values(), *(file.partition for file in files)}
     if not partitions:
         return Repaired(errors=errors)
-    now = dt.datetime.now(dt.UTC)
+    options = IngestOptions()
     by_partition = {p: [f for f in files if f.partition == p] for p in sorted(partitions, key=lambda p: p.path)}
     gone: dict[Partition, list[str]] = {}
     for uri, partition in vanished.items():
         gone.setdefault(partition, []).append(uri)
     changes, ended = [], 0
     for partition, own in by_partition.items():
-        blank = blank_row(stream, partition, run_id, now)
+        blank = blank_row(stream, partition, options)
         objects = [file.object for file in own]
         present = [*state.unchanged.get(partition, ()), *objects]
         row = dataclasses.replace(blank, mode="repair", **written(own), **read_from(stream, present))
