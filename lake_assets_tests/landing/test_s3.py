@@ -146,11 +146,12 @@ def test_a_writer_uploads_what_waited_when_the_server_is_back(s3_proxy: S3Proxy,
     stream = stream_of(bucket, batch={"records": 10}, buffer={"path": str(tmp_path / "buffer")})
     with LandingWriter("sales", stream) as writer:
         s3_proxy.inject(Rule("status", when=is_upload, times=1000))
-        writer.write(rows(0, 50))
+        writer.write(rows(0, 10))
         writer.flush()
-        until(lambda: bool(s3_proxy.requests("PUT")), "an upload fails")
+        # The writer drains when a batch comes, and once at its start; each time it tries an upload twice.
+        until(lambda: len(s3_proxy.requests("PUT")) > 4, "the writer drains again by itself")
         s3_proxy.heal()
-        until(lambda: len(keys(bucket)) == 5, "all batches arrive")
+        until(lambda: len(keys(bucket)) == 1, "the batch arrives")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
