@@ -197,3 +197,39 @@ def test_a_name_that_the_lakes_folder_cannot_take_is_named_and_leaves_the_other_
     assert re.search(r"takes no name as long as that of .*xxx(.|\n)*shorten the partition's value", str(error))
     assert errors[partitions[1]] is None
     assert local_world.totals() == [1]
+
+
+@pytest.fixture
+def unread(local_world: World, s3_proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A table, and eight new objects, whose files the server refuses to give; the engine asks for each once."""
+    monkeypatch.setattr("lake_assets.duckdb_engine._http_retries", lambda _: 0)
+    land_numbers(local_world, bucket_on(s3_proxy.s3), SW, NW, range(1, 9))
+    s3_proxy.forget()
+    s3_proxy.inject(Rule("status", when=is_looked_at, times=1000))
+    return local_world
+
+
+def error_of(world: World) -> Exception | None:
+    (outcome,) = ingest_all(world.stream, [world.partition(NW)], world.sessions)
+    return outcome.error
+
+
+def test_a_store_that_is_away_is_not_asked_for_each_of_its_files(
+    unread: World, s3_proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def probe(_: Store) -> bool:
+        raise StorageUnreachableError("the store is away.")
+
+    monkeypatch.setattr(Store, "probe", probe)
+
+    assert str(error_of(unread)) == "the store is away."
+    assert len([request for request in s3_proxy.requests() if is_looked_at(request)]) == 1
+
+
+def test_files_that_a_store_fails_to_give_are_named_and_may_be_given_later(unread: World) -> None:
+    error = error_of(unread)
+
+    assert isinstance(error, TRANSIENT)
+    assert "8 of 8 new objects of region=NW/date=2026-02-11 were not registered:" in str(error)
+    assert f"the object {unread.landing.uri('region=NW/date=2026-02-11/1.parquet')} was not read" in str(error)
+    assert "remove it" not in str(error)
