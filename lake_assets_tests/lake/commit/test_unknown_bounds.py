@@ -21,7 +21,7 @@ NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
 NE = "region=NE,date=2026-02-11"
 POSTGRES = pytest.param("postgres", marks=pytest.mark.servers)
-pytestmark = pytest.mark.parametrize("catalog", ["sqlite", POSTGRES], indirect=True)
+CATALOGS = pytest.mark.parametrize("catalog", ["sqlite", POSTGRES], indirect=True)
 ALONE = [name for name in SCHEMA.names if name not in {"flag", "tags", "shape", "counts"}]
 
 # Its first row group has no bounds, so DuckLake takes those of the file for unknown.
@@ -67,6 +67,7 @@ def missed(side: StrategyLake, *numbers: int) -> list[tuple[str, int]]:
     return result
 
 
+@CATALOGS
 @pytest.mark.parametrize("strategy", [replace_directly, replace_by_extension])
 @pytest.mark.parametrize("next_strategy", [replace_directly, replace_by_extension, None])
 @pytest.mark.parametrize("is_first", [False, True])
@@ -84,11 +85,11 @@ def test_values_below_those_of_a_later_commit_are_found(
     assert missed(side, *([] if is_first else [30]), 40, 70) == []
 
 
+@pytest.mark.parametrize("catalog", [POSTGRES], indirect=True)
 def test_bounds_of_a_client_that_commits_during_the_correction_are_kept(
     pair: StrategyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if pair[0].lake.catalog.type != "postgres":
-        pytest.skip("it admits one writer at a time")
+    """Catalogs of the other types admit one writer at a time."""
     side = pair[0]
     side.replace(NW, [row(30)], strategy=replace_by_extension)
     tries = iter([70])
@@ -106,6 +107,7 @@ def test_bounds_of_a_client_that_commits_during_the_correction_are_kept(
     assert bounds(side, "i64") == ("300", "700")
 
 
+@CATALOGS
 @pytest.mark.parametrize("strategy", [replace_directly, replace_by_extension])
 def test_bounds_that_another_client_left_unknown_are_taken_from_the_files(
     pair: StrategyPair, strategy: Strategy
@@ -119,12 +121,14 @@ def test_bounds_that_another_client_left_unknown_are_taken_from_the_files(
     assert missed(side, 30, 40, 70) == []
 
 
+@CATALOGS
 def test_a_column_without_values_has_no_bounds(pair: StrategyPair) -> None:
     for side in pair:
         side.replace(NW, [NOTHING, NOTHING])
         assert bounds(side, "i64") == (None, None)
 
 
+@CATALOGS
 def test_bounds_of_a_file_without_statistics_are_read_from_its_data(
     pair: StrategyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
