@@ -21,7 +21,7 @@ DOORS = {
     "landing/": {"cli/generate.py", "cli/land.py", "orchestration/stream_schedules.py"},
     "launch/": {"cli/partitions.py", "orchestration/stream_run.py"},
     "telemetry/": {"exports.py"},
-    "importers/": {"cli/init.py", "cli/olake.py", "config/load.py"},
+    "importers/": {"cli/init.py", "cli/importing.py", "config/load.py"},
     "templates/": {"cli/init.py"},
 }
 

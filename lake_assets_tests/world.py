@@ -25,7 +25,7 @@ from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
-from lake_assets.maintenance.run import Maintained, maintain
+from lake_assets.maintenance.maintenance_run import Maintained, maintain
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream

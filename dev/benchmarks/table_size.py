@@ -26,7 +26,7 @@ from dev.benchmarks.refresh import PARTITION
 from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest
-from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.database import catalog_transaction
 from lake_assets.lake.catalog.footers import Footer, open_footers

@@ -26,8 +26,8 @@ from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, first_lines, shown
-from lake_assets.selection.grammar import parse
 from lake_assets.selection.select import Wanted, select
+from lake_assets.selection.selection_grammar import parse
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.stream import OpenStream
 

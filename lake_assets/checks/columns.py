@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.result import NAMED, CheckResult
-from lake_assets.history.snapshots import types_at
+from lake_assets.history.past_snapshot import types_at
 from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.snapshots import columns_since, last_addition
 from lake_assets.lake.catalog.table import named_since, read_folder
-from lake_assets.lake.ledger.relation import Wanted, wanted_rows
+from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
 from lake_assets.lake.ledger.tables import LEDGER
 
 

@@ -15,18 +15,18 @@ from lake_assets.cli.config import doctor, schema, validate
 from lake_assets.cli.failure import print_error
 from lake_assets.cli.generate import generate
 from lake_assets.cli.history import diff, history, restore
+from lake_assets.cli.importing import import_
 from lake_assets.cli.index import index
 from lake_assets.cli.init import demo, init
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.lake import forget, ledger, query
 from lake_assets.cli.land import land
 from lake_assets.cli.layout import layout
-from lake_assets.cli.logs import log_format_option, set_log_format
+from lake_assets.cli.log_format import log_format_option, set_log_format
 from lake_assets.cli.maintain import maintain
-from lake_assets.cli.olake import import_
 from lake_assets.cli.partitions import ingest
 from lake_assets.cli.planning import apply, plan
-from lake_assets.cli.progress import progress_bar
+from lake_assets.cli.progress_bar import progress_bar
+from lake_assets.cli.query import forget, ledger, query
 from lake_assets.cli.report import metrics, report_
 from lake_assets.cli.sync_dagster import sync_dagster
 from lake_assets.cli.terminal import echo, is_plain

@@ -162,7 +162,7 @@ def _write(reader: "pa.RecordBatchReader", form: Format) -> None:
     """Write changes to standard output as texts; DuckDB casts the values, as for `lake-assets query`."""
     import duckdb
 
-    from lake_assets.cli.lake import write_relation
+    from lake_assets.cli.query import write_relation
 
     with duckdb.connect() as engine:
         engine.execute("SET TimeZone = 'UTC'")

@@ -41,8 +41,8 @@ def check(
     one, the checks look at these partitions only. Nothing is changed. The exit code is 1 if a check fails; a
     warning does not count as a failure.
     """
+    from lake_assets.checks.check_run import CheckRun, checks_of, is_error
     from lake_assets.checks.result import Scope
-    from lake_assets.checks.run import CheckRun, checks_of, is_error
     from lake_assets.cli.documents import CheckDocument, CheckFinding
 
     options: Options = ctx.obj

@@ -76,7 +76,7 @@ def _config(ctx: "click.Context") -> "LakeConfig | None":
 def _values(opened: "OpenStream", column: "PartitionColumn") -> Iterable[str]:
     """Return the values of a column as the selection grammar writes them; of a time the newest first."""
     from lake_assets.layout.times import TIME_TYPES
-    from lake_assets.selection.grammar import written
+    from lake_assets.selection.selection_grammar import written
     from lake_assets.streams.calendar import Calendar
     from lake_assets.streams.unknown import first_landed
 

@@ -3,7 +3,7 @@
 import logging
 import traceback
 
-from lake_assets.cli.logs import is_json
+from lake_assets.cli.log_format import is_json
 from lake_assets.cli.terminal import echo, style
 from lake_assets.errors import LakeAssetsError
 from lake_assets.events import report

@@ -11,7 +11,7 @@ import click
 from lake_assets.cli.common import Options, stream_argument
 from lake_assets.cli.failure import print_error
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.logs import is_quiet
+from lake_assets.cli.log_format import is_quiet
 from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.output import Form, documented, form_option, json_of, print_left_out
 from lake_assets.cli.partitions import CliRun
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lake_assets.cli.run_documents import IndexRunDocument
-    from lake_assets.ingest.index.diff import IndexPlan
+    from lake_assets.ingest.index.index_plan import IndexPlan
     from lake_assets.layout.partition import Partition
     from lake_assets.selection.select import Wanted
     from lake_assets.streams.stream import OpenStream
@@ -65,7 +65,7 @@ def index(  # noqa: PLR0913 - the options of the command
     being rewritten. A file that cannot be registered does not stop the others. The exit code is 1 if a file was not
     registered, or if a registered object was replaced by another one of the same name.
     """
-    from lake_assets.ingest.index.diff import plan_index
+    from lake_assets.ingest.index.index_plan import plan_index
 
     if check + repair + dry_run > 1:
         raise click.UsageError("--check, --repair and --dry-run exclude each other.", ctx)
@@ -99,7 +99,7 @@ def _dry_run(
     stream: "OpenStream", partitions: "Sequence[Partition] | None", options: IngestOptions, form: Form
 ) -> bool:
     from lake_assets.cli.run_documents import IndexPlanDocument
-    from lake_assets.ingest.index.diff import plan_index
+    from lake_assets.ingest.index.index_plan import plan_index
 
     plan = plan_index(stream, partitions, options)
     parts = [part for part in plan.partitions if partitions is not None or part.new or part.changed]
@@ -125,7 +125,7 @@ def _index(run: CliRun, plan: "IndexPlan | None") -> bool:
     """Register the objects of the run's partitions, or of a plan of all."""
     from lake_assets.cli.run_documents import IndexRunDocument
     from lake_assets.exports import lineage
-    from lake_assets.ingest.index.run import index_all
+    from lake_assets.ingest.index.index_run import index_all
 
     stream, form, outcomes = run.stream, run.form, Outcomes(run.form, debug=run.cli.debug)
 

@@ -39,8 +39,8 @@ def init(folder: Path, place: str | None, start: dt.datetime | None) -> None:
     if place is not None:
         _propose(folder, place, day)
         return
-    from lake_assets.templates.starter.folder import first_day
-    from lake_assets.templates.starter.folder import start as write
+    from lake_assets.templates.starter.project import first_day
+    from lake_assets.templates.starter.project import start as write
 
     day = day or first_day()
     _show_written(folder, write(folder, day))
@@ -58,7 +58,7 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
     from lake_assets.importers.proposals import propose
     from lake_assets.importers.proposed_config import config_text, looked
     from lake_assets.importers.sampler import Sampler
-    from lake_assets.templates.starter.folder import refuse_content, start_with
+    from lake_assets.templates.starter.project import refuse_content, start_with
 
     refuse_content(folder)
     if not place.strip():
@@ -141,6 +141,6 @@ def demo(folder: Path) -> None:
     Flights land as Parquet, and Spark ingests some partitions into a new lake. One partition changes and is ingested
     again. Then the lake and its ledger are queried. Takes less than a minute; needs no server and no network.
     """
-    from lake_assets.templates.demo.run import run
+    from lake_assets.templates.demo.demo_run import run
 
     run(folder)

@@ -14,7 +14,7 @@ from lake_assets.layout.texts import count, first_lines, several, size
 
 if TYPE_CHECKING:
     from lake_assets.maintenance.compaction import CompactedPartition
-    from lake_assets.maintenance.run import Maintained
+    from lake_assets.maintenance.maintenance_run import Maintained
 
 SHOWN = 20  # files and partitions of each kind
 
@@ -34,7 +34,7 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
     """
     from lake_assets.cli.documents import MaintainedLake
     from lake_assets.cli.sessions import Session
-    from lake_assets.maintenance.run import maintain as maintain_lake
+    from lake_assets.maintenance.maintenance_run import maintain as maintain_lake
 
     options: Options = ctx.obj
     config = options.config

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from lake_assets.cli.failure import Failures
-from lake_assets.cli.logs import is_json
+from lake_assets.cli.log_format import is_json
 from lake_assets.cli.output import Form
 from lake_assets.cli.terminal import exported_text, info, style
 from lake_assets.errors import LakeAssetsError

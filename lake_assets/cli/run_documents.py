@@ -12,7 +12,7 @@ from lake_assets.cli.failure import text_of
 from lake_assets.cli.outcomes import seconds_of, why_skipped
 from lake_assets.documented import Documented
 from lake_assets.ingest.dry_run import Job, StreamPlan
-from lake_assets.ingest.index.diff import IndexPlan, NotRegistered
+from lake_assets.ingest.index.index_plan import IndexPlan, NotRegistered
 from lake_assets.ingest.index.verify import IndexedState, Repaired
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.plan import Action

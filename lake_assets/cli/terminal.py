@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.logs import is_json, is_quiet
+from lake_assets.cli.log_format import is_json, is_quiet
 from lake_assets.escapes import visible
 from lake_assets.events import report
 from lake_assets.layout.texts import count

@@ -8,7 +8,7 @@ import time
 
 import click
 
-from lake_assets.cli.logs import is_json, set_quiet
+from lake_assets.cli.log_format import is_json, set_quiet
 from lake_assets.cli.terminal import echo, style
 from lake_assets.escapes import visible_name
 from lake_assets.events import EVENT, LOGGER, OFF, Event, report

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from lake_assets.documented import AsText, Documented
 from lake_assets.duckdb_engine import followed, identifier
 from lake_assets.errors import CatalogError, PartitionError
-from lake_assets.history.snapshots import require_snapshot, types_at
+from lake_assets.history.past_snapshot import require_snapshot, types_at
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.past_columns import earlier_names
 from lake_assets.lake.commit.difference import spill_outside

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError, StorageError
 from lake_assets.events import step
-from lake_assets.history.snapshots import PastState, past_state, require_columns, require_snapshot
+from lake_assets.history.past_snapshot import PastState, past_state, require_columns, require_snapshot
 from lake_assets.ingest.compare_objects import Comparison, compare, read_noted
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import blank_row, of_partition
@@ -44,8 +44,8 @@ from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.file_names import MARK, named_fingerprint, new_name
 from lake_assets.parquet.job import LetterFile
 from lake_assets.progress import counted
-from lake_assets.storage.copying import copy_object
 from lake_assets.storage.manifest import Manifest, Original
+from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 

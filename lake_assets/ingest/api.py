@@ -7,11 +7,11 @@ fail one by one. The command line and Dagster both call these functions.
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 
-from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, reported_run
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.replace.run import ReplaceRun
+from lake_assets.ingest.replace.replace_run import ReplaceRun
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
 from lake_assets.streams.calendar import refuse_outside

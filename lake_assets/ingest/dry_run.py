@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lake_assets.ingest.compare_objects import compare
-from lake_assets.ingest.index.diff import plan_index
+from lake_assets.ingest.index.index_plan import plan_index
 from lake_assets.ingest.landed_footers import Columns, Footers
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.plan import Action, Decision, PartitionPlan, Planner, edited_text

@@ -24,7 +24,7 @@ from lake_assets.config.catalogs import DuckdbCatalog
 from lake_assets.errors import CatalogError
 from lake_assets.lake.attach import ALIAS
 from lake_assets.lake.catalog import spec
-from lake_assets.storage.copying import fill
+from lake_assets.storage.server_copies import fill
 
 _LOG = logging.getLogger(__name__)
 

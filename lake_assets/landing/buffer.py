@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from lake_assets.errors import LandingError
-from lake_assets.landing.names import second_of
+from lake_assets.landing.batch_names import second_of
 
 _DAY = 86_400.0
 _BROKEN_OFF = 60.0  # seconds after which a file without all its names was left by a crash

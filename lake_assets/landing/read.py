@@ -18,9 +18,9 @@ from lake_assets.landing.schema import inferred
 from lake_assets.landing.text import CsvText, JsonText, Text
 from lake_assets.landing.validate import BREAK, Records, Rows
 from lake_assets.layout.texts import is_unicode, shown
-from lake_assets.parquet.files import ParquetRows
 from lake_assets.parquet.foreign_types import is_foreign
 from lake_assets.parquet.leaves import shown as type_text
+from lake_assets.parquet.parquet_files import ParquetRows
 
 if TYPE_CHECKING:
     from io import BufferedIOBase

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lake_assets.errors import LayoutError
 from lake_assets.layout import grammar, olake_paths
-from lake_assets.layout.arrow import read_rows, render_rows
+from lake_assets.layout.arrow_paths import read_rows, render_rows
 from lake_assets.layout.codec import HiveCodec
 from lake_assets.layout.grammar import NOW, Part, Placeholder, Static
 from lake_assets.layout.hive import SPELLINGS, escape

@@ -6,12 +6,12 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
-from lake_assets.checks.run import checks_of
+from lake_assets.checks.check_run import checks_of
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.exports import telemetry
-from lake_assets.maintenance.run import Maintained, maintain
+from lake_assets.maintenance.maintenance_run import Maintained, maintain
 from lake_assets.orchestration.metadata import lines_by_text, markdown_list
 from lake_assets.orchestration.queued_runs import job_schedule
 from lake_assets.orchestration.resources import sessions

@@ -15,9 +15,9 @@ from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import Partition
-from lake_assets.parquet.files import TAIL, ParquetRows
 from lake_assets.parquet.job import Job
 from lake_assets.parquet.leaves import decoded, has_infinity, has_limits, leaf_types, leaves, not_held, plain, width
+from lake_assets.parquet.parquet_files import TAIL, ParquetRows
 from lake_assets.parquet.partition_values import is_other
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens

@@ -12,13 +12,13 @@ from lake_assets.escapes import visible_name
 from lake_assets.parquet import footers
 from lake_assets.parquet.as_is import Candidate, UnfitError
 from lake_assets.parquet.attempt import discard, discard_unfinished
-from lake_assets.parquet.files import TAIL, ParquetRows
 from lake_assets.parquet.job import DataFile, Job, Share
+from lake_assets.parquet.parquet_files import TAIL, ParquetRows
 from lake_assets.parquet.read import readable
 from lake_assets.parquet.task import Bin, Refusal, Report, encode, reported
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.copying import copy_object
 from lake_assets.storage.manifest import Original
+from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets.storage.web import RangeFile
 

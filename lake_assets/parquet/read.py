@@ -11,7 +11,7 @@ from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import SourceChangedError, SourceError
 from lake_assets.escapes import visible_name
-from lake_assets.parquet.files import ParquetRows
+from lake_assets.parquet.parquet_files import ParquetRows
 from lake_assets.parquet.path_columns import PathColumns, with_types
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.failures import failure, is_of_cloud

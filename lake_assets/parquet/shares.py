@@ -17,9 +17,9 @@ from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.dictionaries import dictionary_columns
-from lake_assets.parquet.files import ParquetRows
 from lake_assets.parquet.job import Job, Share
 from lake_assets.parquet.letters import DeadLetterWriter, Sink, refuse_taken_names
+from lake_assets.parquet.parquet_files import ParquetRows
 from lake_assets.parquet.path_columns import with_types, with_values
 from lake_assets.parquet.read import BATCH_ROWS, readable
 from lake_assets.parquet.schema_fit import Fitter

@@ -9,7 +9,7 @@ from lake_assets.errors import PartitionError
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.selection.grammar import Selector, described, parse
+from lake_assets.selection.selection_grammar import Selector, described, parse
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, refuse_outside, sort_key
 from lake_assets.streams.landing_zone import list_scope

@@ -1,7 +1,7 @@
 """A lake to check, and shorter calls of its checks."""
 
+from lake_assets.checks.check_run import CheckRun, run_check
 from lake_assets.checks.result import CheckResult, Scope
-from lake_assets.checks.run import CheckRun, run_check
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.partition import Partition

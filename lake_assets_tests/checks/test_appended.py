@@ -2,8 +2,8 @@
 
 import pytest
 
+from lake_assets.checks.check_run import checks_of, is_error
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, is_error
 from lake_assets_tests.checks.checked import by_partition, check, sql
 from lake_assets_tests.world import NW, SW, World, sales
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
+from lake_assets.checks.check_run import checks_of, scope_of_run
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, scope_of_run
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.storage.store import Store
 from lake_assets_tests.checks.checked import NULL, check, sql

@@ -2,8 +2,8 @@
 
 import pytest
 
+from lake_assets.checks.check_run import checks_of, describe, is_by_partition, is_error, scope_of_run
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, describe, is_by_partition, is_error, scope_of_run
 from lake_assets.errors import SourceError
 from lake_assets.parquet.read import count_rows
 from lake_assets.storage.arrow import ArrowStore

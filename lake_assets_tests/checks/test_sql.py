@@ -2,7 +2,7 @@
 
 import pytest
 
-from lake_assets.checks.run import is_by_partition, scope_of_run
+from lake_assets.checks.check_run import is_by_partition, scope_of_run
 from lake_assets.config.sections import Checks
 from lake_assets.errors import CatalogError
 from lake_assets_tests.checks.checked import check, sql

@@ -15,7 +15,7 @@ from lake_assets.cli import main
 from lake_assets.cli.documents import output_schema
 from lake_assets.cli.output import COMMANDS
 from lake_assets.errors import LakeAssetsError, StorageError
-from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.streams.stream import OpenStream
@@ -223,7 +223,7 @@ def test_a_check_that_cannot_be_run_has_an_error(run: Run, monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise StorageError("the landing zone is away:", "wake it.")
 
-    monkeypatch.setattr("lake_assets.checks.run.CheckRun.result", fail)
+    monkeypatch.setattr("lake_assets.checks.check_run.CheckRun.result", fail)
     result = run("check", "--only", "row_counts", "--format", "json")
 
     document = fitting("check", result.stdout)

@@ -20,7 +20,7 @@ from dev.servers.process import free_ports
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.landing.writer import LandingWriter
-from lake_assets.templates.starter.folder import first_day
+from lake_assets.templates.starter.project import first_day
 from lake_assets_tests.cli.choices import changed_by_each_choice
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lake_assets.api.stream import open_stream
+from lake_assets.checks.check_run import checks_of, run_check
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, run_check
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.errors import SchemaError

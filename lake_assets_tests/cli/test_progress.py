@@ -30,11 +30,11 @@ CURSOR = "\x1b[?25"  # shown or hidden
 PROGRAM = """
 import time
 from pathlib import Path
-from lake_assets.cli import main, progress
+from lake_assets.cli import main, progress_bar
 from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest import dry_run
 
-progress.SECONDS = {seconds}
+progress_bar.SECONDS = {seconds}
 plan_in, planned = dry_run.plan_in, []
 
 def held(*arguments):
@@ -64,12 +64,12 @@ def folder(local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 LINES = """
 import sys
 import time
-from lake_assets.cli import progress
+from lake_assets.cli import progress_bar
 from lake_assets.cli.terminal import echo, style
 from lake_assets.progress import counted
 
-progress.SECONDS = 0
-with progress.progress_bar():
+progress_bar.SECONDS = 0
+with progress_bar.progress_bar():
     for number in counted(range(3), "test", "lines", 3):
         while not hasattr(sys.stderr, "rich_proxied_file"):
             time.sleep(0.01)
@@ -218,8 +218,8 @@ def test_a_statement_of_duckdb_is_counted_as_far_as_it_is() -> None:
 
 
 GENERATE = """
-from lake_assets.cli import main, progress
-progress.SECONDS = 0
+from lake_assets.cli import main, progress_bar
+progress_bar.SECONDS = 0
 main(prog_name="lake-assets")
 """
 

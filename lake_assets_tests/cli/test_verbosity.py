@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from lake_assets.cli import main
-from lake_assets.cli.logs import is_quiet
+from lake_assets.cli.log_format import is_quiet
 from lake_assets.cli.verbosity import line_of
 from lake_assets.events import LOGGER, OFF, Event
 from lake_assets_tests.cli.conftest import Run

@@ -22,13 +22,13 @@ import pytest
 
 from dev.servers.moto import REGION, Moto, moto
 from dev.servers.s3 import S3Server
+from lake_assets.checks.check_run import run_check
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import run_check
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.errors import LakeAssetsError, QueueError
 from lake_assets.maintenance.compaction import compact
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.parquet.attempt import discard_unfinished
 from lake_assets.parquet.job import LetterRules

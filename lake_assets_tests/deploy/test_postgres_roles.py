@@ -18,7 +18,7 @@ from lake_assets.errors import CatalogError
 from lake_assets.history.diff import diff
 from lake_assets.history.read import history
 from lake_assets.history.restore import release, restore
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.faults.writer import write
 from lake_assets_tests.lake.commit.test_deltas import visible

@@ -6,7 +6,7 @@ import pytest
 
 from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.errors import LakeAssetsError, StorageError
-from lake_assets.maintenance.run import Maintained, maintain
+from lake_assets.maintenance.maintenance_run import Maintained, maintain
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.outage import HURRIED
 from lake_assets_tests.world import NW, SW, World, sales

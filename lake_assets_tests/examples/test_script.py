@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.templates.starter.folder import start
+from lake_assets.templates.starter.project import start
 from lake_assets_tests.examples import EXAMPLES
 
 SCRIPT = EXAMPLES / "ingest_and_read.py"

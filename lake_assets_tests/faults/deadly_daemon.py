@@ -15,7 +15,7 @@ import psutil
 from pyspark import daemon
 
 from lake_assets.parquet import letters
-from lake_assets.storage import copying, s3
+from lake_assets.storage import s3, server_copies
 
 VARIABLE = "LAKE_ASSETS_DEATH"
 PART = 5 * 2**20  # bytes; the least of S3
@@ -61,7 +61,7 @@ def unfinished(client: Any, *arguments: Any) -> None:
 copy_parts = s3._copy_parts
 
 if __name__ == "__main__":
-    module: Any = copying
+    module: Any = server_copies
     match os.environ[VARIABLE]:
         case "bytes":
             module.fill = second(module.fill, half)

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from lake_assets.history.restore import restore
-from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.index_run import index_all
 from lake_assets.maintenance.compaction import compact
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets_tests.world import NW, SW, World, sales
 

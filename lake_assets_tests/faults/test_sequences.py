@@ -32,7 +32,7 @@ from lake_assets.errors import EmptySourceError, LakeAssetsError, PartitionError
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.independent import Files, Row
 from lake_assets_tests.faults.lake_invariants import assert_sound, complaints

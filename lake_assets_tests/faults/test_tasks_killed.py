@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.deadly_daemon import PART, VARIABLE
 from lake_assets_tests.ingest.lettering import BIG, NARROW, letters, stored, visible, wide

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.checks.run import checks_of
+from lake_assets.checks.check_run import checks_of
 from lake_assets.errors import CatalogError, SourceError
 from lake_assets.history.restore import restore
 from lake_assets.report.html import page, section

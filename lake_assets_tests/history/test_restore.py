@@ -8,7 +8,7 @@ import pytest
 from lake_assets.errors import CatalogError, PartitionError, StorageError
 from lake_assets.history.restore import Restored, restore
 from lake_assets.lake.ledger.tables import MANIFEST
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, plan, sales
 

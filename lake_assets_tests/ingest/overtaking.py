@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import pytest
 
-from lake_assets.ingest.replace import run as replace_run
+from lake_assets.ingest.replace import replace_run
 
 Moment = Literal["verify", "commit", "transaction"]
 Happening = Callable[[Any], object]

@@ -7,8 +7,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from lake_assets.checks.check_run import checks_of, run_check
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, run_check
 from lake_assets.errors import CatalogError, LakeAssetsError, SchemaError
 from lake_assets.ingest.view import view_partition
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view

@@ -15,7 +15,7 @@ from lake_assets.events import Event, listening
 from lake_assets.history.read import history
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.replace.run import GROUP_PARTITIONS
+from lake_assets.ingest.replace.replace_run import GROUP_PARTITIONS
 from lake_assets.lake.commit import strategy
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots

@@ -11,7 +11,7 @@ import pytest
 
 from lake_assets.errors import CatalogError, SchemaError
 from lake_assets.history.restore import restore
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.ingest.lettering import BIG, BOTH_IN_ROWS, FOLDER, NARROW, letters, made, stored, visible, wide
@@ -209,7 +209,7 @@ def test_a_commit_that_fails_makes_no_letter_visible(local: World, monkeypatch: 
         raise CatalogError("the catalog refuses:", "try later.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lake_assets.ingest.replace.run.commit", refuse)
+        patch.setattr("lake_assets.ingest.replace.replace_run.commit", refuse)
         with pytest.raises(CatalogError):
             local.ingest(NW)
 

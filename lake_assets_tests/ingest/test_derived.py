@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from lake_assets.checks.check_run import run_check
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import run_check
 from lake_assets.errors import SchemaError
 from lake_assets.landing.read import read_records
 from lake_assets.landing.writer import LandingWriter

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.checks.run import run_check, scope_of_run
+from lake_assets.checks.check_run import run_check, scope_of_run
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.world import NW, SW, World
 

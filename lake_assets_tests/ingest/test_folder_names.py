@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from lake_assets.checks.check_run import checks_of, run_check
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, run_check
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.landing.writer import LandingWriter

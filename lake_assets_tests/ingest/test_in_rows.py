@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lake_assets.checks.check_run import run_check
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import run_check
 from lake_assets.errors import EmptySourceError, SchemaError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions

@@ -14,11 +14,11 @@ from lake_assets.errors import (
     SparkUnavailableError,
 )
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.replace import write_step as writing
-from lake_assets.ingest.replace.run import ReplaceRun
+from lake_assets.ingest.replace.replace_run import ReplaceRun
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.parquet.job import Job, JobResult
 from lake_assets.report.state import read_state
@@ -289,7 +289,7 @@ def ingest_groups_of(size: int, work: Callable[[], dict[str, Outcome]]) -> dict[
 
 
 def test_large_partitions_get_a_job_each(local_world: World, jobs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.ingest.replace.run.GROUP_BYTES", 1)
+    monkeypatch.setattr("lake_assets.ingest.replace.replace_run.GROUP_BYTES", 1)
     for text in (NW, SW):
         local_world.land(text, sales(1))
 
@@ -302,7 +302,7 @@ def test_large_partitions_get_a_job_each(local_world: World, jobs: list[int], mo
 def test_an_interrupt_in_the_callers_loop_cancels_partitions_that_have_begun(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.ingest.replace.run.COMMITS", 1)
+    monkeypatch.setattr("lake_assets.ingest.replace.replace_run.COMMITS", 1)
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(2))
     partitions = [local_world.partition(NW), local_world.partition(SW)]

@@ -19,7 +19,7 @@ from lake_assets.errors import CatalogError, SourceError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.commit.change import Staged
 from lake_assets.lake.locks import commit_lock
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.parquet import job as job_module
 from lake_assets.parquet.job import Job, StagingKey
 from lake_assets_tests.ingest.encrypted import (

@@ -8,8 +8,8 @@ from unittest import mock
 
 import pytest
 
+from lake_assets.checks.check_run import checks_of, run_check
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, run_check
 from lake_assets.doctor import examine
 from lake_assets.errors import CatalogError
 from lake_assets.ingest.replace import staging
@@ -18,7 +18,7 @@ from lake_assets.lake.commit.change import Change, Written
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.maintenance.compaction import compact
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.parquet.job import DataFile
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.writer import make_table, put, write

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from dev.servers.postgres import PostgresServer
+from lake_assets.checks.check_run import checks_of, run_check
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, run_check
 from lake_assets.cli.app import main
 from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError
@@ -26,7 +26,7 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.lake import attach, ducklake
 from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.maintenance.compaction import compact
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets_tests.faults.writer import ROWS, make_table, write
 from lake_assets_tests.lake.commit.test_deltas import exporting
 from lake_assets_tests.lake.commit.test_deltas import rows as deltas_of

@@ -14,7 +14,7 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets_tests.world import NW, SW, World, sales
 
 EMPTY = "region=NE,date=2026-02-11"

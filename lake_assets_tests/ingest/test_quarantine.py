@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
+from lake_assets.checks.check_run import checks_of
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of
 from lake_assets.errors import LakeAssetsError, SourceError, StorageError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.replace import write_step

@@ -3,7 +3,7 @@
 import pytest
 
 from lake_assets.errors import LakeAssetsError
-from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.index_run import index_all
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.maintenance.test_run import newest_snapshot
 from lake_assets_tests.world import NW, World, sales

@@ -14,7 +14,7 @@ import pytest
 
 from dev.servers.postgres import PostgresServer
 from lake_assets.errors import CatalogLockedError, CommitConflictError, LakeAssetsError, SchemaError, SourceError
-from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import blank_row
 from lake_assets.ingest.partition_run import PartitionRun
@@ -33,7 +33,7 @@ from lake_assets.lake.schema.evolve import evolve_table
 from lake_assets.lake.schema.tables import create_table, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.maintenance.cleaning import expire_snapshots
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on

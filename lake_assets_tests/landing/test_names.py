@@ -1,4 +1,4 @@
-from lake_assets.landing.names import BatchNames, second_of
+from lake_assets.landing.batch_names import BatchNames, second_of
 
 
 def test_names_sort_by_time_within_a_second_and_beyond() -> None:

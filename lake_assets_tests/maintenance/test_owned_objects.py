@@ -5,8 +5,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lake_assets.checks.run import checks_of
-from lake_assets.ingest.index.run import index_all
+from lake_assets.checks.check_run import checks_of
+from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.maintenance.cleaning import KeptObject
 from lake_assets.orchestration.build import build_definitions

@@ -7,14 +7,14 @@ from unittest import mock
 
 import pytest
 
+from lake_assets.checks.check_run import checks_of, run_check
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, run_check
 from lake_assets.config.models import LakeConfig
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.session import TableName
 from lake_assets.maintenance.cleaning import expire_snapshots
-from lake_assets.maintenance.run import maintain, roots_of
+from lake_assets.maintenance.maintenance_run import maintain, roots_of
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, sales

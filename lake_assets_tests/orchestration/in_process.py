@@ -33,5 +33,5 @@ def failing_once(
             raise error
         return commit(*arguments)
 
-    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", broken)
+    monkeypatch.setattr("lake_assets.ingest.replace.replace_run.commit", broken)
     return calls

@@ -72,7 +72,7 @@ def test_a_catalog_that_another_process_has_locked_fails_no_step(
                 timers[0].start()
             return write(*arguments)
 
-        monkeypatch.setattr(f"lake_assets.ingest.replace.run.{write.__name__}", begins)
+        monkeypatch.setattr(f"lake_assets.ingest.replace.replace_run.{write.__name__}", begins)
         result = materialize(*KEYS, run_config=FORCE if status == "committed" else None)
         timers[0].join()
 
@@ -133,7 +133,7 @@ def test_a_server_that_stops_before_the_commits_has_the_step_tried_again(
             stoppable.stop()
         return commit(*arguments)
 
-    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", stopping)
+    monkeypatch.setattr("lake_assets.ingest.replace.replace_run.commit", stopping)
     runs.append(stoppable.start)
 
     result = materialize(*KEYS)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.templates.starter.folder import start
+from lake_assets.templates.starter.project import start
 from lake_assets_tests.pages.transcript import DOCS, follow, indented, section, shown
 
 PAGE = DOCS / "flight.md"

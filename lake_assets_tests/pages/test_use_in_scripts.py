@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dev.servers.absent import absent
-from lake_assets.cli import progress
+from lake_assets.cli import progress_bar
 from lake_assets_tests.pages.transcript import DOCS, follow, shown
 
 PAGE = DOCS / "how-to" / "use-in-scripts.md"
@@ -34,8 +34,8 @@ def test_the_commands_of_the_page_have_the_outputs_that_it_shows() -> None:
 def test_a_progress_bar_looks_as_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     terminal = Console(file=screen, width=120, force_terminal=True, color_system="standard")
-    monkeypatch.setattr(progress, "console", lambda **_: terminal)
-    bar = progress._progress()
+    monkeypatch.setattr(progress_bar, "console", lambda **_: terminal)
+    bar = progress_bar._progress()
     clock = iter([0.0, 0.0])  # the task's beginning; afterwards it is four seconds later
     bar.get_time = lambda: next(clock, 4.0)
     bar.add_task("ingest sales", total=101, completed=52, unit="partitions")

@@ -19,7 +19,7 @@ from lake_assets.parquet.copying import copy_or_encode
 from lake_assets.parquet.job import CopyRules, Job, PartitionJob, Share
 from lake_assets.parquet.task import Bin
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.copying import copy_object
+from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 
 PARTITION = Partition.parse((PartitionColumn("region", "string"),), "region=NW")

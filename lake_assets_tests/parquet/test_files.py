@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.errors import SchemaError
-from lake_assets.parquet.files import ParquetRows
+from lake_assets.parquet.parquet_files import ParquetRows
 
 MICROS, NANOS = pa.timestamp("us"), pa.timestamp("ns")
 TIMES = [

@@ -2,8 +2,8 @@
 
 import pytest
 
+from lake_assets.checks.check_run import CheckRun
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import CheckRun
 from lake_assets.orchestration.assets.report_assets import report_metadata
 from lake_assets.report.html import page, section
 from lake_assets.report.state import read_state

@@ -6,7 +6,7 @@ import pytest
 
 from lake_assets.config.streams import Stream
 from lake_assets.errors import PartitionError
-from lake_assets.selection.grammar import described, parse
+from lake_assets.selection.selection_grammar import described, parse
 from lake_assets.streams.calendar import Calendar
 
 NOW = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)

@@ -269,7 +269,7 @@ def test_files_whose_commit_failed_stay_for_maintenance(local_world: World, monk
     def lost(*_: object) -> None:
         raise CatalogError("no answer.")
 
-    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", lost)
+    monkeypatch.setattr("lake_assets.ingest.replace.replace_run.commit", lost)
     local_world.land(NW, sales(1))
 
     with pytest.raises(CatalogError, match="no answer"):

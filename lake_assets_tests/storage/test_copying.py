@@ -10,12 +10,12 @@ from dev.servers.azurite import AzureServer
 from dev.servers.s3 import S3Server
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import SourceChangedError
-from lake_assets.storage import copying
 from lake_assets.storage import s3 as by_boto
+from lake_assets.storage import server_copies
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.clients import as_boto
-from lake_assets.storage.copying import copy_object
 from lake_assets.storage.manifest import Original
+from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets_tests.world_fixtures import bucket_on, r2_bucket_on
 
@@ -73,7 +73,7 @@ def no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise AssertionError("bytes pass through this process")
 
-    monkeypatch.setattr(copying, "_copy_bytes", fail)
+    monkeypatch.setattr(server_copies, "_copy_bytes", fail)
 
 
 @pytest.mark.usefixtures("no_bytes")
@@ -136,7 +136,7 @@ def test_keys_that_may_not_read_the_original_copy_its_bytes(s3: S3Server, monkey
     real: Callable[..., Any] = as_boto
     narrow = S3Storage.model_validate(lake.model_dump() | {"key_id": key_id, "secret": secret})
     monkeypatch.setattr(by_boto, "as_boto", lambda _, **options: real(narrow, **options))
-    monkeypatch.setattr(copying, "CHUNK", 100_000)  # several, and a rest
+    monkeypatch.setattr(server_copies, "CHUNK", 100_000)  # several, and a rest
     original = land(landing)
 
     copy_object(landing, original, lake, "copy.parquet")
@@ -196,14 +196,14 @@ def test_a_file_that_changes_while_it_is_copied(
 ) -> None:
     landing, lake = folders
     original = land(landing)
-    fill = copying.fill
+    fill = server_copies.fill
 
     def fill_and_change(file: int, target: int, size: int) -> None:
         fill(file, target, size)
         with Path(landing.path, KEY).open("r+b") as other:
             other.write(b"changed")
 
-    monkeypatch.setattr(copying, "fill", fill_and_change)
+    monkeypatch.setattr(server_copies, "fill", fill_and_change)
 
     with pytest.raises(SourceChangedError):
         copy_object(landing, original, lake, "copy.parquet")

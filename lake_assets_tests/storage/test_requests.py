@@ -17,8 +17,8 @@ from lake_assets.lake.attach import extensions, http_limits
 from lake_assets.parquet.attempt import discard_unfinished
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.clients import as_obstore
-from lake_assets.storage.copying import copy_object
 from lake_assets.storage.manifest import Original
+from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets_tests.world_fixtures import bucket_on
 

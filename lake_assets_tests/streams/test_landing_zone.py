@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from lake_assets.checks.check_run import run_check
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import run_check
 from lake_assets.cli import main
 from lake_assets.config.streams import Stream
 from lake_assets.detection.scan import scan
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.index.diff import plan_index
+from lake_assets.ingest.index.index_plan import plan_index
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.metadata import unmatched_metadata
 from lake_assets.report.state import read_state

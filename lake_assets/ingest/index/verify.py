@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from lake_assets.errors import LakeAssetsError, SourceError
 from lake_assets.ingest.compare_objects import ChangedObject, changed_objects
-from lake_assets.ingest.index.diff import compare_registered, present, registered_objects, table_files
+from lake_assets.ingest.index.index_plan import compare_registered, present, registered_objects, table_files
 from lake_assets.ingest.index.register import Registrar, read_from, written
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import blank_row

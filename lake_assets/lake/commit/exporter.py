@@ -38,7 +38,7 @@ from lake_assets.lake.commit.difference import (
     with_meta,
 )
 from lake_assets.lake.failures import translated
-from lake_assets.lake.ledger.relation import Wanted, wanted_rows
+from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
 from lake_assets.lake.ledger.tables import DELTAS
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.parquet.attempt import discard, discard_unfinished

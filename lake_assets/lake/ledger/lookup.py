@@ -21,7 +21,7 @@ from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, c
 from lake_assets.lake.catalog.inlined import FlushedFile, flushed_files, inlined_tables
 from lake_assets.lake.catalog.partition_files import PartitionFile, files_of_partitions, partition_files
 from lake_assets.lake.catalog.table import Key, Partitioning, key_values, named_since, read_folder, read_partitioning
-from lake_assets.lake.ledger.relation import (
+from lake_assets.lake.ledger.ledger_relation import (
     Wanted,
     query,
     read_inlined,

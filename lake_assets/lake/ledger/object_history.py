@@ -9,7 +9,7 @@ from typing import Any
 
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.table import named_since
-from lake_assets.lake.ledger.relation import ADDED, Relation, Wanted, query, relation, wanted_rows
+from lake_assets.lake.ledger.ledger_relation import ADDED, Relation, Wanted, query, relation, wanted_rows
 from lake_assets.lake.ledger.tables import (
     COMPACT,
     LEDGER,

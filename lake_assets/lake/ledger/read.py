@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.table import named_since
+from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
 from lake_assets.lake.ledger.lookup import LastRuns, commits_by_files, newest_runs
-from lake_assets.lake.ledger.relation import Wanted, wanted_rows
 from lake_assets.lake.ledger.tables import (
     COMPACT,
     LEDGER,

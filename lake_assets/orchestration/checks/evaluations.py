@@ -11,8 +11,8 @@ from functools import cached_property
 
 import dagster as dg
 
+from lake_assets.checks.check_run import CheckRun, is_by_partition, is_error, keeps_failures
 from lake_assets.checks.result import NAMED, CheckResult, Scope
-from lake_assets.checks.run import CheckRun, is_by_partition, is_error, keeps_failures
 from lake_assets.lake.catalog.past import key_of
 from lake_assets.lake.catalog.table import Key
 from lake_assets.layout.partition import Partition

@@ -8,8 +8,8 @@ from threading import Lock
 
 import dagster as dg
 
+from lake_assets.checks.check_run import CheckRun, checks_of, describe, is_by_partition, scope_of_run
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import CheckRun, checks_of, describe, is_by_partition, scope_of_run
 from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest.outcome import error_text
 from lake_assets.layout.partition import Partition

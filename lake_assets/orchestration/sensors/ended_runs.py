@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from lake_assets.checks.run import checks_of, is_by_partition
+from lake_assets.checks.check_run import checks_of, is_by_partition
 from lake_assets.detection.packing import time_of
 from lake_assets.layout.texts import count
 from lake_assets.orchestration import dagster_private

@@ -2,8 +2,8 @@
 
 import pytest
 
+from lake_assets.checks.check_run import checks_of, run_check
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, run_check
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.world import NW, World, plan, sales

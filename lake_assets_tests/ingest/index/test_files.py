@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.errors import SchemaError, SourceError
-from lake_assets.ingest.index.diff import plan_index
-from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.index_plan import plan_index
+from lake_assets.ingest.index.index_run import index_all
 from lake_assets_tests.ingest.index.indexing import index, with_partition
 from lake_assets_tests.world import NW, SW, World, sales
 

@@ -11,8 +11,8 @@ from dev.plain_client import plain_client
 from lake_assets.errors import CatalogError, CatalogUnreachableError, EmptySourceError, StorageError
 from lake_assets.events import listening
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.index.diff import IndexPlan, plan_index
-from lake_assets.ingest.index.run import IndexRun, index_all
+from lake_assets.ingest.index.index_plan import IndexPlan, plan_index
+from lake_assets.ingest.index.index_run import IndexRun, index_all
 from lake_assets.lake.commit.direct import register_directly
 from lake_assets.lake.ledger.read import partitions_in_ledger
 from lake_assets.storage.store import Store
@@ -153,7 +153,7 @@ def test_an_interrupt_in_the_callers_loop_hides_no_partition_of_the_transaction(
 def test_an_interrupt_of_a_checkpoint_keeps_registered_objects(
     indexed_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.ingest.index.run.FILES", 1)
+    monkeypatch.setattr("lake_assets.ingest.index.index_run.FILES", 1)
     calls = []
 
     def second() -> None:
@@ -188,7 +188,7 @@ def test_a_run_that_is_cancelled_in_its_second_transaction_leaves_the_third_unna
     for number, text in enumerate(texts):
         indexed_world.land(text, sales(number))
     with monkeypatch.context() as patch:
-        patch.setattr("lake_assets.ingest.index.run.FILES", 1)
+        patch.setattr("lake_assets.ingest.index.index_run.FILES", 1)
         patch.setattr(IndexRun, "register", second)
         with pytest.raises(KeyboardInterrupt):
             index(indexed_world, *texts)
@@ -250,7 +250,7 @@ def test_committed_partitions_do_not_fail_when_others_cannot_be_recorded(
         monkeypatch.undo()
         raise failure
 
-    monkeypatch.setattr("lake_assets.ingest.index.run.skip", fails_once)
+    monkeypatch.setattr("lake_assets.ingest.index.index_run.skip", fails_once)
     outcomes = index_all(indexed_world.stream, plan=IndexPlan((*stale.partitions, new)))
 
     if isinstance(failure, CatalogError):

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from lake_assets.errors import LakeAssetsError
-from lake_assets.ingest.index.diff import plan_index
-from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.index_plan import plan_index
+from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.index.verify import check_indexed, repair_indexed
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing

@@ -9,7 +9,7 @@ from dev.benchmarks.table_size import INDEX
 from lake_assets.lake.catalog.database import CatalogDatabase, catalog_reading, catalog_transaction
 from lake_assets.lake.catalog.partition_files import partition_files
 from lake_assets.lake.catalog.table import read_folder, read_partitioning
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets_tests.world import NW, SW, World
 
 PERFORMANCE = Path(__file__).parents[3] / "docs/performance.md"

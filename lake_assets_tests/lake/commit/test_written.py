@@ -10,7 +10,7 @@ import pytest
 
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import StorageError
-from lake_assets.ingest.replace import run as replace_run
+from lake_assets.ingest.replace import replace_run
 from lake_assets.lake.catalog import footers
 from lake_assets.lake.catalog.table import Column, Partitioning, Table
 from lake_assets.lake.commit.change import Change, Committed, Written

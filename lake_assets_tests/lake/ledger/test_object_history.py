@@ -6,7 +6,7 @@ import datetime as dt
 import pytest
 
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.ledger import flush, relation
+from lake_assets.lake.ledger import flush, ledger_relation
 from lake_assets.lake.ledger.object_history import known_objects, registered_objects
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST, LedgerRow, append_records, create_ledger, ledger_values
 from lake_assets.lake.session import LakeSession, TableName
@@ -81,7 +81,7 @@ def test_the_newest_note_of_an_object_counts(world: World, where: str, monkeypat
             rows = lake.rows(f"SELECT {', '.join(MANIFEST.order)} FROM read_parquet(?)", [file])
             assert [row[:3] for row in rows] == sorted(row[:3] for row in rows)
         if where == "whole":
-            monkeypatch.setattr(relation, "MOST", 0)
+            monkeypatch.setattr(ledger_relation, "MOST", 0)
         expected = {"a": "a2", "b": "", "c": "c2", "d": "d1", "x": "x2"}
         for paths in (None, list(PATHS)):
             found = known_objects(lake, "sales", TABLE, paths)

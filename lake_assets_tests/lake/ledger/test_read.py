@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.ledger import flush, lookup, relation
+from lake_assets.lake.ledger import flush, ledger_relation, lookup
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import last_runs, partitions_in_ledger, read_ledger, recorded_commits, rows_of_run
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow
@@ -53,7 +53,7 @@ def prepare(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
         world.tidy()
         world.commit(NW, 8)
     if where == "whole":
-        monkeypatch.setattr(relation, "MOST", 0)
+        monkeypatch.setattr(ledger_relation, "MOST", 0)
         monkeypatch.setattr(lookup, "inlined_tables", refuse)
 
 
@@ -194,7 +194,7 @@ def test_files_older_than_the_last_commit_are_not_read(local_world: World, monke
         local_world.commit(NW, number)
         local_world.tidy()
     read: list[int] = []
-    of_files = relation.relation_of_files
+    of_files = ledger_relation.relation_of_files
 
     def noting(uris, *others):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN002, ANN202
         read.append(len(uris))

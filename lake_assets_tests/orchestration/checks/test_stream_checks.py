@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
+from lake_assets.checks.check_run import CheckRun
 from lake_assets.checks.result import CheckResult
-from lake_assets.checks.run import CheckRun
 from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.metadata import markdown

@@ -11,7 +11,7 @@ from dagster._core.execution.api import execute_run
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 from dagster_shared.record import replace
 
-from lake_assets.ingest.index.run import IndexRun
+from lake_assets.ingest.index.index_run import IndexRun
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.sensors import ended_runs
 from lake_assets.orchestration.sensors.sync import sync_stream
@@ -270,7 +270,7 @@ def test_a_run_that_is_terminated_repeats_what_it_did_not_check(ticks: Ticks, mo
     materialize(ticks, *KEYS)
     before = {name: shown(ticks, name) for name in names(ticks)}
     ticks.world.land(NW, sales(2), "b.parquet")
-    monkeypatch.setattr("lake_assets.ingest.index.run.IndexRun.register", interrupted)
+    monkeypatch.setattr("lake_assets.ingest.index.index_run.IndexRun.register", interrupted)
 
     assert not materialize(ticks, KEYS[0]).success
 
@@ -288,7 +288,7 @@ def test_what_a_terminated_run_committed_and_did_not_check_is_not_called_checked
     ticks.world.land(SW, sales(1))
     materialize(ticks, *KEYS)
     ticks.world.land(NW, sales(2), "b.parquet")
-    monkeypatch.setattr("lake_assets.ingest.index.run.IndexRun.register", interrupted)
+    monkeypatch.setattr("lake_assets.ingest.index.index_run.IndexRun.register", interrupted)
     materialize(ticks, *KEYS)
 
     tick(ticks)
@@ -304,7 +304,7 @@ def test_of_a_run_that_is_terminated_in_its_second_transaction_the_first_is_not_
     materialize(ticks, *KEYS)
     for text in (NW, SW):
         ticks.world.land(text, sales(2), "b.parquet")
-    monkeypatch.setattr("lake_assets.ingest.index.run.FILES", 1)
+    monkeypatch.setattr("lake_assets.ingest.index.index_run.FILES", 1)
     interrupt_second(monkeypatch)
     assert not materialize(ticks, *KEYS).success
 
@@ -330,7 +330,7 @@ def test_checks_that_are_terminated_repeat_what_was_left(ticks: Ticks, monkeypat
     ticks.world.land(NW, sales(-1))
     materialize(ticks, KEYS[0])
     before = {name: shown(ticks, name) for name in names(ticks)}
-    monkeypatch.setattr("lake_assets.checks.run.CheckRun.result", interrupted)
+    monkeypatch.setattr("lake_assets.checks.check_run.CheckRun.result", interrupted)
 
     assert not materialize(ticks, KEYS[0]).success
 

@@ -11,7 +11,7 @@ from dev.benchmarks.peers.serve import Peer, Values, serve
 from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest, ingest_all
-from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.past import counted_rows
 from lake_assets.layout.partition import Partition

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 from lake_assets.errors import LakeAssetsError
-from lake_assets.ingest.index.diff import IndexPlan, plan_index, present
+from lake_assets.ingest.index.index_plan import IndexPlan, plan_index, present
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, reported_run

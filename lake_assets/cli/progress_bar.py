@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import RLock, Timer
 from typing import TYPE_CHECKING
 
-from lake_assets.cli.logs import is_quiet
+from lake_assets.cli.log_format import is_quiet
 from lake_assets.cli.terminal import console, is_plain
 from lake_assets.progress import Count, watching
 

@@ -9,7 +9,7 @@ from textwrap import indent
 from lake_assets.checks.catalog import data_files, ledger
 from lake_assets.checks.columns import schema
 from lake_assets.checks.facts import Facts, PreparedCheck
-from lake_assets.checks.landing import appended_objects, dead_letters, indexed_objects, landing_zone, quarantine
+from lake_assets.checks.landed_objects import appended_objects, dead_letters, indexed_objects, landing_zone, quarantine
 from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.checks.rows import no_null_partition, row_counts
 from lake_assets.checks.sql import is_of_run, run_sql

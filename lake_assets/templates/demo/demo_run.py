@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.lake import print_ledger, print_relation
+from lake_assets.cli.query import print_ledger, print_relation
 from lake_assets.cli.sessions import Session
 from lake_assets.cli.terminal import echo, info, style
 from lake_assets.config.load import load_config

@@ -11,7 +11,7 @@ from typing import TypeVar
 from lake_assets.checks.facts import Facts, PreparedCheck, state_of_all
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.ingest.compare_objects import Comparison, compared, read_noted
-from lake_assets.ingest.index.diff import registered_objects, table_files
+from lake_assets.ingest.index.index_plan import registered_objects, table_files
 from lake_assets.ingest.index.verify import IndexedState, compare_indexed
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
