@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import click
 
 _INTRODUCTION = (
-    "[On the command line](../cli.md) shows the commands with their output. "
-    "[JSON](json.md) lists the fields of `--format json`."
+    "[On the command line](../cli.md) has what all commands share. [JSON](json.md) lists the fields of `--format json`."
 )
 
 
@@ -37,7 +36,7 @@ def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[str,
 
 def _usage(command: click.Command, context: click.Context) -> list[str]:
     pieces = " ".join(command.collect_usage_pieces(context))
-    return ["```text", f"{context.command_path} {pieces}", "```", ""]
+    return ["```text { .no-copy }", f"{context.command_path} {pieces}", "```", ""]
 
 
 def _about(command: click.Command) -> list[str]:
@@ -47,7 +46,7 @@ def _about(command: click.Command) -> list[str]:
     for paragraph in paragraphs:
         if paragraph.lstrip().startswith("\b"):
             body = paragraph.lstrip().removeprefix("\b").strip("\n")
-            shown += ["```text", body, "```", ""]
+            shown += ["```text { .no-copy }", body, "```", ""]
         else:
             shown += [_text(paragraph), ""]
     return shown
@@ -62,7 +61,7 @@ def _parameters(command: click.Command, context: click.Context) -> list[str]:
 
 def _record(parameter: click.Parameter, context: click.Context) -> tuple[str, str] | None:
     found = parameter.get_help_record(context)
-    if found is None or not found[1] or parameter.name == "help":
+    if found is None or not found[1] or "--help" in parameter.opts:
         return None  # the usage line has arguments without a text
     names, text = found
     return f"`{names.replace('|', '&#124;')}`" if "|" not in names else f"<code>{_cell(names)}</code>", _cell(text)
