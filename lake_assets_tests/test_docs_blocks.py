@@ -20,6 +20,14 @@ def test_an_indented_block_gets_the_language_of_its_content(block: str, fence: s
     assert fenced(f"Text.\n\n{indented}\n\nText.\n") == f"Text.\n\n```{fence}\n{block}\n```\n\nText.\n"
 
 
+def test_a_block_after_a_fence_is_one_too() -> None:
+    fence = "```yaml\na: 1\n```\n\n"
+
+    assert fenced(f"{fence}    $ lake-assets ingest\n    committed\n") == (
+        f"{fence}```console\n$ lake-assets ingest\ncommitted\n```\n"
+    )
+
+
 @pytest.mark.parametrize(
     "text", ["- item\n\n    a paragraph of it\n", "1. item\n\n    $ a command\n", "```yaml\na:\n\n    b: 1\n```\n"]
 )

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = "https://github.com/lake-assets/lake-assets/blob/main/"
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\.?/[^)\s]+)\)")
 _FENCED = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
-_INDENTED = re.compile(r"(?P<before>^\S[^\n]*)\n\n(?P<code>(?: {4}[^\n]*(?:\n|\Z)|\n(?= {4}))+)", re.MULTILINE)
+_INDENTED = re.compile(r"(?P<before>\A|^\S[^\n]*)\n\n(?P<code>(?: {4}[^\n]*(?:\n|\Z)|\n(?= {4}))+)", re.MULTILINE)
 _COMMAND = re.compile(
     r"(?:CREATE|aws|cd|dagster|dg|export|kill|lake-assets|make|pip|psql|python|[A-Z_]+=\S+|\.venv/\S+|\w+/lake-assets) "
 )
