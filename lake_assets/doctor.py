@@ -35,10 +35,10 @@ from lake_assets.lake.attach import extensions, motherduck_token
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import catalog_location
 from lake_assets.lake.locks import commit_lock
-from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
 from lake_assets.spark.remote import remote_url
 from lake_assets.spark.session import own_session, spark_config
+from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.workers import prepare
 from lake_assets.storage.probes import probe_reading, probe_writing
 from lake_assets.storage.retry_window import quick

@@ -7,7 +7,7 @@ import pytest
 
 from lake_assets.errors import LakeAssetsError, SchemaError
 from lake_assets.ingest.replace.write_step import Writer
-from lake_assets.lake.schema.tables import create_table, is_never_filled
+from lake_assets.lake.schema.table_setup import create_table, is_never_filled
 from lake_assets.lake.session import TableName
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.index.indexing import index

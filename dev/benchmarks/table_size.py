@@ -29,7 +29,7 @@ from lake_assets.ingest.api import ingest
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.database import catalog_transaction
-from lake_assets.lake.catalog.footers import Footer, open_footers
+from lake_assets.lake.catalog.file_facts import Footer, open_footers
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow, record
 from lake_assets.streams.stream import OpenStream
 

@@ -16,7 +16,7 @@ from lake_assets.api.relation import rows_of
 from lake_assets.config.load import ConfigSource, chosen, loaded
 from lake_assets.errors import LakeAssetsError, PartitionError
 from lake_assets.history.diff import SAMPLE, Difference, diff
-from lake_assets.history.read import HistoryEntry, history
+from lake_assets.history.history_entries import HistoryEntry, history
 from lake_assets.history.restore import Restored, release, restore
 from lake_assets.ingest.dry_run import Plan, StreamPlan, plan_stream
 from lake_assets.ingest.options import IngestOptions

@@ -28,7 +28,7 @@ from lake_assets.cli.run_documents import (
 from lake_assets.config.models import LakeConfig
 from lake_assets.documented import Documented
 from lake_assets.history.diff import Difference
-from lake_assets.history.read import HistoryEntry
+from lake_assets.history.history_entries import HistoryEntry
 from lake_assets.history.restore import Restored
 from lake_assets.ingest.forget import Forgotten
 from lake_assets.lake.failures import catalog_location, storage_location

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from lake_assets.cli.documents import RestoredPartition
     from lake_assets.history.diff import Difference
-    from lake_assets.history.read import HistoryEntry
+    from lake_assets.history.history_entries import HistoryEntry
     from lake_assets.history.restore import Restored
     from lake_assets.layout.partition import Partition
     from lake_assets.selection.select import Wanted
@@ -62,8 +62,8 @@ def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, 
     Each has its time, its run, and the rows before and after. Snapshots of other clients are among them, until they
     expire. `restore` puts the rows of a snapshot back.
     """
-    from lake_assets.history.read import HistoryEntry
-    from lake_assets.history.read import history as history_of
+    from lake_assets.history.history_entries import HistoryEntry
+    from lake_assets.history.history_entries import history as history_of
 
     opened = options.stream(stream)
     selection = selected_or_all(opened, wanted, outside=True)
@@ -82,7 +82,7 @@ def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, 
 
 def print_history(entries: "Sequence[HistoryEntry]") -> None:
     """Print the entries as a table."""
-    from lake_assets.history.read import described
+    from lake_assets.history.history_entries import described
 
     names = ["snapshot", "time (UTC)", "partition", "what", "before", "rows", "who", "run", "restore"]
     texts = [described(entry) for entry in entries]

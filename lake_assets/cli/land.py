@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lake_assets.landing.drain import Drained
-    from lake_assets.landing.read import Form
+    from lake_assets.landing.read_records import Form
     from lake_assets.landing.writer import Landed, LandingWriter
 
 
@@ -86,7 +86,7 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
 @contextmanager
 def _counting(stream: str, paths: "Sequence[str]") -> Iterator[tuple[Count, int | None]]:
     """Count bytes with their total, or records if the total is unknown; nothing below what a user types."""
-    from lake_assets.landing.read import size_of
+    from lake_assets.landing.read_records import size_of
 
     sizes = [size_of(path, sys.stdin.buffer) for path in paths]
     total = None if None in sizes else sum(size or 0 for size in sizes)
@@ -111,7 +111,7 @@ def _sigterm_as_sigint() -> Iterator[None]:
 
 
 def _land(writer: "LandingWriter", path: str, form: "Form | None", done: Count, *, by_bytes: bool) -> None:
-    from lake_assets.landing.read import form_of, read_records
+    from lake_assets.landing.read_records import form_of, read_records
 
     pipe = sys.stdin.buffer if path == "-" else None
     advance = done.advance if by_bytes else _ignore

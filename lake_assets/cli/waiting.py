@@ -69,7 +69,7 @@ class _Waiting:
                 Thread(target=self._ask, args=(name, server), daemon=True).start()
 
     def _ask(self, name: str, server: "Server") -> None:
-        from lake_assets.storage.failures import reach_fix
+        from lake_assets.storage.storage_errors import reach_fix
 
         answered = Event()
         Thread(target=_answers, args=(server, answered), daemon=True).start()
@@ -86,7 +86,7 @@ class _Waiting:
 def _name(server: "Server") -> str:
     from lake_assets.config.catalogs import PostgresCatalog
     from lake_assets.lake import postgres
-    from lake_assets.storage.failures import location
+    from lake_assets.storage.storage_errors import location
 
     return f"the catalog {postgres.location(server)}" if isinstance(server, PostgresCatalog) else location(server)
 

@@ -37,7 +37,7 @@ from lake_assets.lake.ledger.tables import (
     letter_values,
     manifest_values,
 )
-from lake_assets.lake.schema.tables import prepare_table
+from lake_assets.lake.schema.table_setup import prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard

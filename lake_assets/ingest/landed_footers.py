@@ -11,7 +11,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.schema.evolve import column_changes, evolved
-from lake_assets.lake.schema.tables import data_schema
+from lake_assets.lake.schema.table_setup import data_schema
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet.path_columns import PathColumns, with_types

@@ -30,8 +30,8 @@ from lake_assets.lake.attach import (
     secret_statements,
 )
 from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog_driver import Driver, driver_errors
 from lake_assets.lake.checkpoint import SETTINGS, EngineLostError, checkpointed, recover
-from lake_assets.lake.driver import Driver, driver_errors
 from lake_assets.lake.failures import catalog_location, is_locked, translated
 from lake_assets.lake.locks import commit_lock, exclusive_access
 from lake_assets.lake.session import LakeSession

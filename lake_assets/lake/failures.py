@@ -16,8 +16,8 @@ from lake_assets.errors import CatalogError, CatalogLockedError, LakeAssetsError
 from lake_assets.lake import postgres
 from lake_assets.lake.attach import chained, data_path
 from lake_assets.lake.vendor_errors import Meaning, matches, texts
-from lake_assets.storage.failures import no_credentials
 from lake_assets.storage.retry_window import using
+from lake_assets.storage.storage_errors import no_credentials
 
 BUSY = 60.0  # seconds that a writer without the lake's lock may hold a catalog
 

@@ -9,7 +9,7 @@ import duckdb
 
 from lake_assets.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, CommitConflictError
 from lake_assets.lake import failures
-from lake_assets.lake.driver import driver_errors
+from lake_assets.lake.catalog_driver import driver_errors
 from lake_assets.lake.failures import WHO_LOCKS, is_conflict, is_locked
 from lake_assets.lake.session import LakeSession
 from lake_assets.retrying import Limit, Result, pause_up_to, retry

@@ -18,7 +18,7 @@ from lake_assets.lake.attach import (
     attach_statement,
 )
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.driver import Driver, driver_errors
+from lake_assets.lake.catalog_driver import Driver, driver_errors
 from lake_assets.lake.failures import translated
 from lake_assets.lake.locks import commit_lock, exclusive_access
 from lake_assets.lake.vendor_errors import Meaning, matches

@@ -33,7 +33,7 @@ from lake_assets.lake.commit.change import Change, Requirements, Rewrite, Writte
 from lake_assets.lake.commit.strategy import UNDONE, commit
 from lake_assets.lake.ledger.read import last_commits
 from lake_assets.lake.ledger.tables import COMPACT, LedgerRow, create_ledger
-from lake_assets.lake.schema.tables import data_schema, prepare_table
+from lake_assets.lake.schema.table_setup import data_schema, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard

@@ -5,7 +5,7 @@ from pydantic import Field
 
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
-from lake_assets.history.read import described, history
+from lake_assets.history.history_entries import described, history
 from lake_assets.history.restore import Restored, release, restore
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.partition import Partition

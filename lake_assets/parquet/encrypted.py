@@ -19,7 +19,7 @@ from lake_assets.parquet.attempt import discard_unfinished
 from lake_assets.parquet.job import DataFile, Job
 from lake_assets.parquet.write import row_groups
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.failures import reason, storage_errors
+from lake_assets.storage.storage_errors import reason, storage_errors
 
 COPIED = 8 * 2**20  # bytes at a time
 

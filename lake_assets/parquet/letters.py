@@ -17,7 +17,7 @@ from lake_assets.parquet.bad_rows import NUMBER, BadRows
 from lake_assets.parquet.job import Job, LetterFile
 from lake_assets.parquet.leaves import decoded, filterable
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.failures import storage_errors
+from lake_assets.storage.storage_errors import storage_errors
 
 REASON, OBJECT, RUN = "_reason", "_object", "_run_id"
 META_COLUMNS = (REASON, OBJECT, NUMBER, RUN)

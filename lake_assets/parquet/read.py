@@ -14,7 +14,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.parquet.parquet_files import ParquetRows
 from lake_assets.parquet.path_columns import PathColumns, with_types
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.failures import failure, is_of_cloud
+from lake_assets.storage.storage_errors import failure, is_of_cloud
 
 BATCH_ROWS = 131_072
 FOOTERS = 16  # read in parallel: most of the time is network latency

@@ -14,7 +14,7 @@ from lake_assets.parquet.footers import of_writer
 from lake_assets.parquet.job import DataFile, Job
 from lake_assets.parquet.leaves import leaf_types, leaves, no_rows, width
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.failures import storage_errors
+from lake_assets.storage.storage_errors import storage_errors
 
 # A row group ends at either limit. The second one bounds the memory of a task if rows are wide.
 GROUP_ROWS = 1_000_000

@@ -17,8 +17,8 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import REMOTE
 from lake_assets.errors import SparkUnavailableError
 from lake_assets.layout.texts import with_caret
-from lake_assets.spark.failures import first_sentence
 from lake_assets.spark.java import find_java
+from lake_assets.spark.spark_errors import first_sentence
 from lake_assets.spark.vendor_errors import Meaning, find
 
 _JARS = Path(pyspark.__file__).parent / "jars"

@@ -11,7 +11,7 @@ from lake_assets.parquet.copying import copy_or_encode
 from lake_assets.parquet.job import Job, JobResult, PartitionJob, Share, shares, spark_tasks, task_threads
 from lake_assets.parquet.task import Bin, dead_letters, encode, examine
 from lake_assets.spark.cleanup import discard_failed
-from lake_assets.spark.failures import spark_errors
+from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.tasks import run_tasks, spark_cores
 
 

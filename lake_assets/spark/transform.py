@@ -23,7 +23,7 @@ from lake_assets.parquet.partition_values import typed_value
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.shares import Reader
 from lake_assets.parquet.task import Report, reported, write
-from lake_assets.spark.failures import VIEW, failed_function, refused_result, refused_sql, spark_errors
+from lake_assets.spark.spark_errors import VIEW, failed_function, refused_result, refused_sql, spark_errors
 from lake_assets.spark.tasks import run_on_rows, spark_cores
 from lake_assets.spark.workers import portable_work
 

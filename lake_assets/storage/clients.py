@@ -24,7 +24,7 @@ from lake_assets.config.storages import (
 )
 from lake_assets.errors import StorageError
 from lake_assets.retrying import doublings
-from lake_assets.storage.failures import no_credentials
+from lake_assets.storage.storage_errors import no_credentials
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig

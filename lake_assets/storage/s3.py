@@ -17,8 +17,8 @@ from lake_assets.config.storages import AnyStorage, R2Storage, S3Storage
 from lake_assets.retrying import Result
 from lake_assets.storage import retry_window
 from lake_assets.storage.clients import as_boto
-from lake_assets.storage.failures import changed_object, no_answer
 from lake_assets.storage.manifest import Original
+from lake_assets.storage.storage_errors import changed_object, no_answer
 from lake_assets.storage.vendor_errors import DELETION
 
 WHOLE = 5 * 2**30  # bytes that S3 copies by one request

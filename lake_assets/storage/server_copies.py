@@ -15,9 +15,9 @@ from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import StorageError
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.failures import storage_errors
 from lake_assets.storage.manifest import Original
 from lake_assets.storage.s3 import copy_in_s3
+from lake_assets.storage.storage_errors import storage_errors
 from lake_assets.storage.store import Store
 
 CHUNK = 16 * 2**20  # bytes at a time

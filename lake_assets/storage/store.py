@@ -18,7 +18,9 @@ from lake_assets.layout.names import is_data
 from lake_assets.retrying import Result
 from lake_assets.storage import local, s3, walk, web
 from lake_assets.storage.clients import Client, as_obstore
-from lake_assets.storage.failures import (
+from lake_assets.storage.manifest import LandedObject, landed_object
+from lake_assets.storage.retry_window import once, retried, using
+from lake_assets.storage.storage_errors import (
     Operation,
     access_fix,
     changed_object,
@@ -27,8 +29,6 @@ from lake_assets.storage.failures import (
     odd_name,
     reason,
 )
-from lake_assets.storage.manifest import LandedObject, landed_object
-from lake_assets.storage.retry_window import once, retried, using
 from lake_assets.storage.vendor_errors import Meaning, find
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from lake_assets.cli import main
 from lake_assets.config.storages import AzureStorage
 from lake_assets.errors import WholeStorageError
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.failures import storage_errors
+from lake_assets.storage.storage_errors import storage_errors
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 

@@ -18,7 +18,7 @@ from rich.progress import Progress
 from lake_assets.cli import main
 from lake_assets.cli.progress_columns import Done, Pace
 from lake_assets.duckdb_engine import followed
-from lake_assets.landing.read import form_of, read_records
+from lake_assets.landing.read_records import form_of, read_records
 from lake_assets.progress import Count, counted, counting, watching
 from lake_assets_tests.cli.terminals import Terminal, left_on, on_terminal
 from lake_assets_tests.world import NW, SW, World, sales

@@ -16,7 +16,7 @@ from dev.plain_client import plain_client
 from dev.servers.postgres import PostgresServer
 from lake_assets.errors import CatalogError
 from lake_assets.history.diff import diff
-from lake_assets.history.read import history
+from lake_assets.history.history_entries import history
 from lake_assets.history.restore import release, restore
 from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets_tests.faults.without_spark import sessions

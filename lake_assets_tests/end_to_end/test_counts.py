@@ -25,7 +25,7 @@ from dev.servers.postgres_proxy import PostgresProxy, plain, postgres_proxy
 from dev.servers.proxy import S3Proxy
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.index.index_run import index_all
-from lake_assets.lake.driver import Driver
+from lake_assets.lake.catalog_driver import Driver
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS
 from lake_assets.orchestration.build import build_definitions

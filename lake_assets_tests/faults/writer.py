@@ -22,7 +22,7 @@ from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
-from lake_assets.lake.schema.tables import create_table, prepare_table
+from lake_assets.lake.schema.table_setup import create_table, prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.encrypted import stage_files
 from lake_assets.parquet.job import DataFile, Job, StagingKey

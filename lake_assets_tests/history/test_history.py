@@ -6,7 +6,7 @@ from dev.plain_client import plain_client
 from dev.servers.postgres import PostgresServer
 from dev.servers.postgres_proxy import plain, postgres_proxy
 from lake_assets.errors import CatalogError
-from lake_assets.history.read import HistoryEntry, history
+from lake_assets.history.history_entries import HistoryEntry, history
 from lake_assets.lake.catalog.past import past_table
 from lake_assets_tests.faults.writer import make_table, write
 from lake_assets_tests.history.test_restore import back, ingested

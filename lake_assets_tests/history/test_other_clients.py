@@ -12,7 +12,7 @@ import pytest
 from dev.plain_client import plain_client
 from lake_assets.errors import CatalogError, PartitionError
 from lake_assets.history.diff import diff
-from lake_assets.history.read import history
+from lake_assets.history.history_entries import history
 from lake_assets.history.restore import release, restore
 from lake_assets.lake.changes.feed import read_changes
 from lake_assets.maintenance.compaction import candidates, compact

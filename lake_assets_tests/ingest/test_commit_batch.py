@@ -12,7 +12,7 @@ from dev.plain_client import plain_client
 from lake_assets.config.streams import Stream
 from lake_assets.errors import CatalogUnreachableError, SourceError, StorageError
 from lake_assets.events import Event, listening
-from lake_assets.history.read import history
+from lake_assets.history.history_entries import history
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.replace_run import GROUP_PARTITIONS

@@ -12,7 +12,7 @@ import pytest
 from lake_assets.checks.check_run import run_check
 from lake_assets.checks.result import Scope
 from lake_assets.errors import SchemaError
-from lake_assets.landing.read import read_records
+from lake_assets.landing.read_records import read_records
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.maintenance.compaction import compact
 from lake_assets.report.state import read_state

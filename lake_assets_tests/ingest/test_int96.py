@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import SchemaError
-from lake_assets.landing.read import read_records
+from lake_assets.landing.read_records import read_records
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.world import NW, SW, World
 

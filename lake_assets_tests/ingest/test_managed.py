@@ -20,7 +20,7 @@ from lake_assets.cli.app import main
 from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError
 from lake_assets.history.diff import diff
-from lake_assets.history.read import history
+from lake_assets.history.history_entries import history
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.lake import attach, ducklake

@@ -30,7 +30,7 @@ from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.schema.evolve import evolve_table
-from lake_assets.lake.schema.tables import create_table, prepare_table
+from lake_assets.lake.schema.table_setup import create_table, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.maintenance.cleaning import expire_snapshots
 from lake_assets.maintenance.maintenance_run import maintain
@@ -80,7 +80,7 @@ def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES)
             reattach(session)
 
         monkeypatch.setattr(LakeSession, "reattach", counted)
-        monkeypatch.setattr("lake_assets.lake.driver.WRITER_TURN", 0.05)  # seconds that SQLite itself retries
+        monkeypatch.setattr("lake_assets.lake.catalog_driver.WRITER_TURN", 0.05)  # seconds that SQLite itself retries
         yield again
 
 

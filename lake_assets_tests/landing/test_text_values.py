@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lake_assets.landing.read import Form
+from lake_assets.landing.read_records import Form
 from lake_assets_tests.landing.streams import parsed
 from lake_assets_tests.values.plain import plain
 

@@ -17,7 +17,7 @@ from lake_assets_tests.world import World
 SCRIPT = """
 import json, sys, time
 from lake_assets.spark import executors
-from lake_assets.spark.failures import spark_errors
+from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.session import own_session
 from lake_assets.spark.workers import prepare
 executors.WAIT_SECONDS, executors._LOOK_SECONDS = 5.0, 1.0

@@ -20,7 +20,7 @@ from lake_assets.errors import (
     TransformError,
     is_interrupt,
 )
-from lake_assets.spark.failures import failed_function, job_error, refused_result, refused_sql
+from lake_assets.spark.spark_errors import failed_function, job_error, refused_result, refused_sql
 from lake_assets_tests.world import NW, World, sales
 
 HERE = f"{__name__}:"

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from lake_assets.config.storages import AnyStorage, LakeStorage
 from lake_assets.errors import StorageError, StorageUnreachableError
-from lake_assets.storage.failures import storage_errors
+from lake_assets.storage.storage_errors import storage_errors
 
 S3 = {"type": "s3", "bucket": "lake", "key_id": "k", "secret": "a-secret", "endpoint": "http://127.0.0.1:9"}
 FOLDER = {"type": "local", "path": "/lake"}

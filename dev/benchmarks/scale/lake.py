@@ -18,7 +18,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.lake.commit.change import Change, Written
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
-from lake_assets.lake.schema.tables import create_table, prepare_table
+from lake_assets.lake.schema.table_setup import create_table, prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.file_names import new_name

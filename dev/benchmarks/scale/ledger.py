@@ -15,7 +15,7 @@ from dev.benchmarks.scale.lake import (
 )
 from dev.benchmarks.scale.results import Grown
 from dev.benchmarks.table_size import A_RUN, a_run
-from lake_assets.history.read import history
+from lake_assets.history.history_entries import history
 from lake_assets.lake.ledger.flush import flush_ledger
 from lake_assets.lake.ledger.read import last_runs, ledger_figures, read_ledger
 from lake_assets.lake.ledger.tables import record

@@ -17,7 +17,7 @@ from lake_assets.lake.commit.change import Change, Landed, LandedFile, RefusedFi
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, manifest_values
 from lake_assets.lake.schema.fitting import Keys
-from lake_assets.lake.schema.tables import create_table, is_never_filled, prepare_table
+from lake_assets.lake.schema.table_setup import create_table, is_never_filled, prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.empty_columns import filled

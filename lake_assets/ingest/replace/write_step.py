@@ -24,7 +24,7 @@ from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.ingest.run import still_open
 from lake_assets.lake.schema.evolve import evolve_table
-from lake_assets.lake.schema.tables import create_table, data_schema, is_never_filled, prepare_table
+from lake_assets.lake.schema.table_setup import create_table, data_schema, is_never_filled, prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import PartitionColumn
 from lake_assets.parquet.attempt import discard
@@ -36,10 +36,10 @@ from lake_assets.parquet.read import read_schema, read_schemas, unreadable
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import shared, united
 from lake_assets.spark.cleanup import discard_failed
-from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.pass_through import bad_objects, dead_letters_of, pass_through
 from lake_assets.spark.remote import has_stopped
 from lake_assets.spark.session import Sessions
+from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.transform import RESULT, apply_transform, read_as, result_schema, source_frame, transformed
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store

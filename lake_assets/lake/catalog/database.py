@@ -14,7 +14,7 @@ from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCa
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.driver import driver_errors
+from lake_assets.lake.catalog_driver import driver_errors
 from lake_assets.lake.failures import catalog_error, translated
 from lake_assets.lake.session import LakeSession
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
-from lake_assets.lake.catalog.footers import ColumnFacts
+from lake_assets.lake.catalog.file_facts import ColumnFacts
 from lake_assets.lake.catalog.table import Column, Table
 from lake_assets.lake.catalog.transaction import Transaction
 

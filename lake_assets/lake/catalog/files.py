@@ -15,7 +15,7 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.partition_files import values_of_files
 from lake_assets.lake.catalog.table import find_table
-from lake_assets.lake.driver import driver_errors
+from lake_assets.lake.catalog_driver import driver_errors
 from lake_assets.lake.session import LakeSession, TableName
 
 # A file's path is relative to its table's path, that to the schema's, and that to the lake's; each may be absolute.

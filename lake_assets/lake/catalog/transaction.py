@@ -8,7 +8,7 @@ import duckdb
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import FLOATS, Bounds, beyond, bounds_of_files, merged, of_unknown_values
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, among
-from lake_assets.lake.catalog.footers import ColumnFacts, FileFacts
+from lake_assets.lake.catalog.file_facts import ColumnFacts, FileFacts
 from lake_assets.lake.catalog.inlined import inlined_tables
 from lake_assets.lake.catalog.table import Partitioning, Table
 

@@ -20,17 +20,17 @@ from lake_assets.errors import (
 )
 from lake_assets.escapes import visible_name
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.catalog.footers import FileFacts, Footer, file_facts, open_footers
+from lake_assets.lake.catalog.file_facts import FileFacts, Footer, file_facts, open_footers
 from lake_assets.lake.catalog.table import Partitioning, Table
 from lake_assets.lake.commit.change import LandedFile
 from lake_assets.lake.commit.direct import open_table
 from lake_assets.lake.failures import is_refusal, one_line, storage_failed, without_statement
 from lake_assets.lake.schema.fitting import FileChecker, Keys, SchemaOf, View, not_held_in
-from lake_assets.lake.schema.tables import data_schema
+from lake_assets.lake.schema.table_setup import data_schema
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
-from lake_assets.storage.failures import refused_object
 from lake_assets.storage.manifest import LandedObject
+from lake_assets.storage.storage_errors import refused_object
 
 # Footers in one statement. Those of a store are mostly latency, so that many statements run in parallel; those of a
 # local folder are mostly work, and each statement has a cost.

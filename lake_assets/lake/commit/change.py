@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.file_entries import Folders, PathState
-from lake_assets.lake.catalog.footers import FileFacts
+from lake_assets.lake.catalog.file_facts import FileFacts
 from lake_assets.lake.catalog.table import Table
 from lake_assets.lake.commit.deltas import Delta, Export
 from lake_assets.lake.ledger.object_history import KnownObject

@@ -11,7 +11,7 @@ import duckdb
 from lake_assets.errors import CatalogError, StorageError
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_transaction
 from lake_assets.lake.catalog.file_entries import add_copies, ensure_mapping, live_file_ids, registered_before
-from lake_assets.lake.catalog.footers import read_footers
+from lake_assets.lake.catalog.file_facts import read_footers
 from lake_assets.lake.catalog.partition_files import (
     files_of_partitions,
     partition_rows,

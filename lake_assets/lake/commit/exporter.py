@@ -44,7 +44,7 @@ from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.parquet.attempt import discard, discard_unfinished
 from lake_assets.parquet.write import row_groups
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.failures import storage_errors
+from lake_assets.storage.storage_errors import storage_errors
 
 _LOG = logging.getLogger(__name__)
 

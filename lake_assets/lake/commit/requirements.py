@@ -9,7 +9,7 @@ from lake_assets.lake.catalog.partition_files import PartitionFile
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.ledger.object_history import partition_objects
 from lake_assets.lake.ledger.read import recorded_commits
-from lake_assets.lake.schema.tables import data_schema
+from lake_assets.lake.schema.table_setup import data_schema
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.file_names import may_be_marked
 

@@ -13,7 +13,7 @@ from pyarrow import types as t
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.retry import under_lock
-from lake_assets.lake.schema.tables import data_schema
+from lake_assets.lake.schema.table_setup import data_schema
 from lake_assets.lake.schema.types import check_columns, sql_type
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.partition import PartitionColumn

@@ -12,7 +12,7 @@ from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import LakeAssetsError, SchemaError
 from lake_assets.escapes import visible_name
 from lake_assets.lake.catalog.file_entries import Folders
-from lake_assets.lake.catalog.footers import Chunk, Footer
+from lake_assets.lake.catalog.file_facts import Chunk, Footer
 from lake_assets.lake.failures import one_line, translated, without_statement
 from lake_assets.lake.schema.types import PARTITION_ARROW_TYPES, is_read_as
 from lake_assets.lake.session import LakeSession

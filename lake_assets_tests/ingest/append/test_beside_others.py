@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from lake_assets.history.read import history
+from lake_assets.history.history_entries import history
 from lake_assets.history.restore import restore
 from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.world import NW, World, sales

@@ -25,7 +25,7 @@ from lake_assets.lake.commit.strategy import Strategy
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
 from lake_assets.lake.schema.fitting import Keys
-from lake_assets.lake.schema.tables import create_table, data_schema, prepare_table
+from lake_assets.lake.schema.table_setup import create_table, data_schema, prepare_table
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet.job import DataFile

@@ -14,8 +14,8 @@ import pytest
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog_driver import Driver
 from lake_assets.lake.commit.direct import register_directly, replace_directly
-from lake_assets.lake.driver import Driver
 from lake_assets.lake.ducklake import version_without_attach
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.layout.partition import Partition

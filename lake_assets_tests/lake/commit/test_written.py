@@ -11,7 +11,7 @@ import pytest
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import StorageError
 from lake_assets.ingest.replace import replace_run
-from lake_assets.lake.catalog import footers
+from lake_assets.lake.catalog import file_facts
 from lake_assets.lake.catalog.table import Column, Partitioning, Table
 from lake_assets.lake.commit.change import Change, Committed, Written
 from lake_assets.lake.commit.strategy import commit
@@ -36,10 +36,10 @@ def test_the_facts_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.Mo
     files = written(tmp_path, monkeypatch)
     engine = duckdb.connect()
     uris = [file.uri for file in files]
-    read = footers.open_footers(engine, uris)
+    read = file_facts.open_footers(engine, uris)
     table = Table(1, "", {n: Column(n, path, "varchar", None) for n, path in enumerate(read[0].chunks)})
     unread, unpartitioned = [dataclasses.replace(file, footer=None) for file in files], Partitioning(1, ())
-    expected = footers.read_footers(engine, unread, table, unpartitioned)
+    expected = file_facts.read_footers(engine, unread, table, unpartitioned)
     if has_folder:
         for uri in uris[1:]:
             Path(uri).unlink()
@@ -47,7 +47,7 @@ def test_the_facts_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setenv("TMPDIR", "/nowhere")
         monkeypatch.setattr("tempfile.tempdir", "/nowhere")
 
-    assert footers.read_footers(engine, [unread[0], *files[1:]], table, unpartitioned) == expected
+    assert file_facts.read_footers(engine, [unread[0], *files[1:]], table, unpartitioned) == expected
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.errors import SchemaError
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.schema.evolve import column_changes, evolve_table, evolved, statements
-from lake_assets.lake.schema.tables import create_table, data_schema
+from lake_assets.lake.schema.table_setup import create_table, data_schema
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import PartitionColumn
 from lake_assets.parquet.type_fit import united
