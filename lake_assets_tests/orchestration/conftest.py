@@ -1,18 +1,37 @@
-"""Fixtures of several files of this room."""
+"""Fixtures of several files of this room. Its runs ingest in the test's process; a transform starts Spark."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
+from lake_assets.config.spark import REMOTE
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
+from lake_assets.spark.session import start_session
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
 from lake_assets_tests.world import World
+
+__all__ = ["sessions"]
+
+
+def run_by(sessions: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs of Dagster have these sessions; with `spark.remote` they ask for that server."""
+    monkeypatch.setattr(
+        "lake_assets.orchestration.resources.start_session",
+        lambda conf: start_session(conf) if REMOTE in conf else sessions(),
+    )
+
+
+@pytest.fixture(autouse=True)
+def runs_here(sessions: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs ingest as the worlds of this room do."""
+    run_by(sessions, monkeypatch)
 
 
 @pytest.fixture
@@ -23,13 +42,12 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 @pytest.fixture
-def materialize(local_world: World, request: pytest.FixtureRequest) -> Materialize:
+def materialize(local_world: World, monkeypatch: pytest.MonkeyPatch) -> Materialize:
     """Materializes partitions of the world's stream as Dagster's in-process executor does."""
+    run_by(local_world.sessions, monkeypatch)
     local_world.options |= REGIONS
 
-    def run(*keys: str, spark: bool = True, **options: Any) -> dg.ExecuteInProcessResult:
-        if spark:
-            request.getfixturevalue("spark")
+    def run(*keys: str, **options: Any) -> dg.ExecuteInProcessResult:
         if len(keys) == 1:
             options["partition_key"] = keys[0]
         else:

@@ -103,20 +103,6 @@ def stoppable(local_world: World, stoppable_postgres: StoppablePostgres) -> Stop
     return stoppable_postgres
 
 
-def test_a_server_that_is_stopped_has_the_step_tried_again(
-    materialize: Materialize, local_world: World, stoppable: StoppablePostgres, runs: list[Callable[[], object]]
-) -> None:
-    stoppable.stop()
-    runs.append(stoppable.start)
-
-    result = materialize(*KEYS)
-
-    assert runs == []
-    assert shown(result) == dict.fromkeys(KEYS, "committed")
-    assert local_world.totals() == [1, 2]
-    assert {row.status for row in local_world.ledger()} == {"committed"}  # no others could be written
-
-
 def test_a_server_that_stops_before_the_commits_has_the_step_tried_again(
     materialize: Materialize,
     local_world: World,
@@ -149,7 +135,7 @@ def test_a_server_that_stays_away_is_one_error_for_all_partitions(
     stoppable.stop()
     runs += [int, int]
 
-    result = materialize(*KEYS, raise_on_error=False, spark=False)
+    result = materialize(*KEYS, raise_on_error=False)
 
     assert runs == []
     summary, told = failure_of(result).splitlines()
@@ -169,7 +155,7 @@ def test_what_the_server_refuses_is_not_tried_again(
     land_both(local_world)
     runs += [int, int]
 
-    result = materialize(*KEYS, raise_on_error=False, spark=False)
+    result = materialize(*KEYS, raise_on_error=False)
 
     assert len(runs) == 2
     assert failure_of(result).startswith("2 of 2 partitions failed")

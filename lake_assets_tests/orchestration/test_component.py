@@ -7,7 +7,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from pyspark.sql import SparkSession
 
 from lake_assets import LakeStream
 from lake_assets_tests.world import NW, World, sales
@@ -57,8 +56,7 @@ def loaded(project: Path) -> dg.Definitions:
     return dg.load_from_defs_folder(path_within_project=project)
 
 
-def test_a_partition_is_materialized_without_python(project: Path, local_world: World, spark: SparkSession) -> None:
-    assert spark  # one session for all tests
+def test_a_partition_is_materialized_without_python(project: Path, local_world: World) -> None:
     local_world.land(NW, sales(1, 2))
 
     definitions = loaded(project)
@@ -98,34 +96,6 @@ def test_several_components_share_one_spark(project: Path) -> None:
     keys = {key.to_user_string() for key in definitions.resolve_asset_graph().get_all_asset_keys()}
 
     assert keys == {f"{name}{kind}" for name in ("sales", "copies") for kind in ("", "_landing", "_report", "_ledger")}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "place", "message"),
-    [
-        ("destination:", "destinatoin:", "stream", "destinatoin"),
-        ("type: sqlite", "type: sqllite", "lake", "sqllite"),
-        ("destination: {", "lake: other\n    destination: {", "lake", "stream.lake names a lake"),
-        ("values: [NW, SW]", "values: [NW, NO]", "stream", "boolean in YAML"),
-    ],
-)
-def test_a_fault_is_shown_with_file_line_and_key(project: Path, old: str, new: str, place: str, message: str) -> None:
-    file = project / "defs" / "sales" / "defs.yaml"
-    file.write_text(file.read_text().replace(old, new))
-
-    with pytest.raises(Exception, match=r"defs\.yaml") as refused:
-        loaded(project)
-
-    error: BaseException | None = refused.value
-    texts = []
-    while error is not None:  # Dagster's own error shows which component, its cause what in it
-        texts.append(str(error))
-        error = error.__cause__ or error.__context__
-    text = "\n".join(texts)
-    assert "sales/defs.yaml" in text
-    assert place in text
-    assert message in text
-    assert "^" in text
 
 
 def test_importing_the_package_imports_no_dagster() -> None:

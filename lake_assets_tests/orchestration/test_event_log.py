@@ -4,16 +4,15 @@ import json
 import logging
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
-import duckdb
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, functions
 
-from lake_assets.lake.commit import strategy
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.events import report
+from lake_assets.orchestration.event_log import EventLog
 from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -37,7 +36,6 @@ def handlers(file: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_handler_gets_each_event_of_the_run_once(
     materialize: Materialize, local_world: World, tmp_path: Path
 ) -> None:
@@ -68,6 +66,21 @@ def test_a_handler_gets_each_event_of_the_run_once(
     assert not any("run_started" in text for text in shown)
 
 
+def test_retries_of_a_run_are_one_warning_with_a_line_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:
+    log = EventLog(cast("dg.DagsterLogManager", logging.getLogger("dagster")), "r")
+
+    with caplog.at_level(logging.INFO), log.open():
+        report("retry", run="r", kind="task", message="a task of Spark failed")
+        for run in ("r", "another", "r"):
+            report("retry", run=run, kind="conflict", partition="region=NW/date=2026-02-11")
+        log.info("done")
+
+    assert caplog.messages == [
+        "Retried (task): a task of Spark failed\nRetried 2 times (conflict): region=NW/date=2026-02-11",
+        "done",
+    ]
+
+
 def _end_first_try(value: int) -> int:
     context = TaskContext.get()
     assert context is not None
@@ -80,25 +93,13 @@ def ends_once(frame: DataFrame) -> DataFrame:
     return frame.withColumn("id", functions.udf(_end_first_try, "bigint")("id"))
 
 
-@pytest.mark.usefixtures("spark")
-def test_the_log_warns_of_tasks_and_commits_that_were_retried(
-    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.more
+def test_the_log_warns_of_a_task_that_was_retried(materialize: Materialize, local_world: World) -> None:
     local_world.options |= {"transform": {"function": f"{__name__}:ends_once"}}
     local_world.land(NW, sales(1, 2))
-    replace, overtaken = strategy._replace, iter([True, True])
-
-    def conflicting(*arguments: Any) -> list[LedgerRow]:
-        if next(overtaken, False):
-            raise duckdb.TransactionException("Transaction conflict: another writer was faster")
-        return replace(*arguments)
-
-    monkeypatch.setattr(strategy, "_replace", conflicting)
     with dg.instance_for_test() as instance:
         run = materialize("2026-02-11|NW", instance=instance)
         (warning,) = [record.message for record in instance.all_logs(run.run_id) if record.level == logging.WARNING]
 
-    task, commit = warning.splitlines()
-    assert task.startswith("Retried (task): a task of Spark failed, or its executor was lost; its next try, on ")
-    assert commit == "Retried 2 times (conflict): region=NW/date=2026-02-11"
+    assert warning.startswith("Retried (task): a task of Spark failed, or its executor was lost; its next try, on ")
     assert local_world.totals() == [1, 2]

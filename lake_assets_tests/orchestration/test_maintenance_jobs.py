@@ -1,37 +1,50 @@
-"""The maintenance jobs in Dagster."""
+"""The jobs of a lake in Dagster, maintenance and audit, and their schedules."""
+
+import datetime as dt
 
 import dagster as dg
+import pytest
 
-from lake_assets.config.models import LakeConfig
+from lake_assets.checks.run import checks_of
 from lake_assets.orchestration.build import build_definitions
-from lake_assets_tests.world import NW, World, sales
+from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.storage.store import Store
+from lake_assets_tests.orchestration.in_process import REGIONS, failure_of
+from lake_assets_tests.world import NW, SW, World, sales
 
 
-def config_with(world: World, **maintenance: object) -> LakeConfig:
-    data = world.config.model_dump(by_alias=True)
-    data["lakes"]["test"]["maintenance"] = maintenance
-    return LakeConfig.model_validate(data)
-
-
-def test_every_lake_has_a_job_and_a_schedule_if_the_config_says_so(local_world: World) -> None:
+@pytest.mark.parametrize(
+    ("section", "job", "usual"), [("maintenance", "maintain_test", "30 3 * * *"), ("audit", "audit_test", "30 4 * * *")]
+)
+def test_every_lake_has_the_job_and_a_schedule_if_the_config_says_so(
+    local_world: World, section: str, job: str, usual: str
+) -> None:
     without = build_definitions(local_world.config)
-    scheduled = build_definitions(config_with(local_world, cron="0 4 * * 0", time_zone="Europe/Berlin"))
+    local_world.lake_options = {section: {}}
+    daily = build_definitions(local_world.config).resolve_schedule_def(f"{job}_schedule")
+    local_world.lake_options = {section: {"cron": "0 5 * * 0", "time_zone": "Europe/Berlin"}}
+    schedule = build_definitions(local_world.config).resolve_schedule_def(f"{job}_schedule")
 
-    assert without.resolve_job_def("maintain_test")
+    assert without.resolve_job_def(job)
     assert not without.schedules
-    schedule = scheduled.resolve_schedule_def("maintain_test_schedule")
-    assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 4 * * 0", "Europe/Berlin")
-    assert schedule.job_name == "maintain_test"
+    assert (daily.cron_schedule, daily.execution_timezone) == (usual, "UTC")
+    assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 5 * * 0", "Europe/Berlin")
+    assert schedule.job_name == job
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    with dg.DagsterInstance.local_temp() as instance:
+        at = dt.datetime(2026, 2, 15, 4, tzinfo=dt.UTC)
+        tick = schedule.evaluate_tick(dg.build_schedule_context(instance, scheduled_execution_time=at))
+    (request,) = tick.run_requests or ()
+    assert request.partition_key is None
 
 
-def test_a_run_compacts_and_tells_in_numbers(local_world: World, spark: object) -> None:
-    assert spark
+def test_a_run_compacts_and_tells_in_numbers(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     with local_world.stream.lake.open() as lake:
         lake.rows("INSERT INTO lake.sales VALUES (2, 2.0, 'NW', '2026-02-11')")
-    job = build_definitions(config_with(local_world, compact=2)).resolve_job_def("maintain_test")
+    local_world.lake_options = {"maintenance": {"compact": 2}}
+    job = build_definitions(local_world.config).resolve_job_def("maintain_test")
 
     dry = job.execute_in_process({"ops": {"maintain_test_lake": {"config": {"dry_run": True}}}})
     assert len(local_world.live_files()) == 2
@@ -48,10 +61,38 @@ def test_a_run_compacts_and_tells_in_numbers(local_world: World, spark: object) 
 
 
 def test_without_a_lake_the_run_fails_with_one_sentence(local_world: World) -> None:
-    job = build_definitions(local_world.config).resolve_job_def("maintain_test")
+    result = (
+        build_definitions(local_world.config).resolve_job_def("maintain_test").execute_in_process(raise_on_error=False)
+    )
 
-    result = job.execute_in_process(raise_on_error=False)
+    assert "there is no lake at sqlite:" in failure_of(result)
 
-    assert not result.success
-    (failure,) = [event for event in result.all_events if event.is_step_failure]
-    assert "there is no lake at sqlite:" in str(failure.step_failure_data.user_failure_data.description)  # type: ignore[union-attr]
+
+def test_an_audit_checks_whole_tables_and_a_run_does_not(local_world: World) -> None:
+    local_world.options = REGIONS
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+        local_world.ingest(text)
+    (missing,) = (key for key in local_world.data_files() if "region=SW" in key)
+    Store(local_world.config.lakes["test"].own_storage).delete((missing,))
+    with local_world.stream.lake.open() as lake:
+        lake.rows("UPDATE lake.ingest_runs SET row_count = 5 WHERE load_partition LIKE 'region=SW%'")
+    definitions = build_definitions(local_world.config, pyspark_resource(local_world.config.spark))
+    refresh = definitions.resolve_implicit_global_asset_job_def()
+
+    of_run = refresh.execute_in_process(partition_key="2026-02-11|NW", asset_selection=[dg.AssetKey("sales")])
+    audit = definitions.resolve_job_def("audit_test").execute_in_process(raise_on_error=False)
+
+    assert all(evaluation.passed for evaluation in of_run.get_asset_check_evaluations())
+    named = {e.check_name: str(e.metadata["named"].value) for e in audit.get_asset_check_evaluations() if not e.passed}
+    assert named.keys() == {"ledger", "data_files"}
+    assert missing in named["data_files"]
+    # The rows could not be counted without the file; the checks after that one are made all the same.
+    (failure,) = [event for event in audit.all_events if event.is_step_failure]
+    assert missing in str(failure.step_failure_data.error)
+
+
+def test_a_lake_without_checks_has_no_audit(local_world: World) -> None:
+    local_world.options = {"checks": {"skip": list(checks_of(local_world.stream))}}
+    local_world.lake_options = {"audit": {}}
+    assert not build_definitions(local_world.config).schedules

@@ -52,6 +52,7 @@ def config(streams: dict[str, dict[str, Any]], lakes: tuple[str, ...] = ("retail
         ("observe_sales", "the automation's job of streams.sales"),
         ("drain_sales", "the buffer's job of streams.sales"),
         ("drain_sales_buffer", "the buffer's step of streams.sales"),
+        ("audit_retail", "the audit of lakes.retail"),
         ("maintain_retail", "the maintenance of lakes.retail"),
         ("maintain_retail_lake", "the maintenance's step of lakes.retail"),
     ],

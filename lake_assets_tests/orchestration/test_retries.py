@@ -30,19 +30,6 @@ def test_a_run_whose_errors_pass_is_tried_again(
     assert sorted(row.status for row in local_world.ledger()) == ["committed", "committed", "failed", "skipped"]
 
 
-def test_a_run_is_not_tried_again_for_ever(
-    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
-    local_world.land(NW, sales(1))
-    commits = failing_once(CONFLICT, monkeypatch, times=100)
-
-    result = materialize("2026-02-11|NW", raise_on_error=False)
-
-    assert failure_of(result) == str(CONFLICT)
-    assert next(commits) == 3
-
-
 def test_a_run_in_which_something_else_failed_too_is_not_tried_again(
     materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from lake_assets.cli import main
 from lake_assets.cli.common import user
 from lake_assets.launch.spark_submit import ENTRY
-from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.orchestration.launched_runs import (
@@ -32,7 +31,6 @@ pytestmark = pytest.mark.long
 SPARK = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
 
 
-@pytest.mark.usefixtures("spark")
 def test_the_events_are_those_of_a_run_in_process(local_world: World, tmp_path: Path) -> None:
     local_world.options |= {"partitions": PARTITIONS}
     local_world.land(NW, sales(1, 2))
@@ -65,6 +63,7 @@ def drivers() -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.more
 @pytest.mark.kill
 def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(local_world: World, tmp_path: Path) -> None:
     land_many(local_world)
@@ -99,20 +98,6 @@ def test_a_run_whose_driver_is_killed_is_tried_again(
         result = run(file, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
 
     check_repeated(result, local_world)
-
-
-def test_a_driver_ingests_what_the_launchpad_selects(local_world: World, tmp_path: Path) -> None:
-    local_world.options |= {"partitions": PARTITIONS}
-    local_world.land(NW, sales(1, 2))
-    local_world.land(SW, b"no Parquet")
-    file = local_world.config_file(tmp_path, runs="spark_submit", spark=SPARK)
-
-    result = build_definitions(file).resolve_job_def("ingest_sales").execute_in_process(raise_on_error=False)
-
-    assert local_world.totals() == [1, 2]
-    assert failure_of(result).startswith("1 of 2 partitions failed, 1 are done.")
-    (event,) = result.get_asset_materialization_events()
-    assert event.partition == "2026-02-11|NW"
 
 
 def test_a_driver_that_cannot_start_fails_the_run_once(local_world: World, tmp_path: Path) -> None:

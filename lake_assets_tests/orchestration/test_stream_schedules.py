@@ -75,7 +75,6 @@ def test_no_lookback_and_one_region_is_a_run_of_one_partition(local_world: World
     assert Scheduled(local_world, lookback=0).request("2026-02-11T13:00+00:00").partition_key == "2026-02-11|NW"
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_scheduled_run_ingests_what_has_landed_and_passes_over_the_rest(local_world: World) -> None:
     scheduled = Scheduled(local_world)
     local_world.land(NW, sales(1, 2))
@@ -92,7 +91,6 @@ def test_a_scheduled_run_ingests_what_has_landed_and_passes_over_the_rest(local_
     }
 
 
-@pytest.mark.usefixtures("spark")
 def test_the_same_day_is_refreshed_as_often_as_wanted(local_world: World) -> None:
     scheduled = Scheduled(local_world)
     local_world.land(NW, sales(1))
@@ -109,7 +107,6 @@ def test_the_same_day_is_refreshed_as_often_as_wanted(local_world: World) -> Non
     assert local_world.totals() == [1, 2]
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_partition_that_lost_its_objects_is_not_passed_over(local_world: World) -> None:
     scheduled = Scheduled(local_world, lookback=0)
     local_world.land(NW, sales(1))
@@ -168,7 +165,6 @@ def test_whether_it_runs_at_once_is_said_in_the_config(local_world: World, statu
     assert Scheduled(local_world, status=status).schedule.default_status.value == expected
 
 
-@pytest.mark.usefixtures("spark")
 def test_dates_that_only_the_rows_know_are_refreshed(local_world: World) -> None:
     local_world.options["partitions"] = {
         "region": PARTITIONS["region"],

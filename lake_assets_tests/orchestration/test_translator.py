@@ -1,6 +1,5 @@
 """Keys with a prefix, and a translator of one's own: everything of Dagster's refers to the new keys."""
 
-import datetime as dt
 from typing import Any
 
 import dagster as dg
@@ -84,7 +83,6 @@ def test_a_prefix_that_dagster_does_not_take_is_refused(local_world: World, pref
 
 
 def test_a_run_and_its_checks_are_of_the_key_with_the_prefix(local_world: World) -> None:
-    local_world.sessions()  # one session for all tests
     local_world.land(NW, sales(1, 2))
     definitions = build_definitions(with_prefix(local_world))
     job = definitions.resolve_implicit_global_asset_job_def()
@@ -132,19 +130,6 @@ def test_a_range_with_a_failure_has_its_events_under_the_key(local_world: World)
     assert (committed, failed) == (["2026-02-11|NW"], ["2026-02-12|NW"])
 
 
-def test_a_schedule_asks_for_a_run_that_its_job_takes(local_world: World) -> None:
-    definitions = build_definitions(with_prefix(local_world))
-    at = dt.datetime(2026, 2, 11, 12, tzinfo=dt.UTC)
-    schedule = definitions.resolve_schedule_def("refresh_sales_schedule")
-
-    with dg.DagsterInstance.local_temp() as instance:
-        data = schedule.evaluate_tick(dg.build_schedule_context(instance, scheduled_execution_time=at))
-
-    (request,) = data.run_requests or ()
-    job = definitions.resolve_job_def("refresh_sales")
-    assert dg.validate_run_config(job, request.run_config)["ops"]["retail__raw__sales"]["config"]["landed_only"] is True
-
-
 def test_an_observation_is_of_the_key_with_the_prefix(local_world: World) -> None:
     local_world.land(NW, sales(1))
     definitions = build_definitions(with_prefix(local_world))
@@ -190,20 +175,6 @@ def test_assets_are_in_the_group_of_their_lake_and_their_kinds_tell_what_they_ar
     }
 
 
-def test_a_run_with_a_translator_is_of_its_key(local_world: World) -> None:
-    local_world.sessions()
-    local_world.land(NW, sales(3))
-    key = dg.AssetKey(["team-a", "table", "sales"])
-    job = build_definitions(local_world.config, translator=ByTeam()).resolve_implicit_global_asset_job_def()
-
-    with dg.DagsterInstance.ephemeral() as instance:
-        instance.add_dynamic_partitions("sales_region", ["NW"])
-        done = job.execute_in_process(instance=instance, partition_key="2026-02-11|NW", asset_selection=[key])
-
-    assert [event.asset_key for event in done.get_asset_materialization_events()] == [key]
-    assert {check.asset_key for check in done.get_asset_check_evaluations()} == {key}
-
-
 def test_a_translator_may_add_dependencies_and_conditions(local_world: World) -> None:
     class Eager(LakeAssetsTranslator):
         def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
@@ -225,15 +196,6 @@ def test_two_assets_of_one_key_are_refused(local_world: World) -> None:
 
     with pytest.raises(ConfigError, match=r"streams\.sales and the ledger of lakes\.test would both be called same"):
         build_definitions(local_world.config, translator=Same())
-
-
-def test_what_dagster_does_not_take_names_the_stream(local_world: World) -> None:
-    class Wrong(LakeAssetsTranslator):
-        def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
-            return super().get_asset_spec(data).replace_attributes(group_name="a b")
-
-    with pytest.raises(ConfigError, match=r"streams\.sales: Dagster does not take it: "):
-        build_definitions(local_world.config, translator=Wrong())
 
 
 def test_partitions_are_the_streams_own(local_world: World) -> None:

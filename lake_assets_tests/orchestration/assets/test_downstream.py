@@ -14,11 +14,8 @@ import pytest
 
 from lake_assets import LakeIOManager, LakeResource, build_definitions, open_stream, partitions_def
 from lake_assets.errors import ConfigError
-from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.orchestration.in_process import REGIONS
 from lake_assets_tests.world import World, sales
-
-__all__ = ["sessions"]
 
 DAYS = dg.DailyPartitionsDefinition("2026-02-11", end_date="2026-02-14")
 Run = Callable[..., list[float]]

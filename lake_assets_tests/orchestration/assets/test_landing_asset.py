@@ -54,7 +54,6 @@ class Automated:
         return record.asset_materialization.metadata
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_landing_zone_with_nothing_new_is_observed_too(local_world: World, tmp_path: Path) -> None:
     automated = Automated(local_world, tmp_path)
     local_world.land(NW, sales(1))
@@ -78,7 +77,6 @@ def test_a_landing_zone_with_nothing_new_is_observed_too(local_world: World, tmp
     assert automated.instance.fetch_observations(landing, limit=1).records
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(local_world: World, tmp_path: Path) -> None:
     automated = Automated(local_world, tmp_path)
     placed = Path(local_world.land(NW, sales(1)))
@@ -116,7 +114,6 @@ def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(local
     assert times[-1] == newest.timestamp
 
 
-@pytest.mark.usefixtures("spark")
 def test_automation_refreshes_partitions_of_any_age(local_world: World, tmp_path: Path) -> None:
     automated = Automated(local_world, tmp_path)
     local_world.land(NW, sales(1))

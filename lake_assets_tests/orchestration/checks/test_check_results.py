@@ -7,8 +7,6 @@ from lake_assets.storage.store import Store
 from lake_assets_tests.orchestration.checks.check_runs import BOTH, POSITIVE, SALES, latest, latest_result, run
 from lake_assets_tests.world import NW, SW, World, sales
 
-pytestmark = pytest.mark.usefixtures("spark")
-
 
 def test_a_check_that_failed_stays_so_when_another_partition_passes(local_world: World) -> None:
     local_world.options = {"checks": {"sql": POSITIVE, "blocking": ["positive"]}}
@@ -34,45 +32,31 @@ def test_a_check_that_failed_stays_so_when_another_partition_passes(local_world:
     assert "2026-02-11\\|NW" in str(newest.evaluation.metadata["named"].value)
 
 
-def test_a_failed_partition_is_repaired_by_checks_alone(local_world: World) -> None:
-    local_world.options = {"checks": {"sql": POSITIVE}}
-    local_world.land(NW, sales(-1))
-    positive = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("sales"), "positive"))
-
-    with dg.DagsterInstance.ephemeral() as instance:
-        run(local_world, SALES, instance=instance, partition_key="2026-02-11|NW")
-        before = latest(instance, "positive")
-        run(local_world, positive, instance=instance)
-        still = latest(instance, "positive")
-        with local_world.stream.lake.open() as lake:
-            lake.rows("UPDATE lake.sales SET total = 1")
-        run(local_world, positive, instance=instance)
-        after = latest(instance, "positive")
-
-    assert before == still == {"2026-02-11|NW": "FAILED", None: "FAILED"}
-    assert after == {"2026-02-11|NW": "SUCCEEDED", None: "SUCCEEDED"}
-
-
-@pytest.mark.parametrize("repaired", ["NW", "SW"])
-def test_an_audit_that_finds_one_of_two_partitions_repaired_shows_the_other_failure(
-    local_world: World, repaired: str
+@pytest.mark.parametrize(("repaired", "failing"), [("NW", "SW"), ("SW", "NW")])
+def test_failed_partitions_are_repaired_by_audits_alone_and_the_last_one_by_the_last(
+    local_world: World, repaired: str, failing: str
 ) -> None:
     local_world.options = {"checks": {"sql": POSITIVE}}
     local_world.land(NW, sales(-1))
     local_world.land(SW, sales(-1))
     positive = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("sales"), "positive"))
 
+    def audited(instance: dg.DagsterInstance, change: str) -> tuple[dict[str | None, str], bool]:
+        """The results of each partition, and whether the newest of all passed, after a change and an audit."""
+        with local_world.stream.lake.open() as lake:
+            lake.rows(f"UPDATE lake.sales SET total = 1 WHERE {change}")
+        run(local_world, positive, instance=instance)
+        return latest(instance, "positive"), latest_result(instance, "positive").passed
+
     with dg.DagsterInstance.ephemeral() as instance:
         run(local_world, SALES, instance=instance, **BOTH)
-        with local_world.stream.lake.open() as lake:
-            lake.rows(f"UPDATE lake.sales SET total = 1 WHERE region = '{repaired}'")
-        run(local_world, positive, instance=instance)
-        newest = latest_result(instance, "positive")
-        of_each = latest(instance, "positive")
+        both, one, none = (audited(instance, change) for change in ("false", f"region = '{repaired}'", "true"))
 
-    (failing,) = {"NW", "SW"} - {repaired}
-    assert of_each == {f"2026-02-11|{failing}": "FAILED", f"2026-02-11|{repaired}": "SUCCEEDED", None: "FAILED"}
-    assert not newest.passed
+    nw, sw = "2026-02-11|NW", "2026-02-11|SW"
+    assert both == ({nw: "FAILED", sw: "FAILED", None: "FAILED"}, False)
+    of_each = {f"2026-02-11|{failing}": "FAILED", f"2026-02-11|{repaired}": "SUCCEEDED", None: "FAILED"}
+    assert one == (of_each, False)
+    assert none == ({nw: "SUCCEEDED", sw: "SUCCEEDED", None: "SUCCEEDED"}, True)
 
 
 def test_the_landing_zone_fails_for_the_partition_that_the_run_failed(local_world: World) -> None:

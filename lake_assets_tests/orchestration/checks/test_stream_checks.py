@@ -28,8 +28,6 @@ from lake_assets_tests.orchestration.checks.check_runs import (
 from lake_assets_tests.orchestration.test_definitions import write_config
 from lake_assets_tests.world import NW, SW, World, sales
 
-pytestmark = pytest.mark.usefixtures("spark")
-
 
 def test_a_refresh_is_followed_by_the_checks_of_its_partition(local_world: World) -> None:
     local_world.options = {"checks": {"sql": POSITIVE, "skip": ["schema"]}}
@@ -42,18 +40,6 @@ def test_a_refresh_is_followed_by_the_checks_of_its_partition(local_world: World
     assert set(evaluations) == {"row_counts", "landing_zone", "no_null_partition", "ledger", "data_files", "positive"}
     assert all(e.passed for e in evaluations.values())
     assert evaluations["row_counts"].metadata["partitions"].value == 1
-
-
-def test_checks_alone_cover_the_whole_table(local_world: World) -> None:
-    for text in (NW, SW):
-        local_world.land(text, sales(1))
-        local_world.ingest(text)
-
-    result = run(local_world, dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("sales"), "row_counts")))
-
-    (evaluation,) = result.get_asset_check_evaluations()
-    assert evaluation.passed
-    assert evaluation.metadata["partitions"].value == 2
 
 
 @pytest.mark.parametrize("is_blocking", [True, False])
@@ -92,15 +78,6 @@ def test_checks_follow_a_run_that_passed_a_region_over(local_world: World, total
     assert evaluations["positive"].passed == result.success == (total > 0)
     blocked = {("sales", "2026-02-11|NW")}
     assert materialized(result) == (blocked | {("downstream", None)} if total > 0 else blocked)
-
-
-def test_a_run_that_passed_all_over_has_nothing_to_check(local_world: World) -> None:
-    local_world.landing  # noqa: B018 - makes the folder
-
-    result = run(local_world, SALES, **BOTH)
-
-    assert result.success
-    assert (evaluations_of(result), materialized(result)) == ({}, set())
 
 
 def test_what_a_run_committed_is_checked_though_it_failed(local_world: World) -> None:

@@ -15,11 +15,10 @@ from lake_assets.ingest.index.index_run import IndexRun
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.sensors import ended_runs
 from lake_assets.orchestration.sensors.sync import sync_stream
+from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
 
-PARTITIONS = {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"}}
-DATES = {"date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"}}
 POSITIVE = {"positive": "SELECT * FROM refreshed WHERE total <= 0", "some": "SELECT 1 WHERE false"}
 POSITIVE_KEY = dg.AssetCheckKey(dg.AssetKey("sales"), "positive")
 SALES_KEY = dg.AssetKey("sales")
@@ -129,21 +128,17 @@ def test_a_run_that_was_cancelled_before_it_began_leaves_all_checks_as_they_were
     assert "; 0 results" in tick(ticks)
 
 
-@pytest.mark.parametrize("is_one_column", [False, True])
-def test_a_run_whose_process_was_killed_leaves_all_checks_as_they_were(ticks: Ticks, is_one_column: bool) -> None:
-    if is_one_column:
-        ticks.world.options["partitions"] = DATES
-    keys = tuple(key.split("|")[0] if is_one_column else key for key in KEYS[:1])
-    ticks.world.land("date=2026-02-11" if is_one_column else NW, sales(-1))
-    materialize(ticks, *keys)
+def test_a_run_whose_process_was_killed_leaves_all_checks_as_they_were(ticks: Ticks) -> None:
+    ticks.world.options["partitions"] = {"date": PARTITIONS["date"]}
+    ticks.world.land("date=2026-02-11", sales(-1))
+    materialize(ticks, "2026-02-11")
     before = {name: shown(ticks, name)[None] for name in names(ticks)}
-    run = queued(ticks, *keys)
-    ticks.instance.report_run_failed(run, "the run's process died")
+    ticks.instance.report_run_failed(queued(ticks, "2026-02-11"), "the run's process died")
 
     tick(ticks)
 
     assert {name: shown(ticks, name)[None] for name in names(ticks)} == before
-    assert shown(ticks, "positive")[keys[0]] == "FAILED"
+    assert shown(ticks, "positive")["2026-02-11"] == "FAILED"
 
 
 def test_checks_that_were_never_made_stay_skipped(ticks: Ticks) -> None:
@@ -279,21 +274,6 @@ def test_a_run_that_is_terminated_repeats_what_it_did_not_check(ticks: Ticks, mo
     # What had begun is known not to be in the lake; of all else the results from before hold.
     assert after.pop("landing_zone") == {KEYS[0]: "FAILED", KEYS[1]: "SUCCEEDED", None: "FAILED"}
     assert after == {name: of_check for name, of_check in before.items() if name != "landing_zone"}
-
-
-def test_what_a_terminated_run_committed_and_did_not_check_is_not_called_checked(
-    ticks: Ticks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ticks.world.land(NW, sales(1))
-    ticks.world.land(SW, sales(1))
-    materialize(ticks, *KEYS)
-    ticks.world.land(NW, sales(2), "b.parquet")
-    monkeypatch.setattr("lake_assets.ingest.index.index_run.IndexRun.register", interrupted)
-    materialize(ticks, *KEYS)
-
-    tick(ticks)
-
-    assert shown(ticks, "row_counts") == {KEYS[0]: "SUCCEEDED", KEYS[1]: "PLANNED", None: "SUCCEEDED"}
 
 
 def test_of_a_run_that_is_terminated_in_its_second_transaction_the_first_is_not_called_checked(

@@ -53,7 +53,6 @@ def path_of(region: str, days_ago: int = 0, name: str = "a.parquet") -> str:
     return f"in/region%3D{region}/date%3D{TODAY - dt.timedelta(days_ago)}/{name}"
 
 
-@pytest.mark.usefixtures("spark")
 def test_what_has_landed_is_in_the_lake_after_the_runs_that_a_tick_asks_for(
     ticks: Ticks, moto: Moto, queue: str, local_world: World, s3_location: Callable[[], dict[str, Any]]
 ) -> None:

@@ -34,7 +34,6 @@ def keys_of(requests: list[dg.RunRequest]) -> list[str]:
     return [str(request.partition_key) for request in requests]
 
 
-@pytest.mark.usefixtures("spark")
 def test_what_has_landed_is_in_the_lake_after_the_runs_that_a_tick_asks_for(ticks: Ticks, local_world: World) -> None:
     local_world.land(day("NW"), sales(1))
     local_world.land(day("SW", 40), sales(2))
@@ -89,7 +88,6 @@ def test_new_regions_become_partitions_with_their_runs(ticks: Ticks, local_world
     assert sorted(keys_of(requests)) == sorted(f"{TODAY}|{region}" for region in added)
 
 
-@pytest.mark.usefixtures("spark")
 def test_more_partitions_than_runs_go_as_ranges(ticks: Ticks, local_world: World) -> None:
     local_world.options["sensor"] = {"type": "objects", "max_runs": 2, "group_runs": 1}
     for region in ("NW", "SW"):
@@ -108,7 +106,6 @@ def test_more_partitions_than_runs_go_as_ranges(ticks: Ticks, local_world: World
     assert local_world.totals() == [10, 10, 11, 11, 13, 13]
 
 
-@pytest.mark.usefixtures("spark")
 def test_regions_that_land_together_are_one_run_with_events_of_their_own(ticks: Ticks, local_world: World) -> None:
     ticks.instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["ZZ", "B"])  # Dagster's order is by age
     for region in ("A", "B", "C", "D"):
@@ -195,7 +192,6 @@ def test_a_landing_zone_that_is_away_fails_the_tick_with_one_sentence(ticks: Tic
     assert raised.value.__cause__ is None
 
 
-@pytest.mark.usefixtures("spark")
 def test_an_s3_landing_zone_goes_all_the_way(local_world: World, s3_location: Callable[[], dict[str, Any]]) -> None:
     local_world.source = s3_location()
     local_world.options["sensor"] = {"type": "objects"}

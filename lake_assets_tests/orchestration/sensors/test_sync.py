@@ -11,7 +11,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-import sqlalchemy
 from click.testing import CliRunner
 
 from dev.servers.postgres import PostgresServer
@@ -123,7 +122,7 @@ def test_what_dagster_has_done_itself_is_not_reported(
     local_world.options |= {"mode": "index"}
     local_world.land(NW, sales(1))
     for _ in range(2):  # committed, then skipped
-        materialize(NW_KEY, spark=False, instance=instance)
+        materialize(NW_KEY, instance=instance)
 
     assert sync_stream(local_world.stream, KEY, instance) == synced([], known=1)
     assert events(instance) == 2
@@ -348,22 +347,3 @@ def test_materializations_that_are_stored_together_are_those_that_dagster_stores
 
     assert stored(storage, "together") == stored(storage, "single")
     assert len(stored(storage, "together")[0]) == 5
-
-
-def test_many_partitions_take_no_more_statements_than_one(storage: dg.DagsterInstance) -> None:
-    statements: list[str] = []
-
-    def note(*arguments: Any) -> None:
-        statements.append(arguments[2])
-
-    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", note)
-    try:
-        numbers = []
-        for number in (1, 1, 20):  # the first one looks for tables
-            statements.clear()
-            store_materializations(storage, materializations("together", number))
-            numbers.append(len(statements))
-    finally:
-        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", note)
-
-    assert numbers[1] == numbers[2] > 0
