@@ -101,14 +101,18 @@ def test_rows_that_other_clients_deleted_are_not_counted(filled: World, limit: i
     assert check(filled, "ledger", scope_of_run(filled.stream, "second")).passed
 
 
-def test_a_run_of_many_partitions_reads_their_files_at_once(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_partitions_whose_files_are_read_at_once_are_checked_like_few(
+    filled: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql(filled, "DELETE FROM lake.sales WHERE total = 2")
     filled.land(NULL, sales(7))
     filled.ingest(NULL)
     scope = Scope(None, tuple(filled.partition(text) for text in (NW, SW, NULL)))
-    few = [check(filled, name, scope) for name in checks_of(filled.stream)]
+    few = [check(filled, name, each) for each in (scope, Scope()) for name in checks_of(filled.stream)]
     monkeypatch.setattr("lake_assets.lake.catalog.past.SINGLY", 1)
-    assert [check(filled, name, scope) for name in checks_of(filled.stream)] == few
-    assert [result.name for result in few if not result.passed] == ["no_null_partition"]
+    assert [check(filled, name, each) for each in (scope, Scope()) for name in checks_of(filled.stream)] == few
+    assert [result.name for result in few if not result.passed] == ["row_counts", "no_null_partition"] * 2
+    assert few[0].numbers == {"partitions": 3, "wrong": 1, "changed_since": 0}
 
 
 def test_columns_that_changed_since_the_run_before_are_reported_after_a_run(filled: World) -> None:

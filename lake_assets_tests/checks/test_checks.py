@@ -66,16 +66,6 @@ def test_deleted_rows_are_reported(filled: World) -> None:
     assert check(filled, "ledger").passed
 
 
-def test_many_partitions_are_counted_like_few(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    sql(filled, "DELETE FROM lake.sales WHERE total = 2")
-    filled.land(NULL, sales(7))
-    filled.ingest(NULL)
-    few = check(filled, "row_counts")
-    monkeypatch.setattr("lake_assets.lake.catalog.past.SINGLY", 1)
-    assert check(filled, "row_counts") == few
-    assert few.numbers == {"partitions": 3, "wrong": 1, "changed_since": 0}
-
-
 def test_objects_that_changed_are_left_to_the_check_of_the_landing_zone(filled: World) -> None:
     filled.land(NW, sales(9), "more.parquet")
 

@@ -132,7 +132,7 @@ CLIENT = """
 import json, sys
 from lake_assets.cli.sessions import Session
 from lake_assets.events import listen
-from lake_assets.maintenance.run import maintain
+from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets_tests.world import World
 
 listen(lambda event: event.event == "retry" and print(event.kind))

@@ -49,6 +49,7 @@ except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("way", "partition", "error"),
     [("ingest", NW, "KeyboardInterrupt"), ("dagster", "2026-02-11|NW", "DagsterExecutionInterruptedError")],

@@ -78,18 +78,6 @@ def test_the_rows_are_those_of_a_classic_session(
     assert [getattr(row, name) for name in fields] == [getattr(classic, name) for name in fields]
 
 
-def test_columns_that_do_not_fit_are_named(local_world: World, tmp_path: Path, spark_connect: str) -> None:
-    local_world.land(NW, ROWS)
-    local_world.ingest(NW)
-    local_world.land(NW, ROWS.append_column("more", pa.array([1, 2, 3])))
-
-    done = ingest(local_world, tmp_path, spark_connect)
-
-    assert done.returncode == 1
-    assert "it has 'more'" in " ".join(done.stderr.split())
-    assert len(local_world.query("FROM lake.sales")) == 3
-
-
 def test_the_session_of_dagster_is_a_client(tmp_path: Path, spark_connect: str) -> None:
     script = f"""\
 from lake_assets.config.spark import Spark

@@ -1,4 +1,3 @@
-import dataclasses
 import datetime as dt
 from typing import Any
 
@@ -130,42 +129,6 @@ def test_a_key_that_is_not_the_partitions_own_is_refused(
         partition_of(columns, key)
 
     assert names in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("kind", "keys"),
-    [
-        ("year", ["2025", "2026"]),
-        ("month", ["2025-12", "2026-01", "2026-02"]),
-        ("day", None),
-        ("hour", None),
-    ],
-)
-def test_a_column_of_another_time_has_its_windows_from_first_to_last(kind: str, keys: list[str] | None) -> None:
-    partitions = {"t": {"type": kind, "start": "2025-12-30", "end": "2026-02-02"}}
-    definition = partitions_def(stream(partitions))
-
-    result = definition.get_partition_keys()
-
-    if keys is None:
-        days = [str(dt.date(2025, 12, 30) + dt.timedelta(days=n)) for n in range(35)]
-        keys = days if kind == "day" else [f"{day}-{hour:02}" for day in days for hour in range(24)]
-    assert result == keys
-    columns = stream(partitions).config.columns
-    assert [partition_key(partition_of(columns, key)) for key in result] == keys
-
-
-def test_today_is_that_of_the_streams_time_zone() -> None:
-    """Right after midnight in Auckland it is still yesterday by UTC."""
-    config = stream({"date": {"type": "date", "start": "2026-02-01"}})
-    zoned = dataclasses.replace(config, config=config.config.model_copy(update={"time_zone": "Pacific/Auckland"}))
-    midnight = dt.datetime(2026, 2, 10, 11, 30, tzinfo=dt.UTC)
-
-    last = {
-        name: partitions_def(s).get_partition_keys(midnight)[-1] for name, s in {"utc": config, "nz": zoned}.items()
-    }
-
-    assert last == {"utc": "2026-02-10", "nz": "2026-02-11"}
 
 
 @settings(deadline=None, max_examples=25)

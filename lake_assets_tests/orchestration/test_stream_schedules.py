@@ -5,15 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START
 from lake_assets.orchestration.partition_keys import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, World, sales
 
 PARTITIONS = {"region": {"values": ["NE", "NW", "SW"]}, "date": {"type": "date", "start": "2026-02-01"}}
 
@@ -65,9 +63,13 @@ def partitions(result: dg.ExecuteInProcessResult) -> set[str | None]:
 
 
 def test_a_tick_asks_for_one_run_over_the_newest_partitions_of_every_region(local_world: World) -> None:
-    request = Scheduled(local_world, lookback=2).request("2026-02-11T13:00+00:00")
+    scheduled, at = Scheduled(local_world, lookback=2), "2026-02-11T13:00+00:00"
+    request = scheduled.request(at)
     assert box(request) == ("2026-02-09|NE", "2026-02-11|SW")
-    assert request.run_key is None
+    assert request.run_key is None  # what Dagster has seen before, it would not run again
+    without_instance = dg.build_schedule_context(scheduled_execution_time=dt.datetime.fromisoformat(at))
+    (same,) = scheduled.schedule.evaluate_tick(without_instance).run_requests or ()
+    assert box(same) == box(request)
 
 
 def test_no_lookback_and_one_region_is_a_run_of_one_partition(local_world: World) -> None:
@@ -91,22 +93,6 @@ def test_a_scheduled_run_ingests_what_has_landed_and_passes_over_the_rest(local_
     }
 
 
-def test_the_same_day_is_refreshed_as_often_as_wanted(local_world: World) -> None:
-    scheduled = Scheduled(local_world)
-    local_world.land(NW, sales(1))
-    first = scheduled.request("2026-02-11T13:00+00:00")
-    scheduled.run(first)
-    local_world.land(SW, sales(2), "late.parquet")
-    second = scheduled.request("2026-02-11T14:00+00:00")
-    assert (first.run_key, second.run_key) == (None, None)  # what Dagster has seen before, it would not run again
-
-    result = scheduled.run(second)
-
-    assert partitions(result) == {"2026-02-11|NW", "2026-02-11|SW"}
-    assert [row.status for row in local_world.ledger(NW)] == ["skipped", "committed"]
-    assert local_world.totals() == [1, 2]
-
-
 def test_a_partition_that_lost_its_objects_is_not_passed_over(local_world: World) -> None:
     scheduled = Scheduled(local_world, lookback=0)
     local_world.land(NW, sales(1))
@@ -128,13 +114,6 @@ def test_nothing_landed_is_a_run_that_does_nothing(local_world: World) -> None:
     assert partitions(result) == set()
     with local_world.stream.lake.open_if_exists() as lake:
         assert lake is None
-
-
-def test_a_tick_in_a_test_needs_no_instance(local_world: World) -> None:
-    time = dt.datetime.fromisoformat("2026-02-11T13:00+00:00")
-    context = dg.build_schedule_context(scheduled_execution_time=time)
-    (request,) = Scheduled(local_world, lookback=2).schedule.evaluate_tick(context).run_requests or ()
-    assert box(request) == ("2026-02-09|NE", "2026-02-11|SW")
 
 
 def test_the_cron_and_the_day_are_those_of_the_streams_time_zone(local_world: World) -> None:
@@ -163,20 +142,3 @@ def test_a_tick_outside_start_and_end_is_skipped_with_the_reason(local_world: Wo
 @pytest.mark.parametrize(("status", "expected"), [("running", "RUNNING"), ("stopped", "STOPPED")])
 def test_whether_it_runs_at_once_is_said_in_the_config(local_world: World, status: str, expected: str) -> None:
     assert Scheduled(local_world, status=status).schedule.default_status.value == expected
-
-
-def test_dates_that_only_the_rows_know_are_refreshed(local_world: World) -> None:
-    local_world.options["partitions"] = {
-        "region": PARTITIONS["region"],
-        "date": {"type": "date", "start": "2026-02-01", "in": "rows"},
-    }
-    days = pa.array(["2026-02-09", "2026-02-10", "2026-02-11"])
-    with local_world.landing.create("region=NW/a.parquet") as file:
-        pq.write_table(pa.table({"date": days, "total": [1.0, 2, 4]}), file)
-    scheduled = Scheduled(local_world, lookback=2)
-
-    result = scheduled.run(scheduled.request("2026-02-12T06:00+00:00"))
-
-    assert result.success
-    assert partitions(result) == {"2026-02-10|NW", "2026-02-11|NW"}
-    assert local_world.totals() == [2, 4]

@@ -1,7 +1,7 @@
 """Ticks of a stream's sensor, evaluated as the daemon does, and the runs that they ask for."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,9 +26,14 @@ class Ticks:
     recorded_at: float | None = None  # when the last tick was
     sensor: str = "sales_sensor"
     config: LakeConfig | None = None  # that of the world when None
+    _built: tuple[LakeConfig, dg.Definitions] | None = None
 
     def definitions(self) -> dg.Definitions:
-        return build_definitions(self.config or self.world.config)
+        """The definitions; the same while the config is, for they take longer than a tick."""
+        config = self.config or self.world.config
+        if self._built is None or self._built[0] != config:
+            self._built = config, build_definitions(config)
+        return self._built[1]
 
     def evaluate(self) -> SensorExecutionData:
         """One tick; nothing of it is recorded."""
@@ -79,6 +84,3 @@ def ticks_of(world: World, config: LakeConfig | None = None) -> Iterator[Ticks]:
     """Ticks of the world's stream."""
     with dg.DagsterInstance.local_temp() as instance:
         yield Ticks(world, instance, config=config)
-
-
-MakeTicks = Callable[[World], Ticks]

@@ -8,7 +8,6 @@ from lake_assets.orchestration.assets.report_assets import report_metadata
 from lake_assets.report.html import page, section
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
-from lake_assets_tests.faults.without_spark import jobs_here
 from lake_assets_tests.ingest.test_quarantine import BAD, WRONG_TYPE
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -19,9 +18,8 @@ def test_the_landing_zone_is_in_the_lake_but_for_quarantined_objects(local_world
     local_world.land(NW, sales(1), "a.parquet")
     local_world.land(NW, WRONG_TYPE, BAD)
     local_world.land(SW, sales(2))
-    with jobs_here():
-        for text in (NW, SW):
-            local_world.ingest(text)
+    for text in (NW, SW):
+        local_world.ingest(text)
 
     both = Scope("x", (local_world.partition(NW), local_world.partition(SW)))
     for scope in (Scope(), both):
@@ -48,8 +46,7 @@ def test_the_report_names_the_objects_in_its_page_and_its_metadata(local_world: 
     local_world.options = {"on_bad_object": "quarantine", "mode": "append"}
     local_world.land(NW, sales(1), "a.parquet")
     bad = local_world.land(NW, WRONG_TYPE, BAD)
-    with jobs_here():
-        local_world.ingest(NW)
+    local_world.ingest(NW)
 
     state = read_state(local_world.stream)
 

@@ -172,16 +172,6 @@ def test_a_partition_outside_the_config_does_not_make_its_region_one(local_world
     }
 
 
-def test_a_commit_repairs_what_failed(local_world: World) -> None:
-    local_world.land(NW, b"no parquet")
-    with pytest.raises(Exception, match="cannot be read as Parquet"):
-        local_world.ingest(NW)
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-
-    assert states(local_world)[region("NW")].state == "committed"
-
-
 def test_a_commit_of_a_writer_whose_clock_is_ahead_is_not_newer_than_the_next(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)

@@ -193,9 +193,3 @@ def test_a_lookback_lists_only_the_newest_partitions(
     # The other folders were not listed.
     assert "objects_in_no_partition" not in automated.whole.metadata
     assert newest_landing_scan(automated.instance, dg.AssetKey("sales_landing"), dg.AssetKey("sales_report")) == {}
-
-
-def test_the_landing_zone_is_upstream_of_the_stream(local_world: World, tmp_path: Path) -> None:
-    graph = Automated(local_world, tmp_path).definitions.get_repository_def().asset_graph
-    assert graph.get(dg.AssetKey("sales")).parent_keys == {dg.AssetKey("sales_landing")}
-    assert graph.get(dg.AssetKey("sales_landing")).is_observable

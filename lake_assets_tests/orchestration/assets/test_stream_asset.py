@@ -13,7 +13,7 @@ from lake_assets.layout.texts import size
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
-from lake_assets_tests.orchestration.in_process import FEBRUARY_11, REGIONS, Materialize, failing_once, failure_of
+from lake_assets_tests.orchestration.in_process import FEBRUARY_11, Materialize, failing_once, failure_of
 from lake_assets_tests.world import NW, SW, World, sales
 
 FORCE = {"ops": {"sales": {"config": {"force": True}}}}
@@ -123,15 +123,6 @@ def test_the_progress_of_a_range_is_logged_partition_by_partition(
     assert "This run is 2 partitions: region=NW to SW (2 values), date=2026-02-11\n" in logged
     assert re.search(r"2026-02-11\|NW \([12] of 2\) committed: 2 rows \(before: 0\) of 1 object, snapshot", logged)
     assert re.search(r"2026-02-11\|SW \([12] of 2\) failed: the object", logged)
-
-
-def test_a_backfill_is_cut_into_runs_of_as_many_partitions_as_the_config_says(local_world: World) -> None:
-    local_world.options |= REGIONS | {"max_partitions_per_run": 200}
-    asset = stream_asset(specs_of(local_world.stream))
-
-    assert asset.backfill_policy == dg.BackfillPolicy.multi_run(200)
-    (spec,) = asset.specs
-    assert spec.metadata["backfill"].value == "runs of up to 200 partitions"
 
 
 def test_the_columns_of_a_transform_have_no_lineage(materialize: Materialize, local_world: World) -> None:
@@ -306,6 +297,13 @@ def test_the_asset_is_described_by_the_config(local_world: World) -> None:
         "one run for each region and range of date without a gap, or the reverse where that is fewer runs"
     )
     assert asset.backfill_policy == dg.BackfillPolicy.single_run()
+
+    local_world.options["max_partitions_per_run"] = 200
+    asset = stream_asset(specs_of(local_world.stream))
+
+    assert asset.backfill_policy == dg.BackfillPolicy.multi_run(200)
+    (spec,) = asset.specs
+    assert spec.metadata["backfill"].value == "runs of up to 200 partitions"
 
 
 @pytest.mark.parametrize("options", [{"owners": ["x@"]}, {"kinds": ["no spaces please"]}])

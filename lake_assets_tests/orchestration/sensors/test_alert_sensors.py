@@ -123,6 +123,12 @@ class Looks:
         return data.skip_message
 
 
+@pytest.fixture
+def looks(local_world: World, instance: dg.DagsterInstance, inbox: Inbox) -> Looks:
+    """Looks that a web server is told of, for a stream that is stale after two hours."""
+    return Looks(lambda: configured(local_world, webhook=webhook(inbox), stale_hours=2), instance)
+
+
 # Failed runs
 
 
@@ -176,9 +182,8 @@ def test_a_failed_run_is_a_mail(local_world: World, instance: dg.DagsterInstance
 
 
 def test_a_receiver_is_told_once_that_a_stream_is_stale_and_once_that_it_is_over(
-    local_world: World, instance: dg.DagsterInstance, inbox: Inbox
+    local_world: World, looks: Looks, inbox: Inbox
 ) -> None:
-    looks = Looks(lambda: configured(local_world, webhook=webhook(inbox), stale_hours=2), instance)
     land(local_world, 1)
     assert looks.tick() == "1 stream; all are in time"
     land(local_world, 3, "b.parquet")
@@ -195,9 +200,8 @@ def test_a_receiver_is_told_once_that_a_stream_is_stale_and_once_that_it_is_over
 
 
 def test_objects_without_a_date_are_stale_from_when_they_were_first_seen(
-    local_world: World, instance: dg.DagsterInstance, inbox: Inbox
+    local_world: World, looks: Looks, inbox: Inbox
 ) -> None:
-    looks = Looks(lambda: configured(local_world, webhook=webhook(inbox), stale_hours=2), instance)
     land(local_world, 1)
     local_world.ingest(NW)
     land(local_world, 9, "kept-its-time.parquet")
@@ -222,10 +226,7 @@ def test_objects_without_a_date_are_stale_from_when_they_were_first_seen(
         packed({"told": {}, "undated": {"sales": "2026-02-11T00:00:00"}}),
     ],
 )
-def test_a_damaged_cursor_starts_again(
-    local_world: World, instance: dg.DagsterInstance, inbox: Inbox, cursor: str
-) -> None:
-    looks = Looks(lambda: configured(local_world, webhook=webhook(inbox), stale_hours=2), instance)
+def test_a_damaged_cursor_starts_again(local_world: World, looks: Looks, cursor: str) -> None:
     land(local_world, 1)
     local_world.ingest(NW)
     land(local_world, 3, "kept-its-time.parquet")
@@ -236,10 +237,9 @@ def test_a_damaged_cursor_starts_again(
 
 
 def test_a_stream_that_gets_nothing_new_is_told_by_its_freshness(
-    local_world: World, instance: dg.DagsterInstance, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+    local_world: World, looks: Looks, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local_world.options |= {"freshness": {"fail_hours": 24}}
-    looks = Looks(lambda: configured(local_world, webhook=webhook(inbox), stale_hours=2), instance)
     land(local_world, 1)
     local_world.ingest(NW)
     assert looks.tick() == "1 stream; all are in time"
@@ -255,12 +255,9 @@ def test_a_stream_that_gets_nothing_new_is_told_by_its_freshness(
     assert letter.json["title"] == "sales has had nothing new for 25.0 hours"
 
 
-def test_a_landing_zone_that_cannot_be_read_is_told(
-    local_world: World, instance: dg.DagsterInstance, inbox: Inbox
-) -> None:
+def test_a_landing_zone_that_cannot_be_read_is_told(local_world: World, looks: Looks, inbox: Inbox) -> None:
     local_world.source = {"type": "s3", "bucket": "nowhere", "endpoint": "http://127.0.0.1:9", "anonymous": True}
     local_world.source["requests"] = {"retries": 0, "connect_timeout": 1, "timeout": 1}
-    looks = Looks(lambda: configured(local_world, webhook=webhook(inbox)), instance)
 
     assert looks.tick() == "1 stream; sales: unreadable"
 
@@ -290,10 +287,9 @@ def test_each_receiver_gets_it_and_one_that_is_away_later(
 
 
 def test_a_server_that_fails_is_tried_again_and_a_refusal_is_not(
-    local_world: World, instance: dg.DagsterInstance, inbox: Inbox
+    local_world: World, looks: Looks, inbox: Inbox
 ) -> None:
     land(local_world, 9)
-    looks = Looks(lambda: configured(local_world, webhook=webhook(inbox)), instance)
     inbox.statuses = [403]
     refused = looks.tick()
     assert len(inbox.letters) == 1
@@ -305,11 +301,11 @@ def test_a_server_that_fails_is_tried_again_and_a_refusal_is_not(
     assert "secret-of" not in refused
 
 
-def test_a_redirect_is_not_followed(local_world: World, instance: dg.DagsterInstance, inbox: Inbox) -> None:
+def test_a_redirect_is_not_followed(local_world: World, looks: Looks, inbox: Inbox) -> None:
     land(local_world, 9)
     inbox.statuses = [302]
 
-    assert "the server answered 302" in Looks(lambda: configured(local_world, webhook=webhook(inbox)), instance).tick()
+    assert "the server answered 302" in looks.tick()
 
 
 def test_a_refusal_of_slack_or_the_mail_server_names_no_secret(

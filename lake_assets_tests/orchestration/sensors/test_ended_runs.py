@@ -12,7 +12,6 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from dagster_shared.record import replace
 
 from lake_assets.ingest.index.index_run import IndexRun
-from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.sensors import ended_runs
 from lake_assets.orchestration.sensors.sync import sync_stream
 from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
@@ -42,8 +41,8 @@ def tick(ticks: Ticks) -> str:
     return result.skip_message or ""
 
 
-def job_of(world: World) -> dg.JobDefinition:
-    repository = build_definitions(world.config).get_repository_def()
+def job_of(ticks: Ticks) -> dg.JobDefinition:
+    repository = ticks.definitions().get_repository_def()
     selection = dg.AssetSelection.assets("sales")
     return repository.get_implicit_global_asset_job_def().get_subset(
         asset_selection=set(selection.resolve(repository.asset_graph)),
@@ -53,13 +52,13 @@ def job_of(world: World) -> dg.JobDefinition:
 
 def materialize(ticks: Ticks, *keys: str, landed_only: bool = False) -> dg.ExecuteInProcessResult:
     config = {"ops": {"sales": {"config": {"landed_only": landed_only}}}}
-    job, options = job_of(ticks.world), _keys(keys)
+    job, options = job_of(ticks), _keys(keys)
     return job.execute_in_process(config, instance=ticks.instance, raise_on_error=False, **options)
 
 
 def queued(ticks: Ticks, *keys: str) -> dg.DagsterRun:
     """A run that is made and not begun."""
-    return ticks.instance.create_run_for_job(job_of(ticks.world), tags=_tags(keys))
+    return ticks.instance.create_run_for_job(job_of(ticks), tags=_tags(keys))
 
 
 def cancel(ticks: Ticks, run: dg.DagsterRun) -> None:
@@ -89,7 +88,7 @@ def shown(ticks: Ticks, name: str) -> dict[str | None, str]:
 def resolved(ticks: Ticks, name: str) -> dict[str, str | None]:
     """The status of each partition as Dagster's checks list shows it; None if it shows none."""
     key = dg.AssetCheckKey(SALES_KEY, name)
-    graph = build_definitions(ticks.world.config).get_repository_def().asset_graph
+    graph = ticks.definitions().get_repository_def().asset_graph
     state = ticks.instance.event_log_storage.get_asset_check_state([(key, graph.get(key).partitions_def)])[key]
     found = {
         partition: status.value
@@ -100,7 +99,7 @@ def resolved(ticks: Ticks, name: str) -> dict[str, str | None]:
 
 
 def names(ticks: Ticks) -> list[str]:
-    return [key.name for key in build_definitions(ticks.world.config).get_repository_def().asset_graph.asset_check_keys]
+    return [key.name for key in ticks.definitions().get_repository_def().asset_graph.asset_check_keys]
 
 
 def test_a_run_that_was_cancelled_before_it_began_leaves_all_checks_as_they_were(ticks: Ticks) -> None:
@@ -174,7 +173,7 @@ def test_a_partition_that_failed_and_is_then_committed_by_the_command_line_fails
 def test_a_partition_that_failed_and_is_then_committed_by_a_run_from_before_fails_no_check(ticks: Ticks) -> None:
     older = queued(ticks, KEYS[1])
     with_one_bad_object(ticks)
-    assert execute_run(InMemoryJob(job_of(ticks.world)), older, ticks.instance).success
+    assert execute_run(InMemoryJob(job_of(ticks)), older, ticks.instance).success
     tick(ticks)
 
     statuses = {name: resolved(ticks, name)[KEYS[1]] for name in PARTITIONED}
@@ -322,7 +321,7 @@ def interrupted(*_: object) -> NoReturn:
 
 
 def test_only_checks_of_partitions_are_partitioned(ticks: Ticks) -> None:
-    graph = build_definitions(ticks.world.config).get_repository_def().asset_graph
+    graph = ticks.definitions().get_repository_def().asset_graph
     partitioned = {key.name for key in graph.asset_check_keys if graph.get(key).partitions_def is not None}
 
     assert partitioned == set(PARTITIONED)

@@ -11,11 +11,10 @@ from pydantic import TypeAdapter
 
 from lake_assets.config.sections import ObjectSensor, SensorBase, SqsSensor
 from lake_assets.config.storages import Source
-from lake_assets.detection.run_plan import RunTarget
 from lake_assets.errors import StorageError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partition_keys import dynamic_name
-from lake_assets.orchestration.sensors.stream_sensor import interval_of, run_request
+from lake_assets.orchestration.sensors.stream_sensor import interval_of
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
 from lake_assets_tests.world import World, sales
 
@@ -143,26 +142,6 @@ def test_regions_that_share_runs_count_as_these_runs(ticks: Ticks, local_world: 
     assert ticks.tick() == []
 
 
-def test_a_run_takes_no_unchanged_partition_between_two_regions(ticks: Ticks, local_world: World) -> None:
-    ticks.instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["A", "B", "C"])
-    for region in ("A", "C", "D"):
-        local_world.land(day(region), sales(1))
-
-    requests = ticks.tick()
-
-    assert keys_of(requests) == [key("A"), "None"]
-    assert requests[1].tags["dagster/asset_partition_range_start"] == key("C")
-    assert requests[1].tags["dagster/asset_partition_range_end"] == key("D")
-
-
-def test_a_shared_run_has_no_more_partitions_than_the_config_says(ticks: Ticks, local_world: World) -> None:
-    local_world.options["max_partitions_per_run"] = 2
-    for region in ("A", "B", "C"):
-        local_world.land(day(region), sales(1))
-
-    assert keys_of(ticks.tick()) == ["None", key("C")]
-
-
 def test_a_tick_without_news_says_what_it_scanned(ticks: Ticks) -> None:
     data = ticks.evaluate()
 
@@ -244,10 +223,3 @@ def test_the_sensor_is_as_the_config_says(local_world: World, status: str, expec
 def test_a_stream_without_a_sensor_has_none(local_world: World) -> None:
     names = [sensor.name for sensor in build_definitions(local_world.config).sensors or ()]
     assert names == ["test_checks", "test_sync", "test_lost_runs"]  # those of the lake
-
-
-@pytest.mark.parametrize("last", ["region=NW,date=2026-02-11", "region=NW,date=2026-02-14"])
-def test_a_run_names_the_asset_as_its_target(local_world: World, last: str) -> None:
-    """By which the UI shows what a run is for; the job of a sensor has no name of its own."""
-    request = RunTarget(local_world.partition("region=NW,date=2026-02-11"), local_world.partition(last), "0a1b")
-    assert run_request(dg.AssetKey("sales"), request).asset_selection == [dg.AssetKey("sales")]

@@ -140,25 +140,6 @@ def test_the_commits_of_a_run_that_has_not_ended_are_left_to_it(committed: World
     assert sync_stream(committed.stream, KEY, instance) == synced([NW_KEY], known=1)
 
 
-def test_a_sync_that_breaks_off_is_continued_by_the_next(
-    committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sync, "TOGETHER", 1)
-
-    def store(instance: dg.DagsterInstance, together: list[dg.AssetMaterialization]) -> None:
-        if together[0].partition == SW_KEY:
-            raise KeyboardInterrupt
-        store_materializations(instance, together)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sync, "store_materializations", store)
-        with pytest.raises(KeyboardInterrupt):
-            sync_stream(committed.stream, KEY, instance)
-
-    assert sync_stream(committed.stream, KEY, instance) == synced([SW_KEY], known=1)
-    assert events(instance) == 2
-
-
 def test_two_syncs_at_the_same_moment_report_a_commit_once(
     committed: World, storage: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
