@@ -4,8 +4,8 @@ import datetime as dt
 
 import dagster as dg
 import pytest
-from lake_assets.checks.run import checks_of
 
+from lake_assets.checks.check_run import checks_of
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.storage.store import Store
