@@ -1,9 +1,14 @@
 """pyspark's state and loggers in this process, after the JVM has ended and when errors are raised."""
 
 import logging
+import os
+from collections.abc import Mapping
+from threading import Thread
 
+from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.context import SQLContext
@@ -13,6 +18,7 @@ from lake_assets.spark.vendor_errors import Meaning, find
 # They log each error of a query as JSON with all stack traces before it is raised.
 _QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _OFF = logging.CRITICAL + 1
+_INCUBATOR = b"WARNING: Using incubator modules"
 
 
 def silence() -> None:
@@ -26,6 +32,47 @@ def silence() -> None:
 
 def _is_kept(record: logging.LogRecord) -> bool:
     return find(record.msg, Meaning.CALL_LOST) is None
+
+
+def start_jvm(conf: Mapping[str, str]) -> None:
+    """Start the JVM of this process's classic sessions, unless it has one.
+
+    What it writes to standard error goes to that of this process, without the warning of a module that Spark's own
+    options ask for.
+
+    Raises:
+        PySparkRuntimeError: the JVM ended while it started.
+    """
+    with SparkContext._lock:  # noqa: SLF001 - not public
+        if SparkContext._gateway is None:  # noqa: SLF001
+            SparkContext._ensure_initialized(gateway=_gateway(conf))  # noqa: SLF001
+
+
+def _gateway(conf: Mapping[str, str]) -> JavaGateway:
+    reader, writer = os.pipe()
+    copying = Thread(target=_copy_errors, args=(reader,), name="standard error of the JVM", daemon=True)
+    copying.start()
+    started = False
+    try:
+        conf_of_jvm = SparkConf().setAll([*conf.items()])
+        gateway = launch_gateway(conf_of_jvm, {"stderr": writer})  # type: ignore[no-untyped-call]
+        started = True
+    finally:
+        os.close(writer)
+        if not started:
+            copying.join(timeout=1)
+    return gateway
+
+
+def _copy_errors(reader: int) -> None:
+    with os.fdopen(reader, "rb") as errors:
+        # Line by line up to the warning, which is among the first; then as it comes, as a progress bar does.
+        for line in iter(errors.readline, b""):
+            if _INCUBATOR in line:
+                break
+            os.write(2, line)
+        while chunk := errors.read1():
+            os.write(2, chunk)
 
 
 def has_ended() -> bool:

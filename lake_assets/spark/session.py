@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import SparkUnavailableError
 from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import CORRECT_JAVA_HOME, Java, find_java
-from lake_assets.spark.python_side import clear_ended, has_session, silence, stop_session
+from lake_assets.spark.python_side import clear_ended, has_session, silence, start_jvm, stop_session
 from lake_assets.spark.remote import (
     check_client,
     end_lost_sessions,
@@ -173,6 +173,8 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
         # First, so that the user's options override them.
         conf = {**conf, JVM_OPTIONS: f"{shlex.join(options)} {conf.get(JVM_OPTIONS, '')}"}
     try:
+        if not remote:
+            start_jvm(conf)
         session = SparkSession.builder.config(map={**conf}).getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkUnavailableError(
