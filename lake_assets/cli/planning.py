@@ -243,7 +243,7 @@ def _summary_lines(made: "StreamPlan") -> list[str]:
     line = f"to read: {count(objects, 'object')}, {size(bytes_)}, in {count(len(reads), 'partition')}"
     if made.seconds is not None and made.pace is not None:
         runs = "run" if made.pace.runs == 1 else f"{made.pace.runs} runs"
-        line += f"; about {age(max(1, made.seconds + 0.5))} by the last {runs} of the ledger"
+        line += f"; about {age(max(1, made.seconds + 0.5))}, based on the last {runs}"
     return [*lines, line]
 
 

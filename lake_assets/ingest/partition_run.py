@@ -253,8 +253,8 @@ class PartitionRun:
             )
 
     def update(self, **columns: object) -> None:
-        """Set columns of the ledger row."""
-        self.row = dataclasses.replace(self.row, **columns)  # type: ignore[arg-type]
+        """Set columns of the ledger row, and its seconds so far."""
+        self.row = dataclasses.replace(self.row, seconds=sum(self.seconds.values()), **columns)  # type: ignore[arg-type]
 
     def finish(self, row: LedgerRow, delta: Delta | None = None) -> None:
         """Set the ledger row of a committed or skipped partition, and its exported changes."""
@@ -269,11 +269,13 @@ class PartitionRun:
 
     def failed_row(self) -> LedgerRow:
         """Return the ledger row of a failed or cancelled partition."""
-        now = dt.datetime.now(dt.UTC)
+        row = dataclasses.replace(
+            self.row, status="cancelled", finished_at=dt.datetime.now(dt.UTC), seconds=sum(self.seconds.values())
+        )
         if is_interrupt(self.error):
-            return dataclasses.replace(self.row, status="cancelled", finished_at=now)
+            return row
         error = storable(f"{type(self.error).__name__}: {self.error}")  # a file name in it may not be UTF-8
-        return dataclasses.replace(self.row, status="failed", error=error, finished_at=now)
+        return dataclasses.replace(row, status="failed", error=error)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:

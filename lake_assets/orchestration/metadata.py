@@ -104,7 +104,7 @@ def materialization_metadata(result: Outcome, landing: dg.AssetKey | None = None
 
 def row_metadata(row: LedgerRow) -> Metadata:
     """Return the metadata of a commit that another process made, by its ledger row."""
-    seconds = (row.finished_at - row.started_at).total_seconds() if row.finished_at is not None else 0.0
+    seconds = row.duration
     metadata = _figures(row, row.rows_after, duration(seconds))
     if row.finished_at is not None:
         metadata["committed_at"] = dg.MetadataValue.timestamp(row.finished_at)

@@ -210,10 +210,9 @@ class StreamRun:
         committed = sorted((row for row in rows if row.status == "committed"), key=lambda row: row.snapshot_id or 0)
         for path, row in {row.load_partition: row for row in committed}.items():
             if (outcome := received.pending.get(path)) is not None:
-                seconds = (row.finished_at - row.started_at).total_seconds() if row.finished_at is not None else 0.0
                 destination = stream.destination_uri(outcome.partition)
                 received.take(
-                    replace(outcome, row=row, destination=destination, seconds={"run": seconds}, has_listing=False)
+                    replace(outcome, row=row, destination=destination, seconds={"run": row.duration}, has_listing=False)
                 )
 
     def scope(self, failed: tuple[Partition, ...] = ()) -> Scope:

@@ -1,12 +1,14 @@
 """A plan agrees with what an ingest then does, and writes nothing."""
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from pyspark.sql import SparkSession
 
 from lake_assets.cli import main
 from lake_assets.errors import LakeAssetsError
@@ -239,6 +241,27 @@ def test_the_time_is_estimated_from_the_runs_of_the_stream(local_world: World) -
     assert plan.pace.runs == 2
     assert plan.seconds == pytest.approx(plan.pace.seconds(1, plan.work[0].reads.size))
     assert [str(p.partition) for p in plan.work] == ["region=NW/date=2026-02-01"]
+
+
+def test_the_start_of_spark_counts_once_in_an_estimate(local_world: World) -> None:
+    for text in (NW, SW, EARLY):
+        local_world.land(text, sales(1))
+
+    def starts_slowly() -> SparkSession:
+        time.sleep(2)
+        return local_world.sessions()
+
+    first, *others = (local_world.partition(text) for text in (NW, SW, EARLY))
+    (outcome,) = ingest_all(local_world.stream, [first], starts_slowly, IngestOptions())
+
+    plan = plan_stream(local_world.stream, others)
+
+    assert plan.pace is not None
+    assert outcome.row.seconds is not None
+    assert outcome.row.duration < sum(outcome.seconds.values())  # which has the commit too, and not the start
+    assert plan.pace.each == outcome.row.seconds
+    assert plan.pace.fixed + plan.pace.each >= 2
+    assert plan.seconds == pytest.approx(plan.pace.fixed + 2 * plan.pace.each)
 
 
 def test_partitions_that_are_larger_than_the_usual_ones_take_longer() -> None:

@@ -302,12 +302,12 @@ class Pace:
 
 
 def pace(session: LakeSession, stream: str, mode: str) -> Pace | None:
-    """Return the pace of a stream's last runs of a mode; None if none has committed."""
+    """Return the pace of a stream's last runs of a mode; None if none has committed, or an earlier version did."""
     wanted = Wanted(LEDGER, _ALL, {"stream": [stream], "status": ["committed"]}, newest=PACE_ROWS)
     rows = _rows(session, wanted, _NEWEST_FIRST, [PACE_ROWS])
     by_run: dict[str, list[LedgerRow]] = {}
     for row in rows:
-        if row.mode == mode and row.finished_at is not None:
+        if row.mode == mode and row.finished_at is not None and row.seconds is not None:
             by_run.setdefault(row.run_id, []).append(row)
     if len(rows) == PACE_ROWS and len(by_run) > 1:
         by_run.popitem()  # the oldest, which may have more rows
@@ -317,17 +317,14 @@ def pace(session: LakeSession, stream: str, mode: str) -> Pace | None:
 def _pace(runs: Sequence[Sequence[LedgerRow]]) -> Pace | None:
     if not runs:
         return None
-    numbers, seconds = [float(len(run)) for run in runs], [_seconds(run) for run in runs]
-    sizes = [row.source_bytes or 0 for run in runs for row in run]
-    fixed, each = 0.0, sum(seconds) / sum(numbers)
-    if len(set(numbers)) > 1:
-        slope, intercept = statistics.linear_regression(numbers, seconds)
-        if slope > 0 and intercept >= 0:
-            fixed, each = intercept, slope
-    return Pace(len(runs), fixed, each, statistics.fmean(sizes))
+    rows = [row for run in runs for row in run]
+    each = sum(row.seconds or 0 for row in rows) / len(rows)
+    fixed = statistics.fmean(_span(run) for run in runs) - each * len(rows) / len(runs)
+    return Pace(len(runs), max(0.0, fixed), each, statistics.fmean(row.source_bytes or 0 for row in rows))
 
 
-def _seconds(run: Sequence[LedgerRow]) -> float:
+def _span(run: Sequence[LedgerRow]) -> float:
+    """Return the seconds of a run from the first of its partitions to the last."""
     ended = max(row.finished_at for row in run if row.finished_at is not None)
     return max(dt.timedelta(), ended - min(row.started_at for row in run)).total_seconds()
 

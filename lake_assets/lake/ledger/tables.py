@@ -38,7 +38,7 @@ RELEASED: Hold = "released"
 # Up to this many rows of a transaction are inlined in the catalog, without a Parquet file.
 INLINED_ROWS = 1000
 
-_SQL_TYPES = {str: "VARCHAR", int: "BIGINT", dt.datetime: "TIMESTAMPTZ"}
+_SQL_TYPES = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", dt.datetime: "TIMESTAMPTZ"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +97,8 @@ class LedgerRow(Documented):
     """Landed objects that were left out; null if the stream never does that."""
     rows_dead_lettered: int | None = None
     """Rows that were left out; null if the stream never does that."""
+    seconds: float | None = None
+    """Seconds of work before its commit, with its share of what partitions have in common; without Spark's start."""
 
     @classmethod
     def of(cls, columns: Iterable[str], values: Iterable[object]) -> "LedgerRow":
@@ -108,6 +110,11 @@ class LedgerRow(Documented):
     def moment(self) -> dt.datetime:
         """When the run ended; when it began, if that is unknown."""
         return self.finished_at or self.started_at
+
+    @property
+    def duration(self) -> float:
+        """Its seconds; of a row without them, such as a restore's, the time from its beginning to its end."""
+        return (self.moment - self.started_at).total_seconds() if self.seconds is None else self.seconds
 
     @property
     def snapshot(self) -> int:
