@@ -252,9 +252,13 @@ class PartitionRun:
                 "run it again when their writer has finished.",
             )
 
+    @property
+    def _worked(self) -> float:
+        return round(sum(self.seconds.values()), 3)
+
     def update(self, **columns: object) -> None:
         """Set columns of the ledger row, and its seconds so far."""
-        self.row = dataclasses.replace(self.row, seconds=sum(self.seconds.values()), **columns)  # type: ignore[arg-type]
+        self.row = dataclasses.replace(self.row, seconds=self._worked, **columns)  # type: ignore[arg-type]
 
     def finish(self, row: LedgerRow, delta: Delta | None = None) -> None:
         """Set the ledger row of a committed or skipped partition, and its exported changes."""
@@ -270,7 +274,7 @@ class PartitionRun:
     def failed_row(self) -> LedgerRow:
         """Return the ledger row of a failed or cancelled partition."""
         row = dataclasses.replace(
-            self.row, status="cancelled", finished_at=dt.datetime.now(dt.UTC), seconds=sum(self.seconds.values())
+            self.row, status="cancelled", finished_at=dt.datetime.now(dt.UTC), seconds=self._worked
         )
         if is_interrupt(self.error):
             return row
