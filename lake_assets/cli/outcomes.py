@@ -1,14 +1,19 @@
 """The outcomes of a run: a line for each on standard output, or all in a document."""
 
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.log_format import is_json
 from lake_assets.cli.output import Form
-from lake_assets.cli.terminal import exported_text, info, style
+from lake_assets.cli.terminal import echo, exported_text, info, style
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
-from lake_assets.layout.texts import count, size
+from lake_assets.events import Event, listening
+from lake_assets.layout.texts import count, duration, size
 
 if TYPE_CHECKING:
     from lake_assets.ingest.outcome import Outcome
@@ -49,6 +54,38 @@ class Outcomes:
     def print_repeated(self) -> None:
         """Print the failures whose error was printed for another one; call it when the run ends."""
         self._failures.print_repeated()
+
+    @contextmanager
+    def summed_up(self, stream: str, partitions: int) -> Iterator[None]:
+        """Print the errors that repeat, and of several partitions how many ended in which way, also after Ctrl-C."""
+        ended: Counter[str] = Counter()
+        start = time.perf_counter()
+
+        def count_partition(event: Event) -> None:
+            if event.event == "partition":
+                status = (event.status or "").replace("left_out", "without data")
+                ended.update({"ended": 1, status: 1, "rows": event.rows or 0})
+
+        try:
+            with listening(count_partition):
+                yield
+        finally:
+            self.print_repeated()
+            ended["untouched"] = partitions - ended["ended"]
+            self._print_sum(stream, partitions, ended, duration(time.perf_counter() - start))
+
+    def _print_sum(self, stream: str, partitions: int, ended: Counter[str], seconds: str) -> None:
+        if partitions < 2 or is_json():
+            return
+        texts = [f"{ended['committed']:,} of {count(partitions, 'partition')} committed"]
+        texts += [count(ended["rows"], "row")] if ended["committed"] else []
+        others = ["skipped", "without data", "failed", "cancelled", "untouched"]
+        texts += [f"{ended[status]:,} {status}" for status in others if ended[status]]
+        line = f"{stream}: {', '.join(texts)}, in {seconds}"
+        if any(ended[status] for status in others[2:]):
+            echo(line, err=True)
+        elif self._prints:
+            info(line)
 
 
 def _result_line(result: "Outcome") -> str:

@@ -99,14 +99,11 @@ class CliRun:
         def document(error: BaseException | None) -> IngestDocument:
             return IngestDocument.of(self.stream, self.options.run_id, total, outcomes.ended, error)
 
-        with documented(self.form, document):
+        with documented(self.form, document), outcomes.summed_up(self.stream.name, total):
             if self.partitions:
                 with counting(self.stream.name, "partitions", total) as done, lineage(self.stream):
                     is_here = (self.launcher or self.cli.config.runs.launcher) == "in_process"
                     (self._ingest_here if is_here else self._ingest_by_driver)(outcomes, done)
-        outcomes.print_repeated()
-        if outcomes.failed:
-            echo(f"{outcomes.failed} of {count(total, 'partition')} failed.", err=True)
         return not outcomes.failed
 
     def _ingest_here(self, outcomes: Outcomes, done: Count) -> None:
