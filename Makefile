@@ -46,9 +46,7 @@ demo: $(RUNS)  ## real flights: land, ingest with Spark, change, ingest again, q
 
 ui: $(RUNS)  ## Dagster on the demo's lake, at http://127.0.0.1:3000
 	test -f demo/lake.yaml || $(BIN)/lake-assets demo
-	mkdir -p .dagster && cp dagster.yaml .dagster/dagster.yaml
-	cd .dagster && LAKE_CONFIG=$(CURDIR)/demo/lake.yaml DAGSTER_HOME=$(CURDIR)/.dagster \
-	  $(CURDIR)/$(BIN)/dagster dev -w $(CURDIR)/workspace.yaml
+	$(BIN)/lake-assets --config demo/lake.yaml dev
 
 stack: $(STAMP)  ## the production topology on this machine: PostgreSQL, S3, a Spark cluster, Dagster; Ctrl-C stops it
 	$(STACK) up $(ARGS)

@@ -12,6 +12,7 @@ from lake_assets.cli.check import check
 from lake_assets.cli.common import Options, require_unicode
 from lake_assets.cli.completion import completion
 from lake_assets.cli.config import doctor, schema, validate
+from lake_assets.cli.dagster import dev, sync_dagster
 from lake_assets.cli.failure import print_error
 from lake_assets.cli.generate import generate
 from lake_assets.cli.history import diff, history, restore
@@ -28,7 +29,6 @@ from lake_assets.cli.planning import apply, plan
 from lake_assets.cli.progress_bar import progress_bar
 from lake_assets.cli.query import forget, ledger, query
 from lake_assets.cli.report import metrics, report_
-from lake_assets.cli.sync_dagster import sync_dagster
 from lake_assets.cli.terminal import echo, is_plain
 from lake_assets.cli.verbosity import accept_verbosity, end_verbosity, quiet_option, set_verbosity, verbose_option
 from lake_assets.cli.waiting import silent_storages
@@ -117,6 +117,7 @@ COMMANDS = (
     restore,
     report_,
     check,
+    dev,
     sync_dagster,
     metrics,
     maintain,

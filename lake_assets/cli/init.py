@@ -46,7 +46,7 @@ def init(folder: Path, place: str | None, start: dt.datetime | None) -> None:
     _show_written(folder, write(folder, day))
     enter = _enter(folder)
     info(f"Next, read README.md or run:\n  {enter}lake-assets doctor")
-    info(f"  lake-assets ingest sales --partition region=NW,date={day}")
+    info(f"  lake-assets ingest sales --partition region=NW,date={day}\n  lake-assets dev")
 
 
 def _propose(folder: Path, place: str, day: dt.date | None) -> None:
@@ -116,6 +116,7 @@ def _show_ingest(streams: "Sequence[Proposal]") -> None:
     example = next((proposal for proposal in streams if proposal.example), None)
     if example is not None:
         info(f"  lake-assets ingest {example.name} --partition {shlex.quote(example.example)}")
+    info("  lake-assets dev")
 
 
 def _show_written(folder: Path, paths: Sequence[Path]) -> None:

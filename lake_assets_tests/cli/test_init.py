@@ -150,7 +150,7 @@ def environment() -> dict[str, str]:
 def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path, environment: dict[str, str]) -> None:
     assert init(tmp_path).exit_code == 0
     commands = [line for block in blocks(tmp_path / "README.md") for line in block.splitlines()]
-    assert commands.pop().endswith("dagster dev")
+    assert commands.pop() == "lake-assets dev"
     assert {command.split()[1] for command in commands} >= {"doctor", "validate", "plan", "ingest", "query", "ledger"}
 
     outputs = {}
@@ -174,7 +174,9 @@ def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path, environment:
 
 
 @pytest.mark.dagster
-def test_dagster_starts_as_the_readme_says(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_dagster_starts_as_the_readme_says_and_synchronizes_with_the_same_folder(
+    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert init(tmp_path).exit_code == 0
     (port,) = free_ports(1)
     command = blocks(tmp_path / "README.md")[-1].strip()
@@ -195,6 +197,11 @@ def test_dagster_starts_as_the_readme_says(tmp_path: Path, environment: dict[str
                     os.killpg(dagster.pid, signal.SIGKILL)
     assert "sales" in shown, log.read_text()
     assert (tmp_path / "dagster_home" / "history").exists()
+    assert "SupersessionWarning" not in log.read_text()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.delenv("LAKE_CONFIG", raising=False)
+    assert CliRunner().invoke(main, ["sync-dagster"]).stdout == "sales: 0 partitions reported\n"
 
 
 def wait_for(url: str, process: "subprocess.Popen[bytes]") -> str:

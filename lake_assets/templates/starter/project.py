@@ -15,6 +15,7 @@ from lake_assets.errors import StorageError
 from lake_assets.landing.retail import Retail
 from lake_assets.landing.writer import LandingWriter
 
+DAGSTER_SETTINGS = "dagster.yaml"
 STREAM = "sales"  # in the template's config
 
 # The path of each template in the project. Git would apply a .gitignore among the sources.
@@ -49,8 +50,8 @@ def start(folder: Path, first: dt.date) -> list[Path]:
     """
 
     def write(building: Path) -> None:
-        for template, path in _TEMPLATES.items():
-            _write(building / path, _template(template).replace(_TEMPLATE_DAY, str(first)))
+        for name, path in _TEMPLATES.items():
+            _write(building / path, template(name).replace(_TEMPLATE_DAY, str(first)))
         stream = load_config(building / "lake.yaml").streams[STREAM]
         with LandingWriter(STREAM, stream) as writer:
             for block in replace(_LANDED, start=first).blocks():
@@ -75,9 +76,9 @@ def start_with(folder: Path, config: str) -> list[Path]:
     """
 
     def write(building: Path) -> None:
-        for template, path in _TEMPLATES.items():
-            if template not in {"README.md", "lake.yaml"}:
-                _write(building / path, _template(template))
+        for name, path in _TEMPLATES.items():
+            if name not in {"README.md", "lake.yaml"}:
+                _write(building / path, template(name))
         _write(building / "lake.yaml", config)
         load_config(building / "lake.yaml")
 
@@ -143,7 +144,8 @@ def _made(folder: Path) -> Iterator[None]:
         raise
 
 
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """Return the text of a template by its file name."""
     return files("lake_assets.templates.starter").joinpath(name).read_text(encoding="utf-8")
 
 
