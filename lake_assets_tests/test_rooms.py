@@ -22,7 +22,7 @@ DOORS = {
     "launch/": {"cli/partitions.py", "orchestration/stream_run.py"},
     "telemetry/": {"exports.py"},
     "importers/": {"cli/init.py", "cli/importing.py", "config/load.py"},
-    "templates/": {"cli/init.py"},
+    "templates/": {"cli/dagster.py", "cli/init.py"},
 }
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from lake_assets.config.models import LakeConfig
-    from lake_assets.orchestration.sync import Synced
+    from lake_assets.orchestration.sensors.sync import Synced
 
 NAMED = 10  # partitions
 _HOME = "DAGSTER_HOME"
@@ -35,7 +35,9 @@ _HOME = "DAGSTER_HOME"
 @click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True, help="Its port.")
 @click.pass_obj
 def dev(options: Options, host: str, port: int) -> None:
-    """Serve Dagster's UI for the config, and run its sensors and schedules. Ctrl-C stops both.
+    """Serve Dagster's UI, with its sensors and schedules.
+
+    Ctrl-C ends it. Dagster loads the config, and what a workspace.yaml beside it adds.
 
     Dagster keeps its runs and logs in $DAGSTER_HOME, or in `dagster_home` beside the config, which is made if it is not
     there. A workspace.yaml beside the config says what Dagster loads; without one it loads the config alone.
@@ -83,7 +85,7 @@ def sync_dagster(options: Options, stream: str | None, *, dry_run: bool, form: F
     often as you like: nothing is reported twice. Dagster's folder is $DAGSTER_HOME, or `dagster_home` beside the
     config. In Dagster, the sensor <lake>_sync does the same every minute.
     """
-    from lake_assets.orchestration.sync import sync_stream
+    from lake_assets.orchestration.sensors.sync import sync_stream
     from lake_assets.orchestration.translator import specs_of
     from lake_assets.streams.stream import open_streams
 

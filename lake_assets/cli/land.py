@@ -14,7 +14,7 @@ import click
 from lake_assets.cli.common import Options
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.terminal import echo, info, style
-from lake_assets.layout.texts import count, size
+from lake_assets.layout.texts import count, several, size
 from lake_assets.progress import UNWATCHED, Count, counting
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _print_landed(landed: "Landed") -> None:
     )
     notes = [f"{warning}." for warning in landed.warnings]
     if landed.rejected and landed.records:
-        notes.append(f"{count(landed.rejected, 'record')} did not fit: see the folder _dead_letters of the output.")
+        notes.append(f"{count(landed.rejected, 'record')} rejected, because {landed.reason}: {several(landed.rejects)}")
     if landed.pending:
         notes.append(f"{count(landed.pending, 'upload')} pending in the buffer: run `lake-assets land … --drain`.")
     if landed.expired:

@@ -17,8 +17,11 @@ _ENCODERS = max(1, min(4, os.cpu_count() or 1))
 _IN_PROGRESS = 16  # batches that are encoded or uploaded at a time, besides those in the buffer
 
 Encode = Callable[[], pa.Buffer | bytes]
-OnArrival = Callable[[Sequence[str]], None]
-"""Called when a batch is at all outputs or in the buffer, with nothing; else with the roots of those that have it."""
+OnArrival = Callable[[Sequence[str], int], None]
+"""Called when a batch is at all outputs or in the buffer, with no roots; else with those of the outputs that have it.
+
+The second argument is its size in bytes.
+"""
 
 
 class Delivery:
@@ -44,10 +47,6 @@ class Delivery:
         self._lock = Lock()
         self._flushing = Lock()
         self._error: BaseException | None = None
-        self.bytes = 0
-        """Bytes of the batches that have arrived, or are in the buffer."""
-        self.files = 0
-        """Number of these batches."""
 
     def send(self, key: str, encode: Encode, on_arrival: OnArrival) -> None:
         """Send a batch. The call blocks while too many batches are in progress.
@@ -139,13 +138,9 @@ class Delivery:
         self, errors: Sequence[BaseException], reached: Sequence[str], size: int, on_arrival: OnArrival
     ) -> None:
         with self._lock:
-            if not errors:
-                self.bytes += size
-                self.files += 1
-                on_arrival(())
-            else:
-                if reached:
-                    on_arrival(tuple(sorted(reached)))
+            if not errors or reached:
+                on_arrival(tuple(sorted(reached)) if errors else (), size)
+            if errors:
                 self._error = self._error or _without_advice(errors[0])
         self._slots.release()
 

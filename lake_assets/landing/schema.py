@@ -12,6 +12,12 @@ from lake_assets.errors import SchemaError
 # The types that texts may have, the narrowest first; every value of the sample must fit.
 _TEXTS = (pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"))
 
+_WHOLE, _DAY = r"[+-]?(0|[1-9][0-9]*)", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = rf"{_DAY}[T ][0-9]{{2}}:[0-9.:]*"
+_NUMBER_FORMS = {pa.int64(): _WHOLE, pa.float64(): rf"{_WHOLE}(\.[0-9]*)?([eE][+-]?[0-9]+)?"}
+_TIME_FORMS = {pa.date32(): _DAY, pa.timestamp("us", "UTC"): rf"{_TIME}(Z|[+-][0-9:]+)", pa.timestamp("us"): _TIME}
+_SURE = 4  # values, from which on a single one of another form is taken for a mistake
+
 
 def declared(columns: Mapping[str, str]) -> pa.Schema:
     """Return the schema of the columns of the config."""
@@ -28,19 +34,25 @@ _LANDED_AS = {
 }
 
 
-def inferred(sample: pa.Table, *, texts: bool) -> pa.Schema:
+def inferred(sample: pa.Table, *, texts: bool, numbers: bool = False) -> pa.Schema:
     """Return the schema of some first records.
 
-    A column without values becomes a string. Integers have 64 bits.
+    A column without values becomes a string. Integers have 64 bits. A column of which a tenth of the values or fewer
+    are mistakes gets the type of the others.
 
     Args:
         sample: the records.
         texts: the records come from a text, which writes dates and timestamps as strings. A column whose strings are
-            all dates, timestamps with a zone, or timestamps without one gets that type.
+            dates, timestamps with a zone, or timestamps without one gets that type.
+        numbers: strings may be numbers too, because the text does not tell them from strings, as in CSV.
     """
     kinds = [_replaced(f.type, lambda kind: _LANDED_AS.get(kind, kind)) for f in sample.schema]
     if texts:
-        kinds = [_temporal(column) or kind for column, kind in zip(sample.columns, kinds, strict=True)]
+        forms = _TIME_FORMS | (_NUMBER_FORMS if numbers else {})
+        kinds = [
+            _temporal(column) or _mostly(column, forms) or kind
+            for column, kind in zip(sample.columns, kinds, strict=True)
+        ]
     return pa.schema(list(zip(sample.schema.names, kinds, strict=True)))
 
 
@@ -80,6 +92,19 @@ def _temporal(column: pa.ChunkedArray) -> pa.DataType | None:
         except pa.ArrowInvalid:
             continue
         return kind
+    return None
+
+
+def _mostly(column: pa.ChunkedArray, forms: Mapping[pa.DataType, str]) -> pa.DataType | None:
+    """Return the first type whose form most strings of a column have; None if too many have another."""
+    if not types.is_string(column.type):
+        return None
+    values = column.filter(pc.not_equal(column, ""))
+    mistakes = max(len(values) // 10, int(len(values) >= _SURE))
+    for kind, form in forms.items():
+        others = len(values) - (pc.sum(pc.match_substring_regex(values, f"^({form})$")).as_py() or 0)
+        if others <= mistakes < len(values):
+            return kind
     return None
 
 

@@ -174,7 +174,7 @@ class CsvText(Text):
         text = b"\n".join(lines)
         first = self._parse(text, None)
         self._refuse_wide(text, first.schema)
-        return inferred(self._parse(text, as_text(first.schema)), texts=True)
+        return inferred(self._parse(text, as_text(first.schema)), texts=True, numbers=True)
 
     def _refuse_wide(self, text: bytes, schema: pa.Schema) -> None:
         names = [field.name for field in schema if pa.types.is_floating(field.type)]

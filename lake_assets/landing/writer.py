@@ -44,10 +44,12 @@ class Landed:
     records: int
     """Records in files that have arrived at all outputs, or are in the buffer."""
     files: int
-    """These files, and those of rejected records."""
+    """These files."""
     bytes: int
     rejected: int
     """Records that did not fit and are in the files of rejects."""
+    rejects: tuple[str, ...]
+    """The paths of these files in the first output."""
     reason: str
     """Why the first of them did not fit; empty if all fit."""
     lost: int
@@ -96,6 +98,7 @@ class LandingWriter:
         after = self._buffer.last_second() if self._buffer else 0
         self._names = BatchNames(options.node, after=after, clock=clock)
         self._delivery = Delivery(outputs, self._buffer)
+        self._root = outputs[0].store.root.rstrip("/")
         self._batches = OpenBatches(options.batch, options.memory)
         self._rejects: list[Rejected] = []
         self._rejects_size = 0  # characters
@@ -104,6 +107,8 @@ class LandingWriter:
         self._schema: pa.Schema | None = None
         self._is_fixed = False  # the columns, for later runs too
         self._taken = self._landed = self._rejected = self._landed_rejects = 0
+        self._files = self._bytes = 0  # of landed records
+        self._reject_files: list[str] = []
         self._partial: Counter[Sequence[str]] = Counter()  # records by the only outputs that they have reached
         self._lock = RLock()
         self._closed = Event()
@@ -244,9 +249,10 @@ class LandingWriter:
             )
         return Landed(
             self._landed,
-            self._delivery.files,
-            self._delivery.bytes,
+            self._files,
+            self._bytes,
             self._landed_rejects,
+            tuple(self._reject_files),
             self._reason,
             self._taken + self._rejected - self._landed - self._landed_rejects - self._partial.total(),
             state.pending if state else 0,
@@ -322,7 +328,7 @@ class LandingWriter:
             self._encoder.learn(max(parts, key=lambda part: part.rows.num_rows).rows)
         for path, rows in parts:
             key = f"{path}/{self._names.next()}{self._ending}".lstrip("/")
-            self._delivery.send(key, partial(self._encoder.encode, rows), self._count(rows.num_rows, 0))
+            self._delivery.send(key, partial(self._encoder.encode, rows), self._count(rows.num_rows))
 
     def _reject(self, record: Rejected) -> None:
         if not self._rejects:
@@ -342,15 +348,24 @@ class LandingWriter:
         text = "".join(json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in rejects)
         body = text.encode("utf-8", errors="backslashreplace")
         key = f"{REJECTS}/{self._names.next()}.jsonl"
-        self._delivery.send(key, lambda: body, self._count(0, len(rejects)))
 
-    def _count(self, rows: int, rejects: int) -> OnArrival:
-        def count_records(only: Sequence[str]) -> None:
+        def count_rejects(only: Sequence[str], _: int) -> None:
             if only:
-                self._partial[only] += rows + rejects
+                self._partial[only] += len(rejects)
+            else:
+                self._landed_rejects += len(rejects)
+                self._reject_files.append(f"{self._root}/{key}")
+
+        self._delivery.send(key, lambda: body, count_rejects)
+
+    def _count(self, rows: int) -> OnArrival:
+        def count_records(only: Sequence[str], size: int) -> None:
+            if only:
+                self._partial[only] += rows
                 return
             self._landed += rows
-            self._landed_rejects += rejects
+            self._files += 1
+            self._bytes += size
 
         return count_records
 

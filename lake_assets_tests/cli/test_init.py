@@ -163,7 +163,7 @@ def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path, environment:
         outputs[number, command] = done.stdout
 
     first, second = [output for (_, command), output in outputs.items() if " ingest " in command]
-    assert first.count("committed") == 2
+    assert first.count("committed  ") == 2
     day = load_config(tmp_path / "lake.yaml").streams["sales"].partitions["date"].start
     assert f"committed  region=NW/date={day}" in second
     assert f"skipped    region=SW/date={day}" in second

@@ -59,7 +59,10 @@ def test_several_files_land_and_bad_records_are_reported(config: Callable[..., P
     (tmp_path / "b.txt").write_text("region,date,id,total\nSW,2026-02-11,3,1.5\n")
 
     done = run(config(), "land", "sales", str(tmp_path / "a.jsonl"))
-    assert "1 record did not fit: see the folder _dead_letters" in done.stderr
+    (rejected,) = (tmp_path / "landing" / "_dead_letters").glob("*.jsonl")
+    assert done.stdout.startswith("landed  2 records in 1 file, ")
+    assert done.stderr.startswith("1 record rejected, because no JSON: ")
+    assert done.stderr.rstrip().endswith(f": {rejected}")
     done = run(config(), "land", "sales", "--format", "csv", str(tmp_path / "b.txt"))
 
     assert done.exit_code == 0, done.output

@@ -59,6 +59,32 @@ def test_csv_is_inferred(tmp_path: Path) -> None:
     assert pq.read_schema(file).remove_metadata() == pa.schema([("id", pa.int64()), ("at", pa.timestamp("us"))])
 
 
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["1", "2", "3", "x"], pa.int64()),
+        (["1.5", "2", "-3e2", "n/a"], pa.float64()),
+        (["2026-02-11", "2026-02-12", "2026-02-13", "soon"], pa.date32()),
+        (["2026-02-11T10:00Z", "2026-02-11 10:00:00.5+02:00", "2026-02-11T10:00Z", "?"], pa.timestamp("us", "UTC")),
+        (["1", "2", "x"], pa.string()),  # too few to tell
+        (["1", "2", "3", "4", "5", "x", "y"], pa.string()),
+        (["02139", "02140", "02141", "K1A"], pa.string()),  # postal codes
+    ],
+)
+def test_a_single_bad_value_does_not_make_a_column_of_csv_a_text(
+    tmp_path: Path, texts: list[str], kind: pa.DataType
+) -> None:
+    (tmp_path / "in.csv").write_text("\n".join(["region,date,value", *(f"NW,2026-02-11,{text}" for text in texts)]))
+
+    writer = land_text(stream_of(tmp_path / "out", columns=None), tmp_path / "in.csv")
+
+    (file,) = (tmp_path / "out").rglob("*.parquet")
+    landed = pq.read_table(file, partitioning=None)
+    assert landed.schema.field("value").type == kind
+    bad = 0 if kind == pa.string() else 1
+    assert (len(landed), writer.landed().rejected) == (len(texts) - bad, bad)
+
+
 def test_dictionaries_and_nulls_are_inferred_as_their_values() -> None:
     sample = pa.table({"a": pa.array(["x"]).dictionary_encode(), "b": pa.nulls(1), "c": pa.array([[None]])})
 

@@ -12,13 +12,14 @@ from lake_assets_tests.landing.streams import stream_of
 def test_threads_that_flush_at_the_same_time_do_not_wait_for_each_other(tmp_path: Path) -> None:
     delivery = Delivery(open_outputs(stream_of(tmp_path), Landing()))
     gate = threading.Event()
+    arrived: list[int] = []
 
     def encode() -> bytes:
         gate.wait()
         return b"rows"
 
     for number in range(16):  # as many as may be on their way
-        delivery.send(f"batch_{number}", encode, lambda _: None)
+        delivery.send(f"batch_{number}", encode, lambda _, size: arrived.append(size))
     threads = [threading.Thread(target=delivery.flush, daemon=True) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -27,5 +28,5 @@ def test_threads_that_flush_at_the_same_time_do_not_wait_for_each_other(tmp_path
         thread.join(60)
 
     assert not any(thread.is_alive() for thread in threads)
-    assert delivery.files == 16
+    assert arrived == [len(b"rows")] * 16
     delivery.close()
