@@ -64,7 +64,7 @@ def test_a_damaged_objects_name_is_escaped_in_errors_ledger_and_plan(local_world
     assert SHOWN in str(raised.value)
     assert SHOWN in (local_world.ledger(NW)[0].error or "")
     assert SHOWN in printed(file, "ingest", "sales", "--partition", NW)
-    assert SHOWN in printed(file, "ledger", "--stream", "sales", "--format", "table")
+    assert SHOWN in printed(file, "ledger", "sales", "--format", "table")
 
 
 def test_names_of_objects_and_columns_are_escaped_in_tables_and_lines(local_world: World, file: str) -> None:

@@ -1,6 +1,7 @@
 """The group of all commands. An error ends a command with one paragraph and an exit code, never with a traceback."""
 
 import errno
+import itertools
 import signal
 import time
 from typing import Any
@@ -45,6 +46,15 @@ class Application(click.Group):
         """Return the commands in the order in which a new user needs them."""
         return list(self.commands)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """Write the commands in groups, in columns of one width."""
+        longest = max(map(len, self.commands))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                texts = [command.get_short_help_str(formatter.width - 6 - longest) for command in commands]
+                names = [(command.name or "").ljust(longest) for command in commands]
+                formatter.write_dl(list(zip(names, texts, strict=True)))
+
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
         """Run the command that the arguments name."""
         interrupt.listen()
@@ -67,7 +77,18 @@ class Application(click.Group):
         raise click.exceptions.Exit(1)
 
 
-@click.group(cls=Application, context_settings={"help_option_names": ["-h", "--help"]})
+# A paragraph after \b keeps its lines.
+EXAMPLES = """\b
+Examples:
+  lake-assets init shop                          a project that runs as it is
+  lake-assets plan sales --waiting               what an ingest of all that is new would do
+  lake-assets ingest sales --partition region=NW,date=2026-02-11
+  lake-assets query "SELECT count(*) FROM sales"
+  lake-assets dev                                Dagster's UI for the config
+"""
+
+
+@click.group(cls=Application, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXAMPLES)
 @click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=str),
@@ -98,36 +119,15 @@ def main(
     ctx.obj = Options(config, debug)
 
 
-COMMANDS = (
-    demo,
-    init,
-    doctor,
-    validate,
-    generate,
-    land,
-    plan,
-    apply,
-    ingest,
-    index,
-    query,
-    ledger,
-    changes,
-    history,
-    diff,
-    restore,
-    report_,
-    check,
-    dev,
-    sync_dagster,
-    metrics,
-    maintain,
-    forget,
-    schema,
-    layout,
-    import_,
-    completion,
-)
-for command in COMMANDS:
+GROUPS = {
+    "Start": (demo, init, doctor, validate, dev),
+    "Land": (generate, land),
+    "Refresh": (plan, apply, ingest, index),
+    "Read and check": (query, ledger, changes, history, diff, report_, check, metrics),
+    "Correct and clean up": (restore, maintain, forget),
+    "More": (sync_dagster, schema, layout, import_, completion),
+}
+for command in itertools.chain.from_iterable(GROUPS.values()):
     accept_verbosity(command)
     main.add_command(command)
 require_unicode(main)

@@ -14,7 +14,6 @@ import click
 from lake_assets.cli.common import Options, stream_argument
 from lake_assets.cli.output import Form, collected, form_option
 from lake_assets.cli.terminal import echo, info
-from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.errors import ConfigError, MissingExtraError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, first_lines
@@ -42,6 +41,7 @@ def dev(options: Options, host: str, port: int) -> None:
     Dagster keeps its runs and logs in $DAGSTER_HOME, or in `dagster_home` beside the config, which is made if it is not
     there. A workspace.yaml beside the config says what Dagster loads; without one it loads the config alone.
     """
+    from lake_assets.config.load import CONFIG_VARIABLE
     from lake_assets.templates.starter.project import DAGSTER_SETTINGS, template
 
     config = options.config

@@ -22,7 +22,6 @@ from lake_assets.cli.output import (
     form_option,
     format_option,
     json_of,
-    json_option,
     output_format,
     print_table,
     table_of,
@@ -97,7 +96,6 @@ def print_history(entries: "Sequence[HistoryEntry]") -> None:
 @click.option("--release", is_flag=True, help="End a hold: refreshes read the partition again. Its rows stay.")
 @dry_run_option
 @form_option
-@json_option
 @click.pass_context
 def restore(
     ctx: click.Context,
@@ -186,7 +184,6 @@ def _lines(restored: "Restored", *, is_dry: bool) -> list[str]:
 @click.option("--key", "keys", multiple=True, metavar="COLUMN", help="A column that names a row; repeatable.")
 @click.option("--sample", type=click.IntRange(0), default=5, show_default=True, help="Rows of each kind to show.")
 @form_option
-@json_option
 @click.pass_obj
 def diff(
     options: Options,

@@ -8,7 +8,7 @@ import click
 
 from lake_assets.cli.common import Options, dry_run_option
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.output import Form, collected, form_option, json_option
+from lake_assets.cli.output import Form, collected, form_option
 from lake_assets.cli.terminal import echo, info, style
 from lake_assets.layout.texts import count, first_lines, several, size
 
@@ -23,7 +23,6 @@ SHOWN = 20  # files and partitions of each kind
 @click.option("--lake", metavar="NAME", help="Only this lake. Default: all lakes of the config.")
 @dry_run_option
 @form_option
-@json_option
 @click.pass_context
 def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form) -> None:
     """Expire snapshots, delete unused files, compact partitions.

@@ -75,7 +75,7 @@ class Outcomes:
             self._print_sum(stream, partitions, ended, duration(time.perf_counter() - start))
 
     def _print_sum(self, stream: str, partitions: int, ended: Counter[str], seconds: str) -> None:
-        if partitions < 2 or is_json():
+        if partitions < 2:
             return
         texts = [f"{ended['committed']:,} of {count(partitions, 'partition')} committed"]
         texts += [count(ended["rows"], "row")] if ended["committed"] else []

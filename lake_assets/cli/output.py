@@ -43,7 +43,6 @@ format_option = click.option(
 form_option = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the output."
 )
-json_option = click.option("--json", "form", flag_value="json", help="The same as --format json.")
 
 
 COMMANDS = (  # with documents

@@ -26,7 +26,6 @@ from lake_assets.cli.output import (
     Format,
     form_option,
     format_option,
-    json_option,
     output_format,
     print_table,
     table_of,
@@ -53,7 +52,7 @@ _TEXT_OR_NO_NUMBER = re.compile(r'("(?:[^"\\]|\\.)*")|-?(?:NaN|Infinity)')  # of
 
 Follow = Callable[[], AbstractContextManager[None]]
 
-_TEXTS = "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM result"
+_TEXTS = "CAST(COLUMNS(*) AS VARCHAR)"
 
 
 @click.command()
@@ -118,10 +117,13 @@ def write_relation(relation: "duckdb.DuckDBPyRelation", form: Format, follow: Fo
         follow: its context is that of the execution.
     """
     if form == "json":
-        texts = _rows(relation.query("result", "SELECT to_json(result) FROM result"), follow)
+        from lake_assets.duckdb_engine import identifier
+
+        row = max(relation.columns, key=len) + "_"  # is not the name of a column
+        texts = _rows(relation.set_alias(row).project(f"to_json({identifier(row)})"), follow)
         write_json(_valid_json(text) for (text,) in texts)
     elif form == "csv":
-        write_csv(relation.columns, _rows(relation.query("result", _TEXTS), follow))
+        write_csv(relation.columns, _rows(relation.project(_TEXTS), follow))
     else:
         print_relation(relation, follow)
 
@@ -135,7 +137,7 @@ def _valid_json(text: str) -> str:
 
 def print_relation(relation: "duckdb.DuckDBPyRelation", follow: Follow = nullcontext) -> None:
     """Print the first rows as a table, then the number of rows."""
-    texts = relation.query("result", _TEXTS)
+    texts = relation.project(_TEXTS)
     with follow():
         rows = texts.fetchmany(TABLE_ROWS)
         more = texts.fetchone() is not None
@@ -175,7 +177,7 @@ def _moment(context: click.Context, parameter: click.Parameter, text: str | None
 
 
 @click.command()
-@click.option("--stream", metavar="STREAM", help="Only runs of this stream.")
+@stream_argument
 @click.option(
     "--partition", metavar="COLUMN=VALUE,…", help="Only runs of this partition, such as region=NW,date=2026-02-11."
 )
@@ -196,7 +198,6 @@ def _moment(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--until", metavar="TIME", callback=_moment, help="Only runs that ended before then.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of runs, newest first.")
 @format_option
-@json_option
 @click.pass_obj
 def ledger(  # noqa: PLR0913 - a parameter for each option
     options: Options,
@@ -268,7 +269,6 @@ def _partition_path(config: "LakeConfig", stream: str | None, text: str) -> str:
 @partition_option("Such as region=XX,date=2026-02-11; repeatable.", required=True)
 @dry_run_option
 @form_option
-@json_option
 @click.pass_obj
 def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_run: bool, form: Form) -> None:
     """Delete the ledger rows of partitions that hold nothing.

@@ -61,7 +61,8 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
     except FileNotFoundError as error:
         raise ConfigError(
             f"there is no config file {path}:",
-            f"write one, name it with --config, set {CONFIG_VARIABLE}, or define a stream by SOURCE_GLOB.",
+            f"write one with `lake-assets init`, name it with --config, set {CONFIG_VARIABLE}, or define a stream by "
+            "SOURCE_GLOB.",
         ) from error
     except OSError as error:
         raise ConfigError(f"config file {path} cannot be read: {error.strerror}.") from error

@@ -399,7 +399,8 @@ class Store:
         if self._client is None:
             if isinstance(self.storage, LocalStorage) and not Path(self.storage.path).is_dir():
                 raise AbsentStorageError(
-                    f"the folder {self.storage.path} does not exist:", "create it, or correct `path` in the config."
+                    f"the folder {self.storage.path} does not exist:",
+                    "create it, or correct it in the config (`source` of a stream).",
                 )
             self._client = _made(self.storage)
         return self._client

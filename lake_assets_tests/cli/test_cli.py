@@ -49,7 +49,7 @@ def test_a_partition_that_fails_does_not_stop_the_others(ingested: World, run: R
     assert result.exit_code == 1
     assert f"Error: the object {uri} cannot be read as Parquet" in result.stderr
     assert "Traceback" not in result.output
-    assert "1 of 2 partitions failed." in result.stderr
+    assert "sales: 1 of 2 partitions committed, 1 row, 1 failed, in " in result.stderr
     assert ingested.totals() == [1, 2, 30]
     assert "Traceback" in run("--debug", "ingest", "sales", "--partition", NW).stderr
 
@@ -87,7 +87,7 @@ def test_a_plan_shows_read_replaced_written_and_sql(ingested: World, run: Run) -
         (["query", "CREATE TEMP TABLE t (i INT)"], "`query` only reads"),
         (["query", ""], "one statement at a time"),
         (["query", "SELECT 1; SELECT 2"], "one statement at a time"),
-        (["ledger", "--stream", "tpyo"], "there is no stream 'tpyo': the config has sales."),
+        (["ledger", "tpyo"], "there is no stream 'tpyo': the config has sales."),
         (["ledger", "--limit", "0"], "--limit"),
         (["ledger", "--since", "yesterday"], "'yesterday' is no day or time: write 2026-02-11"),
         (["nope"], "No such command"),
@@ -166,12 +166,12 @@ def test_a_query_that_does_not_parse_shows_the_place_and_pivot_reads(run: Run) -
 
 
 def test_the_ledger_is_filtered_by_stream_and_partition(ingested: World, run: Run) -> None:
-    rows = json.loads(run("ledger", "--stream", "sales", "--partition", NW, "--json").stdout)
+    rows = json.loads(run("ledger", "sales", "--partition", NW, "--format", "json").stdout)
 
     assert [(row["load_partition"], row["status"], row["row_count"]) for row in rows] == [
         ("region=NW/date=2026-02-11", "committed", 2)
     ]
-    assert len(json.loads(run("ledger", "--json").stdout)) == 2
+    assert len(json.loads(run("ledger", "--format", "json").stdout)) == 2
     assert "region=SW/date=2026-02-11" in run("ledger", "--format", "table").output
     assert ingested.totals() == [1, 2, 3]
 
@@ -182,7 +182,7 @@ def test_the_ledger_is_filtered_by_time(ingested: World, run: Run) -> None:
     assert oldest is not None
 
     def partitions(*options: str) -> list[str]:
-        return [row["load_partition"] for row in json.loads(run("ledger", "--json", *options).stdout)]
+        return [row["load_partition"] for row in json.loads(run("ledger", "--format", "json", *options).stdout)]
 
     (last,) = partitions("--since", newest.isoformat())
     assert partitions("--until", newest.replace(tzinfo=None).isoformat()) == [  # in UTC

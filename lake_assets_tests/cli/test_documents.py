@@ -144,7 +144,7 @@ def test_an_ingest_is_a_document_with_its_failures(local_world: World, run: Run)
     assert (bad["partition"], bad["status"], bad["snapshot"]) == ("region=SW/date=2026-02-11", "failed", None)
     assert "cannot be read as Parquet" in bad["error"]["message"]
     assert bad["error"]["kind"].endswith("Error")
-    assert f"Error: {bad['error']['message']}\n1 of 2 partitions failed.\n" in result.stderr
+    assert f"Error: {bad['error']['message']}\nsales: 1 of 2 partitions committed, " in result.stderr
     again = run("ingest", "--partition", NW, "--format", "json")
     assert again.exit_code == 0
     assert [(p["status"], p["note"]) for p in fitting("ingest", again.stdout)["partitions"]] == [
@@ -275,7 +275,7 @@ def test_a_difference_by_key_is_a_document_with_the_values_before(local_world: W
     assert (document["inserted"], document["deleted"], document["updated"]) == (0, 0, 1)
     assert document["columns"] == [{"name": "total", "rows": 1}]
     assert document["sample"] == [{"kind": "update", "values": {"id": "0", "total": "2.0"}, "before": {"total": "1.0"}}]
-    assert run("diff", "--partition", NW, "--from", first, "--key", "id", "--json").stdout == result.stdout
+    assert run("diff", "--partition", NW, "--from", first, "--key", "id", "--format", "json").stdout == result.stdout
 
 
 def test_a_restore_is_a_document_with_its_failures(local_world: World, run: Run) -> None:

@@ -47,7 +47,7 @@ def run(file: Path, *arguments: str, stdin: bytes | None = None) -> Result:
         ("index", "sales", "--partition", ODD),
         ("check", "sales", "--partition", ODD),
         ("ledger", "--partition", ODD),
-        ("ledger", "--stream", ODD),
+        ("ledger", ODD),
         ("ingest", ODD),
         ("query", f"SELECT '{ODD}'"),
         ("query", "SELECT 1", "--lake", ODD),

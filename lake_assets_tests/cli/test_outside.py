@@ -159,7 +159,7 @@ def test_a_typo_leaves_no_ledger_row_and_the_nearest_values_are_named(local_worl
     assert (kept.exit_code, text in kept.output) == (0, True)
     assert (planned.exit_code, f"  note      {text}" in planned.output) == (1, True)
     assert (planned_kept.exit_code, f"  note      {text}" in planned_kept.output) == (0, True)
-    assert run("ledger", "--json").exit_code == 1  # neither run has made the lake
+    assert run("ledger", "--format", "json").exit_code == 1  # neither run has made the lake
     local_world.ingest("region=NORTH,date=2026-02-11")
     assert {row.load_partition for row in local_world.ledger()} == {"region=NORTH/date=2026-02-11"}
     states = {row["partition"] for row in json.loads(run("report", "--partitions", "--format", "json").stdout)}
@@ -178,7 +178,7 @@ def test_what_never_was_a_partition_is_forgotten(local_world: World, run: Run) -
     real = run("forget", "--partition", XX, "--partition", NW)
     looked = run("forget", "--dry-run", "--partition", XX)
     before = {row.load_partition for row in local_world.ledger()}
-    done = run("forget", "--json", "--partition", XX)
+    done = run("forget", "--format", "json", "--partition", XX)
     again = run("forget", "--partition", XX)
 
     assert (landed.exit_code, "has 1 landed objects at" in landed.stderr) == (1, True)
