@@ -23,6 +23,7 @@ from lake_assets.cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROGRAMS = ("lake-assets ", "cd ")  # of blocks without `$ `
+SERVES = "lake-assets dev"
 _INDENT = "    "
 # What differs from run to run: times, seconds, sizes, ids, snapshots; and so the widths of columns.
 _VARYING = [
@@ -50,8 +51,8 @@ class Shown:
 
 
 def shown(page: Path) -> list[Shown]:
-    """The commands of a page, in its order."""
-    return list(_commands(page))
+    """The commands of a page, in its order, without those that serve until Ctrl-C."""
+    return [each for each in _commands(page) if each.command != SERVES]
 
 
 def section(page: Path, title: str) -> str:
