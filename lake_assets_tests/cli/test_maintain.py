@@ -92,7 +92,8 @@ def test_a_landed_object_that_is_not_what_was_registered_is_kept_and_named(local
 
     run("maintain")  # the snapshots expire
     dry, dry_json, done = (
-        run("maintain", *options) for options in (["--dry-run"], ["--dry-run", "--format", "json"], ["--format", "json"])
+        run("maintain", *options)
+        for options in (["--dry-run"], ["--dry-run", "--format", "json"], ["--format", "json"])
     )
 
     assert f"kept       {other}: it is not the object that was registered" in dry.output
