@@ -73,7 +73,7 @@ _IN_HINTS = tuple(
         ("the type of this partition column in the config", "LOAD_PARTITION, whose form decides the column's type"),
         ("the config says", "LOAD_PARTITION says"),
         ("`partitions` in the config", "PARTITION_COLUMN"),
-        ("`path` in the config", SOURCE),
+        (r"it in the config \(`source` of a stream\)", SOURCE),
         ("(?:`(?:bucket|container)`|its name) in the config", f"{SOURCE} or DESTINATION_STORAGE"),
         ("`storage`(?: in the config)?", "DESTINATION_STORAGE"),
         ("`catalog`(?: in the config)?", "DESTINATION_DATABASE"),

@@ -31,7 +31,7 @@ def test_an_ingest_is_events_on_standard_error_only(local_world: World, run: Run
     assert "cannot be read as Parquet" in outcomes["region=SW/date=2026-02-11"]["message"]
     (ended,) = (event for event in events if event["event"] == "run")
     assert (ended["committed"], ended["failed"]) == (1, 1)
-    assert events[-1]["message"].startswith("sales: 1 of 2 partitions committed, 1 row, 1 failed, in ")
+    assert events[-1]["message"].startswith("sales: 1 of 2 partitions committed, 2 rows, 1 failed, in ")
     (row,) = (row for row in local_world.ledger() if row.status == "committed")
     assert {event["run"] for event in events if "run" in event} == {row.run_id}
 

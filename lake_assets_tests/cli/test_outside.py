@@ -92,7 +92,7 @@ def test_a_run_over_all_counts_what_it_leaves_out(local_world: World, run: Run) 
     assert first.stderr.endswith("date 2026-02-11; 3 more outside the config, which --outside accepts\n")
     assert again.stderr == "sales: 0 partitions; 3 more outside the config, which --outside accepts\n"
     assert (first.exit_code, again.exit_code, whole.exit_code) == (0, 0, 0)
-    assert whole.stdout.count("committed") == 3
+    assert whole.stdout.count("committed  ") == 3
     assert run("ingest", "--waiting").stderr == "sales: 0 partitions\n"
 
 

@@ -47,7 +47,7 @@ def test_a_partition_that_is_twice_in_a_plan_is_ingested_once(local_world: World
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(plan))
 
-    assert run("apply", str(file)).stdout.count("committed") == 1
+    assert run("apply", str(file)).stdout.count("committed  ") == 1
     assert local_world.totals() == [1, 2]
 
 
@@ -57,7 +57,7 @@ def test_a_plan_that_is_applied_at_once_shows_itself_first(local_world: World, r
     assert result.exit_code == 0, result.output
     table, outcomes = result.stdout.split("to read: 2 objects, ")
     assert table.count("encode") == 2
-    assert outcomes.count("committed") == 2
+    assert outcomes.count("committed  ") == 2
     assert local_world.totals() == [1, 1, 2, 2]
     nothing = run("plan", "--apply")
     assert (nothing.exit_code, nothing.stdout) == (0, "sales: 0 partitions\nan ingest would change nothing\n")

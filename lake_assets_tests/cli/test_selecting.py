@@ -28,7 +28,7 @@ def test_a_selection_is_ingested_checked_reported_and_in_the_history(run: Run) -
 
     assert first.exit_code == 0, first.output
     says = "sales: 6 partitions: region NE, NW; date 2026-02-01, 2026-02-02, 2026-02-03\n"
-    assert (first.stderr, first.stdout.count("committed")) == (says, 6)
+    assert (first.stderr, first.stdout.count("committed  ")) == (says, 6)
     assert "sales: checks of 3 partitions" in run("check", "--partition", "region=N*E,date=..2026-02-03").stdout
     entries = json.loads(run("history", "--partition", "region=NE,date=2026-02", "--format", "json").stdout)
     assert [entry["partition"] for entry in entries] == [f"region=NE/date=2026-02-0{day}" for day in (3, 2, 1)]
@@ -47,11 +47,11 @@ def test_a_selection_is_ingested_checked_reported_and_in_the_history(run: Run) -
 def test_a_script_is_not_asked_and_sees_the_count(landed: World, run: Run) -> None:
     result = run("ingest", "--waiting", "--max", "11")
 
-    assert (result.exit_code, result.stdout.count("committed")) == (0, 11), result.output
+    assert (result.exit_code, result.stdout.count("committed  ")) == (0, 11), result.output
     assert "sales: the first 11 of 14 partitions: region NE, NW" in result.stderr
     assert "?" not in result.stderr
     rest = run("ingest", "--waiting")
-    assert rest.stdout.count("committed") == 3
+    assert rest.stdout.count("committed  ") == 3
     nothing = run("ingest", "--waiting")
     assert (nothing.exit_code, nothing.output) == (0, "sales: 0 partitions\n")
     assert landed.totals() == [1.0] * 14

@@ -250,7 +250,7 @@ def test_a_server_that_is_started_again_in_a_job_runs_the_job_again(local_world:
         stdout, stderr = run.communicate(timeout=240)
 
     assert run.returncode == 0, stderr
-    assert stdout.count("committed") == 2
+    assert stdout.count("committed  ") == 2
     assert len(world.query("FROM lake.sales")) == 2
     assert len(world.data_files()) == 2
 
