@@ -85,7 +85,7 @@ def test_between_and_within_partitions(
     committed = len(local_world.totals())
     assert 1 <= committed < len(PARTITIONS)
     statuses = [row.status for row in local_world.ledger()]
-    assert statuses.count("committed  ") == committed
+    assert statuses.count("committed") == committed
     assert set(statuses) == {"committed", "cancelled"}
     local_world.ingest(PARTITIONS[-1])
     assert len(local_world.totals()) == committed + 1
