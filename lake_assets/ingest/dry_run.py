@@ -139,11 +139,17 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], *, force: b
     made = list(plan_index(stream, wanted, options).partitions) if is_index else []
     landed = {} if is_index else list_landed_in(stream, wanted)
     with stream.lake.open_if_exists() as lake:
-        made = made or _plan_landed(stream, lake, landed, options)
+        planner = Planner(stream, options)
+        made = made or _plan_landed(stream, lake, landed, planner)
         there = _InLake.of(lake, stream, made)
         parts = counted(made, f"plan {stream.name}", "partitions", len(made))
         plans = [plan_in(stream, part, there) for part in parts]
         footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows])
+        for index, plan in enumerate(plans):
+            if plan.decision.action in ("replace", "append") and footers.rows(plan.reads) == 0:
+                # As a run decides again when it has read the objects.
+                part = replace(made[index], rows=0)
+                plans[index] = plan_in(stream, replace(part, decision=planner.decide(part, lake)), there)
         new = [(obj, plan.partition) for plan in plans if plan.adds_rows for obj in plan.reads.objects]
         columns = Columns.of(lake, stream, footers, new)
         plans = [_with_footers(stream, plan, footers, columns) for plan in plans]
@@ -158,7 +164,7 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], *, force: b
 
 
 def _plan_landed(
-    stream: OpenStream, lake: LakeSession | None, landed: Mapping[Partition, Manifest], options: IngestOptions
+    stream: OpenStream, lake: LakeSession | None, landed: Mapping[Partition, Manifest], planner: Planner
 ) -> list[PartitionPlan]:
     """Return the plans of partitions in mode replace or append, each with its objects compared with the known ones.
 
@@ -166,7 +172,7 @@ def _plan_landed(
         CatalogError: the catalog, the ledger or the manifest cannot be read.
     """
     landed = {partition: stream.without_empty(manifest) for partition, manifest in landed.items()}
-    return Planner(stream, options).plan(lake, landed, compare(lake, stream, landed))
+    return planner.plan(lake, landed, compare(lake, stream, landed))
 
 
 @dataclass(frozen=True, slots=True)

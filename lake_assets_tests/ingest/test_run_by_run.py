@@ -60,7 +60,7 @@ RUNS: dict[str, Sequence[Step]] = {
     "an empty source fails by default": [
         ("a=1", "replace 0 to 1", [1]),
         ("-a", "fails on_empty", [1]),
-        ("b=", "not as planned, fails on_empty", [1]),
+        ("b=", "fails on_empty", [1]),
     ],
     "on_empty keeps": [
         {"on_empty": "keep"},
@@ -104,7 +104,7 @@ RUNS: dict[str, Sequence[Step]] = {
     ],
     "append: on_empty is for partitions that never had a row": [
         APPEND,
-        ("a=", "not as planned, fails on_empty to keep", None),
+        ("a=", "fails on_empty to keep", None),
         ("b=1", "append 0 to 1", [1]),
         ("c=", "append 1 to 1", [1]),
         ("", "skipped", [1]),
