@@ -106,10 +106,10 @@ class Columns:
         Raises:
             LakeAssetsError: the lake or the landing zone cannot be read.
         """
+        if lake is not None and new and stream.config.mode == "index":
+            return cls(stream, footers, refused=Registrar(stream, {}, {}).refusals(lake, new))
         if lake is None or stream.config.transform is not None or not lake.exists(stream.table):
             return cls(stream, footers)
-        if stream.config.mode == "index":
-            return cls(stream, footers, refused=Registrar(stream, {}, {}).inspect(lake, new).errors if new else {})
         return cls(stream, footers, data_schema(lake, stream.table, stream.config.columns))
 
     def refusals(self, partition: Partition, reads: Manifest) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from lake_assets.errors import LakeAssetsError, ObjectRefusedError, SourceError
-from lake_assets.lake.catalog.file_entries import PathState
-from lake_assets.lake.catalog.table import Table
+from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.file_entries import PathState, registered_before
+from lake_assets.lake.catalog.table import Table, read_folder
 from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_candidates
 from lake_assets.lake.commit.change import Change, Landed, LandedFile, RefusedFilesError, RegisteredBeforeError
 from lake_assets.lake.commit.strategy import commit
@@ -75,6 +76,21 @@ class Registrar:
         self._commit(session, inspection.described, direct)
         self._commit(session, None, others)
 
+    def refusals(self, session: LakeSession, candidates: Sequence[Candidate]) -> dict[str, LakeAssetsError]:
+        """Return the errors that a registration of these objects would have now, by URI. Nothing is written.
+
+        Raises:
+            CatalogError: the catalog cannot be read.
+        """
+        exists = session.exists(self.stream.table)
+        errors = self.inspect(session, candidates).errors if exists else {}
+        uris = [obj.uri for obj, _ in candidates]
+        with suppress(NotDirectError), catalog_reading(session) as database:
+            table_id, folder = read_folder(database, self.stream.table) if exists else (0, "")  # no table has this id
+            states = registered_before(database, table_id, folder, uris)
+            errors = errors | {uri: _refused(uri, state) for uri, state in states.items() if state != "live"}
+        return errors
+
     def inspect(self, session: LakeSession, candidates: Sequence[Candidate]) -> Inspection:
         """Inspect objects that are to be registered; see `inspect_candidates`."""
         stream = self.stream
@@ -137,9 +153,7 @@ class Registrar:
         if state == "live":  # by another process meanwhile, or by hand
             self.present[file.partition].append(file.object)
         elif state is not None:
-            self.errors[file.uri] = SourceError(
-                f"the object {file.uri} {_BEFORE[state]} when no snapshot needs it:", "land it under another name."
-            )
+            self.errors[file.uri] = _refused(file.uri, state)
         return state is not None
 
     def _changes(self, described: Table | None, files: Sequence[LandedFile]) -> list[Change]:
@@ -185,6 +199,11 @@ def written(files: Iterable[LandedFile]) -> dict[str, Any]:
         "files_written": len(filled_files),
         "bytes_written": sum(file.object.size for file in filled_files),
     }
+
+
+def _refused(uri: str, state: PathState) -> SourceError:
+    """Return the error of an object whose path the catalog has had before."""
+    return SourceError(f"the object {uri} {_BEFORE[state]} when no snapshot needs it:", "land it under another name.")
 
 
 def _combined(first: LedgerRow | None, second: LedgerRow) -> LedgerRow:
