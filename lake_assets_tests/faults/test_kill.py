@@ -68,7 +68,7 @@ def measured(scenario: Scenario, kind: str, strategy: str | None = None) -> tupl
 
 
 @pytest.mark.sample(4)
-@pytest.mark.parametrize(("kind", "strategy"), CASES)
+@pytest.mark.parametrize(("kind", "strategy"), [case for case in CASES if case[0] != "clean-up"])  # has no COMMIT
 def test_a_death_before_the_commit_leaves_the_rows_of_before_and_one_after_it_those_of_after(
     local_world: World, actors: Actors, kind: str, strategy: str
 ) -> None:
@@ -83,8 +83,8 @@ def test_a_death_before_the_commit_leaves_the_rows_of_before_and_one_after_it_th
         expected = begun.after if is_done else begun.before
         assert_sound(local_world, expected, landed=False, cleaning=begun.cleaning)
         finish(scenario, begun)
-        if begun.act in ("ingest", "index"):
-            assert actors.run(local_world, begun.act, **begun.options).did == "skipped"
+        if begun.act in ("ingest", "index"):  # which has no partition to tell of
+            assert actors.run(local_world, begun.act, **begun.options).did == ("" if kind == "index" else "skipped")
 
 
 @pytest.mark.kill_all
