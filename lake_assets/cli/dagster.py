@@ -112,7 +112,9 @@ def _instance(config: "LakeConfig") -> "dg.DagsterInstance":
     home = _home(config)
     try:
         if not os.environ.get(_HOME) and (home / DAGSTER_SETTINGS).exists():
-            return dg.DagsterInstance.from_config(os.fspath(home))
+            from lake_assets.orchestration.dagster_private import instance_in
+
+            return instance_in(home)
         return dg.DagsterInstance.get()
     except dg.DagsterError as error:
         raise ConfigError(

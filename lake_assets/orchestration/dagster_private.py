@@ -4,6 +4,7 @@
 """
 
 import logging
+import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -101,6 +102,15 @@ def user_text(asset: dg.AssetKey) -> str:
 def output_of(check: dg.AssetCheckSpec) -> str:
     """Return the name of a check's output in its step."""
     return check.get_python_identifier()
+
+
+def instance_in(folder: Path) -> dg.DagsterInstance:
+    """Return the instance of the dagster.yaml in this folder, as `DagsterInstance.get` does with $DAGSTER_HOME.
+
+    Raises:
+        DagsterError: the file is not valid.
+    """
+    return dg.DagsterInstance.from_config(os.fspath(folder))
 
 
 def spark_settings(pyspark: LazyPySparkResource) -> dict[str, str]:
