@@ -39,7 +39,6 @@ OF_LOCAL_SESSIONS = {"spark.driver.host", "spark.driver.bindAddress", "spark.sql
         ),
         ({"settings": {"spark.master": "local[*,1]"}}, {"spark.master": "local[*,1]"}),
         ({"settings": OWN}, OWN),
-        ({"master": "spark://host:7077"}, {"spark.master": "spark://host:7077"}),
         ({"settings": {"spark.master": "spark://host:7077"}}, {"spark.master": "spark://host:7077"}),
     ],
 )
