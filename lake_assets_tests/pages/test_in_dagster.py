@@ -122,7 +122,8 @@ def test_a_partition_has_the_entries_that_the_page_shows(runs: Runs) -> None:
     assert {name for names, _ in rows for name in names} == found.keys() | {"undo"}
     for name in ("status", "rows", "rows_before", "source_objects", "source_size", "files", "size"):
         assert str(found[name]) == examples[name]
-    assert steps(found["duration"]) <= steps(examples["duration"])
+    # A listing and a verification are shown where they take long enough.
+    assert steps(found["duration"]) <= steps(examples["duration"]) | {"list", "verify"}
     assert found["preview"].splitlines()[0] == "| column | row 1 | row 2 |"
 
 
