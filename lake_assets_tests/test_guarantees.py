@@ -16,7 +16,7 @@ ROWS = [
 ]
 
 # Whose tests take minutes, on a cluster of their own; another file of the row tests the same in `make test`.
-OF_ALL = {"stack/test_cluster_run.py"}
+OF_ALL = {"stack/test_cluster_mode.py", "stack/test_cluster_run.py"}
 
 
 def paths(cell: str) -> set[str]:

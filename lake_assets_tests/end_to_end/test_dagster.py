@@ -171,6 +171,7 @@ def failed(shop: Site) -> Failed:
     return Failed(site, backfill, site.dagster.wait(backfill, 600), bad)
 
 
+@pytest.mark.more
 def test_one_bad_partition_of_a_backfill_fails_alone(failed: Failed) -> None:
     site, bad = failed.site, failed.bad
 
@@ -204,6 +205,7 @@ def test_the_page_of_a_partition_that_never_succeeded_has_its_error_object_and_f
         browser.close()
 
 
+@pytest.mark.more
 def test_a_range_that_the_ui_launches_adds_the_new_objects_of_each_partition(shop: Site) -> None:
     site = shop.of("appended")
     site.land(DAYS[0], 1)
@@ -225,6 +227,7 @@ def test_a_range_that_the_ui_launches_adds_the_new_objects_of_each_partition(sho
     assert figures == {f"{DAYS[0]}|NW": (2, 1, 1), f"{DAYS[1]}|NW": (1, 0, 1)}
 
 
+@pytest.mark.more
 def test_runs_of_every_kind_at_once_end_as_if_one_came_after_the_other(shop: Site) -> None:
     site = shop.of("crowded")
     site.dagster.start_schedule("refresh_crowded_schedule")

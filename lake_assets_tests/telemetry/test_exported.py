@@ -127,6 +127,7 @@ def test_the_metrics_have_no_attribute_without_a_bound() -> None:
     assert names == {"stream", "lake", "mode", "status", "kind", "step", "state"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("launcher", ["in_process", "spark_submit"])
 def test_a_receiver_gets_the_figures_of_real_ingests(

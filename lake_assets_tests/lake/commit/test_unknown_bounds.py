@@ -67,6 +67,7 @@ def missed(side: StrategyLake, *numbers: int) -> list[tuple[str, int]]:
     return result
 
 
+@pytest.mark.sample(6)
 @CATALOGS
 @pytest.mark.parametrize("strategy", [replace_directly, replace_by_extension])
 @pytest.mark.parametrize("next_strategy", [replace_directly, replace_by_extension, None])
