@@ -44,8 +44,6 @@ from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lake_assets.spark.session import Sessions
 
 
@@ -171,12 +169,14 @@ def compact(
     if not chosen:
         return []
     inserts = stream.lake_config.inserts_only or not any(candidate.is_whole for candidate in chosen)
-    spark = None if inserts else sessions()
+    starts = None if inserts else sessions
+    if starts is not None:
+        starts()  # its error would be that of each partition
     results: list[CompactedPartition] = []
     for index, candidate in enumerate(counted(chosen, f"compact {stream.name}", "partitions", len(chosen))):
         checkpoint()
         try:
-            results.append(_compact(stream, candidate, spark, last.get(candidate.partition.path)))
+            results.append(_compact(stream, candidate, starts, last.get(candidate.partition.path)))
         except (SparkUnavailableError, StorageUnreachableError, CatalogUnreachableError, CatalogLockedError) as error:
             # The remaining partitions would fail in the same way.
             return results + [CompactedPartition.of(stream, other, str(error)) for other in chosen[index:]]
@@ -189,15 +189,15 @@ def compact(
 
 
 def _compact(
-    stream: OpenStream, candidate: Candidate, spark: "SparkSession | None", last: LedgerRow | None
+    stream: OpenStream, candidate: Candidate, sessions: "Sessions | None", last: LedgerRow | None
 ) -> CompactedPartition:
     row = _row(stream, candidate, last)
     with stream.lake.open() as session:
         schema = data_schema(session, stream.table, stream.config.columns)
-    if spark is None or not candidate.is_whole:
+    if sessions is None or not candidate.is_whole:
         written = _rewrite(stream, candidate, row, schema)
     else:
-        written = _replace(stream, candidate, spark, row, schema)
+        written = _replace(stream, candidate, sessions, row, schema)
     return dataclasses.replace(
         CompactedPartition.of(stream, candidate), files_after=written.files_written, bytes_after=written.bytes_written
     )
@@ -213,10 +213,11 @@ def _rewrite(stream: OpenStream, candidate: Candidate, row: LedgerRow, schema: p
 
 
 def _replace(
-    stream: OpenStream, candidate: Candidate, spark: "SparkSession", row: LedgerRow, schema: pa.Schema
+    stream: OpenStream, candidate: Candidate, sessions: "Sessions", row: LedgerRow, schema: pa.Schema
 ) -> LedgerRow:
     """Rewrite the rows by a Spark job, and replace the files that it read."""
     from lake_assets.spark.pass_through import pass_through  # noqa: PLC0415 - the type above needs no PySpark
+    from lake_assets.spark.remote import in_a_session  # noqa: PLC0415
 
     storage = stream.lake_config.own_storage
     partition = candidate.partition
@@ -231,7 +232,8 @@ def _replace(
         partitions=(PartitionJob(partition, _objects(stream, candidate), folder),),
         fingerprints={folder: row.source_fingerprint} if row.source_fingerprint is not None else {},
     )
-    (result,) = pass_through(spark, job, cores=1)  # each core would write a file
+    # Each core would write a file.
+    (result,) = in_a_session(sessions(), sessions, lambda spark: pass_through(spark, job, cores=1))
     if result.error is not None:
         raise result.error
     new = [file.uri for file in result.files]

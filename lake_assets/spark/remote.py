@@ -3,17 +3,20 @@
 import importlib
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lake_assets.config.spark import REMOTE, without_parameters
-from lake_assets.errors import SparkUnavailableError, SparkUnreachableError
+from lake_assets.errors import SessionLostError, SparkUnavailableError, SparkUnreachableError
+from lake_assets.events import report
 from lake_assets.spark.vendor_errors import Meaning, find
+
+Result = TypeVar("Result")
 
 _PORT = 15002  # Spark's default
 _MOST_TEXT = 600  # characters of an error
@@ -130,6 +133,26 @@ def end_lost_sessions() -> None:
         assert session is not None  # noqa: S101 - see above
         session.release_session_on_close = False  # the server would be asked for what it has not
         session.stop()
+
+
+def in_a_session(
+    spark: SparkSession, sessions: Callable[[], SparkSession], work: Callable[[SparkSession], Result]
+) -> Result:
+    """Return the result of some work; if a server has lost its session, it is repeated once in a new one.
+
+    Args:
+        spark: the session.
+        sessions: returns another one if this one has ended.
+        work: takes the session.
+
+    Raises:
+        SparkUnavailableError: Spark is not available.
+    """
+    try:
+        return work(sessions() if has_stopped(spark) else spark)
+    except SessionLostError as error:
+        report("retry", step="job", retry=1, kind=type(error).__name__, message=error.problem.rstrip(":"))
+        return work(sessions())
 
 
 def has_stopped(spark: SparkSession) -> bool:

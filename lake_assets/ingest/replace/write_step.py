@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -14,7 +13,6 @@ from lake_assets.errors import (
     LakeAssetsError,
     SchemaDriftError,
     SchemaError,
-    SessionLostError,
     SparkUnavailableError,
     StorageUnreachableError,
     WholeStorageError,
@@ -37,15 +35,13 @@ from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import shared, united
 from lake_assets.spark.cleanup import discard_failed
 from lake_assets.spark.pass_through import bad_objects, dead_letters_of, pass_through
-from lake_assets.spark.remote import has_stopped
+from lake_assets.spark.remote import in_a_session
 from lake_assets.spark.session import Sessions
 from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.transform import RESULT, apply_transform, read_as, result_schema, source_frame, transformed
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
-
-Result = TypeVar("Result")
 
 FOOTERS = 16  # read at a time, for the types of columns without values
 
@@ -95,7 +91,7 @@ class Writer:
         if self.stream.config.transform is not None:
             for run in runs:
                 with run.step("job"):
-                    self._set_files(run, _in_a_session(spark, sessions, partial(self._transform_job, run=run)))
+                    self._set_files(run, in_a_session(spark, sessions, partial(self._transform_job, run=run)))
                 self._checkpoint()
                 self._raise_shared(run.error)
             return
@@ -105,7 +101,7 @@ class Writer:
             return
         try:
             job = self._job(runs)
-            results = _in_a_session(spark, sessions, lambda session: pass_through(session, job))
+            results = in_a_session(spark, sessions, lambda session: pass_through(session, job))
         except LakeAssetsError as error:
             self._checkpoint()
             self._raise_shared(error)
@@ -315,14 +311,6 @@ class Writer:
     def _fingerprints(self, runs: Sequence[PartitionRun]) -> dict[str, str]:
         known = ((run.partition, MARK if run.plan.is_held else run.row.source_fingerprint) for run in runs)
         return {self.stream.destination_folder(partition): text for partition, text in known if text is not None}
-
-
-def _in_a_session(spark: SparkSession, sessions: Sessions, work: Callable[[SparkSession], Result]) -> Result:
-    try:
-        return work(sessions() if has_stopped(spark) else spark)
-    except SessionLostError as error:
-        _report_retry(error)
-        return work(sessions())  # a new one
 
 
 def _report_retry(error: LakeAssetsError) -> None:
