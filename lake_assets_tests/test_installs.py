@@ -57,7 +57,7 @@ for name in json.load(sys.stdin):
         importlib.import_module(name)
     except ImportError as error:
         failed[name] = str(error)
-print(json.dumps([failed, [found.name for found in importlib.metadata.distributions()]]))
+print(json.dumps([failed, [found.name.replace("_", "-") for found in importlib.metadata.distributions()]]))
 """
 
 
