@@ -36,10 +36,8 @@ _HOME = "DAGSTER_HOME"
 def dev(options: Options, host: str, port: int) -> None:
     """Serve Dagster's UI, with its sensors and schedules.
 
-    Ctrl-C ends it. Dagster loads the config, and what a workspace.yaml beside it adds.
-
-    Dagster keeps its runs and logs in $DAGSTER_HOME, or in `dagster_home` beside the config, which is made if it is not
-    there. A workspace.yaml beside the config says what Dagster loads; without one it loads the config alone.
+    Ctrl-C ends it. Dagster keeps its runs and logs in $DAGSTER_HOME, or in `dagster_home` beside the config, which this
+    command makes. It loads what the workspace.yaml beside the config names, and without one the config alone.
     """
     from lake_assets.config.load import CONFIG_VARIABLE
     from lake_assets.templates.starter.project import DAGSTER_SETTINGS, template

@@ -71,7 +71,7 @@ class DuckLake:
         """
         servers = [self.config.catalog] if isinstance(self.config.catalog, PostgresCatalog) else []
         if read_only and not shared:
-            self._shared(None, waits=False)  # the connection to close may be of this thread
+            self._shared(None, wait=False)  # the connection to close may be of this thread
         with self._turn, self._held(create=create, read_only=read_only), using(*servers):
             user = self._shared(attach_statement(self.config, read_only=True) if read_only and shared else None)
             session = LakeSession(self.config, user) if user else self._session(create=create, read_only=read_only)
@@ -115,12 +115,12 @@ class DuckLake:
         catalog = self.config.catalog
         return str(Path(catalog.path).resolve()) if isinstance(catalog, DuckdbCatalog) else ""
 
-    def _shared(self, statement: str | None, *, waits: bool = True) -> duckdb.DuckDBPyConnection | None:
+    def _shared(self, statement: str | None, *, wait: bool = True) -> duckdb.DuckDBPyConnection | None:
         """Connect to the engine of the user's open connections to the catalog; None if there are none.
 
         Args:
             statement: the ATTACH of the only connections to share with; None to wait until all are closed.
-            waits: wait for others, as long as for another process.
+            wait: for other users of the engine, as long as for another process.
 
         Raises:
             CatalogLockedError: others are open for too long.
@@ -142,7 +142,7 @@ class DuckLake:
                 f"a connection of this process keeps the catalog {self.location} open:", "close it, and run it again."
             )
 
-        limit = Limit(seconds=ATTACH_PATIENCE if waits else 0)
+        limit = Limit(seconds=ATTACH_PATIENCE if wait else 0)
         return retry(joined, transient=CatalogLockedError, limit=limit, pause=_PAUSE)
 
     def _session(self, *, create: bool, read_only: bool) -> LakeSession:

@@ -231,26 +231,29 @@ def failing_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey, *,
         check: whose results they are.
         of_newest: leave out failures from before the partition's newest materialization, which Dagster does not show.
     """
-    infos = instance.event_log_storage.get_asset_check_partition_info([check])
     return [
-        info.partition_key
-        for info in infos
-        if info.partition_key is not None
-        and info.latest_execution_status == Status.FAILED
-        and (info.is_current or not of_newest)
+        key
+        for key, info in _newest_by_key(instance, check)
+        if info.latest_execution_status == Status.FAILED and (info.is_current or not of_newest)
     ]
 
 
 def partitions_without_result(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: str) -> list[str]:
     """Return the keys of the partitions for which this run has planned a check, as the newest run, and not made it."""
-    infos = instance.event_log_storage.get_asset_check_partition_info([check])
     return [
-        info.partition_key
-        for info in infos
-        if info.partition_key is not None
-        and info.latest_execution_status == Status.PLANNED
-        and info.latest_planned_run_id == run_id
+        key
+        for key, info in _newest_by_key(instance, check)
+        if info.latest_execution_status == Status.PLANNED and info.latest_planned_run_id == run_id
     ]
+
+
+def _newest_by_key(
+    instance: dg.DagsterInstance, check: dg.AssetCheckKey
+) -> Iterator[tuple[str, AssetCheckPartitionInfo]]:
+    """Yield the newest execution of a check by the key of its partition."""
+    for info in instance.event_log_storage.get_asset_check_partition_info([check]):
+        if info.partition_key is not None:
+            yield info.partition_key, info
 
 
 def plans_of_runs(

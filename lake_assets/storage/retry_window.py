@@ -30,7 +30,7 @@ def once(storage: Remote) -> Remote:
 
 
 def quick(storage: AnyStorage, seconds: float) -> AnyStorage:
-    """Return the storage for a client that sends each request once and waits at most so many seconds for an answer."""
+    """Return the storage for a client that sends each request once, with so many seconds for an answer."""
     if isinstance(storage, LocalStorage):
         return storage
     limits = {name: min(getattr(storage.requests, name), seconds) for name in ("timeout", "connect_timeout")}

@@ -182,23 +182,23 @@ RUNS: dict[str, Sequence[Step]] = {
         ("a=1", "append 0 to 1", [1]),
         ("bad=!another_type", "append 1 to 1, 1 quarantined", [1]),
         ("bad=2", "append 1 to 2", [1, 2]),
-        ("restore:2", "restore 2 to 1, 1 quarantined and waits", [1]),
+        ("restore:2", "restore 2 to 1, 1 quarantined and is pending", [1]),
         ("", "skipped", [1]),
         ("c=3", "append 1 to 2", [1, 3]),
     ],
     "other objects than the restored ones replace the rows": [
         ("a=1,2", "replace 0 to 2", [1, 2]),
         ("a=3", "replace 2 to 1", [3]),
-        ("restore:1", "restore 1 to 2 and waits", [1, 2]),
+        ("restore:1", "restore 1 to 2 and is pending", [1, 2]),
         ("restore:2", "restore 2 to 1", [3]),
         ("", "skipped", [3]),
-        ("restore:1", "restore 1 to 2 and waits", [1, 2]),
+        ("restore:1", "restore 1 to 2 and is pending", [1, 2]),
         ("", "replace 2 to 1", [3]),
     ],
     "a hold ends by its release": [
         *HELD,
         ("", "skipped held", [1, 2]),
-        ("release", "release 2 to 2 released and waits", [1, 2]),
+        ("release", "release 2 to 2 released and is pending", [1, 2]),
         ("", "replace 2 to 1", [3]),
         ("release", "fails is not held", [3]),
     ],
@@ -206,7 +206,7 @@ RUNS: dict[str, Sequence[Step]] = {
         *HELD,
         ("force", "replace 2 to 1 held", [3]),
         ("a=4", "skipped held", [3]),
-        ("release", "release 1 to 1 released and waits", [3]),
+        ("release", "release 1 to 1 released and is pending", [3]),
         ("", "replace 1 to 1", [4]),
     ],
     "a released partition with the landed objects is skipped": [
@@ -232,7 +232,7 @@ RUNS: dict[str, Sequence[Step]] = {
     ],
     "a restore of the present rows ends a hold": [
         *HELD,
-        ("restore:3", "restore 2 to 2 and waits", [1, 2]),
+        ("restore:3", "restore 2 to 2 and is pending", [1, 2]),
         ("restore:4", "unchanged", [1, 2]),
         ("", "replace 2 to 1", [3]),
     ],
@@ -258,10 +258,10 @@ RUNS: dict[str, Sequence[Step]] = {
         INDEX,
         ("", "skipped", [1, 2, 3]),
     ],
-    "index: what a repair leaves out waits": [
+    "index: what a repair leaves out is pending": [
         INDEX,
         ("a=1 b=2", "index 0 to 2", [1, 2]),
-        ("-a c=9 repair", "repair 2 to 1 and waits", [2]),
+        ("-a c=9 repair", "repair 2 to 1 and is pending", [2]),
         ("", "index 1 to 2", [2, 9]),
         ("b=10,20,30 d=4", "fails b.parquet has changed since it was registered", None),
         ("", "fails b.parquet has changed since it was registered", None),
@@ -333,7 +333,7 @@ for _kind, (_on_changed, _last) in product(("empty", "no_Parquet", "another_type
         ("bad=3", *_last),
     ]
 for _on_empty, _outcome, _totals in (
-    ("keep", "not as planned, skipped keep, 1 quarantined and waits", [1.0]),
+    ("keep", "not as planned, skipped keep, 1 quarantined and is pending", [1.0]),
     ("clear", "replace 1 to 0 clear, 1 quarantined", []),
     ("fail", r"not as planned, fails column 'total' of the object .*bad\.parquet is string", [1.0]),
 ):
@@ -397,8 +397,8 @@ def _run(world: World, happens: str, outcome: str) -> str:
         return text if is_planned == text.startswith("fails") else f"as {'' if is_planned else 'not '}planned, {text}"
     if row is None:
         return "unchanged"
-    waits = world.partition(NW) in scan_landing(world.stream).pending
-    text = _described(row) + (" and waits" if waits else "")
+    is_pending = world.partition(NW) in scan_landing(world.stream).pending
+    text = _described(row) + (" and is pending" if is_pending else "")
     if planned is not None:
         is_done = row.status == "committed"
         assert not planned.decision.fails

@@ -125,7 +125,7 @@ class Looks:
 
 @pytest.fixture
 def looks(local_world: World, instance: dg.DagsterInstance, inbox: Inbox) -> Looks:
-    """Looks that a web server is told of, for a stream that is stale after two hours."""
+    """Notifications that a web server gets about a stream that is stale after two hours."""
     return Looks(lambda: configured(local_world, webhook=webhook(inbox), stale_hours=2), instance)
 
 
