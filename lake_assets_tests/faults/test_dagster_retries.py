@@ -73,8 +73,8 @@ def failure_of(run: Run) -> str:
 
 @pytest.mark.parametrize(
     ("storage", "when", "of_object"),
-    [("storage", is_written, "main/sales/region="), ("source", is_listed, "")],
-    ids=["written", "listed"],
+    [("storage", is_written, "main/sales/region="), ("source", is_read, "region="), ("source", is_listed, "")],
+    ids=["written", "read", "listed"],
 )
 def test_a_step_that_lost_its_storage_is_tried_again_and_no_row_is_there_twice(
     world: World,

@@ -22,6 +22,7 @@ from lake_assets.importers.sampler import Sampler
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.world_fixtures import bucket_on
 
 __all__ = ["sessions"]
 
@@ -378,6 +379,27 @@ def test_a_place_without_streams_is_an_error_and_nothing_is_written(
     assert result.exit_code != 0
     assert message in result.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bucket_is_read_by_the_environment_and_its_keys_are_not_written(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3.endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.secret_key)
+    storage = S3Storage.model_validate(bucket_on(s3))
+    land(Store(storage))
+
+    result = init(tmp_path / "shop", "--from", storage.root)
+
+    assert result.exit_code == 0, result.output
+    written = [file.read_text(encoding="utf-8") for file in (tmp_path / "shop").rglob("*") if file.is_file()]
+    assert not any(s3.secret_key in text for text in [result.output, *written])
+    config = load_config(tmp_path / "shop" / "lake.yaml")
+    assert proposed(config)["sales"] == EXPECTED["sales"]
+    source = config.streams["sales"].source
+    assert isinstance(source, S3Storage)
+    assert (source.root, source.endpoint) == (f"{storage.root}/sales", s3.endpoint)
 
 
 @pytest.mark.parametrize("name", ["z*", "{z}", "z}", "z\a", "z\a=1"])

@@ -128,6 +128,21 @@ def test_a_stored_secret_for_all_of_s3_does_not_override_that_of_r2() -> None:
     assert found == "lake_storage"
 
 
+@pytest.mark.parametrize(
+    ("storage", "catalog", "names"),
+    [
+        ("/data", SQLITE, ("ducklake", "sqlite_scanner")),
+        ({"type": "s3", "bucket": "lake", **KEYS}, SQLITE, ("ducklake", "sqlite_scanner", "httpfs")),
+        ("s3://lake", SQLITE, ("ducklake", "sqlite_scanner", "httpfs", "aws")),
+        (R2, {"type": "duckdb", "path": "c.duckdb"}, ("ducklake", "httpfs")),
+        (AZURE, SQLITE, ("ducklake", "sqlite_scanner", "azure")),
+        (R2, {"type": "motherduck", "database": "retail"}, ("ducklake", "motherduck", "httpfs")),
+    ],
+)
+def test_only_the_extensions_that_are_needed_are_loaded(storage: Any, catalog: Any, names: tuple[str, ...]) -> None:
+    assert extensions(lake(storage, catalog)) == names
+
+
 def test_attach_options_are_literals_in_the_statement() -> None:
     options = {"override_data_path": True, "data_inlining_row_limit": 10, "metadata_parameters": {"busy": "it's"}}
 

@@ -22,6 +22,10 @@ REMOTE = Lake.model_validate({"catalog": {"type": "sqlite", "path": "c"}, "stora
 MOTHERDUCK = Lake.model_validate({"catalog": {"type": "motherduck", "database": "retail"}})
 
 WRITES = (
+    "INSERT INTO sales VALUES (1)",
+    "ATTACH ':memory:' AS other",
+    "DETACH lake",
+    "FROM ducklake_delete_orphaned_files('lake', cleanup_all => true)",
     "FROM ducklake_cleanup_old_files('lake', cleanup_all => true)",
     "SELECT * FROM \"DuckLake_Expire_Snapshots\"('lake')",
     "FROM /* a */ ducklake_set_option /* b */ ('lake', 'x', 'y')",

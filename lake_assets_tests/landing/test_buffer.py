@@ -34,6 +34,14 @@ def age(buffer: Buffer, days: float, *keys: str) -> None:
         os.utime(buffer.root / "kept" / key, (time.time() - days * DAY,) * 2)
 
 
+def test_pending_batches_are_in_the_order_of_their_names_across_partitions(buffer: Buffer) -> None:
+    keys = [f"region={region}/batch_{second}_0000_n.parquet" for second, region in ((3, "A"), (1, "B"), (2, "C"))]
+    for key in keys:
+        buffer.put(key, b"x", ["one"])
+
+    assert [batch.key for batch in buffer.pending("one")] == [keys[1], keys[2], keys[0]]
+
+
 def test_retention_deletes_what_has_arrived_and_never_what_is_pending(buffer: Buffer) -> None:
     buffer.put("a/arrived", b"x", ["one", "two"])
     buffer.put("a/pending", b"x", ["one", "two"])

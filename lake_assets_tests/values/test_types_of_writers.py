@@ -1,6 +1,6 @@
 """Each type that DuckDB, Arrow, polars and Spark write is in the lake as DuckDB reads it, or is refused by column.
 
-The types of Arrow that a lake has are in `test_values.py` and `differential/`.
+The columns for Arrow's types are in `lake/schema/test_types.py`, their values in `test_values.py` and `differential/`.
 """
 
 import io
