@@ -25,7 +25,6 @@ def test_the_layout_is_of_the_other_columns_or_the_folder_alone() -> None:
     assert [column.in_rows for column in stream(ROWS).columns] == [False, True]
     assert stream(ROWS, "    layout: 'in/{region}/{batch}'\n").template.columns == ("region", "batch")
     assert stream(BOTH, "    layout: 'in'\n").template.prefix({}) == "in/"
-    assert stream(ROWS, "    schedule: {cron: '@daily', lookback: 3}\n").schedule is not None
 
 
 @pytest.mark.parametrize(
@@ -79,6 +78,13 @@ def test_a_glob_has_the_folders_of_the_columns_in_the_path() -> None:
 def test_what_such_a_column_cannot_do_is_refused(text: str, more: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_config(text + more, Path(FILE), {})
+
+
+def test_a_schedule_with_lookback_is_taken() -> None:
+    schedule = stream(ROWS, "    schedule: {cron: '@daily', lookback: 3}\n").schedule
+
+    assert schedule is not None
+    assert schedule.lookback == 3
 
 
 def test_editors_know_the_key() -> None:

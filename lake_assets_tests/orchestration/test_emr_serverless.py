@@ -119,3 +119,19 @@ def test_a_driver_with_another_config_refuses_to_run(emr: Emr, local_world: Worl
     assert text in result.output
     assert "did not start" not in result.output
     assert emr.jobs[0].state == "SUCCESS"
+
+
+@pytest.mark.more
+def test_the_command_starts_a_job(emr: Emr, local_world: World) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no Parquet")
+    command = ["--config", config_in_bucket(emr, local_world), "ingest", "--launcher", "emr_serverless"]
+
+    result = CliRunner().invoke(main, [*command, "--partition", NW, "--partition", SW])
+
+    assert result.exit_code == 1, result.output
+    printed = {line.split()[0]: line for line in result.output.splitlines() if line}
+    assert "region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in printed["committed"]
+    assert "cannot be read as Parquet" in printed["Error:"]
+    assert local_world.totals() == [1, 2]
+    assert not [key for key in emr.keys("messages/") if key.endswith("context.json")]

@@ -1,11 +1,13 @@
 """The job `ingest_<stream>` in Dagster, which the launchpad launches with a selection and without a partition."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 import pytest
 
+from lake_assets.errors import StorageUnreachableError
 from lake_assets.ingest.api import ingest_all as really
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.orchestration import stream_run
@@ -109,6 +111,27 @@ def test_a_wrong_selection_is_one_sentence(
     landed: World, instance: dg.DagsterInstance, config: dict[str, Any], text: str
 ) -> None:
     assert text in failure_of(run(landed, instance, **config))
+
+
+def test_the_run_is_tried_again_as_one_of_the_asset_is(
+    landed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_run, "RETRY_SECONDS", 0)
+    lost = iter([StorageUnreachableError("the bucket does not answer:", "wait.")])
+
+    def ingest_all(*arguments: Any, **options: Any) -> Iterator[Outcome]:
+        for outcome in really(*arguments, **options):
+            failed = replace(outcome, row=replace(outcome.row, status="failed"), error=next(lost, None))
+            yield outcome if failed.error is None else failed
+
+    monkeypatch.setattr(stream_run, "ingest_all", ingest_all)
+
+    result = run(landed, instance, partitions=[NW, SW])
+
+    assert result.success
+    (retried,) = [event for event in result.all_events if event.event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY]
+    assert retried.step_key == "ingest_partitions_of_sales"
+    assert sorted(map(str, keys(result))) == [NW_KEY, SW_KEY, SW_KEY]
 
 
 def test_an_interrupted_run_has_the_events_of_what_had_ended(

@@ -9,9 +9,11 @@ from unittest.mock import patch
 
 import dagster as dg
 import pytest
+from click.testing import CliRunner
 
 from dev.servers.kubernetes import PIECE, Cluster, cluster
 from dev.servers.s3 import S3Server
+from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.errors import MissingExtraError
 from lake_assets.launch.kubernetes import PodDriver
@@ -152,6 +154,23 @@ def test_a_refused_pod_fails_the_run_once(cluster: Cluster, local_world: World, 
     assert not retries(result)
     text = "Kubernetes, namespace lake, refuses to create the pod (403 Forbidden: pods is forbidden): correct `runs`"
     assert failure_of(result).startswith(text)
+
+
+@pytest.mark.more
+def test_the_command_starts_a_pod(cluster: Cluster, local_world: World, tmp_path: Path) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no Parquet")
+    command = ["--config", config_of(cluster, local_world, tmp_path), "ingest", "--launcher", "kubernetes"]
+
+    result = CliRunner().invoke(main, [*command, "--partition", NW, "--partition", SW])
+
+    assert result.exit_code == 1, result.output
+    printed = {line.split()[0]: line for line in result.output.splitlines() if line}
+    assert "region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in printed["committed"]
+    assert "cannot be read as Parquet" in printed["Error:"]
+    assert local_world.totals() == [1, 2]
+    cluster.settle()
+    assert not cluster.pods
 
 
 def test_messages_may_be_in_a_bucket(cluster: Cluster, local_world: World, tmp_path: Path, s3: S3Server) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.orchestration.build import build_definitions
@@ -91,6 +93,21 @@ def test_a_scheduled_run_ingests_what_has_landed_and_passes_over_the_rest(local_
         "region=NW/date=2026-02-11",
         "region=SW/date=2026-02-10",
     }
+
+
+def test_dates_that_only_the_rows_know_are_refreshed(local_world: World) -> None:
+    rows = {"type": "date", "start": "2026-02-01", "in": "rows"}
+    local_world.options["partitions"] = PARTITIONS | {"date": rows}
+    days = ["2026-02-09", "2026-02-10", "2026-02-11"]
+    with local_world.landing.create("region=NW/a.parquet") as file:
+        pq.write_table(pa.table({"date": days, "total": [1.0, 2.0, 4.0]}), file)
+    scheduled = Scheduled(local_world, lookback=2)
+
+    result = scheduled.run(scheduled.request("2026-02-12T06:00+00:00"))
+
+    assert result.success
+    assert partitions(result) == {"2026-02-10|NW", "2026-02-11|NW"}
+    assert local_world.totals() == [2, 4]
 
 
 def test_a_partition_that_lost_its_objects_is_not_passed_over(local_world: World) -> None:

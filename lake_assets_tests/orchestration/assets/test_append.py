@@ -1,18 +1,17 @@
-"""A stream in mode append in Dagster: ranges, schedules, sensors, automation and checks."""
+"""A stream in mode append in Dagster: ranges, checks, a sensor and automation."""
 
 from pathlib import Path
 
 import pytest
 
-from dev.servers.moto import moto
 from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.orchestration.assets.test_landing_asset import Automated
 from lake_assets_tests.orchestration.assets.test_stream_asset import metadata_of
 from lake_assets_tests.orchestration.checks.check_runs import SALES, evaluations_of, run
 from lake_assets_tests.orchestration.in_process import Materialize
+from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
+from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
-
-__all__ = ["moto"]
 
 
 @pytest.fixture
@@ -48,6 +47,26 @@ def test_a_run_is_followed_by_the_checks_of_the_mode(local_world: World) -> None
     evaluations = evaluations_of(run(local_world, SALES, partition_key="2026-02-11|NW"))
 
     assert {name for name, evaluation in evaluations.items() if not evaluation.passed} == {"appended_objects"}
+
+
+def test_a_tick_asks_for_a_partition_with_a_new_object_and_only_that_is_added(ticks: Ticks, local_world: World) -> None:
+    for region in ("NW", "SW"):
+        local_world.land(day(region), sales(1), "a.parquet")
+    ticks.run(ticks.tick())
+    local_world.land(day("NW"), sales(2), "b.parquet")
+
+    requests = ticks.tick()
+
+    assert keys_of(requests) == [key("NW")]
+    assert all(result.success for result in ticks.run(requests))
+    assert local_world.totals() == [1, 1, 2]
+    assert local_world.ledger()[0].source_files == 1
+    local_world.unland(day("NW"), "a.parquet")
+    removed = ticks.tick()
+    assert keys_of(removed) == [key("NW")]
+    assert all(result.success for result in ticks.run(removed))
+    assert ticks.tick() == []
+    assert local_world.totals() == [1, 1, 2]
 
 
 def test_automation_adds_what_has_landed_at_any_age(local_world: World, tmp_path: Path) -> None:

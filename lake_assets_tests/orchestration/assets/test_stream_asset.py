@@ -111,6 +111,23 @@ def test_a_range_is_one_run_with_a_materialization_for_each_partition(
     assert len({row.run_id for row in local_world.ledger()}) == 1
 
 
+@pytest.mark.parametrize("options", [{"commit_batch": 10}, {"mode": "index"}])
+def test_partitions_of_a_range_that_commit_together_are_materializations_of_one_snapshot(
+    materialize: Materialize, local_world: World, options: dict[str, Any]
+) -> None:
+    local_world.options |= options
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+
+    shown = metadata_of(materialize("2026-02-11|NW", "2026-02-11|SW"))
+
+    assert {key: values["status"] for key, values in shown.items()} == {
+        "2026-02-11|NW": "committed",
+        "2026-02-11|SW": "committed",
+    }
+    assert len({values["snapshot"] for values in shown.values()}) == 1
+
+
 def test_the_progress_of_a_range_is_logged_partition_by_partition(
     materialize: Materialize, local_world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:

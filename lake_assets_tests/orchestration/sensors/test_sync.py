@@ -11,6 +11,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import sqlalchemy
 from click.testing import CliRunner
 
 from dev.servers.postgres import PostgresServer
@@ -138,6 +139,25 @@ def test_the_commits_of_a_run_that_has_not_ended_are_left_to_it(committed: World
     instance.report_run_canceled(run)  # it was killed before it could report
 
     assert sync_stream(committed.stream, KEY, instance) == synced([NW_KEY], known=1)
+
+
+def test_a_sync_that_breaks_off_is_continued_by_the_next(
+    committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "TOGETHER", 1)
+
+    def store(instance: dg.DagsterInstance, together: list[dg.AssetMaterialization]) -> None:
+        if together[0].partition == SW_KEY:
+            raise KeyboardInterrupt
+        store_materializations(instance, together)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sync, "store_materializations", store)
+        with pytest.raises(KeyboardInterrupt):
+            sync_stream(committed.stream, KEY, instance)
+
+    assert sync_stream(committed.stream, KEY, instance) == synced([SW_KEY], known=1)
+    assert events(instance) == 2
 
 
 def test_two_syncs_at_the_same_moment_report_a_commit_once(
@@ -328,3 +348,22 @@ def test_materializations_that_are_stored_together_are_those_that_dagster_stores
 
     assert stored(storage, "together") == stored(storage, "single")
     assert len(stored(storage, "together")[0]) == 5
+
+
+def test_many_partitions_take_no_more_statements_than_one(storage: dg.DagsterInstance) -> None:
+    statements: list[str] = []
+
+    def note(*arguments: Any) -> None:
+        statements.append(arguments[2])
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", note)
+    try:
+        numbers = []
+        for number in (1, 1, 20):  # the first one looks for tables
+            statements.clear()
+            store_materializations(storage, materializations("together", number))
+            numbers.append(len(statements))
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", note)
+
+    assert numbers[1] == numbers[2] > 0
