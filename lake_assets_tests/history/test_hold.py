@@ -39,23 +39,20 @@ def test_a_refresh_leaves_a_held_partition_alone_and_says_how_to_release_it(held
     assert "skip: held until `lake-assets restore sales" in plan(held.stream, held.partition(NW)).action
 
 
-def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(
-    held: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(held: World) -> None:
     first = min(row.snapshot_id for row in held.ledger(NW) if row.snapshot_id)
     release(held.stream, held.partition(NW))
     other = dataclasses.replace(held, _opened=None)
-    left = before("transaction", lambda _: back(other, first, hold=True), monkeypatch)
-    result = held.ingest(NW)
+    with before("transaction", lambda _: back(other, first, hold=True)):
+        result = held.ingest(NW)
 
-    assert not left
     assert (result.row.status, result.row.hold) == ("skipped", "held")
     assert held.totals(NW) == [1, 2]
 
 
 @pytest.mark.parametrize("had_rows", [False, True])
 def test_a_refresh_that_began_before_an_empty_partition_was_held_does_not_fill_it(
-    local_world: World, monkeypatch: pytest.MonkeyPatch, had_rows: bool
+    local_world: World, had_rows: bool
 ) -> None:
     """No file of the partition says then that it is held."""
     local_world.options = {"on_empty": "clear"}
@@ -66,18 +63,15 @@ def test_a_refresh_that_began_before_an_empty_partition_was_held_does_not_fill_i
         ingested(local_world, 2)
     local_world.land(NW, sales(3))
     other = dataclasses.replace(local_world, options={}, _opened=None)
-    left = before("transaction", lambda _: back(other, empty, hold=True), monkeypatch)
-    result = local_world.ingest(NW)
+    with before("transaction", lambda _: back(other, empty, hold=True)):
+        result = local_world.ingest(NW)
 
-    assert not left
     assert (result.row.status, result.row.hold) == ("skipped", "held")
     assert local_world.totals(NW) == []
 
 
 @pytest.mark.parametrize("change", ["DELETE FROM {} WHERE total = 1", "UPDATE {} SET total = total + 10"])
-def test_rows_that_another_client_changed_are_held_too(
-    local_world: World, monkeypatch: pytest.MonkeyPatch, change: str
-) -> None:
+def test_rows_that_another_client_changed_are_held_too(local_world: World, change: str) -> None:
     """DuckLake's extension replaces such rows, and the files of an update have names that DuckLake gave them."""
     first = ingested(local_world, 1, 2)
     ingested(local_world, 3)
@@ -89,9 +83,9 @@ def test_rows_that_another_client_changed_are_held_too(
             client.execute(change.format("lake.sales"))
         held.append(local_world.totals(NW))
 
-    before("transaction", hold_and_change, monkeypatch)
     local_world.land(NW, sales(4))
-    result = local_world.ingest(NW)
+    with before("transaction", hold_and_change):
+        result = local_world.ingest(NW)
 
     assert (result.row.status, result.row.hold) == ("skipped", "held")
     assert local_world.totals(NW) == held[0]

@@ -1,6 +1,7 @@
 """Something that happens once in the middle of a run: another process lands, ingests, restores or holds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import pytest
@@ -11,16 +12,16 @@ Moment = Literal["verify", "commit", "transaction"]
 Happening = Callable[[Any], object]
 
 
-def before(moment: Moment, happening: Happening, patch: pytest.MonkeyPatch) -> list[Happening]:
+@contextmanager
+def before(moment: Moment, happening: Happening) -> Iterator[None]:
     """Let something happen before the first partitions are verified, before they are committed, or when it is decided.
 
     Args:
         moment: `transaction` is after the last decision on the partition, `commit` is before it.
         happening: gets the partition runs, of the transaction its changes.
-        patch: undoes it after the test.
 
-    Returns:
-        What is still to happen: nothing, when it has happened.
+    Raises:
+        AssertionError: it did not happen within the context.
     """
     happenings = [happening]
     owner, name = (replace_run, "commit") if moment == "transaction" else (replace_run.ReplaceRun, moment)
@@ -31,5 +32,7 @@ def before(moment: Moment, happening: Happening, patch: pytest.MonkeyPatch) -> l
             happenings.pop()(items)
         return step(first, items)
 
-    patch.setattr(owner, name, overtaken)
-    return happenings
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, overtaken)
+        yield
+    assert not happenings, f"nothing happened before the {moment}"

@@ -80,10 +80,10 @@ def test_a_partition_that_fails_before_its_commit_leaves_the_others_one_snapshot
 
 
 def test_a_partition_whose_objects_change_is_read_again_and_the_others_are_one_snapshot(
-    filled: World, monkeypatch: pytest.MonkeyPatch
+    filled: World,
 ) -> None:
-    before("verify", lambda _: filled.land(FIRST, sales(5)), monkeypatch)
-    found = snapshots(ingest_texts(filled))
+    with before("verify", lambda _: filled.land(FIRST, sales(5))):
+        found = snapshots(ingest_texts(filled))
 
     assert filled.totals(FIRST) == [5]
     assert len({found[text] for text in OTHERS}) == 1
@@ -92,13 +92,12 @@ def test_a_partition_whose_objects_change_is_read_again_and_the_others_are_one_s
 
 
 def test_a_partition_that_is_held_meanwhile_keeps_its_rows_and_the_others_are_committed(
-    filled: World, monkeypatch: pytest.MonkeyPatch
+    filled: World,
 ) -> None:
     oldest = history(filled.stream, filled.partition(FIRST))[-1].snapshot
     other = replace(filled, _opened=None)
-    before("commit", lambda _: restore(other.stream, other.partition(FIRST), oldest, hold=True), monkeypatch)
-
-    outcomes = ingest_texts(filled)
+    with before("commit", lambda _: restore(other.stream, other.partition(FIRST), oldest, hold=True)):
+        outcomes = ingest_texts(filled)
 
     result = outcomes[FIRST].result
     assert result is not None
@@ -117,17 +116,14 @@ def test_a_partition_that_was_released_is_part_of_its_batch(filled: World) -> No
     assert len(set(snapshots(ingest_texts(filled)).values())) == 1
 
 
-def test_a_partition_that_another_run_added_to_meanwhile_is_added_to_once(
-    local_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partition_that_another_run_added_to_meanwhile_is_added_to_once(local_world: World) -> None:
     local_world.options = BATCH | {"mode": "append"}
     land_all(local_world, 10)
     ingest_texts(local_world)
     land_all(local_world, 20, "batch_2.parquet")
     other = replace(local_world, _opened=None)
-    before("commit", lambda _: other.ingest(FIRST), monkeypatch)
-
-    outcomes = ingest_texts(local_world)
+    with before("commit", lambda _: other.ingest(FIRST)):
+        outcomes = ingest_texts(local_world)
 
     assert {text: outcome.error for text, outcome in outcomes.items() if outcome.error} == {}
     for number, text in enumerate(TEXTS):
@@ -150,14 +146,13 @@ def test_additions_of_a_batch_are_one_snapshot(local_world: World) -> None:
     assert_sound(local_world)
 
 
-def test_a_partition_whose_file_is_gone_fails_alone(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_whose_file_is_gone_fails_alone(filled: World) -> None:
     def remove(runs: Sequence[PartitionRun]) -> None:
         """As maintenance with a short `orphans_older_than` does it in a slow run."""
         Path(next(run for run in runs if run.partition == filled.partition(FIRST)).files[0].uri).unlink()
 
-    before("commit", remove, monkeypatch)
-
-    outcomes = ingest_texts(filled)
+    with before("commit", remove):
+        outcomes = ingest_texts(filled)
 
     assert isinstance(outcomes[FIRST].error, StorageError)
     assert filled.totals(FIRST) == [10, 10.5]

@@ -13,7 +13,9 @@ import pytest
 
 from lake_assets.errors import LakeAssetsError
 from lake_assets.history.restore import release, restore
+from lake_assets.ingest.dry_run import Plan
 from lake_assets.ingest.index.verify import repair_indexed
+from lake_assets.ingest.plan import Action
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
@@ -32,6 +34,8 @@ OBJECTS: dict[str, pa.Table | bytes] = {kind.replace(" ", "_"): rows for kind, r
     "another_column": sales(2).append_column("note", pa.array(["new"])),
     "a_type_of_no_lake": pa.table({"id": pa.array([1], pa.duration("s"))}),
 }
+PENDING = " and is pending"
+MODES: dict[Action, str] = {"register": "index", "clear": "replace"}  # of the others it is the action
 APPEND = {"mode": "append"}
 INDEX = {"mode": "index"}
 QUARANTINE = {"on_bad_object": "quarantine"}
@@ -53,14 +57,14 @@ RUNS: dict[str, Sequence[Step]] = {
         ("-b c=9", "replace 2 to 2", [0, 9]),
         ("a=7,8", "replace 2 to 3", [7, 8, 9]),
         ("-c", "replace 3 to 2", [7, 8]),
-        ("bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet", [7, 8]),
-        ("bad=!empty", r"fails bad\.parquet is empty", [7, 8]),
+        ("bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet and is pending", [7, 8]),
+        ("bad=!empty", r"fails bad\.parquet is empty and is pending", [7, 8]),
         ("-bad", "skipped", [7, 8]),
     ],
     "an empty source fails by default": [
         ("a=1", "replace 0 to 1", [1]),
         ("-a", "fails on_empty", [1]),
-        ("b=", "fails on_empty", [1]),
+        ("b=", "fails on_empty and is pending", [1]),
     ],
     "on_empty keeps": [
         {"on_empty": "keep"},
@@ -75,7 +79,7 @@ RUNS: dict[str, Sequence[Step]] = {
     "append: a changed object fails the run": [
         APPEND,
         ("a=1", "append 0 to 1", [1]),
-        ("a=2,3 b=4", r"fails a\.parquet has changed.*on_changed: refresh", [1]),
+        ("a=2,3 b=4", r"fails a\.parquet has changed.*on_changed: refresh and is pending", [1]),
     ],
     "append: on_changed replaces the partition": [
         APPEND | {"on_changed": "refresh"},
@@ -92,19 +96,19 @@ RUNS: dict[str, Sequence[Step]] = {
         ("c=3", "append 2 to 3", [1, 2, 3]),
         ("-b -c", "skipped", [1, 2, 3]),
         ("force", "skipped", [1, 2, 3]),
-        ("a=1", r"fails a\.parquet has changed since the rows were appended", [1, 2, 3]),
-        ("force", "replace 3 to 1", [1]),
+        ("a=5", r"fails a\.parquet has changed since the rows were appended and is pending", [1, 2, 3]),
+        ("force", "replace 3 to 1", [5]),
     ],
     "append: a bad object fails the run": [
         APPEND,
         ("a=1", "append 0 to 1", [1]),
-        ("b=2 bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet", [1]),
-        ("bad=!empty", r"fails bad\.parquet is empty", [1]),
+        ("b=2 bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet and is pending", [1]),
+        ("bad=!empty", r"fails bad\.parquet is empty and is pending", [1]),
         ("-bad -a", "append 1 to 2", [1, 2]),
     ],
     "append: on_empty is for partitions that never had a row": [
         APPEND,
-        ("a=", "fails on_empty to keep", None),
+        ("a=", "fails on_empty to keep and is pending", None),
         ("b=1", "append 0 to 1", [1]),
         ("c=", "append 1 to 1", [1]),
         ("", "skipped", [1]),
@@ -132,7 +136,7 @@ RUNS: dict[str, Sequence[Step]] = {
         ("a=1", "append 0 to 1", [1]),
         ("bad=!another_type", "append 1 to 1, 1 quarantined", [1]),
         {"on_bad_object": "fail"},
-        ("b=2", r"fails bad\.parquet", [1]),
+        ("b=2", r"fails bad\.parquet and is pending", [1]),
         ("-bad", "append 1 to 2", [1, 2]),
     ],
     "append: force tries a quarantined object again": [
@@ -263,16 +267,16 @@ RUNS: dict[str, Sequence[Step]] = {
         ("a=1 b=2", "index 0 to 2", [1, 2]),
         ("-a c=9 repair", "repair 2 to 1 and is pending", [2]),
         ("", "index 1 to 2", [2, 9]),
-        ("b=10,20,30 d=4", "fails b.parquet has changed since it was registered", None),
-        ("", "fails b.parquet has changed since it was registered", None),
+        ("b=10,20,30 d=4", "fails b.parquet has changed since it was registered and is pending", None),
+        ("", "fails b.parquet has changed since it was registered and is pending", None),
         ("repair", "repair 3 to 5", [4, 9, 10, 20, 30]),
         ("", "skipped", [4, 9, 10, 20, 30]),
     ],
     "index: new and bad objects": [
         INDEX,
         ("a=1", "index 0 to 1", [1]),
-        ("b=2 bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet", [1, 2]),
-        ("bad=!empty", r"fails bad\.parquet cannot be read as Parquet: it is empty", [1, 2]),
+        ("b=2 bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet and is pending", [1, 2]),
+        ("bad=!empty", r"fails bad\.parquet cannot be read as Parquet: it is empty and is pending", [1, 2]),
         ("-bad", "skipped", [1, 2]),
         ("-b", "skipped", None),
     ],
@@ -286,13 +290,13 @@ RUNS: dict[str, Sequence[Step]] = {
         ("a=1,2 b=3 c=4", "index 0 to 4", [1, 2, 3, 4]),
         ("a= -b c=7,8,9 repair", "repair 4 to 3", [7, 8, 9]),
         ("", "skipped", [7, 8, 9]),
-        ("a=5 repair", "fails a.parquet changed after the lake recorded it", [7, 8, 9]),
+        ("a=5 repair", "fails a.parquet changed after the lake recorded it and is pending", [7, 8, 9]),
     ],
     "index: a changed object that is no file of the table is not registered by a repair": [
         INDEX,
         ("a=3", "index 0 to 1", [3]),
         ("late=", "index 1 to 1", [3]),
-        ("late=8 repair", "fails late.parquet changed after the lake recorded it", [3]),
+        ("late=8 repair", "fails late.parquet changed after the lake recorded it and is pending", [3]),
     ],
     "index: an object that returns after its rows were cleared is refused": [
         INDEX,
@@ -300,14 +304,14 @@ RUNS: dict[str, Sequence[Step]] = {
         {"mode": "replace", "on_empty": "clear"},
         ("-a", "replace 1 to 0 clear", []),
         INDEX | {"on_empty": "fail"},
-        ("a=3", "fails a.parquet was registered before and has ended", []),
+        ("a=3", "fails a.parquet was registered before and has ended and is pending", []),
     ],
     "index: objects of a dropped table are named by every run": [
         INDEX,
         ("a=1", "index 0 to 1", [1]),
         "DROP TABLE lake.sales",
-        ("b=2", "fails a.parquet was registered before and has ended", [2]),
-        ("", "fails a.parquet was registered before and has ended", [2]),
+        ("b=2", "fails a.parquet was registered before and has ended and is pending", [2]),
+        ("", "fails a.parquet was registered before and has ended and is pending", [2]),
     ],
     "an emptied partition can be held": [
         {"on_empty": "clear"},
@@ -319,7 +323,7 @@ RUNS: dict[str, Sequence[Step]] = {
     ],
 }
 _CHANGED: dict[str, tuple[str, list[float]]] = {
-    "fail": ("fails bad.parquet has changed since the rows were appended", [1, 2]),
+    "fail": ("fails bad.parquet has changed since the rows were appended and is pending", [1, 2]),
     "refresh": ("replace 2 to 2", [1, 3]),
 }
 for _kind, (_on_changed, _last) in product(("empty", "no_Parquet", "another_type"), _CHANGED.items()):
@@ -335,7 +339,7 @@ for _kind, (_on_changed, _last) in product(("empty", "no_Parquet", "another_type
 for _on_empty, _outcome, _totals in (
     ("keep", "not as planned, skipped keep, 1 quarantined and is pending", [1.0]),
     ("clear", "replace 1 to 0 clear, 1 quarantined", []),
-    ("fail", r"not as planned, fails column 'total' of the object .*bad\.parquet is string", [1.0]),
+    ("fail", r"not as planned, fails column 'total' of the object .*bad\.parquet is string and is pending", [1.0]),
 ):
     RUNS[f"bad objects only are as no rows, on_empty {_on_empty}"] = [
         QUARANTINE | {"on_empty": _on_empty},
@@ -360,18 +364,40 @@ LAKES = [
 )
 def test_runs_of_a_partition(local_world: World, runs: str, lake_options: dict[str, Any]) -> None:
     local_world.lake_options = lake_options
-    local_world.landing  # noqa: B018 - makes the folder
-    for step in RUNS[runs]:
+    _follow(local_world, RUNS[runs])
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("world", [("postgres", "s3"), ("duckdb", "local")], indirect=True, ids="-".join)
+@pytest.mark.parametrize(
+    "runs",
+    [
+        "append: on_changed replaces the partition",
+        "append: rows of vanished objects stay",
+        "append: a bad object fails the run",
+    ],
+)
+def test_runs_of_a_partition_in_another_lake(world: World, runs: str) -> None:
+    _follow(world, RUNS[runs])
+
+
+def test_a_run_that_raises_is_not_skipped(local_world: World) -> None:
+    local_world.land(NW, b"no Parquet")
+    assert re.match(r"fails .*batch_1\.parquet cannot be read as Parquet", _run(local_world, "", "skipped"))
+
+
+def _follow(world: World, steps: Sequence[Step]) -> None:
+    world.landing  # noqa: B018 - makes the folder
+    for step in steps:
         if isinstance(step, dict):
-            local_world.options = local_world.options | step
+            world.options = world.options | step
         elif isinstance(step, str):
-            with local_world.stream.lake.open() as lake:
-                lake.rows(step)
+            world.execute(step)
         else:
             happens, outcome, totals = step
-            _land(local_world, happens)
-            assert _run(local_world, happens, outcome) == outcome, step
-            assert totals is None or local_world.totals() == totals, step
+            _land(world, happens)
+            assert _run(world, happens, outcome) == outcome, step
+            assert totals is None or world.totals() == totals, step
 
 
 def _land(world: World, happens: str) -> None:
@@ -385,29 +411,41 @@ def _land(world: World, happens: str) -> None:
 
 
 def _run(world: World, happens: str, outcome: str) -> str:
-    """What a run does, or a restore or release in its place; an error that the outcome names is that outcome."""
+    """What a run does, or a restore or release in its place; an error that matches the outcome is named as there."""
     act = next((word for word in happens.split() if word[0] != "-" and "=" not in word), "run")
     planned = plan(world.stream, world.partition(NW), force=act == "force") if act in ("run", "force") else None
+    is_planned = True
     try:
         row = _acted(world, act)
     except LakeAssetsError as error:
-        assert planned is None or world.ledger()[0].status == "failed"
-        text = outcome if re.search(outcome.partition("fails ")[2], str(error)) else str(error)
-        is_planned = planned is None or bool(planned.decision.fails)
-        return text if is_planned == text.startswith("fails") else f"as {'' if is_planned else 'not '}planned, {text}"
-    if row is None:
-        return "unchanged"
+        _, fails, pattern = outcome.removesuffix(PENDING).partition("fails ")
+        text = f"fails {pattern if fails and re.search(pattern, str(error)) else error}"
+        if planned is not None:
+            failed = world.ledger()[0]
+            assert failed.status == "failed"
+            assert failed.on_empty == ("fail" if "on_empty" in pattern else None)
+            is_planned = bool(planned.decision.fails)
+    else:
+        if row is None:
+            return "unchanged"
+        text = _described(row)
+        if planned is not None:
+            is_planned = _is_planned(planned, row)
     is_pending = world.partition(NW) in scan_landing(world.stream).pending
-    text = _described(row) + (" and is pending" if is_pending else "")
-    if planned is not None:
-        is_done = row.status == "committed"
-        assert not planned.decision.fails
-        assert planned.decision.is_hold == (row.hold == "held" and not is_done)
-        if is_done and isinstance(planned.rows_after, int) and not row.files_quarantined:
-            assert planned.rows_after == row.rows_after
-        if planned.commits != is_done:
-            return f"not as planned, {text}"
-    return text
+    return ("" if is_planned else "not as planned, ") + text + (PENDING if is_pending else "")
+
+
+def _is_planned(planned: Plan, row: LedgerRow) -> bool:
+    """Whether a run committed if its plan says so; the rest of its plan is then done."""
+    is_done = row.status == "committed"
+    action = planned.decision.action
+    assert not planned.decision.fails
+    assert planned.decision.is_hold == (row.hold == "held" and not is_done)
+    if is_done and isinstance(planned.rows_after, int) and not row.files_quarantined:
+        assert planned.rows_after == row.rows_after
+    if is_done and planned.commits:
+        assert row.mode == MODES.get(action, action)
+    return planned.commits == is_done
 
 
 def _acted(world: World, act: str) -> LedgerRow | None:

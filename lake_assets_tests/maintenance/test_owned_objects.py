@@ -1,4 +1,4 @@
-"""Landed objects that the lake owns: maintenance deletes those that were registered, and no other."""
+"""Landed objects: maintenance deletes those that were registered and that the lake owns, and no other."""
 
 from pathlib import Path
 
@@ -48,6 +48,18 @@ def delete_rows(world: World) -> None:
 
 def landed(world: World) -> set[str]:
     return {landed.uri for landed in Store(world.config.streams["sales"].source).list(files="*.parquet")}
+
+
+def test_registered_objects_are_kept_if_the_lake_does_not_own_its_source(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    uri = local_world.land(NW, sales(1, 2))
+    local_world.ingest(NW)
+    delete_rows(local_world)
+
+    cleaned = local_world.tidy(30).cleaned
+
+    assert (cleaned.deleted, cleaned.kept) == ((), (uri,))
+    assert landed(local_world) == {uri}
 
 
 @WORLDS
