@@ -5,7 +5,7 @@
 It reads requests, one JSON document a line, and answers each with the number of the fork's process; see `actors.py`.
 Spark's jobs run in the fork. Its steps are what it does outside of its memory: statements of the catalog, and files
 that it writes, copies or deletes. The fork kills itself at one of them: before the step of a number, before the first
-whose text has some words, or after it (`after COMMIT`).
+or the nth whose text begins with some words, or after it (`after COMMIT`).
 """
 
 import datetime as dt
@@ -101,18 +101,22 @@ ACTS: dict[str, Callable[..., str]] = {
 class Steps:
     """Notes what this process does outside of its memory, and kills it at one of these steps."""
 
-    def __init__(self, die_at: int | str | None) -> None:
+    def __init__(self, die_at: int | str | None, nth: int = 1) -> None:
         self.done: list[str] = []
         self._die_at = die_at
+        self._nth = nth
 
     def before(self, what: str) -> None:
         self.done.append(what)
-        if self._die_at == len(self.done) or (isinstance(self._die_at, str) and self._die_at in what):
+        if self._die_at == len(self.done) or (isinstance(self._die_at, str) and self._is_nth(self._die_at, what)):
             os.kill(os.getpid(), signal.SIGKILL)
 
     def after(self, what: str) -> None:
-        if isinstance(self._die_at, str) and self._die_at.removeprefix("after ") in what:
+        if isinstance(self._die_at, str) and self._is_nth(self._die_at.removeprefix("after "), what):
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def _is_nth(self, words: str, what: str) -> bool:
+        return what.startswith(words) and sum(step.startswith(words) for step in self.done) == self._nth
 
     def watch(self) -> None:
         """Note all steps from now on."""
@@ -144,7 +148,7 @@ class Steps:
 
 def act(request: dict[str, Any]) -> dict[str, Any]:
     """Do what a request says, in a fork."""
-    steps = Steps(request["die_at"])
+    steps = Steps(request["die_at"], request["nth"])
     steps.watch()
     world = World(**request["world"], sessions=no_session)
     result: dict[str, Any] = {"did": None, "refused": None, "crashed": None}

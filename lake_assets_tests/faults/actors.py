@@ -77,6 +77,7 @@ class Actors:
         act: str,
         *,
         die_at: int | str | None = None,
+        nth: int = 1,
         times: int = 1,
         strategy: str | None = None,
         lock: bool = True,
@@ -87,7 +88,8 @@ class Actors:
         Args:
             world: on which it acts.
             act: its name; see `actor.py`.
-            die_at: the step's number, or words of its text.
+            die_at: the step's number, or the words that it begins with.
+            nth: which of the steps that begin with these words.
             times: how often it acts.
             strategy: how it commits: `direct` or `extension`; as the product chooses when None.
             lock: whether it takes the lake's lock.
@@ -103,6 +105,7 @@ class Actors:
             "options": options,
             "times": times,
             "die_at": die_at,
+            "nth": nth,
             "strategy": strategy,
             "lock": lock,
             "result": str(result),

@@ -170,6 +170,7 @@ def begin(world: World, actors: Actors, kind: str) -> Scenario:
         local = {"type": "local", "path": str(Path(str(world.source.get("path"))).with_name("deltas"))}
         remote = world.storage | {"prefix": "deltas"}
         world.options["deltas"]["to"] = local if world.storage["type"] == "local" else remote
+        world.options["deltas"]["plaintext"] = "attach_options" in world.lake_options  # encrypted
     world.lake_options |= {"maintenance": MAINTENANCE | ({"compact": 2} if kind == "compaction" else {})}
     scenario = Scenario(world, actors, Landed(world))
     for text in (NW, SW):
@@ -185,10 +186,12 @@ def next_round(scenario: Scenario, kind: str) -> Round:
     return make(scenario)
 
 
-def assert_either(world: World, before: Iterable[Row], after: Iterable[Row], *, cleaning: bool) -> None:
-    """The lake is sound, with the rows of before or with those of after."""
-    if any(complaints(world, before, landed=False, cleaning=cleaning)):
+def assert_either(world: World, before: Iterable[Row], after: Iterable[Row], *, cleaning: bool) -> bool:
+    """The lake is sound, with the rows of before or with those of after; whether it is those of after."""
+    is_done = any(complaints(world, before, landed=False, cleaning=cleaning))
+    if is_done:
         assert_sound(world, after, landed=False, cleaning=cleaning)
+    return is_done
 
 
 def finish(scenario: Scenario, begun: Round) -> None:

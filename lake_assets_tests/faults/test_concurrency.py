@@ -63,12 +63,12 @@ def in_batches(landed: Landed) -> Acts:
     """Pairs of partitions that overlap."""
     one, two, three = PARTITIONS[:3]
     land(landed, one, two, three)
-    return [ingests(*pair) for pair in ((one, two), (two, one), (two, three), (three, one))]
+    return [ingests(*pair) for pair in ((one, two), (two, one), (two, three), (three, one)) * 2]
 
 
 def indexing(landed: Landed) -> Acts:
     land(landed, NW, *PARTITIONS, objects=4)
-    return [("index", {})] * 4
+    return [("index", {})] * 8
 
 
 # The stream's options, what is done at once, and how many commits of how many snapshots there are.
@@ -77,7 +77,7 @@ RACES: dict[str, tuple[dict[str, Any], Callable[[Landed], Acts], tuple[int, int]
     "replace others": ({}, replacing_others, (16, 16)),
     "append": ({"mode": "append"}, adding, (1, 1)),
     "append to others": ({"mode": "append"}, adding_to_others, (8, 8)),
-    "batch": ({"commit_batch": 2}, in_batches, (16, 8)),
+    "batch": ({"commit_batch": 2}, in_batches, (32, 16)),
     "index": ({"mode": "index"}, indexing, (9, 1)),
 }
 CATALOGS = [
@@ -121,7 +121,14 @@ def test_writers_at_once_all_succeed_and_none_is_lost_or_doubled(
 
 @pytest.mark.parametrize("race", ["replace", "append"])
 @pytest.mark.parametrize(
-    ("world", "lock"), [(("sqlite", "local"), True), (("postgres", "local"), False)], indirect=["world"]
+    ("world", "lock"),
+    [
+        (("sqlite", "local"), True),
+        (("postgres", "local"), False),
+        pytest.param(("sqlite", "local"), False, marks=pytest.mark.kill_all),
+        pytest.param(("postgres", "local"), True, marks=pytest.mark.kill_all),
+    ],
+    indirect=["world"],
 )
 def test_writers_by_insert_do_not_double_a_new_partition(world: World, actors: Actors, race: str, lock: bool) -> None:
     options, acts, (commits, _) = RACES[race]
@@ -166,7 +173,13 @@ def test_writers_at_once_export_each_commit_once(world: World, actors: Actors, l
 
 @pytest.mark.parametrize("encrypted", [False, True])
 @pytest.mark.parametrize(
-    "world", [("sqlite", "local"), pytest.param(("postgres", "local"), marks=pytest.mark.kill_all)], indirect=True
+    "world",
+    [
+        ("sqlite", "local"),
+        pytest.param(("duckdb", "local"), marks=pytest.mark.kill_all),
+        pytest.param(("postgres", "local"), marks=pytest.mark.kill_all),
+    ],
+    indirect=True,
 )
 def test_restores_and_refreshes_at_once_never_double_a_partition(world: World, actors: Actors, encrypted: bool) -> None:
     world.lake_options = dict(ENCRYPTED) if encrypted else {}
@@ -215,6 +228,7 @@ OVERTAKEN = [
     # SQLite itself lets one writer of the direct strategy begin.
     *((("sqlite", "local"), "extension", faster) for faster in STRATEGIES),
     (("postgres", "local"), None, None),
+    pytest.param(("sqlite", "local"), None, None, marks=pytest.mark.more),
 ]
 
 

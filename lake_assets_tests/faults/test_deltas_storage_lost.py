@@ -1,4 +1,4 @@
-"""The storage of exported changes stays away: the run fails by one error, and the next one exports once."""
+"""The storage of exported changes is away: the run tries again or fails by one error, and exports once."""
 
 from collections.abc import Callable
 
@@ -17,18 +17,37 @@ from lake_assets_tests.world_fixtures import bucket_on
 __all__ = ["outage"]
 
 
-@pytest.mark.usefixtures("spark")
-def test_an_outage_that_stays_is_one_error_and_the_next_run_exports_once(
-    local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage]
-) -> None:
-    to = bucket_on(s3_proxy.s3) | HURRIED
-    exporting(local_world, to, latest=True)
-    committed(local_world, NW, 1, 2)
+Begin = Callable[..., Outage]
+
+
+def away(world: World, to: dict[str, object], begin: Begin, seconds: float) -> Outage:
+    """A lake with one export to this bucket, which goes away when the next is written."""
+    exporting(world, to, latest=True)
+    committed(world, NW, 1, 2)
 
     def is_delta(request: Request) -> bool:
         return request.bucket == to["bucket"] and request.method in ("PUT", "POST")
 
-    begun = outage(is_delta, 600)
+    return begin(is_delta, seconds)
+
+
+@pytest.mark.usefixtures("spark")
+def test_an_outage_shorter_than_the_pauses_fails_nothing(local_world: World, s3_proxy: S3Proxy, outage: Begin) -> None:
+    begun = away(local_world, bucket_on(s3_proxy.s3), outage, 4.0)
+
+    committed(local_world, NW, 1, 3)
+
+    assert begun.begun
+    assert local_world.totals(NW) == [1, 3]
+    assert_sound(local_world)
+    assert stored(local_world) == {uri for _, uri in visible(local_world)}
+
+
+@pytest.mark.usefixtures("spark")
+def test_an_outage_that_stays_is_one_error_and_the_next_run_exports_once(
+    local_world: World, s3_proxy: S3Proxy, outage: Begin
+) -> None:
+    begun = away(local_world, bucket_on(s3_proxy.s3) | HURRIED, outage, 600)
     for text in (NW, SW):
         local_world.land(text, sales(1, 3))
 

@@ -37,6 +37,7 @@ from lake_assets_tests.world_fixtures import bucket_on
 __all__ = ["outage"]
 
 AWAY = 4.0  # seconds
+WRITES = {"written": is_written, "committed": is_committed}
 
 
 def large() -> pa.Table:
@@ -45,16 +46,16 @@ def large() -> pa.Table:
     return pa.table({"id": pa.array(range(rows), pa.int64()), "total": np.random.default_rng(1).random(rows)})
 
 
-@pytest.mark.parametrize("what", ["written", pytest.param("read in parts", marks=pytest.mark.more)])
+@pytest.mark.parametrize("what", ["written", "committed", pytest.param("read in parts", marks=pytest.mark.more)])
 def test_a_storage_that_is_away_for_four_seconds_fails_nothing(
     local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage], what: str
 ) -> None:
-    if what == "written":
+    if what in WRITES:
         local_world.storage, rows = bucket_on(s3_proxy.s3), sales(1, 2)
     else:
         local_world.source, rows = bucket_on(s3_proxy.s3), large()
     local_world.land(NW, rows, row_group_size=200_000)
-    away = outage(is_written if what == "written" else is_read, AWAY)
+    away = outage(WRITES.get(what, is_read), AWAY)
 
     result = local_world.ingest(NW)
 
