@@ -24,6 +24,7 @@ streams:
     source: landing
     partitions: {region: {}, date: {type: date, start: 2026-02-11, end: 2026-02-12}}
     destination: {table: sales}
+orchestration: {report_asset: true}
 """
 PARTITION = "region=NW,date=2026-02-11"
 

@@ -60,6 +60,7 @@ class World:
     sessions: Callable[[], SparkSession]
     options: dict[str, Any] = field(default_factory=dict)
     lake_options: dict[str, Any] = field(default_factory=dict)
+    sections: dict[str, Any] = field(default_factory=dict)  # of the config, beside lakes and streams
     _opened: tuple[LakeConfig, Stream] | None = None
 
     @property
@@ -67,7 +68,7 @@ class World:
         """The config as a user writes it."""
         lake = {"catalog": self.catalog, "storage": self.storage} | self.lake_options
         stream = STREAM | {"source": self.source} | self.options
-        return {"lakes": {"test": lake}, "streams": {"sales": stream}}
+        return {"lakes": {"test": lake}, "streams": {"sales": stream}} | self.sections
 
     @property
     def config(self) -> LakeConfig:

@@ -34,6 +34,16 @@ class Origin:
     uri: str | None = field(default=None, compare=False)
 
 
+class Orchestration(Model):
+    """The assets in Dagster beside the tables and their landing zones."""
+
+    report_asset: bool = Field(
+        default=False,
+        description="Each stream has the asset `<stream>_report`. A stream with `report` has it in any case.",
+    )
+    ledger_asset: bool = Field(default=False, description="Each lake has the asset `<lake>_ledger`.")
+
+
 class LakeConfig(Model):
     """A whole `lake.yaml`."""
 
@@ -49,6 +59,9 @@ class LakeConfig(Model):
     runs: Runs = Field(InProcess(launcher="in_process"), description="Where the driver of a run executes.")
     alerts: Alerts | None = Field(None, description="Receivers of failed runs and stale streams.")
     key_prefix: KeyPrefix = Field((), description="The first parts of the keys of all assets in Dagster.")
+    orchestration: Orchestration = Field(
+        Orchestration(), description="The assets in Dagster beside the tables and their landing zones."
+    )
     _origin: Origin = PrivateAttr(Origin())
 
     @property

@@ -52,13 +52,14 @@ def build_definitions(
         MissingExtraError: the config has `alerts.slack`, and its package is not installed.
     """
     config = loaded(config)
-    specs = [specs_of(stream, translator) for stream in open_streams(config).values()]
+    streams = open_streams(config).values()
+    specs = [specs_of(stream, translator, streams) for stream in streams]
     by_lake: dict[str, list[StreamSpecs]] = {}
     for each in specs:
         by_lake.setdefault(config.lake_name(each.stream.name), []).append(each)
     ledgers = {
         lake: ledger_spec(lake, config.key_prefix, [each.stream for each in of_lake], translator)
-        for lake, of_lake in by_lake.items()
+        for lake, of_lake in (by_lake.items() if config.orchestration.ledger_asset else ())
     }
     _check_names(config, specs, ledgers)
     sensors = [ended_runs_sensor(lake, of_lake) for lake, of_lake in by_lake.items()]
@@ -66,7 +67,7 @@ def build_definitions(
     sensors += [lost_runs_sensor(lake) for lake in list(by_lake)[:1]]
     transforms = any(each.stream.config.transform is not None for each in specs)
     shared = dg.Definitions(
-        assets=[ledger_asset(of_lake, ledgers[lake]) for lake, of_lake in by_lake.items()],
+        assets=[ledger_asset(by_lake[lake], spec) for lake, spec in ledgers.items()],
         sensors=[
             *(sensor for sensor in sensors if sensor is not None),
             *alert_sensors(config.alerts, [each.stream for each in specs]),
@@ -80,19 +81,28 @@ def build_definitions(
 
 def _of_stream(specs: StreamSpecs, config: LakeConfig) -> dg.Definitions:
     stream, key = specs.stream, specs.table.key
-    landing = landing_asset(stream, specs.landing)
     asset = stream_asset(specs, config)
-    schedules = [refresh_schedule(stream, key), observe_schedule(stream, landing), drain_schedule(stream)]
+    landing = [landing_asset(specs.readers, specs.landing)] if _has_landing(specs) else []
+    report = [report_asset(specs)] if _has_report(specs, config) else []
+    schedules = [refresh_schedule(stream, key), observe_schedule(stream, specs.landing.key), drain_schedule(stream)]
     checks = stream_checks(stream, key)
-    report = report_asset(specs)
-    sensors = [stream_sensor(stream, key), automation_sensor(stream, asset), report_sensor(stream, report)]
+    sensors = [stream_sensor(stream, key), automation_sensor(stream, asset), report_sensor(stream, specs.report.key)]
     return dg.Definitions(
-        assets=[landing, asset, report],
+        assets=[*landing, asset, *report],
         asset_checks=[checks] if checks else [],
         jobs=[ingest_job(specs, config), restore_job(stream, key)],
         schedules=[schedule for schedule in schedules if schedule is not None],
         sensors=[sensor for sensor in sensors if sensor is not None],
     )
+
+
+def _has_landing(specs: StreamSpecs) -> bool:
+    """Return whether the asset of the landing zone has the name of this stream, not of another that reads it too."""
+    return specs.readers[0] is specs.stream
+
+
+def _has_report(specs: StreamSpecs, config: LakeConfig) -> bool:
+    return config.orchestration.report_asset or specs.stream.config.report is not None
 
 
 def _check_names(config: LakeConfig, specs: Sequence[StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]) -> None:
@@ -141,8 +151,10 @@ def _names(
     for each in specs:
         name, stream = each.stream.name, each.stream.config
         yield step_of(each.table.key), f"streams.{name}"
-        yield step_of(each.report.key), f"the report of streams.{name}"
-        yield step_of(each.landing.key), f"the landing zone of streams.{name}"
+        if _has_report(each, config):
+            yield step_of(each.report.key), f"the report of streams.{name}"
+        if _has_landing(each):
+            yield step_of(each.landing.key), f"the landing zone of streams.{name}"
         yield step_of_checks(name), f"the checks of streams.{name}"
         yield f"ingest_{name}", f"the ingest of selected partitions of streams.{name}"
         yield f"ingest_partitions_of_{name}", f"its step of streams.{name}"

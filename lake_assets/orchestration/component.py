@@ -16,7 +16,7 @@ from lake_assets.config.alerts import Alerts
 from lake_assets.config.fields import Identifier, KeyPrefix, below
 from lake_assets.config.lake import Lake
 from lake_assets.config.model import Model
-from lake_assets.config.models import LakeConfig
+from lake_assets.config.models import LakeConfig, Orchestration
 from lake_assets.config.spark import Spark
 from lake_assets.config.streams import Stream as StreamConfig
 from lake_assets.layout.partition import Partition
@@ -38,6 +38,7 @@ class LakeStreamAttributes(Model):
         description="As in `lake.yaml`. Of several components, one sends failed runs.",
     )
     key_prefix: KeyPrefix = Field((), description="Of the keys of its assets; none when absent.")
+    orchestration: Orchestration = Field(Orchestration(), description="As in `lake.yaml`.")
 
     @model_validator(mode="after")
     def _one_lake(self) -> Self:
@@ -74,6 +75,7 @@ class LakeStream(dg.Component):
             "streams": {filled.name: filled.stream.model_dump(by_alias=True, exclude_unset=True) | {"lake": lake}},
             "spark": filled.spark,
             "key_prefix": filled.key_prefix,
+            "orchestration": filled.orchestration,
         }
         if (alerts := filled.alerts) is not None:
             own_name = {} if "name" in alerts.model_fields_set else {"name": f"{filled.name}_alerts"}

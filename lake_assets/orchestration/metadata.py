@@ -285,6 +285,8 @@ def unmatched_metadata(left_out: LeftOut) -> Metadata:
 def newest_landing_scan(instance: dg.DagsterInstance, landing: dg.AssetKey, report: dg.AssetKey) -> Metadata:
     """The unmatched objects and the time of the newest scan of the whole landing zone; empty if none is recorded.
 
+    A run's observation of the landing zone repeats them, so the newest event has them.
+
     Only Dagster's event log is read, by a few rows.
 
     Args:
@@ -301,7 +303,7 @@ def newest_landing_scan(instance: dg.DagsterInstance, landing: dg.AssetKey, repo
     if FOLDERS in recorded:
         lines = str(recorded[FOLDERS].value).split("\n")
         if len(lines) > CITED:
-            lines = [*lines[:CITED], f"- and more: materialize `{user_text(report)}`, which names them"]
+            lines = [*lines[:CITED], f"- and more: observe `{user_text(landing)}`, which names them"]
         metadata[FOLDERS] = dg.MetadataValue.md("\n".join(lines))
     return metadata
 
@@ -319,7 +321,9 @@ def _observed(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[_Scan]
         for record in records:
             observation = record.asset_observation
             if observation is not None and record.partition_key is None and COUNT in observation.metadata:
-                yield record.timestamp, observation.metadata
+                scanned = observation.metadata.get(SCANNED)
+                is_repeated = isinstance(scanned, dg.TimestampMetadataValue)
+                yield scanned.value if is_repeated else record.timestamp, observation.metadata
 
 
 def _reported(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[_Scan]:

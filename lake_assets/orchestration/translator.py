@@ -5,15 +5,17 @@ dagster-dbt do.
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import dagster as dg
 
+from lake_assets.detection.cursor import identity
 from lake_assets.errors import ConfigError
 from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS
 from lake_assets.orchestration.metadata import default_description, definition_metadata, table_schema
+from lake_assets.orchestration.partition_keys import partitions_def
 from lake_assets.streams.stream import OpenStream
 
 # The kinds that Dagster has icons for, by the type of the landing zone's storage.
@@ -31,7 +33,7 @@ class LakeAssetsTranslatorData:
         kind: which of a stream's assets it is, or that it is a lake's ledger.
         name: the asset's name without a prefix: `sales`, `sales_landing`, `sales_report`, `retail_ledger`.
         key_prefix: the prefix that the config gives the asset's key; may be empty.
-        streams: the asset's stream; of a ledger, all streams that write to it.
+        streams: the asset's stream; of a ledger, all streams that write to it; of a landing zone, all that read it.
     """
 
     kind: AssetKind
@@ -41,7 +43,7 @@ class LakeAssetsTranslatorData:
 
     @property
     def stream(self) -> OpenStream:
-        """The asset's stream; of a ledger, the first of its streams."""
+        """The asset's stream; of a ledger or a landing zone, the first of its streams."""
         return self.streams[0]
 
     @property
@@ -118,25 +120,41 @@ class StreamSpecs:
     table: dg.AssetSpec
     landing: dg.AssetSpec
     report: dg.AssetSpec
+    readers: tuple[OpenStream, ...]  # of the landing zone; the first one gives its asset the name
 
 
-def specs_of(stream: OpenStream, translator: LakeAssetsTranslator | None = None) -> StreamSpecs:
+def specs_of(
+    stream: OpenStream, translator: LakeAssetsTranslator | None = None, streams: Iterable[OpenStream] = ()
+) -> StreamSpecs:
     """Return the attributes of a stream's assets.
+
+    Args:
+        stream: the stream.
+        translator: the package's own when None.
+        streams: all streams, of which those with the same landing zone share its asset; only this one if empty.
 
     Raises:
         ConfigError: Dagster refuses an attribute.
     """
     translator = translator or LakeAssetsTranslator()
 
-    def spec(kind: AssetKind, name: str) -> dg.AssetSpec:
-        return _translated(translator, LakeAssetsTranslatorData(kind, name, stream.key_prefix, (stream,)))
+    readers = tuple(other for other in streams if _landing_zone(other) == _landing_zone(stream)) or (stream,)
+
+    def spec(kind: AssetKind, name: str, *streams: OpenStream) -> dg.AssetSpec:
+        return _translated(translator, LakeAssetsTranslatorData(kind, name, stream.key_prefix, streams))
 
     return StreamSpecs(
         stream,
-        spec("table", stream.name),
-        spec("landing", f"{stream.name}_landing"),
-        spec("report", f"{stream.name}_report"),
+        spec("table", stream.name, stream),
+        spec("landing", f"{readers[0].name}_landing", *readers),
+        spec("report", f"{stream.name}_report", stream),
+        readers,
     )
+
+
+def _landing_zone(stream: OpenStream) -> tuple[object, ...]:
+    """Return what streams must have in common to share the asset of a landing zone."""
+    return identity(stream.config), stream.key_prefix, partitions_def(stream)
 
 
 def ledger_spec(

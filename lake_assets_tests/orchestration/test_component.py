@@ -95,7 +95,7 @@ def test_several_components_share_one_spark(project: Path) -> None:
 
     keys = {key.to_user_string() for key in definitions.resolve_asset_graph().get_all_asset_keys()}
 
-    assert keys == {f"{name}{kind}" for name in ("sales", "copies") for kind in ("", "_landing", "_report", "_ledger")}
+    assert keys == {f"{name}{kind}" for name in ("sales", "copies") for kind in ("", "_landing")}
 
 
 def test_importing_the_package_imports_no_dagster() -> None:
@@ -126,7 +126,7 @@ def test_a_subclass_gives_the_assets_other_attributes_and_downstream_follows(pro
     (project / "streams.py").write_text(PYTHON)
     file = project / "defs" / "sales" / "defs.yaml"
     own = file.read_text().replace("lake_assets.LakeStream", f"{project.name}.streams.ShopStream")
-    file.write_text(own + '  key_prefix: "shop/raw"\n')
+    file.write_text(own + '  key_prefix: "shop/raw"\n  orchestration: {ledger_asset: true}\n')
 
     definitions = loaded(project)
     graph = definitions.resolve_asset_graph()

@@ -12,13 +12,14 @@ import pyarrow.dataset as ds
 import pytest
 
 from lake_assets.config.load import CONFIG_VARIABLE, load_config
+from lake_assets.config.models import LakeConfig
 from lake_assets.definitions import defs
 from lake_assets.errors import ConfigError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.world import NW, SW, World, sales
 
 ROOT = Path(__file__).parents[2]
-ASSETS = {"sales", "sales_landing", "sales_report", "test_ledger"}
+ASSETS = {"sales", "sales_landing"}
 
 
 def write_config(world: World, folder: Path) -> Path:
@@ -49,12 +50,41 @@ def dagster(tmp_path: Path) -> Any:
     return run
 
 
-def test_there_is_an_asset_for_each_stream_its_landing_zone_its_report_and_the_ledger(local_world: World) -> None:
+def assets_of(definitions: dg.Definitions) -> set[str]:
+    dg.Definitions.validate_loadable(definitions)
+    return {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()}
+
+
+def test_there_is_an_asset_for_each_stream_and_its_landing_zone_and_others_for_who_asks(local_world: World) -> None:
     definitions = build_definitions(local_world.config)
 
-    dg.Definitions.validate_loadable(definitions)
-    assert {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()} == ASSETS
+    assert assets_of(definitions) == ASSETS
     assert definitions.executor is dg.in_process_executor
+    for key, name in (("report_asset", "sales_report"), ("ledger_asset", "test_ledger")):
+        local_world.sections = {"orchestration": {key: True}}
+        assert assets_of(build_definitions(local_world.config)) == ASSETS | {name}
+
+
+def test_streams_over_one_landing_zone_share_its_asset(local_world: World) -> None:
+    def graph(**copies: Any) -> dg.AssetGraph:
+        dates = {"type": "date", "start": "2026-02-01", "end": "2026-02-28"}
+        local_world.options["partitions"] = {"region": {"values": ["NW", "SW"]}, "date": dates}
+        document = local_world.document
+        document["streams"]["copies"] = document["streams"]["sales"] | {"destination": {"table": "copies"}} | copies
+        definitions = build_definitions(LakeConfig.model_validate(document))
+        dg.Definitions.validate_loadable(definitions)
+        return definitions.resolve_asset_graph()
+
+    def parents(graph: dg.AssetGraph, name: str) -> set[str]:
+        return {key.to_user_string() for key in graph.get(dg.AssetKey(name)).parent_keys}
+
+    shared = graph()
+    assert parents(shared, "sales") == parents(shared, "copies") == {"sales_landing"}
+    assert len(shared.get_all_asset_keys()) == 3
+    assert parents(graph(files="a_*.parquet"), "copies") == {"copies_landing"}
+    assert parents(graph(partitions={"region": {}, "date": {"type": "date", "start": "2026-01-01"}}), "copies") == {
+        "copies_landing"
+    }
 
 
 def test_the_config_is_the_one_that_the_environment_names(
@@ -63,7 +93,7 @@ def test_the_config_is_the_one_that_the_environment_names(
     monkeypatch.setenv(CONFIG_VARIABLE, str(write_config(local_world, tmp_path)))
 
     assert load_config().streams.keys() == {"sales"}
-    assert {spec.key.to_user_string() for spec in defs().resolve_all_asset_specs()} == ASSETS
+    assert assets_of(defs()) == ASSETS
 
 
 def test_a_config_error_stands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

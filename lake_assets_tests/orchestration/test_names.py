@@ -34,6 +34,7 @@ def config(streams: dict[str, dict[str, Any]], lakes: tuple[str, ...] = ("retail
                 | options
                 for name, columns in streams.items()
             },
+            "orchestration": {"report_asset": True, "ledger_asset": True},
         }
     )
 

@@ -21,11 +21,12 @@ EVERYTHING: dict[str, Any] = {
     "partitions": {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-02-01"}},
 }
 KEY = dg.AssetKey(["retail", "raw", "sales"])
+ALL_ASSETS = {"orchestration": {"report_asset": True, "ledger_asset": True}}
 
 
 def with_prefix(world: World, prefix: object = "retail/raw", **options: object) -> LakeConfig:
     """The world's config with a prefix for all keys."""
-    world.options = EVERYTHING | options
+    world.options, world.sections = EVERYTHING | options, ALL_ASSETS
     return LakeConfig.model_validate(world.config.model_dump(by_alias=True) | {"key_prefix": prefix})
 
 
@@ -143,7 +144,7 @@ def test_an_observation_is_of_the_key_with_the_prefix(local_world: World) -> Non
 
 
 def test_a_translator_gives_every_asset_its_attributes(local_world: World) -> None:
-    local_world.options = EVERYTHING
+    local_world.options, local_world.sections = EVERYTHING, ALL_ASSETS
     definitions = build_definitions(local_world.config, translator=ByTeam())
     dg.Definitions.validate_loadable(definitions)
     graph = definitions.resolve_asset_graph()
@@ -163,6 +164,7 @@ def test_a_translator_gives_every_asset_its_attributes(local_world: World) -> No
 
 
 def test_assets_are_in_the_group_of_their_lake_and_their_kinds_tell_what_they_are(local_world: World) -> None:
+    local_world.sections = ALL_ASSETS
     graph = build_definitions(local_world.config).resolve_asset_graph()
     nodes = {key.to_user_string(): graph.get(key) for key in graph.get_all_asset_keys()}
 
@@ -194,6 +196,7 @@ def test_two_assets_of_one_key_are_refused(local_world: World) -> None:
         def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
             return super().get_asset_spec(data).replace_attributes(key="same")
 
+    local_world.sections = ALL_ASSETS
     with pytest.raises(ConfigError, match=r"streams\.sales and the ledger of lakes\.test would both be called same"):
         build_definitions(local_world.config, translator=Same())
 

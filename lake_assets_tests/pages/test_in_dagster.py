@@ -94,7 +94,7 @@ def runs(demo: Path) -> Runs:
         failed = run(FLIGHTS, EWR)
         report()
     (committed,) = [event for event in done.get_asset_materialization_events() if event.partition == EWR]
-    (observed,) = failed.get_asset_observation_events()
+    (observed,) = [event for event in failed.get_asset_observation_events() if event.asset_key == FLIGHTS]
     return Runs(
         committed.materialization.metadata,
         observed.asset_observation_data.asset_observation.metadata,

@@ -8,7 +8,7 @@ import datetime as dt
 import hashlib
 import itertools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
@@ -34,10 +34,14 @@ from lake_assets.streams.pending import LandingScan, scan_landing
 from lake_assets.streams.stream import OpenStream
 
 
-def landing_asset(stream: OpenStream, spec: dg.AssetSpec) -> dg.SourceAsset:
+def landing_asset(streams: Sequence[OpenStream], spec: dg.AssetSpec) -> dg.SourceAsset:
     """Return the asset `<stream>_landing`; to observe it is to see which partitions wait.
 
     Dagster has no owners and no dependencies for such an asset.
+
+    Args:
+        streams: those that read the landing zone, with the same partitions.
+        spec: the attributes of the asset.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
@@ -48,17 +52,23 @@ def landing_asset(stream: OpenStream, spec: dg.AssetSpec) -> dg.SourceAsset:
             group_name=spec.group_name,
             metadata=spec.metadata,
             tags=spec.tags,
-            partitions_def=partitions_def(stream),
+            partitions_def=partitions_def(streams[0]),
         )
         def observe(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
-            return _observe(context, stream, spec.key)
+            return _observe(context, streams, spec.key)
 
     asset: dg.SourceAsset = observe
     return asset
 
 
-def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKey) -> dg.DataVersionsByPartition:
-    scan = scan_landing(stream, _scanned_partitions(stream, context.instance))
+def _observe(
+    context: dg.OpExecutionContext, streams: Sequence[OpenStream], key: dg.AssetKey
+) -> dg.DataVersionsByPartition:
+    scans = [scan_landing(each, _scanned_partitions(each, context.instance)) for each in streams]
+    landed = {partition: manifest for scan in scans for partition, manifest in scan.landed.items()}
+    pending = {partition: manifest for scan in scans for partition, manifest in scan.pending.items()}
+    scan = LandingScan(landed, pending, next((each.left_out for each in scans if each.left_out is not None), None))
+    stream = streams[0]  # the version of a partition is the fingerprint of this stream's job, for all streams
     fingerprints = {partition: stream.fingerprint(manifest) for partition, manifest in scan.landed.items()}
     calendar = Calendar(stream.config)
     why = {partition: error for partition in scan.pending if (error := calendar.outside(partition)) is not None}
@@ -125,14 +135,14 @@ def recent_partitions(stream: OpenStream, instance: dg.DagsterInstance, lookback
     ]
 
 
-def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.ScheduleDefinition | None:
+def observe_schedule(stream: OpenStream, landing: dg.AssetKey) -> dg.ScheduleDefinition | None:
     """Return the schedule `observe_<stream>_schedule` that observes the landing zone; None without `automation`."""
     automation = stream.config.automation
     if automation is None:
         return None
     job = dg.define_asset_job(
         f"observe_{stream.name}",
-        selection=dg.AssetSelection.assets(landing.key),
+        selection=dg.AssetSelection.assets(landing),
         description=f"Find the partitions of {stream.name} that have new objects.",
     )
     return job_schedule(

@@ -71,7 +71,7 @@ def _write_page(stream: OpenStream, state: StreamState) -> Metadata:
     return {"page": dg.MetadataValue.path(visible_name(store.uri(name)))}
 
 
-def report_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.AutomationConditionSensorDefinition | None:
+def report_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.AutomationConditionSensorDefinition | None:
     """Return the sensor `<stream>_report_automation`, which refreshes the page after each run; None without a page."""
     if stream.config.report is None:
         return None

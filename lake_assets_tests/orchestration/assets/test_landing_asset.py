@@ -24,6 +24,7 @@ class Automated:
             "partitions": {"region": {"values": ["NW", "SW"]}} | DATES,
             "automation": {"cron": "*/5 * * * *", **automation},
         } | world.options
+        world.sections = {"orchestration": {"report_asset": True}}
         self.instance = dg.DagsterInstance.local_temp(str(folder))
         self.definitions = build_definitions(world.config, pyspark_resource(world.config.spark))
         self.cursor: Any = None
@@ -103,7 +104,7 @@ def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(local
     assert len(lines) == 5
     assert lines[0].startswith("- region=NW/day=0/ (1 object): the path is not of the layout")
     assert lines[0].endswith(": move the object, or correct \\`layout\\`.")
-    assert lines[-1] == "- and more: materialize `sales_report`, which names them"
+    assert lines[-1] == "- and more: observe `sales_landing`, which names them"
     assert reported["objects_in_no_partition"].value == 1
     assert len(reported["in_no_partition"].value.split("\n")) == 1
     assert cleared["objects_in_no_partition"].value == 0

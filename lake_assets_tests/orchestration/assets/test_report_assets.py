@@ -33,6 +33,7 @@ def test_a_report_shows_counts_that_plot_and_a_picture(local_world: World) -> No
 
 
 def test_the_lineage_leads_from_a_landing_zone_by_its_stream_to_report_and_ledger(local_world: World) -> None:
+    local_world.sections = {"orchestration": {"report_asset": True, "ledger_asset": True}}
     definitions = build_definitions(local_world.config)
     specs = {spec.key.to_user_string(): spec for spec in definitions.resolve_all_asset_specs()}
 
@@ -47,6 +48,7 @@ def test_the_lineage_leads_from_a_landing_zone_by_its_stream_to_report_and_ledge
 
 
 def test_observing_the_ledger_shows_its_newest_rows(local_world: World) -> None:
+    local_world.sections = {"orchestration": {"ledger_asset": True}}
     observe_it = dg.define_asset_job("observe_it", selection=["test_ledger"])
     definitions = dg.Definitions.merge(build_definitions(local_world.config), dg.Definitions(jobs=[observe_it]))
 
