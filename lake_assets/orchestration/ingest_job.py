@@ -25,9 +25,13 @@ class SelectionConfig(dg.Config):
     partitions: list[str] = Field(
         default=[],
         description="Partitions of these selections, such as region=NW|NE, date=2026-02, date=last:7 or "
-        "date=2026-02-01..2026-02-28. With nothing selected, those with landed objects that are not in the lake.",
+        "date=2026-02-01..2026-02-28.",
     )
-    waiting: bool = Field(False, description="Of these, or of all: partitions with landed objects not in the lake.")
+    waiting: bool | None = Field(
+        None,
+        description="Of these, or of all: partitions with landed objects not in the lake. When absent, true if nothing "
+        "else is selected.",
+    )
     failed: bool = Field(False, description="Of these, or of all: partitions whose newest run failed.")
     all: bool = Field(False, description="Every partition that has landed or is in the lake.")
     max: int | None = Field(None, ge=1, description="At most so many of the partitions.")
@@ -41,7 +45,7 @@ class SelectionConfig(dg.Config):
             PartitionError: `all` and something else.
         """
         is_open = not (self.partitions or self.failed or self.all)
-        waiting = self.waiting or is_open
+        waiting = is_open if self.waiting is None else self.waiting
         return Wanted(tuple(self.partitions), waiting=waiting, failed=self.failed, every=self.all, most=self.max)
 
 
@@ -81,7 +85,8 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
 
     @dg.job(
         name=f"ingest_{stream.name}",
-        description=f"Ingest partitions of {stream.name} that the run config selects, such as those of a month.",
+        description=f"Ingest what has landed in the partitions of {stream.name} that the run config selects. If it "
+        f"selects nothing, in all whose landed objects are not in the lake. For checks too, materialize {stream.name}.",
     )
     def job() -> None:
         run_ingest()

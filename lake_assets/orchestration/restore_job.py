@@ -1,4 +1,4 @@
-"""A Dagster job for each stream, `restore_<stream>`: the history of a partition, and the restore of a snapshot."""
+"""A Dagster job for each stream, `restore_<stream>`: it restores a partition's rows of a snapshot, or ends a hold."""
 
 import dagster as dg
 from pydantic import Field
@@ -25,7 +25,7 @@ class RestoreConfig(dg.Config):
 
     partition: str = Field(description="The partition, such as region=NW,date=2026-02-11, or its key in Dagster.")
     snapshot: int | None = Field(
-        None, description="The snapshot whose rows come back. Without it the run shows the partition's history."
+        None, description="The snapshot whose rows come back; required unless `release` is true."
     )
     hold: bool = Field(False, description="Keep refreshes off the partition until it is released.")
     release: bool = Field(False, description="End a hold; the rows stay.")
@@ -35,6 +35,8 @@ class RestoreConfig(dg.Config):
 def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
     """Return the job of one stream. A restored partition has a materialization with its rows; the history is metadata.
 
+    A run without a snapshot fails, and the failure has the history, in which a person finds one.
+
     Args:
         stream: of the partitions.
         asset: key of the stream's table.
@@ -42,11 +44,17 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
 
     @dg.op(
         name=f"restore_partition_of_{stream.name}",
-        description=f"Shows the history of a partition of {stream.name}, and restores its rows of a snapshot.",
+        description=f"Restores the rows of a partition of {stream.name} from a snapshot, or ends a hold.",
     )
     def run_restore(context: dg.OpExecutionContext, config: RestoreConfig) -> None:
         try:
             partition = _partition(stream, config.partition)
+            if config.snapshot is None and not config.release:
+                text = (
+                    "snapshot is missing: set it to a number of the history below, or set release: true to end a hold."
+                )
+                shown = dg.MetadataValue.md(history_markdown(stream, partition))
+                raise dg.Failure(text, {"history": shown}, allow_retries=False)
             restored = _run(stream, partition, config, context)
             metadata: Metadata = {"history": dg.MetadataValue.md(history_markdown(stream, partition))}
         except LakeAssetsError as error:
@@ -62,7 +70,8 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
 
     @dg.job(
         name=f"restore_{stream.name}",
-        description=f"History of a partition of {stream.name}, and restore of its rows of an earlier snapshot.",
+        description=f"Put the rows of one partition of {stream.name} back as they were in an earlier snapshot, and "
+        "hold them if you like. No landed object is read.",
     )
     def job() -> None:
         run_restore()
@@ -95,8 +104,7 @@ def _run(
             raise LakeAssetsError("release ends a hold:", "launch it without snapshot and hold.")
         release(stream, partition, options)
         return None
-    if config.snapshot is None:
-        return None
+    assert config.snapshot is not None  # noqa: S101 - the caller has refused that
     return restore(stream, partition, config.snapshot, hold=config.hold, dry_run=config.dry_run, options=options)
 
 

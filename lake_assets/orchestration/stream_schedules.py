@@ -26,7 +26,8 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
     job = dg.define_asset_job(
         refresh_job(stream.name),
         selection=dg.AssetSelection.assets(asset),
-        description=f"Refresh the newest partitions of {stream.name}.",
+        description=f"Ingest what has landed in the newest partitions of {stream.name}, and check them. "
+        f"refresh_{stream.name}_schedule launches it with its partitions; launched by hand, it needs them from you.",
     )
 
     @dg.schedule(

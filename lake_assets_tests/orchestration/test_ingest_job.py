@@ -91,7 +91,7 @@ def test_a_failed_partition_is_an_observation_and_stops_no_other(landed: World, 
 
     assert "bad.parquet" in failure_of(result)
     assert keys(result) == [NW_KEY]
-    (observed,) = result.get_asset_observation_events()
+    (observed,) = [event for event in result.get_asset_observation_events() if event.asset_key == KEY]
     assert observed.asset_observation_data.asset_observation.partition == SW_KEY
     assert observed.asset_observation_data.asset_observation.metadata["error"]
     again = run(landed, instance, failed=True)

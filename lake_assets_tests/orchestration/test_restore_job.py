@@ -23,17 +23,18 @@ def run(world: World, **config: Any) -> dg.ExecuteInProcessResult:
     return job.execute_in_process(options, raise_on_error=False)
 
 
-def output(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
-    (event,) = [event for event in result.all_events if event.is_successful_output]
-    return {name: value.value for name, value in event.step_output_data.metadata.items()}
-
-
-def test_a_run_without_a_snapshot_shows_the_history(local_world: World) -> None:
+def test_a_run_without_a_snapshot_fails_and_shows_the_history(local_world: World) -> None:
     first = ingested(local_world, 1, 2)
 
-    shown = output(run(local_world))
-    assert f"| {first} |" in shown["history"]
-    assert set(shown) == {"history"}
+    result = run(local_world)
+
+    assert failure_of(result) == (
+        "snapshot is missing: set it to a number of the history below, or set release: true to end a hold."
+    )
+    (failed,) = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+    assert failed.user_failure_data is not None
+    assert f"| {first} |" in str(failed.user_failure_data.metadata["history"].value)
+    assert local_world.totals() == [1, 2]
 
 
 def test_a_restored_partition_is_materialized_with_its_history(local_world: World) -> None:
