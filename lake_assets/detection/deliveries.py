@@ -152,9 +152,10 @@ class _Sorting:
         # The hashes of the events make the state of a target unique.
         targets = self.run_plan.targets(0, is_queued)
         unmatched = tuple(self._new(self.unmatched))
+        deferred = len(self.waiting) + len(self.future)
         summary = (
-            f"Received {count(len(messages), 'message')}, {known:,} of their events again; "
-            f"changed: {self.run_plan.changed}, deferred: {len(self.waiting) + len(self.future):,}."
+            f"{self.run_plan.changed}{f', {deferred:,} deferred' if deferred else ''} "
+            f"({count(len(messages), 'message')} received, {known:,} of their events again)."
             + (f" {left_out_text(self.left_out.values())}." if self.left_out else "")
         )
         return ScanResult(targets, unmatched, cursor.dump(), summary)

@@ -16,6 +16,7 @@ from lake_assets.streams.locator import PartitionLocator
 
 REPORTED: frozenset[LeftOutClass] = frozenset({"unmatched", "spelling", "outside"})  # a sensor names these objects
 MOST_UNMATCHED = 1000  # unmatched objects that one reading names; further ones are counted
+MOST_KEPT = 100_000  # objects that one reading keeps: some 50 MB
 
 
 class Listing(Protocol):
@@ -48,9 +49,10 @@ class Folder:
     older: FolderDigest = NOTHING  # that of the objects that are older than the scan before this one
     newest: float = 0  # Unix time of the newest object, in seconds
     size: int = 0  # bytes of the objects, without those of an interrupted reading before
-    partitions: dict[Partition, None] = field(default_factory=dict)  # the objects'; one unless the layout is `nested`
+    # By partition, of which there is one unless the layout is `nested`: the objects, as far as the reading keeps them.
+    partitions: dict[Partition, list[LandedObject]] = field(default_factory=dict)
 
-    def count(self, objects: Sequence[LandedObject], partition: Partition, since: float) -> None:
+    def count(self, objects: Sequence[LandedObject], partition: Partition, since: float, *, keep: bool) -> None:
         """Add objects of one partition."""
         times = [landed.last_modified.timestamp() for landed in objects]
         self.digest = self.digest.plus(digest_of(objects))
@@ -58,7 +60,7 @@ class Folder:
         self.size += sum(landed.size for landed in objects)
         older = [landed for landed, time in zip(objects, times, strict=True) if time < since]
         self.older = self.older.plus(digest_of(older))
-        self.partitions.setdefault(partition)
+        self.partitions.setdefault(partition, []).extend(objects if keep else ())
 
     def end(self, *, tree: bool) -> str:
         """Return a text that sorts after all keys of the folder and before those of the next."""
@@ -110,6 +112,7 @@ class Reader:
     locator: PartitionLocator
     deadline: float  # of `clock`: reading stops after the page at hand
     tree: bool = False  # the store lists folder by folder
+    keeps: bool = False  # the folders have their objects
     clock: Callable[[], float] = time.monotonic  # seconds
 
     def is_late(self) -> bool:
@@ -136,9 +139,7 @@ class Reader:
             StorageError: the store cannot be listed.
         """
         reading = Reading(start, self.tree)
-        folder = Folder(
-            start.folder, start.digest, partitions=dict.fromkeys(self.locator.at(path) for path in start.partitions)
-        )
+        folder = Folder(start.folder, start.digest, partitions={self.locator.at(path): [] for path in start.partitions})
         last = start.after
         for page in self.listing.pages(start.prefix, start.after, tree=self.tree):
             for directory, group in groupby(page, key=_directory):
@@ -172,7 +173,7 @@ class Reader:
             if kind in REPORTED and len(reading.unmatched) < MOST_UNMATCHED:
                 reading.unmatched.append(UnmatchedKey(storable(landed.key), str(where)))
         for partition, of_partition in data.items():
-            folder.count(of_partition, partition, since)
+            folder.count(of_partition, partition, since, keep=self.keeps and reading.objects <= MOST_KEPT)
 
     def _is_whole(self, folder: Folder) -> bool:
         """Return whether the folder has the layout's depth; above that depth there are only unmatched objects."""

@@ -93,9 +93,9 @@ class RunPlan:
 
     @property
     def changed(self) -> str:
-        """The number of changed partitions in words, and of those that need no run."""
-        queued = f" ({self._queued:,} of them in queued runs)" if self._queued else ""
-        return f"{count(len(self), 'partition')}{queued}"
+        """The changed partitions in words, and the number of those that need no run."""
+        queued = f", {self._queued:,} of them in queued runs" if self._queued else ""
+        return f"{count(len(self), 'partition')} changed{queued}" if self else "No changes"
 
     def take(self, folders: Iterable[ChangedFolder]) -> bool:
         """Add changed folders; False, and nothing is added, if that would need too many runs.

@@ -8,7 +8,7 @@ sweep after sweep, so that late objects are found.
 
 import datetime as dt
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lake_assets.config.sections import ObjectSensor
@@ -19,7 +19,9 @@ from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import Folder, Listing, Reader, Reading, ScanPosition, UnmatchedKey
 from lake_assets.detection.run_plan import ChangedFolder, IsQueued, RunPlan, ScanResult, Sharing
 from lake_assets.errors import KeyOrderError, LakeAssetsError
+from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.walk import position
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.left_out import LeftOutClass, left_out_text
@@ -27,10 +29,14 @@ from lake_assets.streams.locator import PartitionLocator
 
 LISTINGS = 16  # prefixes that are listed in parallel
 MOST_REMEMBERED = 500  # unmatched objects in the cursor; further ones are counted
+
+InLake = Callable[[Mapping[Partition, Manifest]], Collection[Partition]]
+"""Which partitions need no run, of some with their landed objects: the lake has these, or no refresh reads them."""
+
 _MARGIN = 3600  # seconds: clocks differ, and the time of an object is that at which its writing began
 
 
-def scan(
+def scan(  # noqa: PLR0913 - all but three have defaults
     stream: Stream,
     listing: Listing,
     cursor: str | None,
@@ -38,6 +44,7 @@ def scan(
     scanned_at: float | None = None,
     sharing: Sharing | None = None,
     is_queued: IsQueued = lambda _: False,
+    in_lake: InLake = lambda _: (),
     now: dt.datetime | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> ScanResult:
@@ -51,20 +58,22 @@ def scan(
             from those before, and the keys of a repeated scan the same.
         sharing: as of `RunPlan`.
         is_queued: as of `RunPlan.targets`; called after the last listing.
+        in_lake: called until the whole landing zone has been read once, as no scan before can be compared with.
         now: the present, with time zone; the clock's when None.
         clock: seconds of a clock, for the time budget.
 
     Raises:
         StorageError: the landing zone cannot be listed. The cursor is unchanged, and nothing is lost.
+        LakeAssetsError: those of `in_lake`, as well.
     """
     now = now or dt.datetime.now(dt.UTC)
     scans = int(scanned_at or 0)
     try:
-        return _Scan(stream, listing, Cursor.load(cursor, stream, scans), sharing, now, clock).run(is_queued)
+        begun = Cursor.load(cursor, stream, scans)
+        return _Scan(stream, listing, begun, sharing, now, clock).run(is_queued, in_lake)
     except KeyOrderError:
-        return _Scan(stream, listing, Cursor.load(cursor, stream, scans).in_tree_order(), sharing, now, clock).run(
-            is_queued
-        )
+        begun = Cursor.load(cursor, stream, scans).in_tree_order()
+        return _Scan(stream, listing, begun, sharing, now, clock).run(is_queued, in_lake)
 
 
 class _Scan:
@@ -91,15 +100,18 @@ class _Scan:
             self.locator,
             clock() + self.sensor.budget,
             cursor.tree,
-            clock,
+            keeps=not cursor.sweeps,
+            clock=clock,
         )
+        self.in_lake: set[Partition] = set()  # partitions that need no run
         self.unmatched: dict[int, UnmatchedKey] = {}
         self.left_out: dict[str, LeftOutClass] = {}
         self.active_objects = self.old_objects = 0
 
-    def run(self, is_queued: IsQueued) -> ScanResult:
+    def run(self, is_queued: IsQueued, in_lake: InLake) -> ScanResult:
         """Scan, within the budget of the sensor."""
         cursor = self.cursor
+        self.find_in_lake = in_lake
         cursor.sweep_begun = cursor.sweep_begun or self.now.timestamp()
         self._retire()
         if self.time_prefix.active_from is not None:
@@ -134,6 +146,7 @@ class _Scan:
             readings = list(pool.map(self._read_prefix, [*prefixes[turn:], *prefixes[:turn]]))
         cursor.paused = {reading.start.prefix: reading.rest for reading in readings if reading.rest is not None}
         folders = {folder.path: folder for reading in readings for folder in reading.folders}
+        self._compare(folders.values())
         for folder in folders.values():
             self._reconcile_active(folder)
         covered = {reading.start.prefix: reading for reading in readings}
@@ -150,6 +163,19 @@ class _Scan:
             self.cursor.paused.get(prefix) or ScanPosition(prefix, f"{prefix}{self.time_prefix.active_from}")
         )
 
+    def _compare(self, folders: Iterable[Folder]) -> None:
+        """Note the partitions of folders that need no run, if the folders have their objects."""
+        landed: dict[Partition, list[LandedObject]] = {}
+        for folder in folders:
+            for partition, objects in folder.partitions.items():
+                landed.setdefault(partition, []).extend(objects)
+        manifests = {p: Manifest(tuple(sorted(objects, key=_key))) for p, objects in landed.items() if objects}
+        if manifests:
+            self.in_lake |= set(self.find_in_lake(manifests))
+
+    def _take(self, folders: Iterable[Folder]) -> bool:
+        return self.run_plan.take([changed_folder(f) for f in folders if not self.in_lake.issuperset(f.partitions)])
+
     def _reconcile_active(self, folder: Folder) -> None:
         cursor = self.cursor
         before = cursor.active.get(folder.path)
@@ -158,7 +184,7 @@ class _Scan:
             # It was an older folder until `lookback` was raised.
             cursor.ranges.remove(range_)
             before = range_.digest
-        if before == folder.digest or self.run_plan.take([changed_folder(folder)]):
+        if before == folder.digest or self._take([folder]):
             cursor.active[folder.path] = folder.digest
         elif before is not None:
             cursor.active[folder.path] = before
@@ -206,7 +232,6 @@ class _Scan:
             most=most,
             may_stop=lambda before, after: of(after) is None or of(before) is not of(after),
         )
-        self.old_objects += reading.objects
         self._note_unmatched(reading)
         return reading
 
@@ -228,6 +253,9 @@ class _Scan:
         before = list(cursor.ranges)
         seen: set[DigestRange] = set()
         older = [folder for folder in reading.folders if not self.time_prefix.is_active(folder.path)]
+        active = [folder.digest.objects for folder in reading.folders if self.time_prefix.is_active(folder.path)]
+        self.old_objects += reading.objects - sum(active)
+        self._compare(older)
         for range_, folders in _by_range(older, cursor.ranges):
             if range_ is not None:
                 seen.add(range_)
@@ -237,7 +265,7 @@ class _Scan:
                     reading.rest = ScanPosition(reading.start.prefix, range_.first)
                     break
             changed = changed_folders(range_, folders, self.since)
-            if changed and not self.run_plan.take(map(changed_folder, changed)):
+            if changed and not self._take(changed):
                 reading.rest = ScanPosition(reading.start.prefix, range_.first if range_ else folders[0].path)
                 break
             if range_ is not None:
@@ -269,16 +297,12 @@ class _Scan:
         return tuple(self.unmatched[number] for number in reported), unremembered if is_new else 0
 
     def _summary(self) -> str:
-        cursor, active_from = self.cursor, self.time_prefix.active_from
-        parts = []
-        if active_from is not None:
-            parts.append(f"{count(self.active_objects, 'object')} of the partitions from {active_from} on")
-        older = "objects" if active_from is None else "older objects"
-        if cursor.first:
-            parts.append(f"{self.old_objects:,} {older} that were never read before, up to {cursor.first[0].after!r}")
-        else:
-            parts.append(f"{self.old_objects:,} {older} (round {cursor.sweeps + 1})")
-        text = f"Scanned {' and '.join(parts)}; changed: {self.run_plan.changed}."
+        new, text = len(self.run_plan), self.run_plan.changed
+        if self.in_lake:
+            text = f"{new:,} of {count(new + len(self.in_lake), 'partition')} are not in the lake"
+        text += f" ({count(self.active_objects + self.old_objects, 'object')} checked"
+        following = self.cursor.first[0] if self.cursor.first else self.cursor.sweep
+        text += f", up to {following.after!r})." if following.after else ")."
         return f"{text} {left_out_text(self.left_out.values())}." if self.left_out else text
 
 
@@ -303,6 +327,10 @@ def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since
 def changed_folder(folder: Folder) -> ChangedFolder:
     """Return a changed folder, with its objects now."""
     return ChangedFolder(folder.path, folder.digest, tuple(folder.partitions), folder.size)
+
+
+def _key(landed: LandedObject) -> str:
+    return landed.key
 
 
 def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[DigestRange | None, list[Folder]]]:

@@ -60,6 +60,21 @@ _EVENTS = 500  # in one query: SQLite has a limit of parameters
 _PLANS = 100  # newest plans of one check and partition, that are searched for one of a run under way
 
 
+# Texts in Dagster's database
+
+
+def stored_text(instance: dg.DagsterInstance, key: str) -> str | None:
+    """Return the text that `store_text` has stored; None if there is none."""
+    texts = instance.daemon_cursor_storage.get_cursor_values({key})
+    return texts.get(key) if isinstance(texts, Mapping) else None  # in Dagster+ an error is returned, not raised
+
+
+def store_text(instance: dg.DagsterInstance, key: str, text: str) -> bool:
+    """Store a text in the place of an earlier one; returns whether the database has it, which is not so in Dagster+."""
+    instance.daemon_cursor_storage.set_cursor_values({key: text})
+    return stored_text(instance, key) == text
+
+
 # Mails
 
 

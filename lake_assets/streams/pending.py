@@ -36,6 +36,17 @@ def pending_in(
     return {p: manifest for p, manifest in landed.items() if is_pending(stream, manifest, runs.get(p.path))}
 
 
+def not_pending(stream: OpenStream, landed: Mapping[Partition, Manifest]) -> set[Partition]:
+    """Return the partitions of a listing that no refresh needs to read, by the ledger of just these.
+
+    Raises:
+        LakeAssetsError: the lake cannot be read.
+    """
+    with stream.lake.open_if_exists() as lake:
+        runs = {} if lake is None else last_runs(lake, stream.table, list(landed))
+    return landed.keys() - pending_in(stream, landed, runs).keys()
+
+
 @dataclass(frozen=True, slots=True)
 class LandingScan:
     """The partitions and objects that a listing of the landing zone found."""

@@ -36,7 +36,7 @@ def test_regions_that_land_at_once_are_the_runs_that_the_page_shows(
         capfd.readouterr()
 
         (shared,) = ticks.tick()
-        (logged,) = re.findall(r"Scanned .*", capfd.readouterr().err)
+        (logged,) = re.findall(r"\d+ partitions changed .*", capfd.readouterr().err)
         assert all(result.success for result in ticks.run([shared]))
         materialized = ticks.instance.get_materialized_partitions(dg.AssetKey("sales"))
 

@@ -1,6 +1,8 @@
 """A sensor for each stream that has one, by listings or messages: it requests a run where objects have landed."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -17,8 +19,10 @@ from lake_assets.layout.texts import count, several
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.partition_keys import ValueOrder, dimension_key, new_dynamic_keys, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns
+from lake_assets.orchestration.sensors.kept_state import KeptState
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.stream_schedules import landed_only, run_range
+from lake_assets.streams.pending import not_pending
 from lake_assets.streams.stream import OpenStream
 
 NAMED_KEYS = 10
@@ -49,29 +53,31 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
     def changes(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         order = ValueOrder(stream, context.instance)
         is_queued = QueuedRuns(stream, asset, context.instance).have
+        kept = KeptState(context.instance, context.cursor)
         try:
-            scanned = find(context, _sharing(stream, order), is_queued)
+            scanned = find(kept.text, context.last_tick_completion_time, _sharing(stream, order), is_queued)
         except LakeAssetsError as error:
             raise without_traceback(error) from None
         _log(context, stream, scanned)
-        return _result(context, stream, asset, scanned)
+        return _result(context, stream, asset, replace(scanned, cursor=kept.store(scanned.cursor)))
 
     return changes
 
 
-Find = Callable[[dg.SensorEvaluationContext, Sharing | None, IsQueued], ScanResult]
-"""Finds the changed partitions at a tick."""
+Find = Callable[[str | None, float | None, Sharing | None, IsQueued], ScanResult]
+"""Finds the changed partitions at a tick, by the state that the tick before has left and the time when it ended."""
 
 
 def _by_listing(stream: OpenStream) -> Find:
-    def find(context: dg.SensorEvaluationContext, sharing: Sharing | None, is_queued: IsQueued) -> ScanResult:
+    def find(state: str | None, scanned_at: float | None, sharing: Sharing | None, is_queued: IsQueued) -> ScanResult:
         return scan(
             stream.config,
             stream.source,
-            context.cursor,
-            scanned_at=context.last_tick_completion_time,
+            state,
+            scanned_at=scanned_at,
             sharing=sharing,
             is_queued=is_queued,
+            in_lake=partial(not_pending, stream),
         )
 
     return find
@@ -84,8 +90,8 @@ def _by_messages(stream: OpenStream, queue: Queue) -> Find:
     messages, and the next tick deletes them: after a lost tick all messages are still in the queue, and come again.
     """
 
-    def find(context: dg.SensorEvaluationContext, sharing: Sharing | None, is_queued: IsQueued) -> ScanResult:
-        cursor = QueueCursor.load(context.cursor, stream.config)
+    def find(state: str | None, _scanned_at: float | None, sharing: Sharing | None, is_queued: IsQueued) -> ScanResult:
+        cursor = QueueCursor.load(state, stream.config)
         queue.delete(cursor.receipts)
         cursor.receipts = []
         # Messages that are kept count against those that may be received.
@@ -120,7 +126,7 @@ def without_traceback(error: LakeAssetsError) -> LakeAssetsError:
 
 
 def _log(context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanResult) -> None:
-    """Log the objects that belong to no partition, and the summary."""
+    """Log the objects that belong to no partition, and the summary if Dagster does not show it as the skip reason."""
     by_reason: dict[str, list[str]] = {}
     for unmatched in scanned.unmatched:
         by_reason.setdefault(unmatched.reason, []).append(unmatched.key)
@@ -129,7 +135,8 @@ def _log(context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanR
     if scanned.unremembered:
         another = count(scanned.unremembered, "object")
         context.log.warning(f"below {stream.source.root}: another {another} in no partition")
-    context.log.info(scanned.summary)
+    if scanned.targets:
+        context.log.info(scanned.summary)
 
 
 def _result(

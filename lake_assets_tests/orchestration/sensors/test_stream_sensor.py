@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from lake_assets.config.sections import ObjectSensor, SensorBase, SqsSensor
 from lake_assets.config.storages import Source
-from lake_assets.errors import StorageError
+from lake_assets.errors import LakeAssetsError, StorageError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partition_keys import dynamic_name
 from lake_assets.orchestration.sensors.stream_sensor import interval_of
@@ -142,12 +142,52 @@ def test_regions_that_share_runs_count_as_these_runs(ticks: Ticks, local_world: 
     assert ticks.tick() == []
 
 
-def test_a_tick_without_news_says_what_it_scanned(ticks: Ticks) -> None:
+def test_a_tick_without_news_says_so_as_its_skip_reason_and_logs_nothing(
+    ticks: Ticks, local_world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    local_world.land(day("NW"), sales(1))
+    local_world.land(day("NW", 40), sales(2))
+    ticks.tick()
+    assert "2 partitions changed (2 objects checked)." in capfd.readouterr().err
+
     data = ticks.evaluate()
 
     assert data.run_requests == []
-    assert data.skip_message is not None
-    assert data.skip_message.startswith("Scanned 0 objects of the partitions from date=")
+    assert data.skip_message == "No changes (2 objects checked)."
+    assert capfd.readouterr().err == ""
+
+
+def test_the_first_tick_requests_only_what_is_not_in_the_lake(ticks: Ticks, local_world: World) -> None:
+    for region in ("NW", "SW"):
+        for days_ago in (0, 1, 40):
+            local_world.land(day(region, days_ago), sales(1))
+            local_world.ingest(day(region, days_ago))
+    local_world.land(day("NW"), sales(2), "late.parquet")
+    local_world.land(day("SW", 40), sales(3))  # rewritten
+    local_world.land(day("SE", 40), sales(4))
+
+    data = ticks.evaluate()
+    first = ticks.tick()
+
+    assert sorted(keys_of(first)) == sorted([key("NW"), key("SW", 40), key("SE", 40)])
+    assert ticks.tick() == []
+    assert all(result.success for result in ticks.run(first))
+    assert local_world.totals() == [1, 1, 1, 1, 1, 2, 3, 4]
+    ticks.cursor = None  # reset in the UI
+    assert data.skip_message is None
+    assert ticks.evaluate().skip_message == "0 of 7 partitions are not in the lake (8 objects checked)."
+    local_world.land(day("NW", 1), sales(5))
+    assert keys_of(ticks.tick()) == [key("NW", 1)]
+
+
+def test_a_first_tick_fails_with_one_sentence_if_the_lake_cannot_be_read(ticks: Ticks, local_world: World) -> None:
+    local_world.commit(day("NW"), 1)
+    Path(local_world.catalog["path"]).write_bytes(b"no database")
+
+    with pytest.raises(LakeAssetsError, match="catalog") as raised:
+        ticks.evaluate()
+
+    assert raised.value.__cause__ is None
 
 
 def test_an_object_of_no_partition_is_logged_once(
