@@ -37,6 +37,13 @@ query ($id: String!) {
 _REPOSITORY = """
 query { repositoriesOrError { ... on RepositoryConnection { nodes { name location { name } } } } }
 """
+_TICKS = """
+query ($sensor: SensorSelector!) {
+  sensorOrError(sensorSelector: $sensor) {
+    ... on Sensor { sensorState { ticks(limit: 100) { status skipReason runIds cursor } } }
+  }
+}
+"""
 _START_SCHEDULE = """
 mutation ($selector: ScheduleSelector!) {
   startSchedule(scheduleSelector: $selector) {
@@ -112,14 +119,28 @@ class DagsterServer:
         assert launched["__typename"] == "LaunchBackfillSuccess", launched
         return str(launched["backfillId"])
 
+    @property
+    def repository(self) -> tuple[str, str]:
+        """The names of the repository and of its code location."""
+        (repository,) = self.graphql(_REPOSITORY)["repositoriesOrError"]["nodes"]
+        return repository["name"], repository["location"]["name"]
+
+    @property
+    def location_url(self) -> str:
+        """The address below which the pages of jobs and sensors are."""
+        return f"{self.url}/locations/{'@'.join(self.repository)}"
+
+    def ticks(self, sensor: str) -> list[dict[str, Any]]:
+        """The ticks of a sensor, newest first."""
+        name, location = self.repository
+        selector = {"repositoryName": name, "repositoryLocationName": location, "sensorName": sensor}
+        state = self.graphql(_TICKS, sensor=selector)["sensorOrError"]["sensorState"]
+        return [tick for tick in state["ticks"] if tick["status"] != "STARTED"]
+
     def start_schedule(self, name: str) -> None:
         """Let a schedule tick."""
-        (repository,) = self.graphql(_REPOSITORY)["repositoriesOrError"]["nodes"]
-        selector = {
-            "repositoryName": repository["name"],
-            "repositoryLocationName": repository["location"]["name"],
-            "scheduleName": name,
-        }
+        repository, location = self.repository
+        selector = {"repositoryName": repository, "repositoryLocationName": location, "scheduleName": name}
         started = self.graphql(_START_SCHEDULE, selector=selector)["startSchedule"]
         assert started["__typename"] == "ScheduleStateResult", started
 
