@@ -322,8 +322,8 @@ def _observed(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[_Scan]
             observation = record.asset_observation
             if observation is not None and record.partition_key is None and COUNT in observation.metadata:
                 scanned = observation.metadata.get(SCANNED)
-                is_repeated = isinstance(scanned, dg.TimestampMetadataValue)
-                yield scanned.value if is_repeated else record.timestamp, observation.metadata
+                time = scanned.value if isinstance(scanned, dg.TimestampMetadataValue) else record.timestamp
+                yield time, observation.metadata
 
 
 def _reported(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[_Scan]:

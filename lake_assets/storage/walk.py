@@ -96,11 +96,7 @@ def files_below(root: str, prefix: str, hides: Hides | None = None) -> Iterator[
     Raises:
         OSError: a folder or file cannot be read.
     """
-    for meta in _files(root, prefix.rstrip("/"), "", with_hidden=hides is not None, hides=hides):
-        inode, nanoseconds, size = (meta["e_tag"] or "").split("-")
-        # The client has microseconds in the ETag of a single object, and both ways must give the same ETag.
-        meta["e_tag"] = f"{inode}-{int(nanoseconds, 16) // 1000:x}-{size}"
-        yield meta
+    yield from _files(root, prefix.rstrip("/"), "", with_hidden=hides is not None, hides=hides)
 
 
 def _below(after: str) -> str | None:
@@ -147,8 +143,9 @@ def _files(
                 status = entry.stat()
             except FileNotFoundError:  # removed or renamed since the folder was read
                 continue
-            time = _EPOCH + dt.timedelta(microseconds=status.st_mtime_ns // 1000)  # cut as by the client
-            etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+            microseconds = status.st_mtime_ns // 1000  # as the client has them, also in the ETag of a single object
+            time = _EPOCH + dt.timedelta(microseconds=microseconds)
+            etag = f"{status.st_ino:x}-{microseconds:x}-{status.st_size:x}"
             yield {"path": key, "last_modified": time, "size": status.st_size, "e_tag": etag, "version": None}
 
 

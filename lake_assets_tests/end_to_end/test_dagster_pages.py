@@ -1,4 +1,4 @@
-"""Pages of a real Dagster as a browser shows them: a sensor without news, the asset graph, the launchpads of the jobs."""
+"""Pages of a real Dagster in a browser: a sensor without news, the asset graph, the launchpads of the jobs."""
 
 import datetime as dt
 import importlib.util
@@ -127,7 +127,6 @@ def shown_config(shop: Shop, page: "Page", job: str) -> str:
 
 
 def test_a_launchpad_shows_what_a_run_does(shop: Shop, page: "Page") -> None:
-    from playwright.sync_api import expect  # noqa: PLC0415 - may not be installed
 
     assert shown_config(shop, page, "ingest_sales") == ""
 

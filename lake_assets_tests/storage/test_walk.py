@@ -68,6 +68,7 @@ def test_an_object_has_the_same_etag_until_it_is_written_again(storage: AnyStora
     fill(storage, "a/b.parquet/d")  # other bytes, and in a folder another file
     after = {landed.key: landed.etag for page in store.pages() for landed in page}
 
+    assert {landed.key: landed.etag for landed in Store(storage).all(hides=lambda _: False)} == after
     assert after["a/c.parquet"] == before["a/c.parquet"]
     assert before["a/b.parquet"] not in after.values()
 
