@@ -110,9 +110,12 @@ def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(local
     assert cleared["objects_in_no_partition"].value == 0
     assert "in_no_partition" not in cleared
     times = [item["landing_zone_looked_at"].value for item in (observed, reported, cleared)]
-    (newest,) = automated.instance.fetch_observations(dg.AssetKey("sales_landing"), limit=1).records
+    of_run, scan = automated.instance.fetch_observations(dg.AssetKey("sales_landing"), limit=2).records
     assert sorted(times) == times
-    assert times[-1] == newest.timestamp
+    assert times[-1] == scan.timestamp
+    assert of_run.asset_observation is not None
+    assert of_run.asset_observation.metadata["landing_zone_looked_at"].value == scan.timestamp
+    assert of_run.asset_observation.metadata["objects"].value == 1
 
 
 def test_automation_refreshes_partitions_of_any_age(local_world: World, tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def test_a_stream_without_a_page_has_no_automation_of_its_report(world: World) -
     names = {sensor.name for sensor in build_definitions(world.config).sensors or ()}
     assert "sales_report_automation" in names
     del world.options["report"]
+    world.sections = {"orchestration": {"report_asset": True}}
 
     definitions = build_definitions(world.config)
 
