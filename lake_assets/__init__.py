@@ -79,7 +79,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
     def __getattr__(name: str) -> object:
         if name in _DEPRECATED:
-            text = f"lake_assets.{name} goes with the next version: use {_DEPRECATED[name]}"
+            text = f"lake_assets.{name} will be removed in the next version: use {_DEPRECATED[name]}"
             warnings.warn(text, DeprecationWarning, stacklevel=2)
             return getattr(import_module(f"{__name__}.api.deprecated"), name)
         if name not in _HOMES:

@@ -147,7 +147,7 @@ def _python() -> str:
     version = platform.python_version()
     wanted = metadata.metadata(DISTRIBUTION)["Requires-Python"]
     if not Requirement(f"python{wanted}").specifier.contains(version, prereleases=True):
-        raise LakeAssetsError(f"{version}, and {wanted} is needed:", "make another virtual environment.")
+        raise LakeAssetsError(f"{version}, and {wanted} is needed:", "create another virtual environment.")
     return f"{version} ({sys.executable})"
 
 
@@ -272,7 +272,7 @@ def _catalog(lake: Lake) -> str:
         motherduck_token()
     if isinstance(lake.catalog, FileCatalog) and not Path(lake.catalog.path).exists():
         _refuse_unwritable(Path(lake.catalog.path).parent)
-        return f"{location}: none yet, the first ingest makes it"
+        return f"{location}: does not exist yet; the first ingest creates it"
     # This also finds an unreachable PostgreSQL server, within the config's connect_timeout.
     with commit_lock(lake, LOCK_PATIENCE):
         pass
@@ -280,7 +280,7 @@ def _catalog(lake: Lake) -> str:
         with DuckLake(lake).open(read_only=True) as session:
             snapshot = session.current_snapshot()
     except NoLakeError:
-        return f"{location}: reachable, the first ingest makes the lake in it"
+        return f"{location}: reachable; the first ingest creates the lake in it"
     return f"{location}: snapshot {snapshot}"
 
 
@@ -297,7 +297,7 @@ def _storage(storage: AnyStorage) -> str:
     if isinstance(storage, LocalStorage):
         _refuse_unwritable(Path(storage.path))
         if not Path(storage.path).exists():
-            return f"{store.root}: none yet, the first ingest makes it"
+            return f"{store.root}: does not exist yet; the first ingest creates it"
     store.probe()
     probe_writing(store)
     return f"{store.root}: can be listed, written to and deleted from"

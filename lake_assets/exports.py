@@ -93,7 +93,7 @@ def lineage(stream: "OpenStream", run: tuple[str, str] | None = None) -> Iterato
         from lake_assets.telemetry.lineage import sent_lineage  # noqa: PLC0415 - a wing
     except ImportError as error:
         raise MissingExtraError(
-            "the environment asks for OpenLineage, whose package is not installed:",
+            "the environment configures OpenLineage, but its package is not installed:",
             "pip install 'lake-assets[openlineage]', or set OPENLINEAGE_DISABLED=true.",
         ) from error
     with sent_lineage(stream, run):

@@ -339,14 +339,14 @@ def test_a_stream_must_be_named_among_several(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="the config has several streams: name one of sales, returns"):
         open_stream(file)
-    with pytest.raises(ConfigError, match="there is no stream 'orders': the config has sales, returns"):
+    with pytest.raises(ConfigError, match="there is no stream 'orders': use sales or returns"):
         open_stream(file, "orders")
 
 
 @pytest.mark.parametrize(("name", "replacement"), lake_assets._DEPRECATED.items())
 def test_an_old_name_is_there_and_says_the_new_one(name: str, replacement: str) -> None:
     assert name not in lake_assets.__all__
-    text = f"lake_assets.{name} goes with the next version: use {replacement}"
+    text = f"lake_assets.{name} will be removed in the next version: use {replacement}"
     with pytest.warns(DeprecationWarning, match=re.escape(text)) as warned:
         old = getattr(lake_assets, name)
 

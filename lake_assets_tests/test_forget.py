@@ -44,7 +44,7 @@ def test_a_held_partition_is_not_forgotten(local_world: World) -> None:
     partition = local_world.partition(NW)
     restore(local_world.stream, partition, emptied, hold=True)
 
-    with pytest.raises(PartitionError, match=r"is held since a restore: release it first by `lake-assets restore"):
+    with pytest.raises(PartitionError, match=r"is held since a restore: release it first with `lake-assets restore"):
         forget(local_world.stream, [partition])
 
     release(local_world.stream, partition)

@@ -338,7 +338,7 @@ class StreamPartition:
 
         Args:
             snapshot: that has the rows.
-            hold: keep refreshes off the partition until `release`; a forced ingest still replaces it.
+            hold: hold the partition: refreshes skip it until `release`, and only a forced ingest replaces it.
             dry_run: check everything, and change nothing.
 
         Returns:

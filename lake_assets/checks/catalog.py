@@ -26,7 +26,7 @@ REQUESTS = 16  # in parallel: most of the time is network latency
 
 
 def ledger(facts: Facts) -> PreparedCheck:
-    """Whether the snapshot of each committed ledger row exists and has as many rows of the partition.
+    """Every commit in the ledger has its snapshot, with as many rows of the partition.
 
     The rows are counted by the catalog's figures, so that years of commits take two queries. Snapshots before the
     oldest existing one have expired, and are only counted. An addition, or a registration in place, adds rows to the
@@ -48,7 +48,7 @@ def ledger(facts: Facts) -> PreparedCheck:
     result = CheckResult.of_findings(
         "ledger",
         [text for _, text in wrong],
-        failure="Ledger and snapshots do not agree; ingest these partitions with --force.",
+        failure="Ledger and snapshots do not agree. Ingest these partitions with --force.",
         success=f"Ledger and snapshots agree about {count(len(existing), 'commit')}.",
         numbers={"commits": len(committed), "expired": len(committed) - len(existing) - len(lost), "wrong": len(wrong)},
         failing=None if None in failing else frozenset(key_of(p) for p in failing if p is not None),
@@ -96,7 +96,7 @@ def _held(facts: Facts, rows: Sequence[LedgerRow]) -> list[int]:
 
 
 def data_files(facts: Facts) -> PreparedCheck:
-    """Whether every data file that the catalog names exists, and the least and greatest values are those of the files.
+    """Every data file in the catalog exists, and the least and greatest values of its columns are right.
 
     After a run, these are the live files of its partitions, by a request each or a listing of their folder. Of the
     whole table, they are the files of all snapshots, by a listing of the table's folder. A renamed table also has files
@@ -137,9 +137,9 @@ def _of_uris(
     return CheckResult.of_findings(
         "data_files",
         missing,
-        failure=f"Files that the catalog names are gone, and queries of their partitions fail; {mend}."
+        failure=f"Files that the catalog names are gone, and queries of their partitions fail: {mend}."
         if set(missing) - ended
-        else "Files of earlier snapshots are gone, and queries of these snapshots fail; let `lake-assets maintain` "
+        else "Files of earlier snapshots are gone, and queries of these snapshots fail. Let `lake-assets maintain` "
         "expire them.",
         success=f"The catalog names {count(len(uris) - elsewhere, 'file')}, and none is missing.",
         numbers={"files": len(uris), "missing": len(missing), "elsewhere": elsewhere},

@@ -38,7 +38,10 @@ class _Check:
 
 _BUILT_IN: Mapping[str, _Check] = {
     "row_counts": _Check(
-        row_counts, "its partitions, by the catalog's figures", "the 200 newest commits, by a query", by_partition=True
+        row_counts,
+        "its partitions, from the catalog's figures",
+        "the 200 newest commits, with a query",
+        by_partition=True,
     ),
     "landing_zone": _Check(landing_zone, "its partitions", "the whole landing zone", by_partition=True, warns=True),
     "no_null_partition": _Check(no_null_partition, "its partitions", "every row", keeps=True),
@@ -79,7 +82,7 @@ def describe(name: str, stream: OpenStream) -> str:
         title, scopes = (built_in.run.__doc__ or "").partition("\n")[0], (built_in.after, built_in.audit)
     else:
         sql = stream.config.checks.sql[name]
-        title = f"This query returns no row:\n\n{indent(sql.strip().rstrip(';'), ' ' * 4)}"
+        title = f"Fails if this query returns rows:\n\n{indent(sql.strip().rstrip(';'), ' ' * 4)}"
         rows = ("`refreshed` has the rows of its partitions", "`refreshed` has all rows")
         scopes = rows if is_of_run(sql) else ("the tables that it names, whole", "the tables that it names, whole")
     after, audit = scopes

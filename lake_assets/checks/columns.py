@@ -13,7 +13,7 @@ from lake_assets.lake.ledger.tables import LEDGER
 
 
 def schema(facts: Facts) -> PreparedCheck:
-    """Whether the table has the same columns as after the previous run.
+    """The table has the columns that it had after the previous run.
 
     Raises:
         CatalogError: the lake cannot be read.

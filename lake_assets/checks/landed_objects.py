@@ -28,7 +28,7 @@ FEW = 4  # partitions outside the config, and folders of no partition, that a re
 
 
 def landing_zone(facts: Facts) -> PreparedCheck:
-    """Whether all objects in the landing zone were ingested by the ledger."""
+    """Every landed file is in the lake."""
     _ = facts.runs, facts.left_out
     scope = facts.scope
 
@@ -57,7 +57,7 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut |
     # In a run, a partition outside the config counts too, if the lake has it.
     inside = len(states) - left_out if scope.tried is not None else sum(s.state != "outside" for s in states)
     sentences = [
-        f"Objects of {len(pending):,} of {count(inside, 'partition')} are not in the lake; refresh these."
+        f"Objects of {len(pending):,} of {count(inside, 'partition')} are not in the lake. Refresh these."
         if pending
         else f"All landed objects of {count(inside - len(held), 'partition')} are in the lake{_but(quarantined)}."
     ]
@@ -65,7 +65,7 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut |
         sentences.append(f"{count(quarantined, 'object')} {'is' if quarantined == 1 else 'are'} quarantined.")
     if held:
         they = ("is held", "it") if len(held) == 1 else ("are held", "them")
-        sentences.append(f"{count(len(held), 'partition')} {they[0]}, and no refresh changes {they[1]}.")
+        sentences.append(f"{count(len(held), 'partition')} {they[0]}, so no refresh changes {they[1]}.")
     if left_out:
         sentences.append(f"No refresh reads the objects of {count(left_out, 'partition')} outside the config.")
     if unmatched:
@@ -95,11 +95,11 @@ def _but(quarantined: int) -> str:
 def _of_partition(state: PartitionState, *, is_failed: bool) -> CheckResult:
     description = f"All landed objects of the partition are in the lake{_but(len(state.quarantined))}."
     if is_failed:
-        description = "The run did not commit the partition; refresh it."
+        description = "The run did not commit the partition. Refresh it."
     elif state.holder is not None:
         description = f"No refresh changes the partition: {held_text(state)}."
     elif state.is_waiting:
-        description = f"The partition is {state.state}: it has objects that are not in the lake; refresh it."
+        description = f"The partition is {state.state}: it has objects that are not in the lake. Refresh it."
     elif state.is_left_out:
         description = f"The partition has objects that no refresh reads: {state.outside}"
     passed = not (is_failed or state.is_waiting or state.is_left_out)
@@ -130,7 +130,7 @@ def _states_of(facts: Facts, partitions: Sequence[Partition]) -> list[PartitionS
 
 
 def indexed_objects(facts: Facts) -> PreparedCheck:
-    """Whether the registered landed objects still exist and are unchanged."""
+    """Every registered file still exists and is unchanged."""
     stream, tried = facts.stream, facts.scope.tried
     known = registered_objects(facts.lake, stream, tried)
     if not known:
@@ -175,7 +175,7 @@ def _of_indexed(stream: OpenStream, state: IndexedState) -> CheckResult:
 
 
 def appended_objects(facts: Facts) -> PreparedCheck:
-    """Whether the landed objects whose rows were appended still exist and are unchanged."""
+    """Every file whose rows were appended still exists and is unchanged."""
     stream, tried = facts.stream, facts.scope.tried
     noted = read_noted(facts.lake, stream, tried)
     runs = facts.runs if tried is None else {}
@@ -209,7 +209,7 @@ def _of_appended(comparisons: Mapping[Partition, Comparison]) -> CheckResult:
     return CheckResult(
         "appended_objects",
         not findings,
-        f"{count(len(changed), 'appended object')} changed, {len(vanished):,} vanished; the lake still has the rows "
+        f"{count(len(changed), 'appended object')} changed, {len(vanished):,} vanished. The lake still has the rows "
         "that were read from them."
         if findings
         else f"{count(known, 'appended object')} unchanged.",
@@ -219,7 +219,7 @@ def _of_appended(comparisons: Mapping[Partition, Comparison]) -> CheckResult:
 
 
 def dead_letters(facts: Facts) -> PreparedCheck:
-    """Whether all landed rows are in the lake: no partition has dead letters.
+    """No landed row is a dead letter.
 
     Raises:
         CatalogError: ledger or manifest cannot be read.
@@ -236,7 +236,7 @@ def _of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResul
     return CheckResult(
         "dead_letters",
         not files,
-        f"{count(rows, 'landed row')} {are} not in the lake; correct and land again, or remove."
+        f"{count(rows, 'landed row')} {are} not in the lake. Correct and land them again, or remove them."
         if files
         else "No landed row is a dead letter.",
         {"rows": rows, "partitions": partitions},
@@ -245,7 +245,7 @@ def _of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResul
 
 
 def quarantine(facts: Facts) -> PreparedCheck:
-    """Whether all landed objects were read: the last commit of no partition left one out.
+    """No landed file is quarantined.
 
     Raises:
         CatalogError: ledger or manifest cannot be read.
@@ -263,7 +263,7 @@ def _of_objects(left_out: Mapping[Partition, Mapping[str, str]]) -> CheckResult:
     return CheckResult(
         "quarantine",
         not reasons,
-        f"{count(len(reasons), 'landed object')} {are} quarantined; land again, or remove."
+        f"{count(len(reasons), 'landed object')} {are} quarantined. Land them again, or remove them."
         if reasons
         else "No landed object is quarantined.",
         {"objects": len(reasons), "partitions": partitions},

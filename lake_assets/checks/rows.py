@@ -27,7 +27,7 @@ READERS = 16  # threads; reading a footer is mostly latency
 
 
 def row_counts(facts: Facts) -> PreparedCheck:
-    """Whether each partition has as many rows as the footers of its landed objects say.
+    """Each partition has as many rows as the footers of its landed files say.
 
     If the stream has a transform or selects rows, the number in the ledger is compared instead; in mode append also for
     a restored partition, and for one with vanished objects, because their rows stay. A partition whose objects have
@@ -64,7 +64,7 @@ _Counts = tuple[int, int | None]
 _ADVICE: Mapping[str, str] = {
     "replace": "ingest these partitions with --force",
     "append": "ingest these partitions with --force",
-    "index": "delete all rows of these partitions by SQL, land their objects under other names, and ingest them",
+    "index": "delete all rows of these partitions with SQL, land their objects under other names, and ingest them",
 }
 
 
@@ -78,7 +78,7 @@ def _of_counts(stream: OpenStream, counts: Mapping[Partition, _Counts]) -> Check
     return CheckResult.of_findings(
         "row_counts",
         wrong,
-        failure=f"The rows are not those of {_source_of(stream)}; {_ADVICE[stream.config.mode]}.",
+        failure=f"The rows differ from {_source_of(stream)}; {_ADVICE[stream.config.mode]}.",
         success=f"The row counts of {count(compared, 'partition')} are those of {_source_of(stream)}.",
         numbers={"partitions": compared, "wrong": len(wrong), "changed_since": len(counts) - compared},
     )
@@ -163,7 +163,7 @@ class _InLake:
 
 
 def no_null_partition(facts: Facts) -> PreparedCheck:
-    """Whether every row has a value in every partition column."""
+    """Every row has a value in every partition column."""
     columns = facts.stream.config.columns
     tried = facts.scope.tried
     without: list[Partition] = []

@@ -26,7 +26,7 @@ def is_of_run(sql: str) -> bool:
 
 
 def run_sql(facts: Facts, name: str, sql: str) -> PreparedCheck:
-    """Whether the query returns no row.
+    """The query returns no rows.
 
     The lake is the current database and cannot be written. The view `refreshed` has the table's rows in the
     partitions of the run, or all its rows. A query that does not read this view reads whole tables, also after a run.

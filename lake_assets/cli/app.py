@@ -106,7 +106,7 @@ def main(
 ) -> None:
     """Keep a DuckLake in sync with its landing zone, one partition at a time.
 
-    -q and -v may be given after the command too.
+    -q and -v also work after the command.
     """
     if is_plain():
         ctx.color = False

@@ -67,7 +67,7 @@ def changes(
     wanted = None if partition is None else partition_of(opened.config, partition)
     form = form or _default(out)
     if out is None and form == "parquet":
-        raise click.UsageError("--format parquet writes a file: name it by --out.", click.get_current_context())
+        raise click.UsageError("--format parquet writes a file: name it with --out.", click.get_current_context())
     with opened.lake.open(read_only=True) as lake:
         reader = read_changes(lake, opened.table, since, until, wanted).reader
         if out is not None:
@@ -97,7 +97,7 @@ def _complete(out: Path) -> Iterator[Path]:
         yield unfinished
         unfinished.replace(out)
     except OSError as error:
-        raise LakeAssetsError(f"{out} cannot be written: {error.strerror}:", "name another file by --out.") from error
+        raise LakeAssetsError(f"{out} cannot be written: {error.strerror}:", "name another file with --out.") from error
     finally:
         with suppress(OSError):
             unfinished.unlink()

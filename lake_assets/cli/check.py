@@ -17,7 +17,7 @@ from lake_assets.cli.selecting import selected_or_all, selection_options
 from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
-from lake_assets.layout.texts import count
+from lake_assets.layout.texts import count, meant
 from lake_assets.progress import counted
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def check(
     known = list(checks_of(opened))
     for name in names:
         if name not in known:
-            raise click.UsageError(f"stream {opened.name} has no check {name!r}: it has {', '.join(known)}.", ctx)
+            raise click.UsageError(f"stream {opened.name} has no check {name!r}: {meant(name, known)}", ctx)
     selection = selected_or_all(opened, wanted, outside=outside)
     partitions = None if selection is None else selection.partitions
     if selection is not None and not partitions:

@@ -162,7 +162,7 @@ def the_only_partition(stream: "Stream", otherwise: str = "") -> "Partition":
 
     if (only := only_partition(stream)) is None:
         form = ",".join(f"{column.name}=…" for column in stream.columns)
-        raise usage_error(f"the stream has several partitions: name one or more by --partition {form}{otherwise}.")
+        raise usage_error(f"the stream has several partitions: name one or more with --partition {form}{otherwise}.")
     return only
 
 

@@ -81,7 +81,7 @@ def _check_sql(options: Options, config: "LakeConfig") -> None:
 def schema(command: str | None) -> None:
     """Print the JSON Schema of the config, or of an output.
 
-    That of the config is for editors, and that of a command describes its --format json.
+    The config's schema is for editors. A command's schema describes its --format json.
 
     \b
     lake-assets schema > lake.schema.json

@@ -182,9 +182,9 @@ class RestoredPartition(Document):
     unchanged: bool = False
     """Whether the partition has these rows already, so nothing was done."""
     held: bool = False
-    """Whether refreshes leave the partition alone from now on."""
+    """Whether refreshes skip the partition from now on."""
     released: bool = False
-    """Whether a hold was ended, by `--release`."""
+    """Whether `--release` ended a hold."""
     commit: int | None = None
     """The number of the new snapshot; null if nothing was committed."""
     next: str | None = None
@@ -273,7 +273,7 @@ class ReportPartition(Document):
     bytes: int = Field(validation_alias="size")
     """Their size in bytes."""
     rows: int | None
-    """In the lake, by the newest commit; null if there never was one."""
+    """In the lake, as of the newest commit; null if there never was one."""
     snapshot: int | None
     """The number of the newest commit's snapshot."""
     committed_at: dt.datetime | None
@@ -285,7 +285,7 @@ class ReportPartition(Document):
     quarantined: Annotated[int | None, BeforeValidator(lambda objects: len(objects) or None)]
     """The number of objects that the newest commit left out; null if there are none."""
     held_by: str | None = Field(validation_alias="holder")
-    """The run that keeps refreshes off the partition, and since when."""
+    """The run that holds the partition, and since when."""
     edited: str | None
     """How another client changed the number of its rows since the newest commit, and how to undo it."""
     dead_letters: Annotated[int | None, BeforeValidator(lambda files: sum(file.rows for file in files) or None)]

@@ -50,7 +50,7 @@ class Failures:
         for first, *others in self._names_by_text.values():
             if others and not is_json():
                 more = count(len(others), f"more {self._noun}")
-                echo(f"{_FAILED}     {more} by the same error as {first}: {several(others)}", err=self._err)
+                echo(f"{_FAILED}     {more} with the same error as {first}: {several(others)}", err=self._err)
 
 
 def print_error(error: Exception, *, debug: bool) -> None:

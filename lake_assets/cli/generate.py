@@ -29,7 +29,7 @@ def _rate(ctx: click.Context, param: click.Parameter, text: str | None) -> float
     except ValueError:
         rate = 0.0
     if not 0 < rate < float("inf"):
-        raise click.BadParameter(f"{text!r} is no rate: write it as 500/s.", ctx, param)
+        raise click.BadParameter(f"{text!r} is not a rate: write it as 500/s.", ctx, param)
     return rate
 
 

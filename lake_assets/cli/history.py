@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, form: Format | None) -> None:
     """Show the snapshots of a table or of some partitions.
 
-    Each has its time, its run, and the rows before and after. Snapshots of other clients are among them, until they
-    expire. `restore` puts the rows of a snapshot back.
+    Each has its time, its run, and the rows before and after. Snapshots of other clients are included until they
+    expire. `restore` brings the rows of a snapshot back.
     """
     from lake_assets.history.history_entries import HistoryEntry
     from lake_assets.history.history_entries import history as history_of
@@ -91,8 +91,8 @@ def print_history(entries: "Sequence[HistoryEntry]") -> None:
 @click.command()
 @stream_argument
 @partition_option("Such as region=NW,date=2026-02-11; repeatable. Optional if there is only one.")
-@click.option("--snapshot", type=click.IntRange(0), help="The snapshot whose rows come back; `history` lists them.")
-@click.option("--hold", is_flag=True, help="Keep refreshes off the partition until --release.")
+@click.option("--snapshot", type=click.IntRange(0), help="The snapshot to restore; `history` lists them.")
+@click.option("--hold", is_flag=True, help="Hold the partition: refreshes skip it until --release.")
 @click.option("--release", is_flag=True, help="End a hold: refreshes read the partition again. Its rows stay.")
 @dry_run_option
 @form_option
@@ -108,18 +108,18 @@ def restore(
     dry_run: bool,
     form: Form,
 ) -> None:
-    """Put back the rows that a partition had in a snapshot.
+    """Restore the rows that a partition had in a snapshot.
 
     They become a new snapshot. Readers see the present rows or the restored ones. Other partitions stay as they
-    are. What the next refresh would do with the partition is printed; --hold keeps refreshes off it, except `ingest
-    --force`.
+    are. The output says what the next refresh would do with the partition. With --hold, refreshes skip it, except
+    `ingest --force`.
     """
     from lake_assets.cli.documents import RestoredPartition
 
     if release and (snapshot is not None or hold or dry_run):
         raise click.UsageError("--release ends a hold: give it without --snapshot, --hold and --dry-run.", ctx)
     if not release and snapshot is None:
-        raise click.UsageError("give --snapshot, whose rows come back; `lake-assets history` lists them.", ctx)
+        raise click.UsageError("choose a snapshot with --snapshot N; `lake-assets history` lists them.", ctx)
     options: Options = ctx.obj
     opened = options.stream(stream)
     partitions = partitions_or_only(opened.config, texts)
@@ -198,8 +198,8 @@ def diff(
 ) -> None:
     """Show what differs between two snapshots of a partition.
 
-    The output has counts, columns, and some rows. With --key, rows of the same key are compared, and those with
-    other values are updates. Without it such a row is one that was deleted and one that was inserted.
+    The output has counts, columns, and some rows. With --key, rows with the same key are compared, and those with
+    different values are updates. Without it, such a row counts as one deleted and one inserted row.
     """
     from lake_assets.history.diff import diff as difference_of
 

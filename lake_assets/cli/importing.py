@@ -57,19 +57,20 @@ def olake(catalog: Path, source: str, lake: str, start: dt.datetime, names: tupl
             refused.append(str(error))
     if refused:
         raise ConfigError(
-            "\n".join(refused), "Correct the catalog, or name the streams to import by --stream NAMESPACE.NAME."
+            "\n".join(refused), "Correct the catalog, or name the streams to import with --stream NAMESPACE.NAME."
         )
     echo("\n".join(_lines(catalog.name, streams, configs, lake)))
 
 
 def _select(streams: Sequence["OlakeStream"], names: Iterable[str], catalog: Path) -> Sequence["OlakeStream"]:
     from lake_assets.errors import ConfigError
+    from lake_assets.layout.texts import meant
 
     known = {str(stream): stream for stream in streams}
-    if unknown := [name for name in names if name not in known]:
-        raise ConfigError(f"{catalog} selects no stream {unknown[0]!r}:", f"it has {', '.join(known) or 'none'}.")
     if not streams:
         raise ConfigError(f"{catalog} selects no stream:", "add one to selected_streams.")
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"{catalog} selects no stream {unknown[0]!r}:", meant(unknown[0], known))
     return [known[name] for name in names] or streams
 
 

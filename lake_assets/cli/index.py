@@ -61,9 +61,9 @@ def index(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Register landed files in the lake as they are.
 
-    The stream has `mode: index`. Each object that the lake does not have yet becomes one of its files, without
-    being rewritten. A file that cannot be registered does not stop the others. The exit code is 1 if a file was not
-    registered, or if a registered object was replaced by another one of the same name.
+    The stream must have `mode: index`. Each new object becomes a file of the lake without being rewritten. A file that
+    cannot be registered does not stop the others. The exit code is 1 if a file was not registered, or if a registered
+    object was replaced by another one with the same name.
     """
     from lake_assets.ingest.index.index_plan import plan_index
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
-@click.option("--from", "place", metavar="URI", help="A landing zone: propose its streams, and land no data.")
+@click.option("--from", "place", metavar="URI", help="Propose a config for this landing zone, and land no data.")
 @click.option(
     "--start",
     type=click.DateTime(["%Y-%m-%d"]),
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     help="The first date of the project. Default: the day before yesterday; with --from the first that has landed.",
 )
 def init(folder: Path, place: str | None, start: dt.datetime | None) -> None:
-    """Write a starter project, which runs as it is.
+    """Write a starter project that runs as it is.
 
     It has a commented config, Dagster's files, a README, and some landed data. FOLDER must be new or empty; the
     default is the current folder. No file is overwritten.
@@ -90,7 +90,7 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
     if not streams:
         raise click.ClickException(
             f"no stream was found in {look.storage.root}: name a folder with *.parquet objects in folders of their "
-            "partitions, or write lake.yaml yourself; nothing was written."
+            "partitions, or write lake.yaml yourself. Nothing was written."
         )
     _show_written(folder, start_with(folder, config_text(look, proposals)))
     info(f"Next, read lake.yaml or run:\n  {_enter(folder)}lake-assets doctor")
@@ -105,7 +105,7 @@ def _show(proposal: "Proposal", root: str) -> None:
     if proposal.config:
         fields = proposal.config["partitions"].items()
         partitions = ", ".join(f"{name} ({field.get('type', 'string')})" for name, field in fields)
-        info(f"{style('stream', fg='green')}  {proposal.name}: {visible(place)}, by {partitions}")
+        info(f"{style('stream', fg='green')}  {proposal.name}: {visible(place)}, partitioned by {partitions}")
     else:
         info(f"{style('none', fg='yellow')}    {visible(place)}")
     for note in proposal.notes:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--format",
     "form",
     type=click.Choice(["jsonl", "csv", "arrow", "parquet"]),
-    help="Format of all files. Default: by the ending of each name; JSON lines for standard input.",
+    help="Format of all files. Default: from the ending of each name; JSON lines for standard input.",
 )
 @click.option("--drain", is_flag=True, help="Upload the batches in the stream's buffer; read no records.")
 @click.pass_context
@@ -138,7 +138,7 @@ def _print_landed(landed: "Landed") -> None:
     if landed.pending:
         notes.append(f"{count(landed.pending, 'upload')} pending in the buffer: run `lake-assets land … --drain`.")
     if landed.expired:
-        notes.append(f"{landed.expired:,} of them are older than the retention; they are kept.")
+        notes.append(f"{landed.expired:,} of them are older than the retention, and are kept.")
     if landed.lost:
         notes.append(f"{count(landed.lost, 'record')} that were read did not land anywhere.")
     for note in notes:
@@ -153,7 +153,7 @@ def _print_drained(drained: "Drained") -> None:
     if drained.expired:
         echo(
             f"{drained.expired:,} pending uploads are older than the retention, the oldest "
-            f"{drained.oldest / 86_400:.1f} days; they are kept.",
+            f"{drained.oldest / 86_400:.1f} days, and are kept.",
             err=True,
         )
     for error in drained.errors:

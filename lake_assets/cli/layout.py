@@ -35,7 +35,7 @@ def layout() -> None:
     "--sample",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Show the paths of this file's rows. Parquet, CSV or JSON lines, by the file's ending.",
+    help="Show the paths of this file's rows. Parquet, CSV or JSON lines, as the file's ending says.",
 )
 @click.option("--time-zone", default="UTC", show_default=True, help="Time zone of the dates and hours in paths.")
 @click.option("--nested", is_flag=True, help="A / in a value makes folders.")

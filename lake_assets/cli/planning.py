@@ -40,7 +40,7 @@ _SETTINGS = ("lake", "table", "mode", "on_empty", "schema_policy")  # that decid
 @click.option(
     "--left-out", "lists", is_flag=True, help="List the objects that no refresh reads, with class and reason."
 )
-@click.option("--apply", "applies", is_flag=True, help="Do what the plan says, after a question.")
+@click.option("--apply", "applies", is_flag=True, help="Apply the plan after you confirm it.")
 @yes_option
 @launcher_option
 @click.option(
@@ -66,9 +66,9 @@ def plan(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Show what an ingest would read, replace and write now. Nothing is written.
 
-    A partition that is named by its values is shown at length, others as a table. The whole landing zone is listed, to
-    count the objects that no refresh reads. The exit code is 1 if the ingest would fail, as far as the
-    catalog and the footers of the objects tell.
+    A partition whose values are all named is shown at length, others in a table. The whole landing zone is listed, to
+    count the objects that no refresh reads. The exit code is 1 if the catalog and the objects' footers show that the
+    ingest would fail.
     """
     from lake_assets.cli.run_documents import PlanDocument
     from lake_assets.ingest.dry_run import plan_stream
@@ -76,7 +76,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     from lake_assets.streams.left_out import LeftOut
 
     if applies and form == "json":
-        raise click.UsageError("--apply prints the outcomes: save the plan by --format json, and `apply` it.", ctx)
+        raise click.UsageError("--apply prints the outcomes: save the plan with --format json, and `apply` it.", ctx)
     opened = ctx.obj.stream(stream)
     if lists:
         if applies or not wanted.is_empty:
@@ -128,9 +128,9 @@ def _agrees(made: "StreamPlan") -> bool:
 def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, form: Form) -> None:
     """Do exactly what a plan says. FILE is the output of `plan --format json`; - is standard input.
 
-    Nothing is done if the stream has another lake, table, mode, on_empty or schema_policy now. A partition whose landed
-    objects are not those of the plan is refused, and nothing of it is changed. The other partitions are ingested. The
-    exit code is 1 if a partition was refused or failed.
+    Does nothing if the stream's lake, table, mode, on_empty or schema_policy has changed since the plan. A partition
+    whose landed objects have changed since is refused and stays as it is. The other partitions are ingested. The exit
+    code is 1 if a partition was refused or failed.
     """
     from lake_assets.selection.select import Selection
 
@@ -184,7 +184,7 @@ def _read_plan(file: str) -> dict[str, Any]:
     """Return the plan of a file.
 
     Raises:
-        ConfigError: it is no plan.
+        ConfigError: it is not a plan.
     """
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     try:
@@ -194,8 +194,8 @@ def _read_plan(file: str) -> dict[str, Any]:
             {key: entry[key] for key in ("partition", "fingerprint", "action")}
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"{'standard input' if file == '-' else file} is no plan:",
-            "make one by `lake-assets plan STREAM --format json`.",
+            f"{'standard input' if file == '-' else file} is not a plan:",
+            "create one with `lake-assets plan STREAM --format json`.",
         ) from error
     result: dict[str, Any] = document
     return result
@@ -285,12 +285,12 @@ def _plan_lines(plan: "Plan") -> list[str]:
     lines += [f"  columns   {visible_name(text)}" for text in plan.columns]
     if plan.strategy is not None:
         job = f"{plan.job}, then " if plan.job else ""
-        lines.append(f"  job       {job}a commit by the {plan.strategy} strategy")
+        lines.append(f"  job       {job}a commit with the {plan.strategy} strategy")
     if plan.decision.action in ("replace", "clear", "append"):
         table = (
             f"{count(plan.rows_before, 'row')} of {plan.table}"
             if plan.table_exists
-            else f"none: {plan.table} is made by the first ingest"
+            else f"none: {plan.table} does not exist yet; the first ingest creates it"
         )
         copied = f", up to {plan.files_copied:,} of them copied" if plan.files_copied else ""
         lines += [

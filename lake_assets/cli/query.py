@@ -103,7 +103,7 @@ def _query_error(error: "duckdb.Error") -> CatalogError:
     lines = [line for line in str(error).splitlines() if line.strip()]
     if "disabled by configuration" in lines[0]:
         return CatalogError(
-            f"the query failed: {lines[0].rstrip('.')}:", "name tables; `query` opens only files of the lake."
+            f"the query failed: {lines[0].rstrip('.')}:", "name tables. `query` opens only files of the lake."
         )
     return CatalogError("\n".join(["the query failed: " + lines[0], *lines[1:]]))
 
@@ -171,7 +171,7 @@ def _moment(context: click.Context, parameter: click.Parameter, text: str | None
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
-        message = f"{text!r} is no day or time: write 2026-02-11, or 2026-02-11T06:00 in UTC."
+        message = f"{text!r} is neither a day nor a time: write 2026-02-11, or 2026-02-11T06:00 in UTC."
         raise click.BadParameter(message, context, parameter) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
@@ -271,7 +271,7 @@ def _partition_path(config: "LakeConfig", stream: str | None, text: str) -> str:
 @form_option
 @click.pass_obj
 def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_run: bool, form: Form) -> None:
-    """Delete the ledger rows of partitions that hold nothing.
+    """Delete the ledger rows of partitions without data.
 
     Such a partition is, for example, a misspelt one. If one of the partitions has rows in the lake or landed
     objects, nothing is deleted.

@@ -57,7 +57,7 @@ FEW = 5  # folders and partitions that a table names
 @click.option("--html", type=_file, metavar="FILE", help="Write one HTML file with pictures and tables.")
 @click.option("--png", type=_file, metavar="FILE", help="Write a picture of one stream's partitions.")
 @click.option("--partitions", is_flag=True, help="Print a row for each partition instead of counts.")
-@selection_options("all, also those of which nothing has landed")
+@selection_options("all, including those of which nothing has landed")
 @format_option
 @click.pass_obj
 def report_(

@@ -101,7 +101,7 @@ class PlanPartition(Document):
     rows_after: Annotated[int | None, BeforeValidator(partial(_if, int))]
     """Its rows after the ingest; null if they stay as they are, or are unknown."""
     rows_unknown: Annotated[str | None, BeforeValidator(partial(_if, str))] = Field(validation_alias="rows_after")
-    """Why the footers do not tell the rows."""
+    """Why the footers are not enough to count the rows."""
     job: Job | None
     """What makes the data files; null if nothing is read."""
     commit: StrategyName | None = Field(validation_alias="strategy")
@@ -261,7 +261,7 @@ class IngestedPartition(Document):
     exported: Sequence[DeltaFile] | None = None
     """The exported changes of the commit; null if the stream exports none."""
     held: bool = False
-    """Whether a restore keeps refreshes off the partition."""
+    """Whether a restore holds the partition, so that refreshes skip it."""
     note: str = ""
     """Why the partition was skipped; otherwise empty."""
     error: Failure | None = None

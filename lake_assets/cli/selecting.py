@@ -54,7 +54,9 @@ def _as_one(
 def run_options(*names: Literal["force", "outside"]) -> Callable[[Command], Command]:
     """Return the options of a run; the command gets them as `options`, of type `IngestOptions`."""
     known = {
-        "force": click.option("--force", is_flag=True, help="Read partitions again whose objects have not changed."),
+        "force": click.option(
+            "--force", is_flag=True, help="Read partitions again even if their objects have not changed."
+        ),
         "outside": outside_option,
     }
     return _as_one("options", _run_options, {name: known[name] for name in names})
@@ -129,7 +131,7 @@ def selected_or_only(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -
 
     if not wanted.is_open:
         return selected(stream, wanted, outside=outside)
-    only = the_only_partition(stream.config, ", or choose them by --waiting, --failed or --all")
+    only = the_only_partition(stream.config, ", or choose them with --waiting, --failed or --all")
     return Selection((only,), 1, is_named=True)
 
 

@@ -19,9 +19,7 @@ _COUNTED = {"partitions": "partition", "objects": "object", "files": "file", "ro
 _ENDED = ("committed", "skipped", "failed")
 _PRINTED = frozenset({"error", "message"})  # printed without --verbose too
 
-quiet_option = click.option(
-    "-q", "--quiet", is_flag=True, help="Print only errors, and what the command is asked to show; no progress."
-)
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print only errors and results; no progress.")
 verbose_option = click.option(
     "-v", "--verbose", count=True, help="Print also each step of a run with its seconds; -vv: also the tasks of Spark."
 )

@@ -33,7 +33,9 @@ class Email(Model):
     to: tuple[Line, ...] = Field(min_length=1, description="Addresses of the receivers.")
     sender: Line = Field(alias="from", description="Address of the sender.")
     host: Line = Field(description="The SMTP server.")
-    port: int | None = Field(None, ge=1, le=65535, description="Its port; 465 or 587 by `security` when absent.")
+    port: int | None = Field(
+        None, ge=1, le=65535, description="Its port; when absent, 465 or 587, depending on `security`."
+    )
     security: Literal["ssl", "starttls"] = Field("starttls", description="TLS from the start, or after STARTTLS.")
     user: Line | None = Field(None, description="The user that logs in; the sender when absent.")
     password: SecretStr = Field(description="The user's password.")
@@ -51,7 +53,7 @@ class Webhook(Model):
     @model_validator(mode="after")
     def _is_a_request(self) -> Self:
         if not self.url.get_secret_value().startswith(("https://", "http://", TEMPLATE)):
-            raise ValueError("url is no URL of a web server: begin it with https:// or http://")
+            raise ValueError("url is not the URL of a web server: begin it with https:// or http://")
         for name, secret in (("url", self.url), ("authorization", self.authorization)):
             value = "" if secret is None else secret.get_secret_value()
             if not (value.isascii() and value.isprintable()):

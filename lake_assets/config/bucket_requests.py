@@ -32,7 +32,7 @@ class Requests(Model):
     timeout: float = Field(60, gt=0, le=3600, description="Seconds until a request without an answer counts as failed.")
     multipart_threshold: PartSize | None = Field(
         None,
-        description="Files up to this size are uploaded by one request, from memory, and larger ones in parts; when "
+        description="Files up to this size are uploaded in one request, from memory, and larger ones in parts; when "
         "absent, 10 MiB for data files in S3 and R2, and 5 MiB for landed files.",
     )
 

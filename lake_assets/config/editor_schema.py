@@ -24,7 +24,7 @@ TIME_ZONE: dict[str, Any] = {"anyOf": [{"enum": sorted(pendulum.timezones())}, {
 LAYOUT: dict[str, Any] = {
     "pattern": rf"{VARIABLE}|^(?:[^{{}}\\*?\[\]]|\{{{_FIELD}(?:,{_FIELD}(?:,{_GRANULARITY})?)?\}})+$"
 }
-"""A path template, as far as a regular expression can tell."""
+"""A path template, as far as a regular expression can check it."""
 
 _WITH_VARIABLE: JsonSchemaValue = {"type": "string", "pattern": VARIABLE}
 _NUMBER_IN_QUOTES: JsonSchemaValue = {"type": "string", "pattern": rf"{VARIABLE}|[0-9]"}

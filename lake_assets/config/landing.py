@@ -52,7 +52,7 @@ def arrow_type(text: str) -> pa.DataType:
         if 1 <= precision <= 38 and scale <= precision:
             return pa.decimal128(precision, scale)
     if name not in COLUMN_TYPES:
-        raise ValueError(f"{text!r} is no column type: use {', '.join(COLUMN_TYPES)}, decimal(p,s), or type[]")
+        raise ValueError(f"{text!r} is not a column type: use {', '.join(COLUMN_TYPES)}, decimal(p,s), or type[]")
     return COLUMN_TYPES[name]
 
 

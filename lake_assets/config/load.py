@@ -17,6 +17,7 @@ from lake_assets.config.storages import AnyStorage, LocalStorage, storage_at
 from lake_assets.config.syntax import ConfigSyntaxError, Problem, position
 from lake_assets.config.uris import is_uri
 from lake_assets.errors import ConfigError, SourceChangedError, StorageError, word_errors
+from lake_assets.layout.texts import meant
 
 ConfigSource = LakeConfig | str | os.PathLike[str] | None
 """A loaded config, or the path or URI of one; None for the config that `load_config` finds."""
@@ -97,7 +98,7 @@ def chosen(kind: Literal["stream", "lake"], known: Collection[str], name: str | 
     if name is None and len(known) > 1:
         raise ConfigError(f"the config has several {kind}s:", f"name one of {names}.")
     if name is not None and name not in known:
-        raise ConfigError(f"there is no {kind} {name!r}:", f"the config has {names}.")
+        raise ConfigError(f"there is no {kind} {name!r}:", meant(name, known))
     return name or next(iter(known))
 
 

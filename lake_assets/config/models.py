@@ -96,7 +96,7 @@ class LakeConfig(Model):
             if secret_in(runs.model_dump_json(), self):
                 raise LocatedError(
                     "runs has a secret of this config, and the launcher would show it: remove it, and give the driver "
-                    "the variable by a secret of the cluster, which docs/how-to/run-by-a-driver.md describes",
+                    "the variable from a secret of the cluster, which docs/how-to/run-by-a-driver.md describes",
                     "runs",
                 )
         return self
@@ -190,7 +190,7 @@ class LakeConfig(Model):
             kind = "managed by MotherDuck" if lake.is_managed else "encrypted"
             if lake.inserts_only and stream.commit_batch > 1:
                 text = f"stream {name} has commit_batch: {stream.commit_batch}, and lake {lake_name} is {kind}: its"
-                text += " rows are written by INSERT while the commit holds the lock, so each partition is a commit:"
+                text += " rows are written with INSERT while the commit holds the lock, so each partition is a commit:"
                 yield name, "commit_batch", f"{text} remove commit_batch"
             if lake.inserts_only and stream.mode == "index":
                 text = f"stream {name} has mode: index, and lake {lake_name} is {kind}: files cannot be registered in"

@@ -120,7 +120,7 @@ def missing_column(template: Template, name: str) -> str:
         if isinstance(before, Static) and isinstance(part, Placeholder) and before.text.endswith(f"{name}="):
             return f"{problem}: write {name}: {{from: {_yaml(part.name or NOW)}}} to take it from there"
     known = ", ".join(_yaml(column) for column in template.columns)
-    return f"{problem}: name a column of the layout by from ({known})" if known else problem
+    return f"{problem}: name a column of the layout with `from` ({known})" if known else problem
 
 
 def _yaml(name: str) -> str:

@@ -15,7 +15,7 @@ from lake_assets.config.model import Model
 def _check_cron(text: str) -> str:
     hint = "write minute, hour, day of month, month and day of week, such as `15 6 * * *` for 6:15 every day"
     if len(text) > 1000 or (not text.startswith("@") and len(text.split()) != 5):
-        raise ValueError(f"{text!r} is no cron schedule of five fields: {hint}")
+        raise ValueError(f"{text!r} is not a cron schedule of five fields: {hint}")
     if not text.startswith("@") and "W" in text.split()[2].upper():
         raise ValueError(f"{text!r} has the nearest weekday (W), which Dagster does not support: {hint}")
     try:
@@ -23,7 +23,7 @@ def _check_cron(text: str) -> str:
     except CroniterBadDateError as error:
         raise ValueError(f"{text!r} names a day that does not exist: {hint}") from error
     except CroniterError as error:
-        raise ValueError(f"{text!r} is no cron schedule ({error}): {hint}") from error
+        raise ValueError(f"{text!r} is not a cron schedule ({error}): {hint}") from error
     return text
 
 

@@ -146,7 +146,7 @@ class Checks(Model):
         known = [name for name in BuiltIn.__args__ if name not in self.skip] + list(self.sql)  # type: ignore[attr-defined]
         for name in self.blocking:
             if name not in known:
-                raise ValueError(f"blocking names {name!r}, which is not a check: write one of {', '.join(known)}")
+                raise ValueError(f"blocking names {name!r}, which is not a check: use {', '.join(known)}")
         return self
 
 

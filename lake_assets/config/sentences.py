@@ -1,6 +1,7 @@
 """Error messages for keys and values of the config, with how to fix them; pydantic's own name Python types."""
 
 import difflib
+import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -10,13 +11,14 @@ from pydantic_core import ErrorDetails
 
 from lake_assets.config.attach_options import ATTACH_OPTIONS
 from lake_assets.config.model import Model
+from lake_assets.layout.texts import meant, shown
 
 _TEXT = "must be a text: write one value, in quotes if it is a number, a date or true"
 _LIST = "must be a list: write it in brackets, such as [a, b]"
 _MAPPING = "must be a mapping: write its keys with their values, such as {{key: value}}"
 _WHOLE_NUMBER = "must be a whole number: write it in digits, such as 10"
 _NUMBER = "must be a number: write it in digits, such as 1.5"
-_BOOLEAN = "must be true or false: write one of the two"
+_BOOLEAN = "must be true or false"
 _DATE = "must be a date: write it as 2026-01-31"
 _SIZE = "must be a size: write a number and a unit, such as 256MiB"
 
@@ -54,7 +56,6 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "too_long": "has too many entries: leave {max_length} at most",
         "too_short": "has too few entries: write {min_length} at least",
         "tuple_type": _LIST,
-        "union_tag_invalid": "is of no known type: write one of {expected_tags}",
         "union_tag_not_found": "has no type: add {discriminator}",
     }
 )
@@ -84,8 +85,12 @@ FORMS: Mapping[str, str] = MappingProxyType(
 
 
 def sentence(error: ErrorDetails) -> str:
-    """Return the message without field and full stop. It never has the value, which may be a secret."""
+    """Return the message without field and full stop. It has no value, which may be a secret, but a misspelt type."""
     kind = error["type"]
+    if kind == "union_tag_invalid":
+        tag, expected = (str(error.get("ctx", {})[key]) for key in ("tag", "expected_tags"))
+        advice_ = meant(tag[:100], re.findall(r"\w+", expected)).rstrip(".")
+        return f"unknown type {shown(tag)}: {advice_}" if advice_.endswith("?") else f"unknown type: {advice_}"
     if kind == "string_pattern_mismatch":
         return f"has the wrong form: write {FORMS[str(error['loc'][-1])]}"
     if kind in _SENTENCES:
@@ -127,7 +132,7 @@ def advice(root: type[Model], location: Sequence[str | int]) -> str:
     if hint := _ELSEWHERE.get(plain):
         return f": {hint}"
     close = difflib.get_close_matches(plain[:100], names, n=1, cutoff=_CLOSE)
-    return f": did you mean {close[0]}?" if close else f": remove it, or write one of {', '.join(names)}"
+    return f": did you mean {close[0]}?" if close else f": remove it, or use one of {', '.join(names)}"
 
 
 def _model(annotation: Any, location: Sequence[str | int]) -> type[Model] | None:  # noqa: ANN401 - any type

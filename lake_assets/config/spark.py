@@ -34,7 +34,7 @@ def refuse_secrets(settings: Mapping[str, str]) -> None:
         if (_SECRET.search(name) and not _REFERENCE.search(name)) or _SECRET_IN_VALUE.search(value):
             raise ValueError(
                 f"{name} has a secret, and Dagster shows Spark's settings: remove it, and set it in "
-                "spark-defaults.conf, in the environment of driver and workers, or by the credential chain"
+                "spark-defaults.conf, in the environment of driver and workers, or use the credential chain"
             )
 
 

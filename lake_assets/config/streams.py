@@ -159,7 +159,7 @@ class Stream(Model):
     time_zone: TimeZone = Field("UTC", description="Time zone of today's date; the layout's when absent.")
     schedule: ScheduleOrCron | None = Field(None, description="Refreshes the newest partitions at fixed times.")
     automation: AutomationOrCron | None = Field(
-        None, description="Refreshes changed partitions by Dagster's automation."
+        None, description="Refreshes changed partitions with Dagster's automation."
     )
     report: ReportOrStorage | None = Field(
         None, description="The report as an HTML page, which Dagster makes again after each run; none when absent."

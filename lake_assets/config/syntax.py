@@ -27,7 +27,7 @@ _COLLECTIONS = (None, "!", f"{TAG}map", f"{TAG}seq")
 _MESSAGES: Mapping[str, str] = MappingProxyType(
     {
         "Unicode character escape": HALF_A_PAIR,
-        "escape character": "a backslash in double quotes before what is no escape: write \\\\, or use single quotes",
+        "escape character": "a backslash in double quotes does not begin an escape: write \\\\, or use single quotes",
         "quoted scalar": "the quote that opens in line {line} is not closed: close it",
         "flow sequence": "the list that opens in line {line} has no comma or end here: write it as [a, b]",
         "flow mapping": "the mapping that opens in line {line} has no comma or end here: write it as {{a: b, c: d}}",
@@ -37,7 +37,7 @@ _MESSAGES: Mapping[str, str] = MappingProxyType(
         "tag": "a tag that is malformed: remove it, or put a text that begins with ! in quotes",
         "block mapping": "the line is not a key beside those above it: indent it as they are, and put a text that "
         "has quotes or brackets in it in quotes as a whole",
-        "block collection": "the line is no entry of the list above it: begin it with `- ` and indent it as they are",
+        "block collection": "the line is not an entry of the list above it: begin it with `- `, indented as they are",
         "document start": "text follows the end of the file: remove `...` and what follows, or the line before `---`",
         "YAML document": "the file names another version of YAML: remove the line %YAML",
         "directive": "a line that begins with % is for YAML's parser: remove it",

@@ -209,7 +209,7 @@ class _Comparison:
                 values = ", ".join(f"{name} = {value}" for name, value in zip(names, twice[0], strict=True))
                 raise CatalogError(
                     f"several rows of {self.partition} in snapshot {number} have {values}:",
-                    "name more columns by --key, so that they name one row, or none.",
+                    "name more columns with --key, so that they name one row, or none.",
                 )
         return names
 

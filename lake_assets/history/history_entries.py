@@ -41,7 +41,7 @@ class HistoryEntry(Documented):
     requested_by: str | None
     """Who or what requested the run; for other clients the author of the snapshot, if it has one."""
     hold: Hold | None = None
-    """Whether refreshes leave the partition alone since; null if they were never kept off."""
+    """Whether refreshes skip the partition since then; null if it was never held."""
     kept: int | None = None
     """A snapshot that still exists with these rows, for `restore --snapshot`; null if it has expired."""
 

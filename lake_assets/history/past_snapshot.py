@@ -117,7 +117,7 @@ def require_columns(stream: OpenStream, partition: Partition, state: PastState, 
         raise CatalogError(
             f"column {state.columns.others[0]} of {stream.table} was dropped and added again after snapshot {number}, "
             "so today's column does not have the values of then:",
-            f"read them by a query of {stream.table} AT (VERSION => {number}).",
+            f"read them with a query of {stream.table} AT (VERSION => {number}).",
         )
     names = {now.lower(): then.lower() for now, then in state.columns.names.items()}
     for column in partition.columns:

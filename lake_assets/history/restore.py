@@ -60,14 +60,14 @@ def next_refresh(
         partition: the partition.
         fingerprint: of the landed objects that its rows were made of; None if they are unknown.
         restored: the objects that its rows were made of, as they were then.
-        is_held: refreshes leave it alone.
+        is_held: refreshes skip it.
     """
     text = partition.option
     appends = stream.config.mode == "append"
     if is_held:
         return (
-            "Refreshes leave the partition alone. `lake-assets restore "
-            f"{stream.name} --partition {text} --release` ends that; `ingest --force` replaces it at any time."
+            f"Held: refreshes skip it until you run `lake-assets restore {stream.name} --partition {text} --release`. "
+            "`ingest --force` replaces it at any time."
         )
     try:
         manifest = stream.manifest(partition)
@@ -90,20 +90,20 @@ def next_refresh(
         return f"What the next refresh does is unknown: {error}"
     match decision.action:
         case "skip" if appends:
-            return "The next refresh leaves it as it is; only `ingest --force` reads objects again that it has read."
+            return "The next refresh leaves it as it is. Only `ingest --force` reads known objects again."
         case "append":
-            return f"The next refresh adds the rows of {decision.why}. --hold keeps refreshes off."
+            return f"The next refresh adds the rows of {decision.why}. Use --hold to make refreshes skip it."
         case "skip":
             return "The next refresh leaves it as it is, because the landing zone has the objects of that snapshot."
         case "replace":
             return (
                 "The next refresh replaces it again, because the landing zone has other objects than that snapshot. "
-                "--hold keeps refreshes off."
+                "Use --hold to make refreshes skip it."
             )
         case "fail":
             return f"The next refresh fails and leaves it as it is: {decision.why}."
         case "clear":
-            return f"The next refresh empties it again: {decision.why}. --hold keeps refreshes off."
+            return f"The next refresh empties it again: {decision.why}. Use --hold to make refreshes skip it."
         case _:
             return f"The next refresh leaves it as it is: {decision.why}."
 
@@ -124,7 +124,7 @@ class Restored:
         differences: of the table's columns since the snapshot, for people.
         row: the ledger row; None in a dry run, or if the partition has these rows already.
         is_unchanged: the partition has these rows already and is not held, so nothing was done.
-        is_held: refreshes leave the partition alone from now on.
+        is_held: refreshes skip the partition from now on.
         next: what the next refresh of the partition does, in a sentence.
         deltas: the exported changes of the commit; None if the stream exports none, or nothing was committed.
     """
@@ -172,7 +172,7 @@ def restore(
         stream: of the partition.
         partition: the partition.
         snapshot: that has the rows.
-        hold: keep refreshes off the partition until `release`; a forced ingest still replaces it.
+        hold: hold the partition: refreshes skip it until `release`, and only a forced ingest replaces it.
         dry_run: check everything, and change nothing.
         options: name the run in ledger and commit message, and who requested it; those of a new run when None.
 
@@ -256,7 +256,7 @@ def restore(
 def _refuse_index(stream: OpenStream) -> None:
     if stream.config.mode == "index":
         raise PartitionError(
-            f"stream {stream.name} registers landed files in place, so their rows of then are the landing zone's:",
+            f"stream {stream.name} registers landed files in place, so it has no rows of its own to restore:",
             f"land them again, or see `lake-assets index {stream.name} --check`.",
         )
 
@@ -302,7 +302,7 @@ def _files(stream: OpenStream, past: PastPartition, snapshot: int) -> Sequence[C
         if not file.uri.startswith(root):
             raise CatalogError(
                 f"the file {file.uri} of snapshot {snapshot} is a landed object that was registered in place:",
-                "its present rows may be others; ingest the partition again instead.",
+                "its rows may have changed. Ingest the partition again instead.",
             )
     return files
 

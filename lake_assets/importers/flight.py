@@ -112,7 +112,7 @@ def flight_config(environment: Mapping[str, str], folder: Path = Path()) -> Lake
     value, partition = _partition(environment["LOAD_PARTITION"])
     glob, names = environment[SOURCE] or SAMPLE, []
     if has_query(glob):
-        raise ConfigError(f"{SOURCE} has a query:", "leave it out; only public files are read from a web server.")
+        raise ConfigError(f"{SOURCE} has a query:", "leave it out. Only public files are read from a web server.")
     if in_path:
         glob = _with_wildcard(glob, column, value)
         names = _column_names(glob, column)
@@ -165,7 +165,7 @@ def _partition(written: str) -> tuple[str, dict[str, Any]]:
             date = dt.date.fromisoformat(written)
         except ValueError as error:
             raise ConfigError(
-                f"LOAD_PARTITION is {written!r}, and there is no such date:", "correct it; dates are YYYY-MM-DD."
+                f"LOAD_PARTITION is {written!r}, and there is no such date:", "correct it. Dates are YYYY-MM-DD."
             ) from error
         return written, {"type": "date", "start": date, "end": date}
     return written, {"type": "string", "values": [written]}

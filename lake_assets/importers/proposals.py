@@ -76,7 +76,7 @@ def propose(look: Sampler, start: dt.date | None = None) -> list[Proposal]:
     names: set[str] = set()
     for folder, notes in _streams(look, look.folder(""), _DEPTH):
         if len(found) == MOST_STREAMS or look.listings >= MOST_LISTINGS:
-            found.append(Proposal("", folder.path, notes=("the look ended here: look at the rest by itself",)))
+            found.append(Proposal("", folder.path, notes=("the look ended here: run the command on the rest alone",)))
             break
         name = _free(identifier(folder.path.rstrip("/").rpartition("/")[2] or root), names)
         names.add(name.lower())
@@ -122,7 +122,10 @@ def _streams(look: Sampler, folder: Folder, depth: int) -> Iterator[tuple[Folder
         if name in tables:
             yield from _streams(look, look.folder(path), depth - 1)
         else:
-            yield Folder(path), ("its name begins with _ or ., so it is taken for no table: look at it by itself",)
+            yield (
+                Folder(path),
+                ("its name begins with _ or ., so it is not taken for a table: run the command on it alone",),
+            )
 
 
 def _have_equal_columns(look: Sampler, objects: Sequence[LandedObject]) -> bool:
@@ -141,7 +144,7 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
     (suffix, _), *_ = suffixes.most_common(1)
     parquet = [landed for landed in folder.objects if landed.key.endswith(suffix)]
     others = len(folder.objects) - len(parquet)
-    notes = [f"{count(others, 'object')} of those seen are no *{suffix}: the stream ignores them"] if others else []
+    notes = [f"{count(others, 'object')} of those seen are not *{suffix}: the stream ignores them"] if others else []
     notes += [
         f"the folder is of the {kind} table {table or './'}, whose log may have removed some of its files: their rows "
         "would be read too, so export the table instead"
@@ -151,7 +154,7 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
     tried = parquet[:: -(-len(parquet) // _TRIED)]
     schema = next((schema for landed in tried if (schema := look.schema(landed)) is not None), None)
     if schema is None:
-        notes.append(f"{tried[0].shown} is no Parquet file, or too many were read: its columns are not known")
+        notes.append(f"{tried[0].shown} is not a Parquet file, or too many were read: its columns are not known")
     paths = _paths(folder, parquet, notes)
     names = schema.names if schema else []
     if (refused := unfit(paths)) is not None:
@@ -230,7 +233,9 @@ def _in_path(
         notes.append(f"a stream has {MOST_COLUMNS} partition columns at most, so {names} are columns of the rows")
     for column in found:
         if not column.is_named:
-            notes.append(f"{column.layout} has no name in the path: rename the column {column.name} as you like")
+            notes.append(
+                f"{column.layout} has no name in the path, so this column is named {column.name}: rename it if you like"
+            )
         if column.has_null:
             notes.append(f"{column.name} has a folder of NULL")
     return config

@@ -17,7 +17,7 @@ _HEAD = """\
 #
 # Proposed by `lake-assets init --from` from a part of the landing zone:
 # {looked}.
-# Comments name what is not certain. `lake-assets validate` checks this file.
+# Comments beginning with "unsure" say what to check. `lake-assets validate` checks this file.
 
 lakes:
   lake:
@@ -35,7 +35,7 @@ _SENSOR = "`sensor: {type: objects}`"
 def looked(look: Sampler) -> str:
     """Return what a look has read, in words."""
     read = ", ".join([count(look.listings, "listing"), count(look.footers, "footer")])
-    return f"{look.storage.root}: {count(len(look.seen), 'object')} by {read}"
+    return f"{look.storage.root}: {count(len(look.seen), 'object')} read with {read}"
 
 
 def config_text(look: Sampler, proposals: Sequence[Proposal]) -> str:

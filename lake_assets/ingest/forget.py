@@ -68,13 +68,13 @@ def _count_rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Part
         if lake.exists(stream.table) and (rows := counted_rows(lake, stream.table, [partition])[partition]):
             raise PartitionError(
                 f"partition {partition} has {rows:,} rows in {stream.table}:",
-                "a partition with rows is not forgotten; `on_empty: clear` removes rows whose source is empty.",
+                "a partition with rows is not forgotten. `on_empty: clear` removes rows whose source is empty.",
             )
         last = recorded_commits(lake, stream.table, [partition]).get(partition.path)
         if last is not None and last.is_held:
             raise PartitionError(
                 f"partition {partition} is held since a restore:",
-                f"release it first by `lake-assets restore {stream.name} --partition {partition.option} --release`.",
+                f"release it first with `lake-assets restore {stream.name} --partition {partition.option} --release`.",
             )
         ((ledger_rows,),) = lake.rows(
             f"SELECT count(*) FROM {LEDGER.name(lake.config).sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608

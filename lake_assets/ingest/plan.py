@@ -199,7 +199,7 @@ class Planner:
         if plan.is_held and not self._force and not (mode == "index" and plan.is_registered):
             text = plan.partition.option
             release = f"`lake-assets restore {self._stream.name} --partition {text} --release`"
-            return Decision("skip", f"held until {release}; only --force replaces it", is_hold=True)
+            return Decision("skip", f"held until {release}, and only --force replaces it", is_hold=True)
         of_mode = {"replace": self._of_replace, "append": self._of_append, "index": self._of_index}
         return of_mode[mode](plan) or self._without_rows(plan, lake)
 
@@ -314,7 +314,7 @@ def edited_text(stream: OpenStream, partition: Partition, before: int, rows: int
     """
     undo = f"`lake-assets ingest {stream.name} --partition {partition.option} --force` does"
     if stream.config.mode == "index":  # a registered file is not registered again
-        undo = "to undo it, delete all its rows by SQL, land its objects under other names, and ingest it"
+        undo = "to undo it, delete all its rows with SQL, land its objects under other names, and ingest it"
     return f"another client changed it from {count(before, 'row')} to {rows:,}, and no refresh undoes that; {undo}"
 
 
@@ -340,7 +340,7 @@ def _empty_source(stream: OpenStream, partition: Partition, note: str) -> EmptyS
         chosen = [f"{column.name}={column.shown(value)}" for column, value in values if column.in_rows]
         missing = f"rows{' of ' if chosen else ''}{', '.join(chosen)}"
         policies = "keep" if stream.config.mode == "append" else "keep or clear"
-    advice = f"{note} Check its name, " if note else "check that it has landed, "
+    advice = f"{note} Correct its name, " if note else "check that it has landed, "
     return EmptySourceError(
         f"the source partition has no {missing}: {stream.source_glob(partition)}:",
         f"{advice}or set on_empty to {policies}.",

@@ -193,7 +193,7 @@ def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
         for run in runs:
             if run.error is None:
                 continue
-            reason = ", by the same error." if str(second) == str(run.error) else f": {second}"
+            reason = ", with the same error." if str(second) == str(run.error) else f": {second}"
             note = f"No ledger row could be written{reason}"
             # Several partitions may share one error.
             if note not in getattr(run.error, "__notes__", ()):

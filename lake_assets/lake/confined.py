@@ -21,7 +21,7 @@ from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.session import LakeSession
 
 _READS = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
-_READING = "use SELECT, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN. Rows come into the lake by `lake-assets ingest`"
+_READING = "use SELECT, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN. Rows come into the lake with `lake-assets ingest`"
 _TABLES = "name a table of the lake"
 
 # A pattern of function names, why they are refused, and a hint. The first that matches counts.

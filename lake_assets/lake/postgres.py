@@ -70,7 +70,7 @@ def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachabl
     why = "the connection was lost" if lost else _reason(said)
     return CatalogUnreachableError(
         f"the catalog {location(catalog)} is unreachable: {why}:",
-        "check host, port and network, and that the server runs and has connections to spare; then run it again.",
+        "check host, port and network, and that the server runs and has connections to spare. Then run it again.",
     )
 
 

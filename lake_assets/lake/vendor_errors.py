@@ -70,7 +70,7 @@ DUCKLAKE = (
         r"DuckLake catalog version mismatch: catalog version is [^,]+, but the extension requires version [\w.-]*\w",
         Meaning.REJECTED,
         "the catalog is of an older or newer specification",
-        advice="migrate an older catalog by attach_options: {automatic_migration: true}; for a newer one upgrade "
+        advice="migrate an older catalog with attach_options: {automatic_migration: true}; for a newer one upgrade "
         "lake_assets.",
     ),
     Text(
@@ -98,7 +98,7 @@ POSTGRES = (
         r"permission denied for (?:table|schema|view|relation) \S*\w",
         Meaning.REJECTED,
         "the user lacks a right",
-        advice="grant it to the catalog's user; deploy/postgres/roles.sql has the rights that each kind of user needs.",
+        advice="grant it to the catalog's user. deploy/postgres/roles.sql has the rights that each kind of user needs.",
     ),
     # texts of the client
     Text("Connection refused", Meaning.AWAY, "nothing listens on the port"),

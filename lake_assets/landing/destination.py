@@ -132,8 +132,8 @@ class Destination:
             if refused.any():
                 row = int(refused.argmax())
                 problem = (
-                    f"the records' column {own!r} has the value {str(values[row].as_py())!r}, and by the layout "
-                    f"{self._layout.text!r} its record belongs to {paths[row].as_py()}:"
+                    f"the records' column {own!r} has the value {str(values[row].as_py())!r}, and the layout "
+                    f"{self._layout.text!r} puts its record in {paths[row].as_py()}:"
                 )
                 new = column.type if column.type in TIME_TYPES else "part"
                 line = renamed(

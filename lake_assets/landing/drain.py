@@ -71,7 +71,7 @@ def drain(name: str, stream: Stream) -> Drained:
             errors += [str(error) for error in failures]
     known = {output.name for output in outputs}
     errors += [
-        f"{len(lost)} batches are pending for {other}, which is no output of {name} any more: put it back, or delete "
+        f"{len(lost)} batches are pending for {other}, which is no longer an output of {name}: put it back, or delete "
         f"{buffer.root / 'pending' / other}."
         for other in buffer.outputs()
         if other not in known and (lost := buffer.pending(other))

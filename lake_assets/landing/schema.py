@@ -170,10 +170,10 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         ArrowInvalid: a value is not the same in that type.
     """
     if _differ(column.type, kind):
-        raise pa.ArrowTypeError(f"{column.type} is no {kind}")
+        raise pa.ArrowTypeError(f"{column.type} is not {kind}")
     result = column.cast(kind)
     if _loses(column.type, kind) and not result.cast(column.type).equals(column):
-        raise pa.ArrowInvalid(f"a value of type {column.type} is none of {kind}")
+        raise pa.ArrowInvalid(f"a value of type {column.type} does not fit {kind}")
     if infinities(result) != infinities(column):
         raise pa.ArrowInvalid(f"a number is too large for {kind}")
     return result

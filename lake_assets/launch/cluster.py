@@ -171,7 +171,7 @@ class ClusterDriver:
             LauncherError: the cluster does not end it.
         """
         if not self._submission.is_standalone:
-            raise LauncherError("it has not begun, or does not end:", "end it by the cluster's own command.")
+            raise LauncherError("it has not begun, or does not end:", "end it with the cluster's own command.")
         self._await(lambda: self._printed.id is not None or self._process.poll() is not None, SUBMIT_SECONDS)
         if self._printed.id is None:
             return

@@ -190,6 +190,6 @@ class JobDriver:
         except BotoCoreError as error:
             kind = DriverLostError if isinstance(error, NotConnectedError | HTTPClientError) else LauncherError
             raise kind(
-                f"EMR Serverless, application {application}, cannot be asked to {doing} ({error}):",
+                f"EMR Serverless, application {application}, did not answer a request to {doing} ({error}):",
                 "check the network, the region and the credentials of the credential chain.",
             ) from error

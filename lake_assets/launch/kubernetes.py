@@ -369,7 +369,7 @@ def pod_spec(runs: Kubernetes) -> dict[str, Any]:
     spec: dict[str, Any] = copy.deepcopy(runs.pod_spec)
     containers = spec.setdefault("containers", [{}])
     if not isinstance(containers, list) or not containers or not isinstance(containers[0], dict):
-        raise LauncherError("runs.pod_spec: containers is no list of mappings:", "write [{…}], or leave it out.")
+        raise LauncherError("runs.pod_spec: containers is not a list of mappings:", "write [{…}], or leave it out.")
     driver: dict[str, Any] = {"name": "driver", **containers[0]}
     driver |= {"image": runs.image, "command": list(COMMAND)}
     driver["env"] = [

@@ -168,7 +168,7 @@ def _check_static(text: str, at: int, since: int) -> None:
     if character == "}":
         raise _error(text, at, "this bracket closes nothing:", "remove it, or write {column,default,granularity}")
     if character < " " or character in "\\\x7f":
-        raise _error(text, at, "a path may not have this character:", "remove it; / separates folders")
+        raise _error(text, at, "a path may not have this character:", "remove it, / separates folders")
     if character in "*?[]":
         raise _error(text, at, "a layout is not a file pattern:", "name the column that varies, as in region={region}")
 
@@ -263,7 +263,7 @@ def _separator(text: str, part: Placeholder, following: Sequence[Part]) -> str:
             # Not a character that an encoded character consists of.
             if separator := next((character for character in between.text if character not in _HEXADECIMAL), ""):
                 return separator
-            hint = "put a character between that is no digit, no A to F and no %, such as -"
+            hint = "put a character between them that is not a digit, A to F or %, such as -"
             raise _error(text, part.end, "this text does not mark the end of a value:", hint)
     return ""
 

@@ -94,7 +94,7 @@ class PartitionColumn:
     def not_unicode(self, value: str) -> PartitionError:
         """Return the error for a value with bytes that are not UTF-8."""
         return PartitionError(
-            f"partition value {self.name}={shown(value)} is not UTF-8:", "write it in UTF-8; rename a folder."
+            f"partition value {self.name}={shown(value)} is not UTF-8:", "write it in UTF-8, or rename the folder."
         )
 
     def text(self, value: PartitionValue) -> str:

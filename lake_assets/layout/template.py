@@ -313,7 +313,7 @@ class Template:
 def _parsed(text: str, time_zone: str, nested: bool, compat: Compat | None) -> Template:
     """See `Template.parse`; cached because many streams of a config have the same layout."""
     if compat and time_zone != "UTC":
-        raise LayoutError(f"time zone {time_zone} with compat {compat}:", "leave it out; OLake's paths are in UTC.")
+        raise LayoutError(f"time zone {time_zone} with compat {compat}:", "leave it out. OLake's paths are in UTC.")
     try:
         ZoneInfo(time_zone)
     except (KeyError, ValueError, OSError) as error:

@@ -99,12 +99,20 @@ def storable(text: str) -> str:
     return text if is_unicode(text) else text.encode(errors="backslashreplace").decode().replace(r"\udc", r"\x")
 
 
-def nearest(text: str, among: Iterable[str], *, most: int = 3) -> list[str]:
-    """Return up to `most` similar texts, the most similar first, regardless of case."""
+def nearest(text: str, among: Iterable[str], *, most: int = 3, cutoff: float = 0.5) -> list[str]:
+    """Return up to `most` texts that are similar, from 0 to 1 at least `cutoff`, the first most, regardless of case."""
     by_fold: dict[str, str] = {}
     for other in among:
         by_fold.setdefault(other.casefold(), other)
-    return [by_fold[match] for match in difflib.get_close_matches(text.casefold(), by_fold, n=most, cutoff=0.5)]
+    return [by_fold[match] for match in difflib.get_close_matches(text.casefold(), by_fold, n=most, cutoff=cutoff)]
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return how to correct an unknown name: the known one that it resembles, or all known ones."""
+    *names, last = known
+    if near := nearest(name, [*names, last], most=1, cutoff=0.7):
+        return f"did you mean {near[0]}?"
+    return f"use {', '.join(names)} or {last}." if names else f"use {last}."
 
 
 def has_wildcard(text: str) -> bool:

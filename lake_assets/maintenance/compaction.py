@@ -293,5 +293,5 @@ def _check_rows(candidate: Candidate, files: Sequence[DataFile]) -> None:
     if before != after:
         raise CatalogError(
             f"the files of partition {candidate.partition} have {after} rows, and the catalog says {before}:",
-            "nothing was changed; ingest the partition again with --force.",
+            "nothing was changed. Ingest the partition again with --force.",
         )

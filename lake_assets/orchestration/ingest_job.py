@@ -24,18 +24,18 @@ class SelectionConfig(dg.Config):
 
     partitions: list[str] = Field(
         default=[],
-        description="Partitions of these selections, such as region=NW|NE, date=2026-02, date=last:7 or "
+        description="These partitions, such as region=NW|NE, date=2026-02, date=last:7 or "
         "date=2026-02-01..2026-02-28.",
     )
     waiting: bool | None = Field(
         None,
-        description="Of these, or of all: partitions with landed objects not in the lake. When absent, true if nothing "
+        description="Only partitions with landed objects that are not in the lake. When absent, true if nothing "
         "else is selected.",
     )
-    failed: bool = Field(False, description="Of these, or of all: partitions whose newest run failed.")
+    failed: bool = Field(False, description="Only partitions whose newest run failed.")
     all: bool = Field(False, description="Every partition that has landed or is in the lake.")
-    max: int | None = Field(None, ge=1, description="At most so many of the partitions.")
-    force: bool = Field(False, description="Read a partition even if its objects are those of the last commit.")
+    max: int | None = Field(None, ge=1, description="At most this many partitions.")
+    force: bool = Field(False, description="Read partitions again even if their objects have not changed.")
 
     @property
     def wanted(self) -> Wanted:

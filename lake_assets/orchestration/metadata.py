@@ -57,11 +57,11 @@ def definition_metadata(stream: OpenStream) -> Metadata:
 def _backfill(stream: OpenStream) -> str:
     """Return what a backfill of several partitions becomes."""
     if limit := stream.config.max_partitions_per_run:
-        return f"runs of up to {count(limit, 'partition')}"
+        return f"Runs of up to {count(limit, 'partition')}."
     names = [column.name for column in stream.config.columns]
     if len(names) == 1:
-        return f"one run for each range of {names[0]} without a gap"
-    return f"one run for each {names[0]} and range of {names[1]} without a gap, or the reverse where that is fewer runs"
+        return f"One run per unbroken range of {names[0]}."
+    return f"One run per {names[0]} and unbroken {names[1]} range."
 
 
 def materialization_metadata(result: Outcome, landing: dg.AssetKey | None = None) -> Metadata:

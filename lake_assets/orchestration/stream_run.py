@@ -208,7 +208,7 @@ class StreamRun:
                 since = options.run_at - CLOCKS
                 rows = [] if session is None else rows_of_run(session, stream.name, options.run_id, since)
         except LakeAssetsError as error:
-            self._context.log.warning(f"Commits that the driver did not report appear by the sync: {error}")
+            self._context.log.warning(f"The next sync shows commits that the driver did not report: {error}")
             return
         committed = sorted((row for row in rows if row.status == "committed"), key=lambda row: row.snapshot_id or 0)
         for path, row in {row.load_partition: row for row in committed}.items():
@@ -236,7 +236,7 @@ class StreamRun:
             first = self.first_keys.setdefault(error_text(error), key)
             self.failed[key] = error
             if first != key:
-                self._log(f"{label} failed by the same error as {visible_name(first)}")
+                self._log(f"{label} failed with the same error as {visible_name(first)}")
             elif isinstance(error, LakeAssetsError):
                 self.log.error(f"{label} failed: {error}")
             else:

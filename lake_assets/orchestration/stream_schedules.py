@@ -76,7 +76,7 @@ def drain_schedule(stream: OpenStream) -> dg.ScheduleDefinition | None:
         if drained.expired:
             problems.append(
                 f"{drained.expired:,} batches have been pending for longer than the retention of "
-                f"{options.buffer.retention_days if options.buffer else 0:g} days; they are kept."
+                f"{options.buffer.retention_days if options.buffer else 0:g} days, and are kept."
             )
         if problems:
             # The next tick of the schedule is the retry.

@@ -191,8 +191,8 @@ def _translated(translator: LakeAssetsTranslator, data: LakeAssetsTranslatorData
         raise ConfigError(f"{data.config_path}: Dagster does not take it: {error}") from error
     if spec.partitions_def is not None:
         raise ConfigError(
-            f"{data.config_path}: the translator {type(translator).__name__} gives {data.name} a partitions_def:",
-            "leave it out; the partitions of an asset are those of the config.",
+            f"{data.config_path}: the translator {type(translator).__name__} sets a partitions_def for {data.name}:",
+            "leave it out. The config defines the partitions of an asset.",
         )
     return spec
 

@@ -59,7 +59,7 @@ class Made:
         raise SchemaError(
             f"column {self.name!r} of {self.origin} selects the rows of a partition, and has the value {text!r}, which "
             "is not a time:",
-            "correct the value; docs/layout.md lists the formats.",
+            "correct the value. docs/layout.md lists the formats.",
         )
 
     def check(self, batch: pa.RecordBatch) -> None:
@@ -77,7 +77,7 @@ class Made:
             row = f"{self.name}={value_text(value)}"
             made = f"{self.column.name}={'NULL' if text == HIVE_NULL else text}"
             is_time = self.column.type in TIME_TYPES
-            clock = f" by the clock of {self.derived.template.time_zone}" if is_time else ""
+            clock = f" in the time zone {self.derived.template.time_zone}" if is_time else ""
             hint = ", or correct the layout's time_zone in the config." if is_time else "."
             raise SchemaError(
                 f"{self.origin} has a row with {row}, which is {made}{clock}, and belongs to {self.partition}:",

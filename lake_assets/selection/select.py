@@ -56,6 +56,12 @@ class Wanted:
         return self == Wanted()
 
     @property
+    def nothing(self) -> str:
+        """What an empty selection means."""
+        states = [text for is_wanted, text in ((self.waiting, "has new objects"), (self.failed, "failed")) if is_wanted]
+        return f"nothing {' or '.join(states) or 'has landed'}"
+
+    @property
     def is_open(self) -> bool:
         """Whether nothing is selected except the number of partitions, which limits what a command takes by default."""
         return replace(self, most=None).is_empty
@@ -72,6 +78,7 @@ class Selection:
             them has landed or is in the lake.
         outside: the number of others that were described, and left out because the config does not have them.
         is_named: whether each partition was named by its values.
+        nothing: why there is nothing to do, if there are no partitions.
         left_out: the objects that no refresh reads; None if the whole landing zone was not listed.
     """
 
@@ -80,6 +87,7 @@ class Selection:
     nothing_landed: int = 0
     outside: int = 0
     is_named: bool = False
+    nothing: str = "nothing has landed"
     left_out: LeftOut | None = None
 
     def __str__(self) -> str:
@@ -87,8 +95,7 @@ class Selection:
         number = len(self.partitions)
         first = f"the first {number:,} of {count(self.found, 'partition')}"
         text = count(number, "partition") if number == self.found else first
-        if self.partitions:
-            text += f": {described(self.partitions)}"
+        text = f"{text}: {described(self.partitions)}" if self.partitions else f"{self.nothing}; nothing to do"
         if self.nothing_landed:
             text += f"; of {self.nothing_landed:,} more nothing has landed"
         if self.outside:
@@ -137,7 +144,8 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
         chosen, absent = [partition for partition in chosen if partition in in_state], 0
         others = others.intersection(in_state)
     left_out = left_out and left_out.taking(outside=outside)
-    return _first(Selection(tuple(chosen), len(chosen), absent, len(others), left_out=left_out), wanted.most)
+    selection = Selection(tuple(chosen), len(chosen), absent, len(others), nothing=wanted.nothing, left_out=left_out)
+    return _first(selection, wanted.most)
 
 
 def narrowed(stream: OpenStream, partitions: Sequence[Partition], wanted: Wanted) -> list[Partition]:

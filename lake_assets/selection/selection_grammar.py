@@ -261,7 +261,7 @@ def _newest(column: PartitionColumn, kind: TimeType | None, text: str, calendar:
         )
     if not re.fullmatch("[1-9][0-9]{0,8}", number):
         raise PartitionError(
-            f"partition column {column.name} has {text!r}, which is no number of {kind.noun}s:",
+            f"partition column {column.name} has {text!r}, which is not a number of {kind.noun}s:",
             f"write one from 1 on, such as {column.name}=last:7.",
         )
     last = calendar.spans[column.name].last

@@ -95,7 +95,7 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
 def _failed(command: list[str], why: str) -> SparkUnavailableError:
     return SparkUnavailableError(
         f"the class archive cannot be made, {command[0]} … {command[-1]} failed: {why}",
-        f"Sessions start without it; set {OFF}=1 to switch it off.",
+        f"Sessions start without it. Set {OFF}=1 to switch it off.",
     )
 
 

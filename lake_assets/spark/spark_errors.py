@@ -84,7 +84,7 @@ def refused_sql(error: PySparkException) -> LakeAssetsError:
         return job_error(error)
     return TransformError(
         f"the transform's SQL is refused by Spark{_position_in(str(error))}: {first_sentence(error)}:",
-        f"correct transform.sql; the rows are in the view `{VIEW}`.",
+        f"correct transform.sql. The rows are in the view `{VIEW}`.",
     )
 
 
@@ -109,7 +109,7 @@ def failed_function(reference: str, error: BaseException) -> LakeAssetsError:
     where = _position_in(str(error)) if isinstance(error, PySparkException) else _frame_of(error)
     return TransformError(
         f"the transform {reference} raised {type(error).__name__}: {text}{where}:",
-        "correct the function; --debug shows where.",
+        "correct the function. --debug shows where.",
     )
 
 
@@ -154,7 +154,7 @@ def _lost(text: str) -> LakeAssetsError | None:
     if find(text, Meaning.EXECUTOR_LOST):
         return TaskLostError(
             "an executor of Spark was lost while it ran a task, at each try:",
-            "often it lacked memory: raise spark.executor.memory and spark.executor.memoryOverhead; then run it again.",
+            "often it lacked memory: raise spark.executor.memory and spark.executor.memoryOverhead. Then run it again.",
         )
     return None
 
@@ -199,18 +199,18 @@ def _gone(error: BaseException | None = None) -> SparkUnavailableError:
     if error is not None and find(error, Meaning.SERVER_LOST):
         return SparkUnreachableError(
             "the Spark Connect server ended, or was lost, while it was at work:",
-            "often it lacked memory: start it again, with more of spark.driver.memory; then run it again.",
+            "often it lacked memory: start it again, with more of spark.driver.memory. Then run it again.",
         )
     return SparkUnavailableError(
         "Spark's JVM ended, or was lost, while it was at work:",
-        "often it lacked memory: raise spark.driver.memory, or let less run beside it; then run it again.",
+        "often it lacked memory: raise spark.driver.memory, or let less run beside it. Then run it again.",
     )
 
 
 def _transform_failed(transform: Transform, problem: str, where: str) -> TransformError:
     if transform.function is not None:
         return TransformError(
-            f"the transform {transform.function} failed{where}: {problem}:", "correct the function; --debug shows more."
+            f"the transform {transform.function} failed{where}: {problem}:", "correct the function. --debug shows more."
         )
     return TransformError(
         f"the transform's SQL failed{where}: {problem}:",

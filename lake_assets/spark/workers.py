@@ -186,7 +186,7 @@ def refused(text: str) -> WorkerError | None:
         return None
     if "lacks" in text:
         return WorkerError(f"{text}:", _INSTALL)
-    return WorkerError(f"{text}:", "install the driver's version on every worker; then run it again.")
+    return WorkerError(f"{text}:", "install the driver's version on every worker. Then run it again.")
 
 
 def _send(spark: SparkSession) -> None:

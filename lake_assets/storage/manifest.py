@@ -106,6 +106,6 @@ class Manifest:
 
 def _empty(landed: LandedObject) -> SourceError:
     return SourceError(
-        f"the object {landed.shown} is empty (0 bytes), so it is no Parquet file:",
+        f"the object {landed.shown} is empty (0 bytes), so it is not a Parquet file:",
         "remove it, or land it again.",
     )

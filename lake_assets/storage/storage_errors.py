@@ -252,7 +252,7 @@ def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
     if isinstance(storage, LocalStorage):
         return "let this user read and write the folder and what is in it."
     if isinstance(storage, WebStorage):
-        return "read public files by https://, and others from the bucket behind it."
+        return "read public files over https://, and others from the bucket behind it."
     ways = {"gcs": "service_account", "azure": "account_key, connection_string or sas"}
     check = f"check {ways.get(storage.type, 'key_id and secret')}, or the role of the credential chain"
     if operation is None:

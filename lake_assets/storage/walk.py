@@ -57,7 +57,7 @@ def pages(
             error = StorageError if tree else KeyOrderError
             raise error(
                 f"{storage.root} does not list its objects in the order of their names:",
-                "use a general purpose bucket, or run the partitions by a schedule and not by a sensor.",
+                "use a general purpose bucket, or refresh the partitions with a schedule, not with a sensor.",
             )
         last = keys[-1]
         if wanted := [meta for meta, key in zip(page, keys, strict=True) if key > begin]:

@@ -96,10 +96,10 @@ class Calendar:
         text, texts = column.shown(value), [column.shown(known) for known in values]
         listed = ", ".join(texts[:VALUES_NAMED]) + (", …" if len(texts) > VALUES_NAMED else "")
         near = nearest(text, texts)
-        correction = f"write {near[0]} if that is meant, or " if near else ""
+        correction = f"did you mean {near[0]}? Otherwise " if near else ""
         return OutsidePartitionError(
-            f"partition value {column.name}={text} is none of `values` ({listed}):",
-            f"{correction}add it there, or leave `values` out so that new ones are found.",
+            f"partition value {column.name}={text} is not in `values` ({listed}):",
+            f"{correction}add it to `values`, or leave `values` out so that new ones are found.",
             "not_in_values",
         )
 
@@ -109,21 +109,21 @@ class Calendar:
         field, named = self._stream.partitions[column.name], f"partition value {column.name}={text}"
         if is_null:
             return OutsidePartitionError(
-                f"partition value {column.name} is NULL, which is no {TIME_TYPES[column.type].noun}:",
+                f"partition value {column.name} is NULL, and the column has the type {column.type}:",
                 f"ingest it with `--outside`, or land its rows with a value of {column.name}.",
                 "null_time",
             )
         if text < span.first:
             return OutsidePartitionError(
-                f"{named} lies before start {field.start}:", "move `start` back.", "before_start"
+                f"{named} is before start {field.start}:", "move `start` back.", "before_start"
             )
         if span.end is not None and text > span.end:
             return OutsidePartitionError(
-                f"{named} lies after end {field.end}:", "move `end`, or leave it out.", "after_end"
+                f"{named} is after end {field.end}:", "move `end`, or leave it out.", "after_end"
             )
         if text > span.present:
             return FuturePartitionError(
-                f"{named} lies in the future:", "it is ingested when its time has come.", "in_the_future"
+                f"{named} is in the future:", "use --outside to ingest it anyway.", "in_the_future"
             )
         return None
 

@@ -32,9 +32,9 @@ class UnknownPartitions:
                 texts |= {column.shown(other.values[other.columns.index(column)]) for other in self._landed}
             if text in texts:
                 continue
-            near = nearest(text, texts) or sorted(texts)[:NAMED]
-            listed = f"; there is {', '.join(near)}" if near else ""
-            return f"nothing of {column.name}={text} has landed or is in the lake{listed}."
+            near, some = nearest(text, texts), sorted(texts)[:NAMED]
+            listed = f": did you mean {near[0]}?" if near else f"; there is {', '.join(some)}." if some else "."
+            return f"nothing of {column.name}={text} has landed or is in the lake{listed}"
         return ""
 
     @cached_property

@@ -41,7 +41,7 @@ def test_every_check_says_what_it_checks_after_a_run_and_as_an_audit(local_world
         assert audit.startswith("- As an audit (*Execute all*, or the lake's audit job): ")
     # Markdown shows indented lines as they are, with their marks.
     assert texts["positive"].startswith(
-        "This query returns no row:\n\n    SELECT *\n    FROM refreshed WHERE total * 2 < 0\n\n- "
+        "Fails if this query returns rows:\n\n    SELECT *\n    FROM refreshed WHERE total * 2 < 0\n\n- "
     )
     assert "the tables that it names, whole" in texts["all"]
     assert "its partitions" in texts["positive"]

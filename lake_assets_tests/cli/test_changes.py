@@ -65,7 +65,7 @@ def test_a_file_has_all_changes(run: Run, tmp_path: Path, form: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--from", "0", "--format", "parquet"], 2, "name it by --out"),
+        (["--from", "0", "--format", "parquet"], 2, "name it with --out"),
         (["--from", "0", "--out", "changes.txt"], 2, "give --format too"),
         (["--from", "0", "--to", "999"], 1, "there is no snapshot 999"),
         (["--from", "999"], 1, "begin at"),

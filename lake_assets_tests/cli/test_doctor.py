@@ -41,7 +41,7 @@ def findings(
 def test_a_new_config_needs_nothing_but_the_landing_zone(tmp_path: Path) -> None:
     result = findings(tmp_path)
 
-    assert result["catalog of test"].text.endswith("none yet, the first ingest makes it")
+    assert result["catalog of test"].text.endswith("does not exist yet; the first ingest creates it")
     assert {finding.subject for finding in result.values() if finding.status == "failed"} == {"source of sales"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake.yaml"]
 

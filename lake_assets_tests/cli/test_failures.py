@@ -79,7 +79,7 @@ def test_an_error_that_partitions_share_is_printed_once(moved: str, tmp_path: Pa
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
         "failed     region=A",
-        "failed     4 more partitions by the same error as region=A: region=B, region=C, region=D and 1 more",
+        "failed     4 more partitions with the same error as region=A: region=B, region=C, region=D and 1 more",
     ]
     told, summary = result.stderr.splitlines()
     assert told.count("Error: ") == told.count(str(tmp_path / "moved")) == told.count("No ledger row") == 1
@@ -93,7 +93,7 @@ def test_an_error_that_checks_share_is_printed_once(moved: str, tmp_path: Path) 
     assert result.stderr.count("Error: ") == result.stderr.count(str(tmp_path / "moved")) == 1
     kind, first, *_, last = result.stdout.splitlines()
     assert (kind, first) == ("sales: audit of the whole table", "failed     row_counts")
-    assert " more checks by the same error as row_counts: " in last
+    assert " more checks with the same error as row_counts: " in last
 
 
 def test_an_error_that_partitions_of_an_index_share_is_printed_once(moved: str, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_an_error_that_partitions_of_an_index_share_is_printed_once(moved: str, 
 
     assert result.exit_code == 1
     assert result.stderr.count("Error: ") == result.stderr.count(str(tmp_path / "moved")) == 1
-    assert "failed     4 more partitions by the same error as region=A: region=B, region=C, region=D" in result.stdout
+    assert "failed     4 more partitions with the same error as region=A: region=B, region=C, region=D" in result.stdout
 
 
 def test_a_failure_that_findings_of_the_doctor_share_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,13 +22,13 @@ def test_a_user_finds_a_snapshot_and_restores_it(local_world: World, run: Run) -
     done = run("restore", "sales", "--partition", NW, "--snapshot", str(first), "--hold")
     assert done.exit_code == 0
     assert f"2 rows of snapshot {first} (before: 1), 1 file copied, snapshot" in done.output
-    assert ", held\n  next      Refreshes leave the partition alone." in done.output
+    assert ", held\n  next      Held: refreshes skip it until you run" in done.output
     table = run("history", "sales", "--partition", NW, "--format", "table").output
     assert "restore, held" in table
 
     skipped = run("ingest", "sales", "--partition", NW).output
     assert skipped == (
-        f"skipped    region=NW/date=2026-02-11  held until `lake-assets restore sales --partition {NW} --release`; "
+        f"skipped    region=NW/date=2026-02-11  held until `lake-assets restore sales --partition {NW} --release`, and "
         "only --force replaces it\n"
     )
     forced = run("ingest", "sales", "--partition", NW, "--force")

@@ -74,7 +74,7 @@ def test_wrong_use_and_no_lake(run: Run) -> None:
     absent = run("maintain")
 
     assert unknown.exit_code == 2
-    assert "there is no lake 'tset': the config has test." in unknown.stderr
+    assert "there is no lake 'tset': did you mean test?" in unknown.stderr
     assert absent.exit_code == 1
     assert "there is no lake at sqlite:" in absent.stderr
 

@@ -26,11 +26,11 @@ def _values(local_world: World) -> None:
 @pytest.mark.parametrize(
     ("command", "text", "says"),
     [
-        *((command, XX, "region=XX is none of `values` (NW, SW)") for command in ("ingest", "plan", "index", "check")),
-        ("plan", EARLY, "date=2020-01-01 lies before start 2026-02-10"),
-        ("plan", "region=NW,date=9999-12-31", "date=9999-12-31 lies after end 2026-02-11"),
-        ("plan", "region=%2A,date=2026-02-11", "partition value region=* is none of `values` (NW, SW)"),
-        ("plan", "region=N?,date=2026-02-11", "partition value region=N? is none of `values` (NW, SW): write NW"),
+        *((command, XX, "region=XX is not in `values` (NW, SW)") for command in ("ingest", "plan", "index", "check")),
+        ("plan", EARLY, "date=2020-01-01 is before start 2026-02-10"),
+        ("plan", "region=NW,date=9999-12-31", "date=9999-12-31 is after end 2026-02-11"),
+        ("plan", "region=%2A,date=2026-02-11", "partition value region=* is not in `values` (NW, SW)"),
+        ("plan", "region=N?,date=2026-02-11", "partition value region=N? is not in `values` (NW, SW): did you mean NW"),
         ("plan", "region=NW,date=2026-2-1", "write it as YYYY-MM-DD, such as 2026-02-11."),
     ],
 )
@@ -72,13 +72,13 @@ def test_outside_is_taken_if_it_is_meant_and_shown_as_such(local_world: World, r
     result = {row["partition"]: row for row in json.loads(listed.stdout)}
     taken, left = result["region=XX/date=2026-02-11"], result["region=NW/date=2020-01-01"]
     assert (taken["state"], taken["rows"], left["state"], left["rows"]) == ("outside", 2, "outside", None)
-    assert "none of `values`" in taken["outside"]
-    assert "lies before start" in left["outside"]
+    assert "is not in `values`" in taken["outside"]
+    assert "is before start" in left["outside"]
     assert "2 rows in the lake" in message
     check = run("check", "--only", "landing_zone")
     assert check.output.startswith("sales: audit of the whole table\nwarning")
     assert "No refresh reads the objects of 1 partition outside the config" in check.output
-    assert "region=NW/date=2020-01-01: partition value date=2020-01-01 lies before start" in check.output
+    assert "region=NW/date=2020-01-01: partition value date=2020-01-01 is before start" in check.output
     named = run("check", "--only", "landing_zone", "--outside", "--partition", XX)
     assert (named.exit_code, "All landed objects of 1 partition are in the lake." in named.output) == (0, True)
 
@@ -90,10 +90,11 @@ def test_a_run_over_all_counts_what_it_leaves_out(local_world: World, run: Run) 
     first, again, whole = run("ingest", "--all"), run("ingest", "--waiting"), run("ingest", "--all", "--outside")
 
     assert first.stderr.endswith("date 2026-02-11; 3 more outside the config, which --outside accepts\n")
-    assert again.stderr == "sales: 0 partitions; 3 more outside the config, which --outside accepts\n"
+    nothing = "sales: nothing has new objects; nothing to do"
+    assert again.stderr == f"{nothing}; 3 more outside the config, which --outside accepts\n"
     assert (first.exit_code, again.exit_code, whole.exit_code) == (0, 0, 0)
     assert whole.stdout.count("committed  ") == 3
-    assert run("ingest", "--waiting").stderr == "sales: 0 partitions\n"
+    assert run("ingest", "--waiting").stderr == f"{nothing}\n"
 
 
 def test_index_leaves_what_is_outside_and_names_it(local_world: World, run: Run) -> None:
@@ -106,7 +107,7 @@ def test_index_leaves_what_is_outside_and_names_it(local_world: World, run: Run)
 
     assert "1 file registered, 2 rows, in 1 partition" in first.output
     assert "1 partition outside the config not registered" in first.output
-    assert "region=XX/date=2026-02-11 (1 new object): partition value region=XX is none of `values`" in first.output
+    assert "region=XX/date=2026-02-11 (1 new object): partition value region=XX is not in `values`" in first.output
     assert "1 file registered, 2 rows, in 1 partition" in again.output
 
 
@@ -154,7 +155,7 @@ def test_a_typo_leaves_no_ledger_row_and_the_nearest_values_are_named(local_worl
     kept = run("ingest", "sales", "--partition", "region=NROTH,date=2026-02-11")
     planned_kept = run("plan", "sales", "--partition", "region=NROTH,date=2026-02-11")
 
-    text = "nothing of region=NROTH has landed or is in the lake; there is NORTH"
+    text = "nothing of region=NROTH has landed or is in the lake: did you mean NORTH?"
     assert (typo.exit_code, text in " ".join(typo.output.split())) == (1, True)
     assert (kept.exit_code, text in kept.output) == (0, True)
     assert (planned.exit_code, f"  note      {text}" in planned.output) == (1, True)

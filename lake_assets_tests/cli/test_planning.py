@@ -60,7 +60,10 @@ def test_a_plan_that_is_applied_at_once_shows_itself_first(local_world: World, r
     assert outcomes.count("committed  ") == 2
     assert local_world.totals() == [1, 1, 2, 2]
     nothing = run("plan", "--apply")
-    assert (nothing.exit_code, nothing.stdout) == (0, "sales: 0 partitions\nan ingest would change nothing\n")
+    assert (nothing.exit_code, nothing.stdout) == (
+        0,
+        "sales: nothing has new objects; nothing to do\nan ingest would change nothing\n",
+    )
 
 
 def test_an_object_without_bytes_fails_its_partition_only(local_world: World, run: Run) -> None:
@@ -132,4 +135,7 @@ def test_a_file_that_is_no_plan_is_refused(run: Run, tmp_path: Path, text: str) 
 
     result = run("apply", str(file))
 
-    assert (result.exit_code, "plan.json is no plan: make one by `lake-assets plan" in result.stderr) == (1, True)
+    assert (result.exit_code, "plan.json is not a plan: create one with `lake-assets plan" in result.stderr) == (
+        1,
+        True,
+    )

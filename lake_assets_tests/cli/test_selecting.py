@@ -53,7 +53,7 @@ def test_a_script_is_not_asked_and_sees_the_count(landed: World, run: Run) -> No
     rest = run("ingest", "--waiting")
     assert rest.stdout.count("committed  ") == 3
     nothing = run("ingest", "--waiting")
-    assert (nothing.exit_code, nothing.output) == (0, "sales: 0 partitions\n")
+    assert (nothing.exit_code, nothing.output) == (0, "sales: nothing has new objects; nothing to do\n")
     assert landed.totals() == [1.0] * 14
 
 
@@ -71,10 +71,10 @@ def test_an_index_of_a_selection_registers_these_partitions_only(landed: World, 
         (["--partition", "date=2020"], "--partition date=2020 selects no partition that has landed or is in the lake"),
         (["--partition", "day=2020"], "no partition column 'day': its columns are region, date"),
         (["--max", "0"], "--max"),
-        (["--max", "3"], "name one or more by --partition region=…,date=…, or choose them by --waiting"),
+        (["--max", "3"], "name one or more with --partition region=…,date=…, or choose them with --waiting"),
         (["--partition", "region=NW/date=2026-02-01"], "is a path: write region=NW,date=2026-02-01 (a slash"),
-        (["--partition", "region=NW,date=2025-02-01|2026-02*"], "date=2025-02-01 lies before start 2026-01-01"),
-        ([], "name one or more by --partition region=…,date=…, or choose them by --waiting, --failed or --all."),
+        (["--partition", "region=NW,date=2025-02-01|2026-02*"], "date=2025-02-01 is before start 2026-01-01"),
+        ([], "name one or more with --partition region=…,date=…, or choose them with --waiting, --failed or --all."),
     ],
 )
 @pytest.mark.usefixtures("landed")

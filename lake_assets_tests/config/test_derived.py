@@ -91,7 +91,7 @@ def test_a_path_column_may_have_another_name_too() -> None:
         ),
         ({"region": {}}, {"layout": "region={store_region}"}, r"has no {region}.*: write region: {from: store_region}"),
         ({"x": {}}, {"layout": f"day={NOW}/x={{y}}"}, r"has no {x}.*: write x: {from: y}"),
-        ({"region": {}}, {"layout": "{a}/{b}"}, r"has no {region}.*: name a column of the layout by from \(a, b\)"),
+        ({"region": {}}, {"layout": "{a}/{b}"}, r"has no {region}.*: name a column of the layout with `from` \(a, b\)"),
         (
             {"date": DATE},
             {"layout": "{ts,,YY}/{date}"},

@@ -230,7 +230,7 @@ def test_of_many_errors_the_first_are_printed_and_the_others_counted() -> None:
     ("added", "told"),
     [
         (f"layout: '{'a{region}/' * 50_000}{{date}}'", "streams.sales.layout.template: is too long: leave 1000"),
-        (f"schedule: '{'0-59,' * 100_000}1 * * * *'", "is no cron schedule of five fields"),
+        (f"schedule: '{'0-59,' * 100_000}1 * * * *'", "is not a cron schedule of five fields"),
         (f"landing: {{outputs: [{'a, ' * 40_000}]}}", "streams.sales.landing.outputs: has too many entries: leave 100"),
         (f"landing: {{columns: {{a: 'bigint{'[]' * 200_000}'}}}}", "more than 20 nested lists"),
         ("landing: {outputs: [{type: s3, bucket: abc, endpoint: 'http://[h'}]}", "and this one is malformed"),

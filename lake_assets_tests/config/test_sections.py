@@ -77,7 +77,7 @@ def test_notifications_come_from_s3_only_and_their_secrets_are_not_shown() -> No
     ("section", "keys", "error"),
     [
         ("alerts", "", "alerts: alerts have no receiver: give slack, email or webhook"),
-        ("alerts", "webhook: {url: example.com}", "url is no URL of a web server: begin it with https://"),
+        ("alerts", "webhook: {url: example.com}", "url is not the URL of a web server: begin it with https://"),
         ("alerts", 'webhook: {url: "http://a/\\r\\nX: 1"}', "alerts.webhook: url has a line break"),
         ("alerts", f"{HOOK}, stale_hours: 0", "alerts.stale_hours: 0 hours is outside"),
         ("alerts", f"{HOOK}, interval: 1", "alerts.interval: must be 30 or more"),
@@ -92,7 +92,11 @@ def test_notifications_come_from_s3_only_and_their_secrets_are_not_shown() -> No
         ("maintenance", "orphans_older_than: 0.1", "maintenance.orphans_older_than: must be 0.5 or more"),
         ("maintenance", "compact: 1", "maintenance.compact: must be 2 or more"),
         ("maintenance", "time_zone: Mars", "maintenance.time_zone: there is no time zone 'Mars'"),
-        ("maintenance", "cron: hourly", "maintenance.cron: 'hourly' is no cron schedule of five fields: write minute,"),
+        (
+            "maintenance",
+            "cron: hourly",
+            "maintenance.cron: 'hourly' is not a cron schedule of five fields: write minute,",
+        ),
         ("maintenance", "cron: 0 0 30 2 *", r"maintenance.cron: '0 0 30 2 \*' names a day that does not exist"),
         ("maintenance", "cron: 0 0 15W * *", "cron: '0 0 15W .* nearest weekday .W., which Dagster does not support"),
         ("sensor", "type: files", "sensor"),

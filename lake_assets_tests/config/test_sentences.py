@@ -23,7 +23,8 @@ def without_column(told: str) -> str:
         ("[NW]", "NW", "10: streams.sales.partitions.region.values: must be a list: write it in brackets"),
         ("catalog.sqlite", "5", "4: lakes.retail.catalog.path: must be a text: write one value, in quotes if"),
         ("catalog.sqlite", "''", "4: lakes.retail.catalog.path: is empty: write something"),
-        ("type: sqlite", "type: oracle", "4: lakes.retail.catalog: is of no known type: write one of 'sqlite'"),
+        ("type: sqlite", "type: oracle", "4: lakes.retail.catalog: unknown type: use sqlite, "),
+        ("type: sqlite", "type: sqllite", "4: lakes.retail.catalog: unknown type 'sqllite': did you mean sqlite?"),
         ("type: sqlite, ", "", "4: lakes.retail.catalog: has no type: add 'type'"),
         ("{table: sales}", "sales", "12: streams.sales.destination: must be a mapping: write its keys"),
         ("storage: data", "storage: [a]", "5: lakes.retail.storage: must be a mapping"),
@@ -79,8 +80,8 @@ def test_each_key_of_a_stream_too(added: str, told: str) -> None:
          "landing.Outputs: unknown key: did you mean outputs?"),
         ("start:", "strat:", "date.strat: unknown key: did you mean start?"),
         # `url` is a key of a web server's storage, `interval` one of a sensor: neither is meant elsewhere.
-        ("type: date,", "url: x, type: date,", "url: unknown key: remove it, or write one of empty, end, from, in, "),
-        ("    source:", "    intervall: x\n    source:", "intervall: unknown key: remove it, or write one of auto"),
+        ("type: date,", "url: x, type: date,", "url: unknown key: remove it, or use one of empty, end, from, in, "),
+        ("    source:", "    intervall: x\n    source:", "intervall: unknown key: remove it, or use one of auto"),
     ],
 )  # fmt: skip
 def test_an_unknown_key_is_reported_with_the_one_of_its_place_that_is_meant(old: str, new: str, told: str) -> None:

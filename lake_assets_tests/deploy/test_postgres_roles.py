@@ -216,7 +216,7 @@ def test_a_reader_queries_and_does_nothing_else(roles: Roles) -> None:
     assert roles.world.totals() == [1]
     assert [row.status for row in roles.world.ledger()] == ["committed"]
     roles.world.land(NW, sales(2))
-    message = r"permission denied for table ducklake_.*: grant it to the catalog's user; deploy/postgres/roles.sql has"
+    message = r"permission denied for table ducklake_.*: grant it to the catalog's user. deploy/postgres/roles.sql has"
     with pytest.raises(CatalogError, match=message):
         roles.world.ingest(NW)
     assert roles.world.totals() == [1]

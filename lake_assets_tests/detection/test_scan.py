@@ -158,9 +158,9 @@ def test_an_unmatched_object_that_vanished_makes_room_for_another() -> None:
     ("key", "says"),
     [
         ("region=NW/date=2026-02-31/a.parquet", "is not of type date"),
-        ("region=NW/date=2019-12-31/a.parquet", "lies before start 2020-01-01: move `start` back."),
+        ("region=NW/date=2019-12-31/a.parquet", "is before start 2020-01-01: move `start` back."),
         ("region=NW/date=__HIVE_DEFAULT_PARTITION__/a.parquet", "date is NULL"),
-        ("region=XX/date=2026-02-11/a.parquet", "region=XX is none of `values`"),
+        ("region=XX/date=2026-02-11/a.parquet", "region=XX is not in `values`"),
         ("region=N%FFW/date=2026-02-11/a.parquet", "not in UTF-8"),
     ],
 )
@@ -178,7 +178,7 @@ def test_a_future_partition_is_requested_on_its_day() -> None:
     seen = watch("region=NW/date=2026-02-13/a.parquet")
 
     (item,) = seen.scan().unmatched
-    assert "lies in the future" in item.reason
+    assert "is in the future" in item.reason
     seen.now += dt.timedelta(days=2)
     assert seen.tick() == ["NW 2026-02-13"]
 

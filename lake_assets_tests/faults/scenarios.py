@@ -12,7 +12,7 @@ from lake_assets_tests.faults.independent import Row
 from lake_assets_tests.faults.lake_invariants import assert_sound, complaints
 from lake_assets_tests.world import NW, SW, World, sales
 
-DAMAGED = b"PAR1 this is no Parquet file PAR1"
+DAMAGED = b"PAR1 this is not a Parquet file PAR1"
 MAINTENANCE = {"expire_older_than": 1, "delete_older_than": 1, "orphans_older_than": 1}
 
 

@@ -80,4 +80,4 @@ def test_a_command_whose_transform_loses_the_jvm_tells_one_error_and_how_many_fa
     assert messages[-1].startswith("sales: 0 of 2 partitions committed, 2 failed, in ")
     assert len(messages) == 2, run.stderr
     assert messages[0].startswith("Error: Spark's JVM ended, or was lost, while it was at work: ")
-    assert "by the same error as" in run.stdout
+    assert "with the same error as" in run.stdout

@@ -55,9 +55,9 @@ def test_rows_that_were_deleted_from_registered_files_come_back_as_the_check_say
 
     result = check(local_world, "row_counts")
     assert not result.passed
-    assert "delete all rows of these partitions by SQL, land their objects under other names" in result.description
+    assert "delete all rows of these partitions with SQL, land their objects under other names" in result.description
     (said,) = read_state(local_world.stream).edited
-    assert "from 2 rows to 1, and no refresh undoes that; to undo it, delete all its rows by SQL" in said
+    assert "from 2 rows to 1, and no refresh undoes that; to undo it, delete all its rows with SQL" in said
     assert plan(local_world.stream, local_world.partition(NW)).decision.note in said
     run(local_world, "DELETE FROM lake.sales WHERE region = 'NW'")
     Path(body).rename(Path(body).with_name("2.parquet"))
@@ -179,7 +179,7 @@ def test_objects_that_are_owned_and_were_deleted_with_their_rows_are_no_finding(
 
     assert set(failing(local_world)) <= {"landing_zone"}
     if failing(local_world):
-        assert check(local_world, "landing_zone").description.endswith("refresh these.")
+        assert check(local_world, "landing_zone").description.endswith("Refresh these.")
         assert local_world.ingest(NW).row.status == "skipped"
     assert failing(local_world) == []
     assert local_world.totals(NW) == left

@@ -182,7 +182,7 @@ def test_restore_is_unchanged_only_where_the_rows_are_and_brings_them_back(chang
     rows = snapshots(changed)
     newest = max(rows)
     if changed.stream.config.mode == "index":
-        with pytest.raises(PartitionError, match="so their rows of then are the landing zone's"):
+        with pytest.raises(PartitionError, match="so it has no rows of its own to restore"):
             restore(changed.stream, changed.partition(NW), newest - 1, dry_run=True)
         return
     for number in sorted(rows, reverse=True):

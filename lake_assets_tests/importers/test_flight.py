@@ -261,7 +261,7 @@ def test_a_variable_that_is_not_of_the_flights_table_defines_no_stream(
         ("HIVE_PARTITIONING", "maybe", "HIVE_PARTITIONING is 'maybe': set it to true, 1, yes or on"),
         ("AWS_SKIP_SIGNATURE", "maybe", "AWS_SKIP_SIGNATURE is 'maybe'"),
         ("LOAD_PARTITION", "2026-02-30", "LOAD_PARTITION is '2026-02-30', and there is no such date"),
-        ("SCHEDULE", "daily", "^SCHEDULE: 'daily' is no cron schedule of five fields"),
+        ("SCHEDULE", "daily", "^SCHEDULE: 'daily' is not a cron schedule of five fields"),
         ("DESTINATION_STORAGE", "https://host/lake", "a web server can only be a stream's source"),
         ("DESTINATION_STORAGE", "s3://Bad_Bucket/x", "^DESTINATION_STORAGE: has the wrong form"),
         ("AWS_ENDPOINT_URL", "localhost:8333", "^AWS_ENDPOINT_URL: "),

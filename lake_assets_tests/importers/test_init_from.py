@@ -138,13 +138,13 @@ def test_it_says_what_it_looked_at_and_what_is_not_certain(landing: Path, tmp_pa
     text = (tmp_path / "shop" / "lake.yaml").read_text(encoding="utf-8")
     for note in (
         "a stream has 2 partition columns at most, so store are columns of the rows.",
-        "1 object of those seen are no *.parquet: the stream ignores them.",
+        "1 object of those seen are not *.parquet: the stream ignores them.",
         "the paths have no partition columns, so the rows' at is the partition.",
         "no *.parquet was seen: the stream is left out.",
     ):
         assert f"unsure: {note}" in result.output
         assert f"# unsure: {note}" in text
-    assert re.search(rf"looked  {landing}: 15 objects by \d listings, \d footers", result.output)
+    assert re.search(rf"looked  {landing}: 15 objects read with \d listings, \d footers", result.output)
     assert f"none    {landing}/notes" in result.output
 
 
@@ -169,7 +169,7 @@ def test_files_of_another_suffix_are_named_in_the_config(tmp_path: Path) -> None
     sales = look(tmp_path / "sales", *(f"date=2026-02-11/{name}" for name in ("a.pq", "b.pq", "c.parquet")))["sales"]
 
     assert sales.config["files"] == "*.pq"
-    assert sales.notes == ("1 object of those seen are no *.pq: the stream ignores them",)
+    assert sales.notes == ("1 object of those seen are not *.pq: the stream ignores them",)
 
 
 def test_the_first_object_may_be_broken(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_hidden_folder_beside_folders_of_another_form_is_no_value_and_is_named
     }
     for name in ("day", "named"):
         assert any("1 object of those seen are not read" in note for note in proposals[name].notes), proposals
-    assert "taken for no table" in proposals["_staging"].notes[0]
+    assert "not taken for a table" in proposals["_staging"].notes[0]
 
 
 def test_few_values_are_listed_and_more_are_not_and_a_comment_says_what_becomes_of_new_ones(tmp_path: Path) -> None:

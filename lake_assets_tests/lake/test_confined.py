@@ -177,5 +177,5 @@ def test_the_command_reads_tables_and_refuses_other_statements(query: Callable[.
     listed = query("FROM duckdb_secrets()")
 
     assert (counted.exit_code, counted.stdout) == (0, "s\n12497500\n"), counted.output
-    assert (read.exit_code, "name tables; `query` opens only files of the lake" in read.stderr) == (1, True)
+    assert (read.exit_code, "name tables. `query` opens only files of the lake" in read.stderr) == (1, True)
     assert (listed.exit_code, "`query` shows no credentials" in listed.stderr) == (2, True)

@@ -239,7 +239,7 @@ def test_a_lake_is_named_where_there_are_several(local_world: World) -> None:
 
     with pytest.raises(ConfigError, match="the config has several lakes: name one of test, other"):
         connect(config)
-    with pytest.raises(ConfigError, match="there is no lake 'tset': the config has test, other"):
+    with pytest.raises(ConfigError, match="there is no lake 'tset': did you mean test\\?"):
         connect(config, "tset")
     with pytest.raises(NoLakeError, match=r"there is no lake at sqlite:absent/catalog\.sqlite yet"):
         connect(config, "other")

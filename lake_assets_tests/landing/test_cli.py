@@ -138,7 +138,7 @@ def test_records_that_reached_one_of_two_outputs_are_counted_and_no_repeat_is_ad
     ("given", "reason"),
     [
         ("bad\n[]\n", "because no JSON"),
-        (2 * (json.dumps(RECORD | {"date": "2025-12-31"}) + "\n"), "date=2025-12-31 lies before start 2026-01-01"),
+        (2 * (json.dumps(RECORD | {"date": "2025-12-31"}) + "\n"), "date=2025-12-31 is before start 2026-01-01"),
         (2 * (json.dumps(RECORD | {"date": "soon"}) + "\n"), "because date: Failed to parse string: 'soon'"),
     ],
 )
@@ -205,7 +205,7 @@ def test_a_wrong_option_is_named_by_its_field(config: Callable[..., Path]) -> No
     done = run(config(columns={"id": "int"}), "land", "sales", stdin=lines(1))
 
     assert done.exit_code == 1
-    assert "streams.sales.landing.columns.id: 'int' is no column type: use boolean" in done.stderr
+    assert "streams.sales.landing.columns.id: 'int' is not a column type: use boolean" in done.stderr
 
 
 @pytest.mark.kill
@@ -282,7 +282,7 @@ def test_a_rate_that_is_none_is_wrong_use(config: Callable[..., Path], rate: str
     done = run(config(), "generate", "retail", "--rate", rate)
 
     assert done.exit_code == 2
-    assert "is no rate: write it as 500/s" in done.stderr
+    assert "is not a rate: write it as 500/s" in done.stderr
 
 
 def test_a_reader_that_goes_away_ends_the_generator_quietly() -> None:

@@ -131,7 +131,9 @@ def test_texts_that_hold_a_time_clash_before_anything_lands(tmp_path: Path) -> N
     source.write_text('{"id":1,"ts":"2025-02-18T10:00:00"}\n')
     made = stream(tmp_path / "out", DAY, {"ts": START}, columns={"id": "bigint", "ts": "string"})
 
-    with pytest.raises(SchemaError, match=r"'ts' has the value '2025-02-18T10:00:00', and by the layout .* belongs to"):
+    with pytest.raises(
+        SchemaError, match=r"'ts' has the value '2025-02-18T10:00:00', and the layout .* puts its record in"
+    ):
         land_text(made, source)
     assert files(tmp_path / "out") == []
 
@@ -147,7 +149,7 @@ def test_a_column_that_is_named_like_a_derived_one_says_the_same_or_the_record_i
         writer.write(bad)
 
     assert len(files(tmp_path)) == 1
-    assert "'date' has the value '2025-02-18', and by the layout" in rejects(tmp_path)[0]["reason"]
+    assert "'date' has the value '2025-02-18', and the layout" in rejects(tmp_path)[0]["reason"]
 
 
 def test_a_date_whose_parts_are_folders_keeps_its_name(tmp_path: Path) -> None:

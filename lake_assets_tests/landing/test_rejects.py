@@ -25,8 +25,8 @@ from lake_assets_tests.landing.streams import COLUMNS, GOOD, PARTITIONS, land_te
         ('{"region":"NW","date":"2026-02-11","nickname":"x"}', "unknown field 'nickname'"),
         ('{"region":"NW","date":"2026-02-30","id":1}', "date: Failed to parse string: '2026-02-30'"),
         ('{"region":"NW","date":20000,"id":1}', "changed from string to number"),
-        ('{"region":"NW","date":"2025-12-31","id":1}', "partition value date=2025-12-31 lies before start 2026-01-01"),
-        ('{"region":"NW","id":1}', "partition value date is NULL, which is no day"),
+        ('{"region":"NW","date":"2025-12-31","id":1}', "partition value date=2025-12-31 is before start 2026-01-01"),
+        ('{"region":"NW","id":1}', "partition value date is NULL, and the column has the type date"),
         ('{"region":' + "[" * 100_000 + "]" * 100_000 + "}", "no JSON: maximum recursion"),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_text_that_is_no_time_is_the_reason(tmp_path: Path, compat: str | None
 
     assert [reject["reason"] for reject in rejects(tmp_path)] == [
         "column 'ts' has the value 'soon', which is not a time",
-        "partition value date is NULL, which is no day",
+        "partition value date is NULL, and the column has the type date",
     ]
 
 
@@ -99,7 +99,7 @@ def test_a_region_that_the_stream_does_not_have_is_rejected(tmp_path: Path) -> N
 
     assert landed_ids(tmp_path / "out") == [0, 1, 2, 5]
     assert [json.loads(reject["record"])["id"] for reject in rejects(tmp_path / "out")] == [3, 4]
-    assert rejects(tmp_path / "out")[0]["reason"] == "partition value region=XX is none of `values` (NW, N/A)"
+    assert rejects(tmp_path / "out")[0]["reason"] == "partition value region=XX is not in `values` (NW, N/A)"
 
 
 def test_records_with_views_within_other_types_land_in_their_partitions(tmp_path: Path) -> None:
@@ -159,10 +159,10 @@ def test_a_time_before_the_start_or_after_the_end_is_rejected(
     assert landed_ids(tmp_path) == list(range(len(good)))
     assert [reject["reason"] for reject in rejects(tmp_path)] == [
         *(
-            f"partition value at={text} lies {'before start 2025-11-20' if text < good[0] else 'after end 2026-02-10'}"
+            f"partition value at={text} is {'before start 2025-11-20' if text < good[0] else 'after end 2026-02-10'}"
             for text in bad
         ),
-        f"partition value at is NULL, which is no {type_.replace('date', 'day')}",
+        f"partition value at is NULL, and the column has the type {type_}",
     ]
 
 

@@ -219,7 +219,7 @@ def test_a_driver_on_yarn_that_does_not_end_is_a_warning(
         await_end(driver, received)
 
     assert warnings == [
-        "The driver application_1_2 goes on: it has not begun, or does not end: end it by the cluster's own command."
+        "The driver application_1_2 goes on: it has not begun, or does not end: end it with the cluster's own command."
     ]
     assert is_marked()
     assert not (tmp_path / "killed").exists()

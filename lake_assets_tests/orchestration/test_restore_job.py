@@ -50,7 +50,7 @@ def test_a_restored_partition_is_materialized_with_its_history(local_world: Worl
     metadata: dict[str, Any] = {name: value.value for name, value in event.materialization.metadata.items()}
     assert (metadata["rows"], metadata["rows_before"], metadata["restored_snapshot"]) == (2, 1, first)
     assert "restore, held" in metadata["history"]
-    assert "Refreshes leave the partition alone" in metadata["next_refresh"]
+    assert "Held: refreshes skip it until you run" in metadata["next_refresh"]
     row = local_world.ledger(NW)[0]
     assert (row.run_id, row.requested_by) == (result.run_id, "Dagster")
 

@@ -108,7 +108,7 @@ def test_the_check_of_the_landing_zone_names_it_and_passes(held: World) -> None:
         result = check(held, "landing_zone", scope)
         assert result.passed
         assert result.description == (
-            "All landed objects of 1 partition are in the lake. 1 partition is held, and no refresh changes it."
+            "All landed objects of 1 partition are in the lake. 1 partition is held, so no refresh changes it."
         )
         assert dict(result.numbers) | {"outside": 0, "objects_in_no_partition": 0} == {
             "partitions": 2,

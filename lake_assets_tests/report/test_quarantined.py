@@ -38,7 +38,7 @@ def test_the_landing_zone_is_in_the_lake_but_for_quarantined_objects(local_world
     local_world.land(SW, sales(3), "b.parquet")
     result = check(local_world, "landing_zone")
     assert result.description == (
-        "Objects of 1 of 2 partitions are not in the lake; refresh these. 1 object is quarantined."
+        "Objects of 1 of 2 partitions are not in the lake. Refresh these. 1 object is quarantined."
     )
 
 

@@ -144,7 +144,7 @@ def test_partitions_are_described_column_by_column() -> None:
         ("p=2026-02..2026-01", "the range p=2026-02..2026-01 ends before it begins: write the smaller value first: p="),
         ("p=2026-02..x", "partition value p='x' is not of type date"),
         ("p=..__HIVE_DEFAULT_PARTITION__", "partition column p has a range with NULL, which has no order"),
-        ("p=last:0", "partition column p has 'last:0', which is no number of days: write one from 1 on"),
+        ("p=last:0", "partition column p has 'last:0', which is not a number of days: write one from 1 on"),
         ("p=last:x", "such as p=last:7"),
     ],
 )

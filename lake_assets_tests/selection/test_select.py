@@ -86,9 +86,9 @@ def test_partitions_outside_the_config_are_selected_if_that_is_meant(landed: Wor
 
     assert found(landed, "region=*") == found(landed, every=True) == paths(NW)
     assert found(landed, "region=*", outside=True) == paths(EARLY, NW, SW, FAILED)
-    with pytest.raises(OutsidePartitionError, match="region=SW is none of `values`"):
+    with pytest.raises(OutsidePartitionError, match="region=SW is not in `values`"):
         found(landed, SW, "date=2026-02")
-    with pytest.raises(OutsidePartitionError, match="region=SW is none of `values`"):
+    with pytest.raises(OutsidePartitionError, match="region=SW is not in `values`"):
         found(landed, "region=NW|SW", waiting=True)
     assert found(landed, "region=NW|SW", outside=True) == paths(EARLY, NW, SW, FAILED)
 

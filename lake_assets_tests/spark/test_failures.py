@@ -76,7 +76,7 @@ def no_log(capfd: pytest.CaptureFixture[str]) -> bool:
             (
                 "the transform's SQL is refused by Spark at line 2, column 3: A column, variable, or function "
                 "parameter with name `totl` cannot be resolved. Did you mean one of the following? "
-                "[`total`, `id`, `date`, `region`]: correct transform.sql; the rows are in the view `source`."
+                "[`total`, `id`, `date`, `region`]: correct transform.sql. The rows are in the view `source`."
             ),
         ),
         ("SELECT * FROM sourc", "at line 1, column 15: The table or view `sourc` cannot be found."),

@@ -100,7 +100,7 @@ def test_a_server_that_is_away_or_refuses_is_named(tmp_path: Path) -> None:
         pytest.raises(StorageError, match=r"a\.parquet was not read: read"),
     ):
         read_schema(ArrowStore(zone(web)), "a.parquet")
-    with plain_web_server(tmp_path, status=403) as web, pytest.raises(StorageError, match="read public files by"):
+    with plain_web_server(tmp_path, status=403) as web, pytest.raises(StorageError, match="read public files over"):
         Store(zone(web)).list("", "a.parquet")
 
 

@@ -78,13 +78,13 @@ def test_two_spellings_of_an_integer_are_one_value() -> None:
 @pytest.mark.parametrize(
     ("text", "reason", "says"),
     [
-        ("region=XX,date=2026-02-11", "not_in_values", "region=XX is none of `values` (NW, NE):"),
-        ("region=NV,date=2026-02-11", "not_in_values", "write NW if that is meant"),
-        ("region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11", "not_in_values", "is none of `values`"),
-        ("region=NW,date=2025-12-31", "before_start", "lies before start 2026-01-01: move `start` back."),
-        ("region=NW,date=2026-02-12", "in_the_future", "lies in the future"),
-        ("region=NW,date=2026-04-01", "after_end", "lies after end 2026-03-31: move `end`, or leave it out."),
-        ("region=NW,date=__HIVE_DEFAULT_PARTITION__", "null_time", "date is NULL, which is no day"),
+        ("region=XX,date=2026-02-11", "not_in_values", "region=XX is not in `values` (NW, NE):"),
+        ("region=NV,date=2026-02-11", "not_in_values", "did you mean NW? Otherwise add it"),
+        ("region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11", "not_in_values", "is not in `values`"),
+        ("region=NW,date=2025-12-31", "before_start", "is before start 2026-01-01: move `start` back."),
+        ("region=NW,date=2026-02-12", "in_the_future", "is in the future"),
+        ("region=NW,date=2026-04-01", "after_end", "is after end 2026-03-31: move `end`, or leave it out."),
+        ("region=NW,date=__HIVE_DEFAULT_PARTITION__", "null_time", "date is NULL, and the column has the type date"),
     ],
 )
 def test_a_partition_outside_the_config_has_one_reason(text: str, reason: Outside, says: str) -> None:
@@ -137,6 +137,6 @@ def test_partitions_outside_are_refused_together_each_reason_once() -> None:
     lines = str(caught.value).splitlines()
     assert lines[0] == "3 partitions are outside the config:"
     assert [line[:42] for line in lines[1:]] == [
-        "- partition value region=XX is none of `va",
-        "- partition value date=2025-01-01 lies bef",
+        "- partition value region=XX is not in `val",
+        "- partition value date=2025-01-01 is befor",
     ]

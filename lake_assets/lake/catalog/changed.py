@@ -132,7 +132,7 @@ def _refuse_expired(existing: Sequence[int], first: int, until: int, *, has_befo
         return
     if until not in existing and (not existing or until > max(existing)):
         raise CatalogError(
-            f"there is no snapshot {until}:", "name an existing one; `lake-assets ledger` shows those of the runs."
+            f"there is no snapshot {until}:", "name an existing one. `lake-assets ledger` shows those of the runs."
         )
     needed = range(first - 1 if has_before and first > 0 else first, until + 1)
     present = set(existing)

@@ -196,7 +196,7 @@ def catalog_transaction(session: LakeSession) -> AbstractContextManager[CatalogD
         NotDirectError: the catalog has no database that can be opened beside the extension.
     """
     if session.config.inserts_only:
-        raise NotDirectError("the lake accepts rows by INSERT only, and no files that were written outside of it")
+        raise NotDirectError("the lake accepts rows only through INSERT, and no files that were written outside of it")
     return _opened(session, writes=True)
 
 

@@ -132,7 +132,7 @@ def read_footers(
 
     Raises:
         NotDirectError: a file has other columns.
-        duckdb.Error: a file is absent or is no Parquet file.
+        duckdb.Error: a file is absent or is not a Parquet file.
     """
     with _at_hand(files) as copies:
         read = open_footers(engine, [copies.get(file.uri, file.uri) for file in files])
@@ -167,7 +167,7 @@ def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list
     """Return the footers of these files, in their order.
 
     Raises:
-        duckdb.Error: a file is absent or is no Parquet file.
+        duckdb.Error: a file is absent or is not a Parquet file.
     """
     with all_threads(engine) if len(uris) > _FEW else nullcontext():
         rows = engine.execute(_FOOTERS, [[glob_literal(uri) for uri in uris]]).fetchall()

@@ -46,7 +46,7 @@ def view_of_files(session: LakeSession, table: TableName, partition: Partition) 
     Returns:
         The view. Its preview is None if only a query of the table gives it: the columns have changed since the files
         were written, or the files lack columns. The whole view is None if only queries give it: there is no table, it
-        has columns of unknown types, rows were deleted or inlined, or the lake accepts rows by INSERT only.
+        has columns of unknown types, rows were deleted or inlined, or the lake accepts rows only through INSERT.
 
     Raises:
         CatalogError: the catalog cannot be read.

@@ -56,7 +56,7 @@ def read_changes(
     if since > until:
         raise CatalogError(
             f"the first snapshot, {since}, is after the last, {until}:",
-            f"the newest snapshot is {current}; begin at {until} or earlier.",
+            f"the newest snapshot is {current}. Begin at {until} or earlier.",
         )
     snapshots = changed_snapshots(session, table, since, until)
     source = _Source(session, table, until)

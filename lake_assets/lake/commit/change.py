@@ -30,7 +30,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """New rows: encrypted files for a lake that accepts rows by INSERT only; only this run has their key."""
+    """New rows: encrypted files for a lake that accepts rows only through INSERT; only this run has their key."""
 
     key: bytes = field(repr=False)
     groups: Sequence[Sequence[str]]  # URIs; the rows of each group become one data file

@@ -186,7 +186,7 @@ def _add_copies(opened: OpenTable, change: Change, restored: EarlierRows) -> Non
     if rows is None:
         raise CatalogError(
             f"snapshot {restored.snapshot} expired while partition {change.partition} was being restored:",
-            "nothing was changed; choose another snapshot.",
+            "nothing was changed. Choose another snapshot.",
         )
 
 

@@ -234,7 +234,7 @@ def refuse_files(session: LakeSession, table: TableName, partitions: Iterable[Pa
             table. Or the table is partitioned by a column that the files' paths lack.
     """
     if session.config.inserts_only:
-        raise CatalogError("the lake accepts rows by INSERT only, and no files that were written outside of it.")
+        raise CatalogError("the lake accepts rows only through INSERT, and no files that were written outside of it.")
     partition = next(iter(partitions), None)
     if session.unknown_specification is not None or partition is None:
         return
@@ -255,7 +255,7 @@ def _check_committed(session: LakeSession, row: LedgerRow) -> None:
     if committed != row.snapshot_id:
         raise CatalogError(
             f"the commit of partition {row.load_partition} is snapshot {committed}, and {row.snapshot_id} was due:",
-            "see the lake's snapshots; run the partition again with --force.",
+            "look at the lake's snapshots, and run the partition again with --force.",
         )
 
 

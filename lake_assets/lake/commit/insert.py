@@ -93,7 +93,7 @@ def insert_staged(session: LakeSession, change: Change) -> LedgerRow:
     if inserted != row.row_count:
         raise CatalogError(
             f"{inserted:,} rows of partition {change.partition} were inserted, and {row.row_count:,} were staged:",
-            "nothing was changed; run it again.",
+            "nothing was changed. Run it again.",
         )
     if (after := _file_names(session, change, staged)) is None or before is None:
         return row

@@ -22,7 +22,7 @@ def partition_drift(change: Change) -> PartitionMovedError:
     """Return the error for a partition that another writer committed after it was read."""
     return PartitionMovedError(
         f"partition {change.partition} of {change.table} was committed again meanwhile:",
-        "nothing was changed; run it again.",
+        "nothing was changed. Run it again.",
     )
 
 
@@ -95,7 +95,7 @@ def refuse_held(session: LakeSession, changes: Sequence[Change]) -> None:
         if commit is not None and commit.is_held:
             raise PartitionHeldError(
                 f"partition {change.partition} of {change.table} was restored and held meanwhile:",
-                "nothing was changed; --force replaces it.",
+                "nothing was changed. --force replaces it.",
             )
 
 

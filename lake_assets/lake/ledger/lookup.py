@@ -99,7 +99,7 @@ class LastRuns:
 
     @property
     def is_held(self) -> bool:
-        """Whether refreshes leave the partition alone."""
+        """Whether refreshes skip the partition."""
         return self.commit is not None and self.commit.is_held
 
     def or_older(self, older: "LastRuns") -> "LastRuns":

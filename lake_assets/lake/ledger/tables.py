@@ -31,7 +31,7 @@ RESTORE = "restore"  # the mode of a commit that puts the rows of an earlier sna
 RELEASE = "release"  # the mode of a commit that ends a hold, and changes no row
 
 Hold = Literal["held", "released"]
-"""Whether refreshes leave the partition alone after this commit; NULL if they were never kept off."""
+"""Whether refreshes skip the partition after this commit; NULL if it was never held."""
 HELD: Hold = "held"
 RELEASED: Hold = "released"
 
@@ -92,7 +92,7 @@ class LedgerRow(Documented):
     requested_by: str | None = None
     """The user, or what launched the run in Dagster."""
     hold: Hold | None = None
-    """Whether refreshes leave the partition alone since; null if they were never kept off."""
+    """Whether refreshes skip the partition since then; null if it was never held."""
     files_quarantined: int | None = None
     """Landed objects that were left out; null if the stream never does that."""
     rows_dead_lettered: int | None = None
@@ -123,7 +123,7 @@ class LedgerRow(Documented):
 
     @property
     def is_held(self) -> bool:
-        """Whether refreshes leave the partition alone after this commit."""
+        """Whether refreshes skip the partition after this commit."""
         return self.hold == HELD
 
     @property

@@ -91,7 +91,7 @@ def _message(table: TableName) -> str:
 def prepare_table(session: LakeSession, table: TableName, compression: Compression = "zstd") -> None:
     """Set the options of any client's table that commits need: its rows are not inlined in the catalog.
 
-    `compression` is that of the files that DuckLake itself writes, in a lake that accepts rows by INSERT only.
+    `compression` is that of the files that DuckLake itself writes, in a lake that accepts rows only through INSERT.
 
     Raises:
         CatalogError: the lake is encrypted, and the config does not say so; or the catalog refuses.

@@ -17,7 +17,7 @@ from lake_assets.api.relation import ROWS_CLASSES, rows_class, rows_of
 from lake_assets.config.load import load_config
 from lake_assets.errors import ConfigError
 from lake_assets.lake.connecting import connected
-from lake_assets.layout.texts import count
+from lake_assets.layout.texts import count, meant
 from lake_assets.orchestration.dagster_private import user_text
 from lake_assets.orchestration.partition_keys import partition_of
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -150,8 +150,9 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
         """
         inputs = {key: name for name, key in context.assets_def.keys_by_input_name.items()}
         streams = _streams(self.config, self.asset_keys)
-        if stream is not None and stream not in {each.name for each in streams.values()}:
-            raise ConfigError(f"there is no stream {stream!r}:", f"the config has {_names(streams)}.")
+        names = [each.name for each in streams.values()]
+        if stream is not None and stream not in names:
+            raise ConfigError(f"there is no stream {stream!r}:", meant(stream, names))
         fitting = [key for key in inputs if key in streams and stream in {None, streams[key].name}]
         if len(fitting) != 1:
             raise _not_one(context.asset_key, stream, [streams[key].name for key in fitting], streams)
@@ -202,7 +203,7 @@ def _streams(config: str | None, asset_keys: Mapping[str, str]) -> Mapping[dg.As
     """Return the streams of a config by the keys of their assets."""
     loaded = load_config(config)
     if unknown := sorted(set(asset_keys) - set(loaded.streams)):
-        raise ConfigError(f"asset_keys: there is no stream {unknown[0]!r}:", f"name {', '.join(loaded.streams)}.")
+        raise ConfigError(f"asset_keys: there is no stream {unknown[0]!r}:", meant(unknown[0], loaded.streams))
     return {
         dg.AssetKey(asset_keys[stream.name].split("/"))
         if stream.name in asset_keys
@@ -216,13 +217,9 @@ def _stream_of(streams: Mapping[dg.AssetKey, OpenStream], key: dg.AssetKey) -> O
         keys = ", ".join(map(user_text, streams))
         raise ConfigError(
             f"the config has no stream with the asset {user_text(key)}:",
-            f"its assets are {keys}; name another key of a stream in asset_keys.",
+            f"its assets are {keys}. Name another key of a stream in asset_keys.",
         )
     return streams[key]
-
-
-def _names(streams: Mapping[dg.AssetKey, OpenStream]) -> str:
-    return ", ".join(stream.name for stream in streams.values())
 
 
 def _not_one(

@@ -33,20 +33,20 @@ Events = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckE
 class IngestConfig(dg.Config):
     """The options of a run in the launchpad."""
 
-    force: bool = Field(False, description="Read a partition even if its objects are those of the last commit.")
+    force: bool = Field(False, description="Read partitions again even if their objects have not changed.")
     landed_only: bool = Field(
-        False, description="Pass over a partition that has no objects and was never committed. Schedules set it."
+        False, description="Skip partitions that have no objects and were never committed. Schedules set it."
     )
     partitions: list[str] = Field(
         default=[],
-        description="Of the run's partitions, only those of these selections, such as region=NW|NE, date=2026-02, "
+        description="Only these of the run's partitions, such as region=NW|NE, date=2026-02, "
         "date=last:7 or date=2026-02-01..2026-02-28.",
     )
     waiting: bool = Field(
-        False, description="Of the run's partitions, only those whose landed objects are not in the lake."
+        False, description="Only those of the run's partitions with landed objects that are not in the lake."
     )
-    failed: bool = Field(False, description="Of the run's partitions, only those whose newest run failed.")
-    max: int | None = Field(None, ge=1, description="At most so many of the run's partitions.")
+    failed: bool = Field(False, description="Only those of the run's partitions whose newest run failed.")
+    max: int | None = Field(None, ge=1, description="At most this many of the run's partitions.")
 
     @property
     def wanted(self) -> Wanted:

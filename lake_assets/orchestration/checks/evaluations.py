@@ -145,7 +145,7 @@ class Evaluator:
         The results are marked as blocking, because *Re-execute from asset failure* finds the partitions of a run that
         committed only some of them by this mark alone.
         """
-        text = "The run did not commit the partition; refresh it."
+        text = "The run did not commit the partition. Refresh it."
         results = {partition: CheckResult("landing_zone", False, text) for partition in partitions}
         yield from self._of_partitions(results, tuple(results))
 
@@ -193,9 +193,9 @@ class Evaluator:
             whole = CheckResult(
                 name,
                 not failing,
-                f"The newest result is a failure for {count(len(failing), 'partition')}."
+                f"{count(len(failing), 'partition')} failed in the newest result."
                 if failing
-                else "The newest result is a failure for no partition.",
+                else "All partitions pass.",
                 {"failing": len(failing)},
                 failing[:NAMED],
             )

@@ -94,7 +94,7 @@ def _stale_sensor(alerts: Alerts, senders: Mapping[str, Send], streams: Sequence
         name=f"{alerts.name}_stale_streams",
         minimum_interval_seconds=alerts.interval,
         default_status=dg.DefaultSensorStatus(alerts.status.upper()),
-        description="Tells when landed objects, or refreshes, are older than the config allows.",
+        description="Sends an alert when landed objects, or refreshes, are older than the config allows.",
     )
     def stale(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursor = _Cursor.of(context.cursor)
@@ -103,7 +103,7 @@ def _stale_sensor(alerts: Alerts, senders: Mapping[str, Send], streams: Sequence
         for problem in problems:
             context.log.error(problem)
         wrong = [f"{name}: {alert.kind}" for name, alert in by_stream.items() if alert.kind != "recovered"]
-        reason = f"{count(len(streams), 'stream')}; {', '.join(wrong) or 'all are in time'}"
+        reason = f"{count(len(streams), 'stream')}; {', '.join(wrong) or 'all are on time'}"
         return dg.SensorResult(skip_reason="\n".join([reason, *problems]), cursor=cursor.text)
 
     return stale
@@ -168,7 +168,7 @@ def _alert(alerts: Alerts, stream: OpenStream, instance: dg.DagsterInstance, cur
         )
         title = f"{name} has had nothing new for {age:.1f} hours"
         return Alert(kind="not_refreshed", title=title, text=text, stream=name)
-    return Alert(kind="recovered", title=f"{name} is in time again", text="Nothing is to be done.", stream=name)
+    return Alert(kind="recovered", title=f"{name} is on time again", text="There is nothing to do.", stream=name)
 
 
 def _send(senders: Mapping[str, Send], by_stream: Mapping[str, Alert], cursor: _Cursor) -> list[str]:

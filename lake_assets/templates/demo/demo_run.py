@@ -51,7 +51,7 @@ def run(folder: Path) -> None:
     _land(landing)
     session = Session(config.spark.settings, transforms=False)
     with session.stopped():
-        _step("Ingest", "a week of three airports by one Spark job; each partition is a commit of its own")
+        _step("Ingest", "a week of three airports in one Spark job; each partition is a commit of its own")
         _ingest(flights, [(airport, date) for airport in AIRPORTS for date in WEEK], session)
         _ingest(delays, [(airport, WEEK[0]) for airport in AIRPORTS], session)
         airport, date = CORRECTED

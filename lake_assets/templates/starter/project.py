@@ -121,7 +121,7 @@ def refuse_content(folder: Path) -> None:
     in_the_way = [path for path in existing if path.name in ours or not path.name.startswith(".")]
     if in_the_way:
         raise StorageError(
-            f"{in_the_way[0]} exists, and a project starts in a folder of its own; nothing was written:",
+            f"{in_the_way[0]} exists, and a project needs a new or empty folder, so nothing was written:",
             "name a new folder, as in `lake-assets init my-lake`.",
         )
 

@@ -64,7 +64,7 @@ def test_a_row_of_another_day_is_found_by_statistics_or_by_reading(
     assert error.startswith("2 of 3 new objects of date=2025-02-18 were not registered")
     for name in ("bad", "worse"):
         assert f"{name}.parquet has a row with ts='2025-02-19 10:00:00" in error
-    assert f"which is date=2025-02-19 by the clock of {zone}, and belongs to date=2025-02-18" in error
+    assert f"which is date=2025-02-19 in the time zone {zone}, and belongs to date=2025-02-18" in error
     assert local_world.query("SELECT count(*) FROM lake.sales") == [(2,)]
 
 

@@ -198,7 +198,7 @@ def test_what_cannot_be_read_is_an_error_that_says_what_to_change(run: Run, lake
 
     for asset, message in {
         elsewhere: r'elsewhere depends on no asset of a stream: add it, as in deps=\["sales"\]',
-        unknown: "there is no stream 'sale': the config has sales",
+        unknown: "there is no stream 'sale': did you mean sales?",
         reading(dict): "rows of sales cannot be read as dict: use one of pyarrow.Table, pandas.DataFrame",
         column: "price",
         key: "the config has no stream with the asset sales_report: its assets are sales",

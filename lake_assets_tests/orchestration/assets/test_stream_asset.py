@@ -235,7 +235,7 @@ def test_an_error_that_partitions_share_is_reported_once(
     assert told.startswith("2026-02-11|NW, 2026-02-11|SW: ")
     logged = capfd.readouterr().err
     assert logged.count("2026-02-11|NW (1 of 2) failed: the catalog") == 1
-    assert "2026-02-11|SW (2 of 2) failed by the same error as 2026-02-11|NW" in logged
+    assert "2026-02-11|SW (2 of 2) failed with the same error as 2026-02-11|NW" in logged
 
 
 @pytest.mark.parametrize("by_duckdb", [False, True])
@@ -310,9 +310,7 @@ def test_the_asset_is_described_by_the_config(local_world: World) -> None:
     assert list(spec.owners) == ["team:data", "ann@example.com"]
     assert spec.kinds == {"ducklake", "s3"}
     assert spec.metadata["dagster/table_name"].value == "main.sales"
-    assert spec.metadata["backfill"].value == (
-        "one run for each region and range of date without a gap, or the reverse where that is fewer runs"
-    )
+    assert spec.metadata["backfill"].value == ("One run per region and unbroken date range.")
     assert asset.backfill_policy == dg.BackfillPolicy.single_run()
 
     local_world.options["max_partitions_per_run"] = 200
@@ -320,7 +318,7 @@ def test_the_asset_is_described_by_the_config(local_world: World) -> None:
 
     assert asset.backfill_policy == dg.BackfillPolicy.multi_run(200)
     (spec,) = asset.specs
-    assert spec.metadata["backfill"].value == "runs of up to 200 partitions"
+    assert spec.metadata["backfill"].value == "Runs of up to 200 partitions."
 
 
 @pytest.mark.parametrize("options", [{"owners": ["x@"]}, {"kinds": ["no spaces please"]}])

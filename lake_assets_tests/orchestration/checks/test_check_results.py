@@ -28,7 +28,7 @@ def test_a_check_that_failed_stays_so_when_another_partition_passes(local_world:
     # The result that Dagster's overview shows.
     assert newest.status.value == "FAILED"
     assert newest.evaluation is not None
-    assert newest.evaluation.description == "The newest result is a failure for 1 partition."
+    assert newest.evaluation.description == "1 partition failed in the newest result."
     assert "2026-02-11\\|NW" in str(newest.evaluation.metadata["named"].value)
 
 
@@ -70,7 +70,7 @@ def test_the_landing_zone_fails_for_the_partition_that_the_run_failed(local_worl
     assert values == {"2026-02-11|NW": True, "2026-02-11|SW": False, None: False}
     (wrong,) = (e for e in evaluations if e.partition == "2026-02-11|SW")
     assert wrong.severity == dg.AssetCheckSeverity.WARN
-    assert wrong.description == "The run did not commit the partition; refresh it."
+    assert wrong.description == "The run did not commit the partition. Refresh it."
     assert "region=SW" in str(wrong.metadata["named"].value)  # the error, which names the object
 
 

@@ -185,12 +185,12 @@ def test_a_receiver_is_told_once_that_a_stream_is_stale_and_once_that_it_is_over
     local_world: World, looks: Looks, inbox: Inbox
 ) -> None:
     land(local_world, 1)
-    assert looks.tick() == "1 stream; all are in time"
+    assert looks.tick() == "1 stream; all are on time"
     land(local_world, 3, "b.parquet")
 
     assert [looks.tick(), looks.tick()] == ["1 stream; sales: stale"] * 2
     local_world.ingest(NW)
-    assert [looks.tick(), looks.tick()] == ["1 stream; all are in time"] * 2
+    assert [looks.tick(), looks.tick()] == ["1 stream; all are on time"] * 2
 
     stale, over = (letter.json for letter in inbox.letters)
     assert (stale["kind"], stale["stream"]) == ("stale", "sales")
@@ -206,7 +206,7 @@ def test_objects_without_a_date_are_stale_from_when_they_were_first_seen(
     local_world.ingest(NW)
     land(local_world, 9, "kept-its-time.parquet")
 
-    assert looks.tick() == "1 stream; all are in time"
+    assert looks.tick() == "1 stream; all are on time"
     state = unpacked(looks.cursor, dict) or {}
     earlier = dt.datetime.fromisoformat(state["undated"]["sales"]) - dt.timedelta(hours=3)
     looks.cursor = packed(state | {"undated": {"sales": earlier.isoformat()}})
@@ -232,7 +232,7 @@ def test_a_damaged_cursor_starts_again(local_world: World, looks: Looks, cursor:
     land(local_world, 3, "kept-its-time.parquet")
     looks.cursor = cursor
 
-    assert looks.tick() == "1 stream; all are in time"
+    assert looks.tick() == "1 stream; all are on time"
     assert looks.cursor != cursor
 
 
@@ -242,7 +242,7 @@ def test_a_stream_that_gets_nothing_new_is_told_by_its_freshness(
     local_world.options |= {"freshness": {"fail_hours": 24}}
     land(local_world, 1)
     local_world.ingest(NW)
-    assert looks.tick() == "1 stream; all are in time"
+    assert looks.tick() == "1 stream; all are on time"
 
     later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=25)
     monkeypatch.setattr(

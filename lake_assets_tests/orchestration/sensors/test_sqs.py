@@ -188,7 +188,7 @@ def test_a_date_in_the_future_is_reported_once_and_stays_in_the_queue_until_its_
         )
         for _ in range(3):
             assert ticks.tick() == []
-    assert capfd.readouterr().err.count("lies in the future") == 1
+    assert capfd.readouterr().err.count("is in the future") == 1
     assert moto.left(queue) == 1
 
     assert keys_of(ticks.tick()) == [key("NW")]
@@ -211,7 +211,7 @@ def test_dates_in_the_future_keep_no_other_message_waiting(
     assert keys_of(ticks.tick()) == [key("NW")]
     capfd.readouterr()
     ticks.tick()
-    assert "lies in the future" not in capfd.readouterr().err
+    assert "is in the future" not in capfd.readouterr().err
 
 
 def test_a_queue_that_does_not_exist_fails_the_tick_with_one_sentence(
