@@ -1,4 +1,4 @@
-"""The results of a measurement, as JSON, plots and figures of a page of the documentation.
+"""The results of a measurement, as JSON and plots of a page of the documentation.
 
 A plot is SVG by matplotlib. It has a light ground of its own, so it reads on a dark page too.
 """
@@ -44,14 +44,10 @@ def draw_all(drawings: Drawings, folder: Path) -> list[Path]:
 def write(
     results: Results,
     folder: Path,
-    page: Path | None,
     *,
     drawings: Callable[[Results], Drawings],
-    with_figures: Callable[[str, Results], str],
 ) -> None:
-    """Write the results as JSON and as plots, and into the page if there is one."""
+    """Write the results as JSON, from which the site makes the tables of their page, and as plots."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(results.model_dump_json(indent=1) + "\n", encoding="utf-8")
     draw_all(drawings(results), folder)
-    if page is not None:
-        page.write_text(with_figures(page.read_text(encoding="utf-8"), results), encoding="utf-8")

@@ -16,6 +16,7 @@ from mkdocs.structure.pages import Page
 import lake_assets
 from docs.hooks.cli_reference import cli_page
 from docs.hooks.config_reference import config_page
+from docs.hooks.figures import with_figures
 from docs.hooks.json_reference import json_page
 from lake_assets.api import stream
 from lake_assets.cli import main
@@ -82,14 +83,14 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - MkDocs' signature
-    """Link files of the repository that are not on the site to the source, and name the language of code blocks."""
+    """Insert generated parts, link files of the repository that are not on the site, and name the language of code."""
     folder = posixpath.dirname(page.file.src_uri)
 
     def linked(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(folder, link[2].partition("#")[0]))
         return f"[{link[1]}]({SOURCE}{target.removeprefix('../')})" if target.startswith("../") else link[0]
 
-    return fenced(_LINK.sub(linked, markdown))
+    return fenced(_LINK.sub(linked, with_figures(page.file.src_uri, markdown)))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - MkDocs' signature

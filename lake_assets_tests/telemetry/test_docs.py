@@ -4,18 +4,21 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from docs.hooks.figures import metrics_table
 from lake_assets.orchestration.sensors.alert_receivers import Kind
 from lake_assets.report.metrics import INSTRUMENTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "operate.md").read_text("utf-8")
+TABLE = metrics_table()
 
 
 def test_the_table_of_metrics_is_that_of_the_code() -> None:
     suffixes = {"histogram": "_bucket"}
     rows = [f"| `{m.name}` | `{m.prometheus}{suffixes.get(m.type, '')}`" for m in INSTRUMENTS.values()]
 
-    assert [row for row in rows if row not in PAGE] == []
-    assert set(re.findall(r"`(lake_assets\.[a-z.]+)` \|", PAGE)) == set(INSTRUMENTS)
+    assert "\n<!-- metrics -->\n" in PAGE
+    assert [row for row in rows if row not in TABLE] == []
+    assert set(re.findall(r"`(lake_assets\.[a-z.]+)` \|", TABLE)) == set(INSTRUMENTS)
 
 
 def test_every_metric_that_the_page_names_exists() -> None:

@@ -18,7 +18,6 @@ from dev.benchmarks.peers.catalogue import COPIED, PEERS
 from dev.benchmarks.peers.data import OTHERS
 from dev.benchmarks.peers.environments import ROOT, EnvironmentFailedError, python_of
 from dev.benchmarks.peers.growth import backfill, files
-from dev.benchmarks.peers.page import with_figures
 from dev.benchmarks.peers.plots import drawings
 from dev.benchmarks.peers.process import Command
 from dev.benchmarks.peers.readers import readers
@@ -32,7 +31,7 @@ PAGE = ROOT / "docs" / "explanation" / "benchmarks.md"
 FIGURES = PAGE.with_suffix("")  # the folder of the plots and of the results
 ELSEWHERE = ROOT / "build" / "bench-peers"  # for runs that are not complete
 
-_write = partial(write, drawings=drawings, with_figures=with_figures)
+_write = partial(write, drawings=drawings)
 Part = Callable[[Bench, list[str]], Mapping[str, Any]]
 
 
@@ -56,7 +55,7 @@ PARTS = tuple(_parts(quick=True))
 @click.option("--only", type=click.Choice(list(PEERS)), multiple=True, help="These peers only.")
 @click.option("--part", "only_parts", type=click.Choice(PARTS), multiple=True, help="These parts only.")
 @click.option("--quick", is_flag=True, help="Little data and few rounds, to see that everything runs: five minutes.")
-@click.option("--redraw", is_flag=True, help="Measure nothing: write page and plots from results.json of --out again.")
+@click.option("--redraw", is_flag=True, help="Measure nothing: draw the plots of results.json of --out again.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where data is kept; else a temporary folder.")
 @click.option(
     "--out",
@@ -74,14 +73,13 @@ def main(
 ) -> None:
     """Measure all peers in turns, and compare their tables with the landed rows.
 
-    A complete run takes about half an hour on two cores, 16 GB of memory and 10 GB of disk, and writes the page of the
-    documentation. A peer that fails is reported as such, and the others go on.
+    A complete run takes about half an hour on two cores, 16 GB of memory and 10 GB of disk, and writes the results and
+    plots of the documentation. A peer that fails is reported as such, and the others go on.
     """
     complete = not (only or only_parts or quick)
     target = out.absolute() if out else FIGURES if complete else ELSEWHERE
-    page = PAGE if target == FIGURES else None
     if redraw:
-        _write(Results.model_validate_json((target / "results.json").read_text(encoding="utf-8")), target, page)
+        _write(Results.model_validate_json((target / "results.json").read_text(encoding="utf-8")), target)
         return
     commands, missing = _commands(only or tuple(PEERS))
     place = nullcontext(str(folder)) if folder else tempfile.TemporaryDirectory(prefix="lake-assets-bench-")
@@ -103,8 +101,8 @@ def main(
                 **found,
             )
             # A run that is ended leaves what it has measured, and the page as it was.
-            _write(results, ELSEWHERE, None)
-        _write(results, target, page)
+            _write(results, ELSEWHERE)
+        _write(results, target)
     _say(f"written: {target}")
 
 

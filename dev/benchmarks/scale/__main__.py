@@ -17,7 +17,6 @@ from dev.benchmarks.peers.results import Machine
 from dev.benchmarks.plotted import write
 from dev.benchmarks.scale.ledger import ledger
 from dev.benchmarks.scale.objects import objects
-from dev.benchmarks.scale.page import with_figures
 from dev.benchmarks.scale.plots import drawings
 from dev.benchmarks.scale.results import Results
 from dev.benchmarks.scale.table import table
@@ -28,7 +27,7 @@ PAGE = ROOT / "docs" / "explanation" / "scale.md"
 FIGURES = PAGE.with_suffix("")  # the folder of the plots and of the results
 ELSEWHERE = ROOT / "build" / "bench-scale"  # for quick runs
 
-_write = partial(write, drawings=drawings, with_figures=with_figures)
+_write = partial(write, drawings=drawings)
 Part = Callable[[Path, bool], Mapping[str, Any]]
 
 
@@ -52,7 +51,7 @@ PARTS: Mapping[str, Part] = {
 @click.command()
 @click.option("--part", "only", type=click.Choice(list(PARTS)), multiple=True, help="These parts only.")
 @click.option("--quick", is_flag=True, help="Small sizes and few rounds, to see that everything runs.")
-@click.option("--redraw", is_flag=True, help="Measure nothing: write page and plots from results.json again.")
+@click.option("--redraw", is_flag=True, help="Measure nothing: draw the plots of results.json again.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where data is kept; else a temporary folder.")
 @click.option(
     "--out",
@@ -60,17 +59,17 @@ PARTS: Mapping[str, Part] = {
     help="Where results and plots are written; else the docs, or build/bench-scale with --quick.",
 )
 def main(only: tuple[str, ...], folder: Path | None, out: Path | None, *, quick: bool, redraw: bool) -> None:
-    """Measure the parts, and write results, plots and the figures of the page.
+    """Measure the parts, and write results and plots.
 
     The parts that are not measured keep their results. Each takes less than six minutes on two cores.
     """
     target = out.absolute() if out else ELSEWHERE if quick else FIGURES
-    file, page = target / "results.json", PAGE if target == FIGURES else None
+    file = target / "results.json"
     known = Results.model_validate_json(file.read_text(encoding="utf-8")) if file.exists() else None
     if redraw:
         if known is None:
             raise click.UsageError(f"there is no {file}: measure first")
-        _write(known, target, page)
+        _write(known, target)
         return
     found = {} if known is None or known.quick != quick else dict(known)
     place = nullcontext(str(folder)) if folder else tempfile.TemporaryDirectory(prefix="lake-assets-bench-")
@@ -80,7 +79,7 @@ def main(only: tuple[str, ...], folder: Path | None, out: Path | None, *, quick:
             part = PARTS[name](Path(path).absolute(), quick)
             measured = {**found.get("measured", {}), name: dt.datetime.now(dt.UTC).date()}
             found |= {"quick": quick, "machine": Machine.here(), "measured": measured, **part}
-            _write(Results(**found), target, page)
+            _write(Results(**found), target)
     _say(f"written: {target}")
 
 

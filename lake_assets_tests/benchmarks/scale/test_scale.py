@@ -15,6 +15,7 @@ from dev.benchmarks.scale.results import Results
 from dev.benchmarks.scale.table import fill
 from dev.plain_client import plain_client
 from dev.servers.postgres import PostgresServer
+from docs.hooks.figures import with_figures as with_site_figures
 from lake_assets.lake.ledger.lookup import commits_by_files
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -26,7 +27,7 @@ def test_the_page_has_the_figures_and_the_plots_of_the_committed_results(tmp_pat
 
     assert not results.quick
     assert set(results.measured) == set(PARTS)
-    assert with_figures(page, results) == page
+    assert with_site_figures("explanation/scale.md", page) == with_figures(page, results)
     drawn = draw_all(drawings(results), tmp_path)
     assert {file.name for file in drawn} == {file.name for file in FIGURES.glob("*.svg")}
     for file in drawn:
