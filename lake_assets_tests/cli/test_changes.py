@@ -68,7 +68,7 @@ def test_a_file_has_all_changes(run: Run, tmp_path: Path, form: str) -> None:
         (["--from", "0", "--format", "parquet"], 2, "name it with --out"),
         (["--from", "0", "--out", "changes.txt"], 2, "give --format too"),
         (["--from", "0", "--to", "999"], 1, "there is no snapshot 999"),
-        (["--from", "999"], 1, "begin at"),
+        (["--from", "999"], 1, "Begin at"),
         (["--from", "0", "--partition", "region=NW"], 2, "date"),
         (["--from", "0", "--out", "no/such/folder/a.json"], 1, "cannot be written"),
     ],
