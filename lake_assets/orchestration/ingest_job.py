@@ -24,8 +24,7 @@ class SelectionConfig(dg.Config):
 
     partitions: list[str] = Field(
         default=[],
-        description="These partitions, such as region=NW|NE, date=2026-02, date=last:7 or "
-        "date=2026-02-01..2026-02-28.",
+        description="These partitions, such as region=NW|NE, date=2026-02, date=last:7 or date=2026-02-01..2026-02-28.",
     )
     waiting: bool | None = Field(
         None,

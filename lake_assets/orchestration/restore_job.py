@@ -24,9 +24,7 @@ class RestoreConfig(dg.Config):
     """The options of a run in the launchpad."""
 
     partition: str = Field(description="The partition, such as region=NW,date=2026-02-11, or its key in Dagster.")
-    snapshot: int | None = Field(
-        None, description="The snapshot to restore; required unless `release` is true."
-    )
+    snapshot: int | None = Field(None, description="The snapshot to restore; required unless `release` is true.")
     hold: bool = Field(False, description="Hold the partition: refreshes skip it until a run with `release`.")
     release: bool = Field(False, description="End a hold; the rows stay.")
     dry_run: bool = Field(False, description="Show what would be done, and change nothing.")
