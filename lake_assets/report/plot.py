@@ -7,28 +7,32 @@ large cells, failed partitions have a cross, and stale ones a dot.
 import io
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.colors import Colormap, ListedColormap, LogNorm, Normalize, to_rgba
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Rectangle
 from PIL import Image
 
+from lake_assets.layout.texts import count
 from lake_assets.report.grid import COLOURS, Block, Cell, Sheet, arrange
 from lake_assets.report.state import STATES, State, StreamState
 
 DOTS_PER_INCH = 100
 MAX_HEIGHT = 4000  # pixels; above it the oldest blocks are left out, with a note
-MIN_WIDTH = 860  # holds the legend of all states beside the scale of rows
+MIN_WIDTH = 860
 
 _MARGIN = 16
-_HEAD = 74
+_LINE = 18  # of the head
+_BAR = 74  # of the scale of rows
 _TITLE, _LABELS, _GAP = 18, 16, 12  # above a block, below its title, between two
-_CHARACTER = 6.3  # pixels of one in a label
 _LOGARITHMIC = 1000  # from this ratio of most to fewest rows
 _MARKED = 9  # pixels; smaller cells have no marks
 _PARTED = 5  # pixels; smaller cells have no white lines between them
@@ -36,17 +40,29 @@ _PARTED = 5  # pixels; smaller cells have no white lines between them
 
 def draw(state: StreamState) -> bytes:
     """Return the picture of a stream's partitions, as a PNG; see `picture.heat_map`."""
-    drawing = _Drawing(state, _fitting(arrange(state)))
-    drawing.head()
-    drawing.blocks()
-    drawing.notes()
     buffer = io.BytesIO()
+    with _any_letters():
+        figure_of(state).savefig(buffer, format="png")
+    return _with_palette(buffer)
+
+
+def figure_of(state: StreamState) -> Figure:
+    """Return the picture of a stream's partitions, not drawn yet."""
+    with _any_letters():
+        drawing = _Drawing(state, arrange(state))
+        drawing.head()
+        drawing.blocks()
+        drawing.notes()
+        return drawing.figure
+
+
+@contextmanager
+def _any_letters() -> Iterator[None]:
+    """Let letters that the font lacks be boxes, without a warning."""
     with warnings.catch_warnings():
-        # Letters that the font lacks are drawn as boxes, without a warning.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-        drawing.figure.savefig(buffer, format="png")
-    return _with_palette(buffer)
+        yield
 
 
 def _with_palette(picture: io.BytesIO) -> bytes:
@@ -57,10 +73,10 @@ def _with_palette(picture: io.BytesIO) -> bytes:
     return small.getvalue()
 
 
-def _fitting(sheet: Sheet) -> Sheet:
-    """Return the sheet without the oldest blocks that do not fit, which a note says."""
+def _fitting(sheet: Sheet, head: int) -> Sheet:
+    """Return the sheet without the oldest blocks that do not fit below a head, which a note says."""
     kept: list[Block] = []
-    height = _HEAD
+    height = head
     for block in reversed(sheet.blocks):
         height += _block_height(block, sheet.cell)
         if kept and height > MAX_HEIGHT:
@@ -76,35 +92,46 @@ def _block_height(block: Block, cell: tuple[int, int]) -> int:
     return _TITLE * bool(block.title) + _LABELS * bool(block.x_labels) + block.height * cell[1] + _GAP
 
 
-def _left(sheet: Sheet) -> int:
-    """Return the width of the row labels in pixels."""
-    longest = max((len(text) for block in sheet.blocks for _, text in block.y_labels), default=0)
-    return _MARGIN + int(longest * _CHARACTER) + 8
-
-
-def _size(sheet: Sheet) -> tuple[int, int]:
-    widest = max((block.width for block in sheet.blocks), default=0)
-    width = max(MIN_WIDTH, _left(sheet) + widest * sheet.cell[0] + _MARGIN)
-    height = _HEAD + sum(_block_height(block, sheet.cell) for block in sheet.blocks) + 16 * len(sheet.notes) + _MARGIN
-    return width, max(height, 140)
-
-
 class _Drawing:
     """The figure in pixels from its upper left corner."""
 
     def __init__(self, state: StreamState, sheet: Sheet) -> None:
-        self.width, self.height = _size(sheet)
-        size = (self.width / DOTS_PER_INCH, self.height / DOTS_PER_INCH)
-        self.figure = Figure(figsize=size, dpi=DOTS_PER_INCH)
-        self.state, self.sheet = state, sheet
+        self._renderer = RendererAgg(1, 1, DOTS_PER_INCH)  # type: ignore[no-untyped-call]
+        self.state = state
+        labels = [self.measure(text) for block in sheet.blocks for _, text in block.y_labels]
+        self.left = _MARGIN + int(max(labels, default=0)) + 8
+        widest = max((block.width for block in sheet.blocks), default=0)
+        self.width = max(MIN_WIDTH, self.left + widest * sheet.cell[0] + _MARGIN)
         rows = [c.rows for block in sheet.blocks for c in block.cells.values() if c.state == "committed" and c.rows]
         self.scale = _scale(rows)
         self.blues = _blues()
-        self.y = _HEAD
+        self._texts: list[tuple[float, float, str, dict[str, Any]]] = []
+        self._swatches: list[tuple[float, float, State]] = []
+        self._bar: tuple[float, float] | None = None
+        self.y = self._place_head()
+        self.sheet = sheet = _fitting(sheet, self.y)
+        blocks = sum(_block_height(block, sheet.cell) for block in sheet.blocks)
+        self.height = max(self.y + blocks + 16 * len(sheet.notes) + _MARGIN, 140)
+        size = (self.width / DOTS_PER_INCH, self.height / DOTS_PER_INCH)
+        self.figure = Figure(figsize=size, dpi=DOTS_PER_INCH)
+
+    def measure(self, text: str, **font: Any) -> float:  # noqa: ANN401 - matplotlib's own
+        """Return the width of a text."""
+        properties = FontProperties(**{"size": 8} | font)
+        width, _, _ = self._renderer.get_text_width_height_descent(text, properties, False)  # type: ignore[no-untyped-call]
+        return float(width)
+
+    def _shortened(self, text: str, **font: Any) -> str:  # noqa: ANN401 - matplotlib's own
+        """Return the text, cut to the width of the picture."""
+        if self.measure(text, **font) <= self.width - 2 * _MARGIN:
+            return text
+        while self.measure(f"{text}…", **font) > self.width - 2 * _MARGIN:
+            text = text[:-1]
+        return f"{text}…"
 
     def text(self, x: float, y: float, text: str, **style: Any) -> None:  # noqa: ANN401 - matplotlib's own
         """Write a text with its upper left corner there; a `$` has no meaning."""
-        given: dict[str, Any] = {"va": "top", "fontsize": 8, "color": "#333333", "parse_math": False} | style
+        given: dict[str, Any] = {"va": "top", "size": 8, "color": "#333333", "parse_math": False} | style
         self.figure.text(x / self.width, 1 - y / self.height, text, **given)
 
     def axes(self, x: float, y: float, width: float, height: float) -> Axes:
@@ -114,36 +141,50 @@ class _Drawing:
         axes.set_axis_off()
         return axes
 
-    def head(self) -> None:
-        """Draw title, legend with the number of partitions in each state, and the scale of rows."""
-        total = len(self.state.partitions)
-        self.text(_MARGIN, 12, self.state.stream, fontsize=12, weight="bold")
-        self.text(
-            self.width - _MARGIN,
-            14,
-            f"{total:,} partitions of {self.state.table}, {self.state.read_at:%Y-%m-%d %H:%M %Z}",
-            ha="right",
+    def _place_head(self) -> int:
+        """Place title, legend with the number of partitions in each state, and the scale of rows; returns the height.
+
+        What does not fit into a line begins another one.
+        """
+        bold = {"size": 12, "weight": "bold"}
+        name = self._shortened(self.state.stream, **bold)
+        total = f"{count(len(self.state.partitions), 'partition')} of {self.state.table}"
+        shown = self._shortened(f"{total}, {self.state.read_at:%Y-%m-%d %H:%M %Z}")
+        is_one_line = self.measure(name, **bold) + self.measure(shown) < self.width - 3 * _MARGIN
+        y = 39 if is_one_line else 39 + _LINE
+        of_total = (
+            (self.width - _MARGIN, 14, shown, {"ha": "right"}) if is_one_line else (_MARGIN, 14 + _LINE, shown, {})
         )
+        self._texts = [(_MARGIN, 12, name, bold), of_total]
         x = float(_MARGIN)
         for state, number in self.state.counts.items():
             if state == "outside" and not number:
                 continue
-            swatch = self.axes(x, 40, 11, 11)
-            swatch.add_patch(Rectangle((0, 0), 1, 1, facecolor=COLOURS[state], edgecolor="#b0b0b0", linewidth=0.5))
             text = f"{state} {number:,}"
-            self.text(x + 15, 39, text)
-            x += 15 + len(text) * _CHARACTER + 10
+            width = 15 + self.measure(text)
+            if x + width > self.width - _MARGIN:
+                x, y = float(_MARGIN), y + _LINE
+            self._swatches.append((x, y + 1, state))
+            self._texts.append((x + 15, y, text, {}))
+            x += width + 12
         if self.scale is not None:
-            self._bar(self.scale)
+            few, many = f"{self.scale.vmin:,.0f}", count(int(self.scale.vmax or 0), "row")
+            left = self.width - _MARGIN - self.measure(many) - _BAR - 6
+            if x > left - 4 - self.measure(few):
+                y += _LINE
+            self._texts += [(left - 4, y, few, {"ha": "right"}), (left + _BAR + 4, y, many, {})]
+            self._bar = left, y + 2
+        return y + _LINE + 17
 
-    def _bar(self, scale: Normalize) -> None:
-        assert scale.vmin is not None  # noqa: S101 - `_scale` gives both
-        assert scale.vmax is not None  # noqa: S101
-        few, many = f"{scale.vmin:,.0f}", f"{scale.vmax:,.0f} rows"
-        left = self.width - _MARGIN - len(many) * _CHARACTER - 80
-        self.text(left - 4, 39, few, ha="right")
-        self.axes(left, 41, 74, 9).imshow(np.linspace(0, 1, 64)[None, :], aspect="auto", cmap=self.blues)
-        self.text(left + 78, 39, many)
+    def head(self) -> None:
+        """Draw what `_place_head` has placed."""
+        for x, y, text, style in self._texts:
+            self.text(x, y, text, **style)
+        for x, y, state in self._swatches:
+            swatch = self.axes(x, y, 11, 11)
+            swatch.add_patch(Rectangle((0, 0), 1, 1, facecolor=COLOURS[state], edgecolor="#b0b0b0", linewidth=0.5))
+        if self._bar is not None:
+            self.axes(*self._bar, _BAR, 9).imshow(np.linspace(0, 1, 64)[None, :], aspect="auto", cmap=self.blues)
 
     def blocks(self) -> None:
         """Draw all blocks, from top to bottom."""
@@ -151,10 +192,10 @@ class _Drawing:
             self._block(block)
 
     def _block(self, block: Block) -> None:
-        left = _left(self.sheet)
+        left = self.left
         across, down = self.sheet.cell
         if block.title:
-            self.text(left, self.y, block.title, weight="bold", fontsize=9)
+            self.text(left, self.y, block.title, weight="bold", size=9)
             self.y += _TITLE
         self._x_labels(block, left, across)
         for y, text in block.y_labels:
@@ -170,7 +211,7 @@ class _Drawing:
             at = left + x * across
             if at >= free:  # otherwise it would cover the one before
                 self.text(at, self.y, text)
-                free = at + len(text) * _CHARACTER
+                free = at + self.measure(text) + 4
         self.y += _LABELS
 
     def _cells(self, block: Block, axes: Axes) -> None:

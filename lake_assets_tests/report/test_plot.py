@@ -2,16 +2,18 @@
 
 import datetime as dt
 import io
-from itertools import pairwise, product
+from dataclasses import replace
+from itertools import combinations, cycle, islice, pairwise, product
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from PIL import Image
 
 from lake_assets.report.grid import COLOURS
 from lake_assets.report.picture import heat_map
-from lake_assets.report.plot import MAX_HEIGHT
+from lake_assets.report.plot import MAX_HEIGHT, figure_of
 from lake_assets.report.state import STATES, State, StreamState
 from lake_assets_tests.report.states import days, stream_state
 
@@ -84,3 +86,29 @@ def test_a_name_is_text_and_nothing_else(name: str) -> None:
 
 def test_a_stream_without_partitions_has_a_picture_too() -> None:
     assert picture(stream_state({"r": "string", "d": "date"}, [])).height > 100
+
+
+LONG = "a_stream_of_the_retail_transactions_of_all_stores_"
+
+
+@pytest.mark.parametrize("name", ["sales", LONG * 2, LONG * 8, "W" * 120], ids=len)
+@pytest.mark.parametrize(("regions", "number", "scale"), [(1, 1, 1), (1, 30, 10**12), (60, 30, 1), (3, 800, 10**9)])
+def test_no_text_is_printed_over_another(name: str, regions: int, number: int, scale: int) -> None:
+    values = product([f"{'W' * 12} {n}" for n in range(regions)], days("2025-01-01", number))
+    states = islice(cycle(STATES), regions * number)
+    cells = [(value, state, scale * (n + 1)) for n, (value, state) in enumerate(zip(values, states, strict=True))]
+    state = replace(stream_state({"r": "string", "d": "date"}, cells), stream=name, table=f"main.{name}")
+
+    figure = figure_of(state)
+
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in figure.texts if text.get_text()]
+    # The height of a line includes room for letters that go below it.
+    assert not [
+        (one, other)
+        for (one, box), (other, second) in combinations(boxes, 2)
+        if box.x0 < second.x1 and second.x0 < box.x1 and box.y0 + 3 < second.y1 and second.y0 + 3 < box.y1
+    ]
+    width, height = figure.canvas.get_width_height()
+    assert all(box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height for _, box in boxes)
+    assert any(text == state.stream or text.endswith("…") for text, _ in boxes)
