@@ -85,7 +85,9 @@ def print_history(entries: "Sequence[HistoryEntry]") -> None:
 
     names = ["snapshot", "time (UTC)", "partition", "what", "before", "rows", "who", "run", "restore"]
     texts = [described(entry) for entry in entries]
-    print_table(table_of(names, texts, right=("snapshot", "before", "rows", "restore")))
+    print_table(
+        table_of(names, texts, right=("snapshot", "before", "rows", "restore")), ("restore", "run", "who", "before")
+    )
 
 
 @click.command()

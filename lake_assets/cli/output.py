@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.terminal import console, echo, table_width
+from lake_assets.cli.terminal import console, echo, style, table_width
 from lake_assets.escapes import visible, visible_name
-from lake_assets.layout.texts import first_lines
+from lake_assets.layout.texts import count, first_lines
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -30,7 +30,9 @@ Format = Literal["table", "csv", "json"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FOLDERS = 10  # with objects in no partition, that are shown
-CELL_WIDTH = 100  # characters; longer texts are folded
+CELL_WIDTH = 100  # characters; longer texts are folded, or cut on a terminal
+FLOOR = 12  # characters that a narrow terminal leaves to texts
+FLOORS = {"partition": 24, "error": 16, "finished (UTC)": 19, "time (UTC)": 19}  # and to those of some columns
 
 format_option = click.option(
     "--format",
@@ -107,19 +109,52 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, ri
     return table
 
 
-def print_table(table: "Table") -> None:
-    """Print a table without cutting a cell.
+def print_table(table: "Table", least: Sequence[str] = ()) -> None:
+    """Print a table that is as wide as the terminal at most.
 
-    If `COLUMNS` is set, the table is at most that wide, and its cells are folded. Otherwise it has its full width, and
-    a narrower terminal wraps the lines.
+    On a terminal, texts that are too long end in an ellipsis, and numbers are never cut. If that is not enough, columns
+    are left out, and a line names them. In a pipe or file nothing is cut; if `COLUMNS` is set, cells are folded.
+
+    Args:
+        table: of texts.
+        least: the columns that are left out first, in this order; then the last ones.
     """
     from rich.measure import Measurement
 
-    width = table_width()
+    width, left_out = table_width(), list[str]()
     if width is None:
         screen = console()
         width = max(screen.width, Measurement.get(screen, screen.options.update(max_width=10_000), table).maximum)
+    elif sys.stdout.isatty() and len(table.columns) > 1:
+        left_out = _fit(table, width, least)
     console(width=width).print(table)
+    if left_out:
+        names = ", ".join(left_out)
+        echo(style(f"{count(len(left_out), 'column')} left out: {names}. --format json prints all.", dim=True))
+
+
+def _fit(table: "Table", width: int, least: Sequence[str]) -> list[str]:
+    """Narrow the table to a width; returns the names of columns that are left out."""
+    from rich.cells import cell_len
+
+    columns, gap = table.columns, 2 + (table.box is not None)
+    names = [str(column.header) for column in columns]
+    longest = [max(map(cell_len, [name, *map(str, column.cells)])) for name, column in zip(names, columns, strict=True)]
+    widths = [min(CELL_WIDTH, longest_text) for longest_text in longest]
+    floors = [
+        size if column.justify == "right" else min(size, max(cell_len(name), FLOORS.get(name, FLOOR)))
+        for name, column, size in zip(names, columns, widths, strict=True)
+    ]
+    shown = list(range(len(columns)))
+    while len(shown) > 1 and sum(floors[at] for at in shown) + gap * (len(shown) - 1) > width:
+        shown.remove(next((at for name in least for at in shown[1:] if names[at] == name), shown[-1]))
+    free = width - gap * (len(shown) - 1)
+    while sum(widths[at] for at in shown) > free and any(widths[at] > floors[at] for at in shown):
+        widths[max(shown, key=lambda at: widths[at] - floors[at])] -= 1
+    for at in shown:
+        columns[at].width, columns[at].no_wrap, columns[at].overflow = widths[at], True, "ellipsis"
+    table.columns = [columns[at] for at in shown]
+    return [name for at, name in enumerate(names) if at not in shown]
 
 
 def print_left_out(stream: str, left_out: "LeftOut", *, err: bool = False) -> None:

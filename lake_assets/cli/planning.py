@@ -230,7 +230,10 @@ def _print_table(made: "StreamPlan") -> None:
                 plan.strategy or "",
             ]
         )
-    print_table(table_of(columns, rows, right=("new", "changed", "vanished", "bytes", "rows")))
+    print_table(
+        table_of(columns, rows, right=("new", "changed", "vanished", "bytes", "rows")),
+        ("commit", "job", "bytes", "vanished"),
+    )
 
 
 def _summary_lines(made: "StreamPlan") -> list[str]:

@@ -250,7 +250,8 @@ def print_ledger(rows: "list[LedgerRow]") -> None:
         ]
         for row in rows
     ]
-    print_table(table_of(columns + ["error"] * has_errors, texts, right=numbers))
+    least = ("copied", "files", "before", "run", "snapshot", "rows", "stream")
+    print_table(table_of(columns + ["error"] * has_errors, texts, right=numbers), least)
 
 
 def _partition_path(config: "LakeConfig", stream: str | None, text: str) -> str:

@@ -194,7 +194,8 @@ def _print_rows(kind: "type[Summary | ReportPartition]", rows: "Sequence[Documen
         if not any(row[at] for row in values):
             columns, values = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in values]
     texts = [[_text(value) for value in row] for row in values]
-    print_table(table_of(columns, texts, right=_NUMBERS))
+    least = ("bytes", "objects", "snapshot", "held", "outside", "newest_commit", "committed_at")
+    print_table(table_of(columns, texts, right=_NUMBERS), least)
 
 
 def _text(value: object) -> str:

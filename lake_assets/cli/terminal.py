@@ -4,6 +4,7 @@
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -60,7 +61,9 @@ def is_plain() -> bool:
 
 
 def table_width() -> int | None:
-    """Return the width of tables in characters, from `COLUMNS`; None if it is not set to a number."""
+    """Return the width of tables in characters: that of the terminal, or of `COLUMNS`; None if there is neither."""
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
     text = os.environ.get("COLUMNS", "")
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 

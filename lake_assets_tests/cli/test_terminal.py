@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import lake_assets.cli
 from lake_assets.cli import main
 from lake_assets_tests.cli.terminals import on_a_terminal
-from lake_assets_tests.world import NW, World, sales
+from lake_assets_tests.world import NW, SW, World, sales
 
 COMMANDS = (
     ["report", "--format", "table"],
@@ -33,6 +33,36 @@ def test_tables_are_no_wider_than_columns_says(config: Path, arguments: list[str
     assert "…" not in ran.stdout  # nothing is cut
     if arguments[0] == "query":
         assert ran.stdout.count("x") >= 400  # both rows
+
+
+WIDE = ", ".join(f"repeat('{name}', 30) AS {name}_text" for name in "abcdefgh")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report"],
+        ["report", "--partitions"],
+        ["ledger", "sales"],
+        ["history"],
+        ["validate"],
+        ["plan", "--partition", f"{NW}", "--partition", f"{SW}"],
+        ["query", f"SELECT 12345678 AS number, {WIDE}"],
+    ],
+    ids=lambda arguments: "-".join(arguments[:2]),
+)
+def test_tables_fit_the_terminal(config: Path, arguments: list[str], width: int) -> None:
+    output, code = on_a_terminal(config, *arguments, COLUMNS=str(width), NO_COLOR="1")
+
+    assert code == 0, output
+    lines = [line for line in output.splitlines() if not line.startswith(("lake ", "to read"))]
+    assert max(map(len, lines)) <= width, output
+    if arguments[0] == "query":
+        left_out = {80: "3 columns left out: f_text, g_text, h_text", 120: "1 column left out: h_text"}[width]
+        assert f"{left_out}. --format json prints all." in output
+        assert "12345678" in output  # numbers are never cut
+        assert "aaaaaa…" in output
 
 
 @pytest.mark.parametrize("arguments", [["validate"], COMMANDS[1]], ids=lambda arguments: arguments[0])
