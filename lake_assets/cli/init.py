@@ -92,9 +92,12 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
             f"no stream was found in {look.storage.root}: name a folder with *.parquet objects in folders of their "
             "partitions, or write lake.yaml yourself. Nothing was written."
         )
-    _show_written(folder, start_with(folder, config_text(look, proposals)))
-    info(f"Next, read lake.yaml or run:\n  {_enter(folder)}lake-assets doctor")
-    _show_ingest(streams)
+    example = next((stream for stream in streams if stream.example), streams[0])
+    _show_written(folder, start_with(folder, config_text(look, proposals), example.name))
+    info(f"Next, read README.md and lake.yaml, or run:\n  {_enter(folder)}lake-assets doctor")
+    if example.example:
+        info(f"  lake-assets ingest {example.name} --partition {shlex.quote(example.example)}")
+    info("  lake-assets dev")
 
 
 def _show(proposal: "Proposal", root: str) -> None:
@@ -110,13 +113,6 @@ def _show(proposal: "Proposal", root: str) -> None:
         info(f"{style('none', fg='yellow')}    {visible(place)}")
     for note in proposal.notes:
         info(f"  unsure: {visible(note)}.")
-
-
-def _show_ingest(streams: "Sequence[Proposal]") -> None:
-    example = next((proposal for proposal in streams if proposal.example), None)
-    if example is not None:
-        info(f"  lake-assets ingest {example.name} --partition {shlex.quote(example.example)}")
-    info("  lake-assets dev")
 
 
 def _show_written(folder: Path, paths: Sequence[Path]) -> None:

@@ -3,6 +3,7 @@
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -14,10 +15,11 @@ from pydantic import ValidationError
 from lake_assets.config.clashes import clash
 from lake_assets.config.sentences import sentence
 from lake_assets.config.streams import Stream
-from lake_assets.errors import LakeAssetsError, OutsidePartitionError
+from lake_assets.errors import LakeAssetsError, LandingError, OutsidePartitionError
 from lake_assets.importers.folders import Column, are_partitions, columns, is_part_of_time, unfit, values_among
 from lake_assets.importers.olake import MOST_COLUMNS, identifier
 from lake_assets.importers.sampler import MOST_LISTINGS, Folder, Sampler
+from lake_assets.landing.read_records import form_of
 from lake_assets.layout.names import is_hidden
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, several
@@ -139,12 +141,14 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
     if not folder.objects:
         return Proposal(name, path)
     suffixes = Counter(suffix for landed in folder.objects if (suffix := PurePosixPath(landed.key).suffix) in _SUFFIXES)
+    records = _records(folder.objects)
     if not suffixes:
-        return Proposal(name, path, notes=("no *.parquet was seen: the stream is left out",))
+        return Proposal(name, path, notes=("no *.parquet was seen: the stream is left out", *records))
     (suffix, _), *_ = suffixes.most_common(1)
     parquet = [landed for landed in folder.objects if landed.key.endswith(suffix)]
     others = len(folder.objects) - len(parquet)
     notes = [f"{count(others, 'object')} of those seen are not *{suffix}: the stream ignores them"] if others else []
+    notes += records
     notes += [
         f"the folder is of the {kind} table {table or './'}, whose log may have removed some of its files: their rows "
         "would be read too, so export the table instead"
@@ -164,7 +168,11 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
         )
         return Proposal(name, path, columns=len(names), notes=tuple(notes))
     found, layout = columns(paths, names) if paths[0] else ([], "")
-    config = _in_path(found, layout, folder, start, notes) if found else _in_rows(schema, start, notes)
+    example = ""
+    if found:
+        config = _in_path(found, layout, folder, start, notes)
+    else:
+        config, example = _in_rows(look, parquet, schema, start, notes, is_part=folder.has_more)
     if not config:
         return Proposal(name, path, columns=len(names), notes=tuple(notes))
     files = {} if suffix == _SUFFIXES[0] else {"files": f"*{suffix}"}
@@ -175,7 +183,6 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
         reason = sentence(error.errors(include_url=False)[0]).partition("\n")[0].rstrip(":")
         why = f"no stream fits the folders below {path or look.storage.root}: {reason}: write the stream by hand"
         return Proposal(name, path, columns=len(names), notes=(*notes, why))
-    example = ""
     if found:
         keys = [key for landed in parquet if (key := landed.key.removeprefix(folder.path)).count("/") == len(paths[0])]
         example, unread = _example(stream, keys)
@@ -272,22 +279,59 @@ def _field(column: Column, folder: Folder, start: dt.date | None, notes: list[st
     return kind or {"type": "string"}
 
 
-def _in_rows(schema: pa.Schema | None, start: dt.date | None, notes: list[str]) -> dict[str, Any]:
-    """Return the keys of a stream that is partitioned by a date or timestamp of its rows."""
+def _records(objects: Sequence[LandedObject]) -> list[str]:
+    """Return a note that names the objects which `land` can read, CSV and JSON lines; none if there are none."""
+    names = []
+    for landed in objects:
+        with suppress(LandingError):  # the name shows no format
+            if form_of(landed.key) in ("csv", "jsonl"):
+                names.append(landed.key.rpartition("/")[2])
+    way = "`lake-assets land STREAM FILE…` writes them as Parquet into a stream's landing zone (see docs/landing.md)"
+    return [f"the records of {several(names)} are CSV or JSON, which no stream reads: {way}"] if names else []
+
+
+def _in_rows(
+    look: Sampler,
+    parquet: Sequence[LandedObject],
+    schema: pa.Schema | None,
+    start: dt.date | None,
+    notes: list[str],
+    *,
+    is_part: bool,
+) -> tuple[dict[str, Any], str]:
+    """Return the keys of a stream that is partitioned by a date or timestamp of its rows, and its last partition.
+
+    Args:
+        look: reads the first and the last date from the footers.
+        parquet: the objects that were seen.
+        schema: of one of them.
+        start: the first date; that of the footers when None.
+        notes: get what is not certain.
+        is_part: whether there are more objects.
+    """
     fields = list(schema or ())
     date = next((field for field in fields if types.is_date(field.type)), None)
     time = next((field for field in fields if types.is_timestamp(field.type)), None)
     chosen = date or time
     if chosen is None or (identifier(chosen.name) != chosen.name and chosen is date):
         notes.append("the paths have no partition columns and the rows no date: the stream is left out")
-        return {}
+        return {}, ""
     notes.append(f"the paths have no partition columns, so the rows' {chosen.name} is the partition")
-    if start is None:
-        start = dt.datetime.now(dt.UTC).date().replace(month=1, day=1)
+    today = dt.datetime.now(dt.UTC).date()
+    found, is_known = look.days(parquet, chosen.name)
+    days = [day for day in found if day >= _FIRST]
+    if len(days) < len(found):
+        notes.append(f"{chosen.name} has {min(found)}: times before {min(days, default=_FIRST)} are left out")
+    if start is None and not days:
         notes.append("start is the first day of this year: write the first date of the rows")
-    if chosen is date:
-        return {"partitions": {date.name: {"type": "date", "in": "rows", "start": start}}}
-    name = "date"
-    while name in {field.name.lower() for field in fields}:
-        name = f"{name}_of_{identifier(chosen.name)}".lower()
-    return {"partitions": {name: {"type": "date", "in": "rows", "from": chosen.name, "start": start}}}
+    elif start is None and (is_part or not is_known):
+        notes.append("start is the first date of the footers that were read: earlier ones may exist")
+    start = start or min(days, default=today.replace(month=1, day=1))
+    name, source = chosen.name, dict[str, str]()
+    if chosen is not date:
+        name, source = "date", {"from": chosen.name}
+        while name in {field.name.lower() for field in fields}:
+            name = f"{name}_of_{identifier(chosen.name)}".lower()
+    last = max((day for day in days if start <= day <= today), default=None)
+    example = "" if last is None else f"{name}={last}"
+    return {"partitions": {name: {"type": "date", "in": "rows", **source, "start": start}}}, example

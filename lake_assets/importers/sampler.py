@@ -1,6 +1,7 @@
 """A look at a landing zone by a bounded number of requests: folders, first objects and footers."""
 
-from collections.abc import Callable, Iterator
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import KeyOrderError, SourceChangedError, SourceError
 from lake_assets.layout.names import is_hidden, is_reserved
 from lake_assets.parquet.read import read_schema
+from lake_assets.parquet.row_groups import read_bounds
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
@@ -105,6 +107,31 @@ class Sampler:
             except (SourceError, SourceChangedError):
                 self._schemas[landed.key] = None
         return self._schemas.get(landed.key)
+
+    def days(self, objects: Sequence[LandedObject], name: str) -> tuple[list[dt.date], bool]:
+        """Return the first and last days of a date or timestamp in objects, by the statistics of their row groups.
+
+        Returns:
+            The days, unsorted, and whether the column's bounds are known for all objects: the limit of footers was not
+            reached, and every footer has them.
+        """
+        days: list[dt.date] = []
+        is_known = True
+        for landed in objects:
+            if self.footers >= MOST_FOOTERS:
+                return days, False
+            self.footers += 1
+            self._arrow = self._arrow or ArrowStore(self.storage)
+            try:
+                groups = read_bounds(self._arrow, landed.key, [name.lower()]) or [{}]
+            except SourceError:
+                groups = [{}]
+            for bounds in (group.get(name.lower()) for group in groups):
+                is_known = is_known and bounds is not None and bounds.has_min_max
+                if bounds is not None and bounds.has_min_max:
+                    ends = (bounds.min, bounds.max)
+                    days += [end.date() if isinstance(end, dt.datetime) else end for end in ends]
+        return days, is_known
 
     def _add(self, found: Folder, page: tuple[LandedObject, ...]) -> None:
         for landed in page:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyarrow import types as t
 
 from lake_assets.errors import LayoutError, SchemaError
@@ -16,6 +15,7 @@ from lake_assets.layout.partition import Partition, PartitionColumn, PartitionVa
 from lake_assets.layout.texts import value_text
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.bad_rows import halved, positions
+from lake_assets.parquet.row_groups import Statistics
 
 _DAY = dt.timedelta(days=1)
 
@@ -133,7 +133,7 @@ class Made:
             return False
         return bool(pc.all(pc.equal(self._texts(pa.array([least, greatest])), self._text)).as_py())
 
-    def rules_out(self, statistics: pq.Statistics | None) -> bool:
+    def rules_out(self, statistics: Statistics) -> bool:
         """Return whether the statistics of the rows' column exclude the value from a row group."""
         if statistics is None or self.column.type not in TIME_TYPES:
             return False
@@ -144,7 +144,8 @@ class Made:
         if not statistics.has_min_max:
             return False
         try:
-            least, greatest = _days(statistics.min)[0], _days(statistics.max)[1]
+            is_utc = self.derived.template.time_zone == "UTC"
+            least, greatest = _days(statistics.min, is_utc)[0], _days(statistics.max, is_utc)[1]
         except (
             OverflowError,
             ValueError,
@@ -168,8 +169,8 @@ class Made:
             ) from error
 
 
-def _days(value: object) -> tuple[dt.date, dt.date]:
-    """Return the first and the last day of a value, in any time zone.
+def _days(value: object, is_utc: bool) -> tuple[dt.date, dt.date]:
+    """Return the first and the last day of a value, in UTC or in any time zone.
 
     Raises:
         OverflowError, ValueError: the value has no such day.
@@ -178,7 +179,9 @@ def _days(value: object) -> tuple[dt.date, dt.date]:
         day = dt.date.fromisoformat(value[:10])
         return day - 2 * _DAY, day + 2 * _DAY  # the text and the stream may have different offsets
     if isinstance(value, dt.datetime):
-        day, off = value.date(), _DAY if value.tzinfo else 0 * _DAY
+        if value.tzinfo and is_utc:
+            value = value.astimezone(dt.UTC)
+        day, off = value.date(), _DAY if value.tzinfo and not is_utc else 0 * _DAY
         return day - off, day + off
     if isinstance(value, dt.date):
         return value, value

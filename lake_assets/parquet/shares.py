@@ -6,7 +6,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
 from threading import BoundedSemaphore
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 from lake_assets.config.secrets import masking
 from lake_assets.errors import SchemaDriftError
 from lake_assets.escapes import visible_name
-from lake_assets.layout.partition import Partition, PartitionValue
+from lake_assets.layout.partition import Partition
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.dictionaries import dictionary_columns
 from lake_assets.parquet.job import Job, Share
@@ -22,6 +21,7 @@ from lake_assets.parquet.letters import DeadLetterWriter, Sink, refuse_taken_nam
 from lake_assets.parquet.parquet_files import ParquetRows
 from lake_assets.parquet.path_columns import with_types, with_values
 from lake_assets.parquet.read import BATCH_ROWS, readable
+from lake_assets.parquet.row_groups import Statistics, rules_out
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
@@ -261,25 +261,10 @@ def _with_rows(parquet: pq.ParquetFile, groups: Iterable[int], fitter: Fitter) -
         yield from groups
         return
     names = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
-    chosen: list[tuple[int, Callable[[pq.Statistics | None], bool]]]
-    chosen = [(names.index(name), partial(_rules_out, value.as_py())) for name, value in fitter.chosen.items()]
+    chosen: list[tuple[int, Callable[[Statistics], bool]]]
+    chosen = [(names.index(name), partial(rules_out, value.as_py())) for name, value in fitter.chosen.items()]
     chosen += [(names.index(made.name), made.rules_out) for made in fitter.made if made.name in names]
     for group in groups:
         facts = parquet.metadata.row_group(group)
         if not any(rules_out(facts.column(index).statistics) for index, rules_out in chosen):
             yield group
-
-
-def _rules_out(value: PartitionValue, statistics: pq.Statistics | None) -> bool:
-    if statistics is None:
-        return False
-    if value is None:
-        return bool(statistics.has_null_count and statistics.null_count == 0)
-    if not statistics.has_min_max:
-        return False
-    wanted: Any = value
-    try:
-        # Texts of numbers or dates do not sort as the numbers or dates do.
-        return type(statistics.min) is type(wanted) and not statistics.min <= wanted <= statistics.max
-    except (OverflowError, ValueError):  # a date that Python does not have, or a text that is not a date
-        return False

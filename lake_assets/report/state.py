@@ -226,8 +226,9 @@ def _state_of(stream: OpenStream, manifest: Manifest, last: LastRuns | None, *, 
         # Maintenance deletes objects of an owned source whose rows no snapshot has.
         has_vanished = not manifest.objects and last.fingerprint != stream.fingerprint(manifest)
         return "stale" if has_vanished and not stream.config.owns_source else "committed"
-    # Objects without rows are skipped if `on_empty` is keep: there is nothing to commit.
-    return "committed" if manifest.objects else "absent"
+    # Objects without rows are skipped if `on_empty` is keep: there is nothing to commit. With a column in the rows,
+    # they have rows of other partitions.
+    return "committed" if manifest.objects and not stream.config.selects_rows else "absent"
 
 
 def partition_state(

@@ -25,12 +25,12 @@ def list_landed(
     Objects of a partition outside the config are in both: by their partition, and left out.
 
     A web server cannot be listed, so it gets a request for each partition that the config expects. If a partition
-    column is in the rows, the path does not have it: each partition that the config expects by now, of those with one
-    `Partition.path_part`, then has all objects of that path part.
+    column is in the rows, the path does not have it: of the partitions that the config expects by now, each then has
+    the objects of its `Partition.path_part` that may hold its rows, by the statistics in their footers.
 
     Args:
         stream: the stream of the objects.
-        known: other partitions that have the objects of their path parts.
+        known: other partitions that may have objects of their path parts.
         now: the moment up to which the config expects dates, with a time zone; the present when None.
 
     Raises:
@@ -44,25 +44,30 @@ def list_landed(
     with counting(f"list {stream.name}", "objects") as count_of:
         objects = stream.source.all(listed=count_of.advance, hides=stream.layout.hides)
     by_path_part, left_out = _by_path_part(stream, objects, calendar)
-    landed = {p: manifest for path_part, manifest in by_path_part.items() for p in _at(stream, path_part, calendar)}
-    landed |= {p: by_path_part[p.path_part] for p in known if p.path_part in by_path_part}
-    return landed, left_out
+    sharing = {path_part: list(_at(stream, path_part, calendar)) for path_part in by_path_part}
+    for partition in known:
+        if partition.path_part in sharing:
+            sharing[partition.path_part].append(partition)
+    held = (stream.holding(manifest, sharing[path_part]) for path_part, manifest in by_path_part.items())
+    return {p: manifest for of_path_part in held for p, manifest in of_path_part.items() if manifest.objects}, left_out
 
 
 def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
-    """Return the objects of some partitions, by a listing of the prefix of each `Partition.path_part`.
+    """Return the objects of some partitions, as `OpenStream.manifest`; each `Partition.path_part` is listed once.
 
     Raises:
         StorageError: the landing zone cannot be listed.
     """
     wanted = list(partitions)
-    path_parts = {partition.path_part: partition for partition in wanted}
+    path_parts: dict[Partition, list[Partition]] = {}
+    for partition in wanted:
+        path_parts.setdefault(partition.path_part, []).append(partition)
     with ThreadPoolExecutor(LISTINGS) as pool:
-        listed = counted(
-            pool.map(stream.manifest, path_parts.values()), f"list {stream.name}", "prefixes", len(path_parts)
-        )
+        listed = counted(pool.map(stream.landed_at, path_parts), f"list {stream.name}", "prefixes", len(path_parts))
         manifests = dict(zip(path_parts, listed, strict=True))
-    return {partition: manifests[partition.path_part] for partition in wanted}
+    held = [stream.holding(manifests[path_part], sharing) for path_part, sharing in path_parts.items()]
+    found = {partition: manifest for of_path_part in held for partition, manifest in of_path_part.items()}
+    return {partition: found[partition] for partition in wanted}
 
 
 def list_scope(

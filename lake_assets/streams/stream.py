@@ -26,6 +26,7 @@ from lake_assets.layout.texts import is_unicode
 from lake_assets.parquet.job import CopyRules, LetterFile, LetterRules
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
+from lake_assets.streams.holdings import Holdings
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
 
 LETTERS = "_dead_letters"  # folder in the landing zone; listings leave out such names
@@ -58,6 +59,10 @@ class OpenStream:
     @cached_property
     def _locator(self) -> PartitionLocator:
         return PartitionLocator(self.config)
+
+    @cached_property
+    def _holdings(self) -> Holdings:
+        return Holdings(self.config)
 
     @property
     def table(self) -> TableName:
@@ -179,6 +184,24 @@ class OpenStream:
 
     def manifest(self, partition: Partition) -> Manifest:
         """List the partition's objects, by its prefix only.
+
+        Raises:
+            StorageError: the landing zone cannot be listed.
+        """
+        return self.holding(self.landed_at(partition), [partition])[partition]
+
+    def holding(self, landed: Manifest, partitions: Sequence[Partition]) -> dict[Partition, Manifest]:
+        """Return which of the objects of a path part each of its partitions has: all, or those that may hold its rows.
+
+        Raises:
+            StorageError: a column is in the rows, and an object cannot be reached.
+        """
+        if not self.config.selects_rows or not landed.objects:
+            return dict.fromkeys(partitions, landed)
+        return self._holdings.of(landed, partitions)
+
+    def landed_at(self, partition: Partition) -> Manifest:
+        """List the objects of the partition's `Partition.path_part`.
 
         Raises:
             StorageError: the landing zone cannot be listed.

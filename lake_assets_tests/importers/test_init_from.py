@@ -18,7 +18,7 @@ from lake_assets.config.storages import LocalStorage, S3Storage, storage_at
 from lake_assets.errors import ConfigError
 from lake_assets.importers.proposals import Proposal, propose
 from lake_assets.importers.proposed_config import config_text
-from lake_assets.importers.sampler import Sampler
+from lake_assets.importers.sampler import MOST_FOOTERS, Sampler
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.without_spark import sessions
@@ -78,7 +78,7 @@ EXPECTED = {
         {"country": "string", "date": "date"},
         "2026-01-01",
     ),
-    "events": ("", {"date": "date"}, "2026-01-01"),
+    "events": ("", {"date": "date"}, "2026-03-01"),
     "sales": ("region={region}/date={date}", {"region": "string", "date": "date"}, "2026-02-11"),
     "stock": ("{date,,YYYY}/{date,,MM}/{date,,DD}", {"date": "date"}, "2026-02-11"),
 }
@@ -103,16 +103,13 @@ def test_each_table_is_a_stream_whose_partition_is_ingested(
     assert result.exit_code == 0, result.output
     file = tmp_path / "shop" / "lake.yaml"
     config = load_config(file)
-    expected = EXPECTED | {
-        "events": ("", {"date": "date"}, str(dt.datetime.now(dt.UTC).date().replace(month=1, day=1)))
-    }
-    assert proposed(config) == expected
+    assert proposed(config) == EXPECTED
     assert config.streams["sales"].partitions["region"].values == ("NO", "NW", "SW")
     assert config.streams["deep"].path_columns["store"].type == "integer"
     assert config.streams["events"].partitions["date"].source == "at"
     assert config.streams["sales"].source.root == str(landing / "sales")
     assert {path.name for path in file.parent.iterdir()} == {
-        ".gitignore", "dagster_home", "lake.schema.json", "lake.yaml", "workspace.yaml"
+        ".gitignore", "README.md", "dagster_home", "lake.schema.json", "lake.yaml", "workspace.yaml"
     }  # fmt: skip
     for name, partition in [
         ("sales", "region=NO,date=2026-02-12"),
@@ -123,6 +120,48 @@ def test_each_table_is_a_stream_whose_partition_is_ingested(
     ]:
         done = CliRunner().invoke(main, ["--config", str(file), "ingest", name, "--partition", partition, "--outside"])
         assert "committed" in done.output, done.output
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("ns", "UTC")], ids=str)
+def test_flat_files_are_ingested_by_the_dates_of_their_rows_once(tmp_path: Path, kind: pa.DataType) -> None:
+    store = Store(LocalStorage(path=str(tmp_path / "landing" / "sales")))
+    (tmp_path / "landing" / "sales").mkdir(parents=True)
+    for number, days in enumerate([(5, 6), (8, 12), (12,)]):
+        dates = pa.array([dt.date(2026, 11, day) for day in days])
+        table = pa.table({"id": range(len(days)), "at": dates.cast(pa.timestamp("us")).cast(kind)})
+        store.put_new(f"{number}.parquet", parquet(table))
+
+    result = init(tmp_path / "shop", "--from", str(tmp_path / "landing" / "sales"))
+
+    assert "lake-assets ingest sales --partition" in result.output, result.output
+    file = str(tmp_path / "shop" / "lake.yaml")
+    (column,) = load_config(file).streams["sales"].partitions.values()
+    assert column.start == dt.date(2026, 11, 5)
+    readme = (tmp_path / "shop" / "README.md").read_text(encoding="utf-8")
+    assert "lake-assets ingest sales --waiting" in readme
+    first, second = (CliRunner().invoke(main, ["--config", file, "ingest", "sales", "--waiting"]) for _ in range(2))
+    assert first.exit_code == second.exit_code == 0, first.output
+    assert first.output.count("committed  ") == 4
+    assert first.output.count("no source rows") == 3  # of the days between 8 and 12, which the footer allows
+    assert "nothing to do" in second.output
+    assert "committed" not in second.output
+
+
+def test_the_first_date_is_that_of_the_footers_that_were_read(tmp_path: Path) -> None:
+    (tmp_path / "sales").mkdir()
+    store = Store(LocalStorage(path=str(tmp_path / "sales")))
+    days = [dt.date(1, 1, 1), dt.date(2025, 3, 1), *(dt.date(2025, 6, 1) + dt.timedelta(n) for n in range(70))]
+    for number, day in enumerate(days):
+        store.put_new(f"{number:03}.parquet", parquet(pa.table({"d": pa.array([day])})))
+
+    (proposal,) = propose(look := Sampler(store.storage))
+
+    assert proposal.config["partitions"] == {"d": {"type": "date", "in": "rows", "start": dt.date(2025, 3, 1)}}
+    assert look.footers == MOST_FOOTERS
+    notes = "; ".join(proposal.notes)
+    assert "d has 0001-01-01: times before 2025-03-01 are left out" in notes
+    assert "start is the first date of the footers that were read: earlier ones may exist" in notes
 
 
 def test_one_table_is_one_stream_and_the_start_may_be_given(landing: Path, tmp_path: Path) -> None:
@@ -141,6 +180,7 @@ def test_it_says_what_it_looked_at_and_what_is_not_certain(landing: Path, tmp_pa
         "1 object of those seen are not *.parquet: the stream ignores them.",
         "the paths have no partition columns, so the rows' at is the partition.",
         "no *.parquet was seen: the stream is left out.",
+        "the records of notes.csv are CSV or JSON, which no stream reads: `lake-assets land STREAM FILE…` writes them",
     ):
         assert f"unsure: {note}" in result.output
         assert f"# unsure: {note}" in text

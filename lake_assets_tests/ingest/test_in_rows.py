@@ -9,6 +9,7 @@ import pytest
 
 from lake_assets.checks.check_run import run_check
 from lake_assets.checks.result import Scope
+from lake_assets.cli.outcomes import why_skipped
 from lake_assets.errors import EmptySourceError, SchemaError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
@@ -90,8 +91,9 @@ def test_a_column_in_the_path_limits_the_objects_that_are_read(local_world: Worl
     row = local_world.ingest(LATER).row
 
     assert local_world.totals() == [8]
-    assert row.source_files == 2
-    assert plan(local_world.stream, local_world.partition(NW)).manifest.objects[0].uri == north
+    assert row.source_files == 1
+    (first, _) = plan(local_world.stream, local_world.partition(NW)).manifest.objects
+    assert first.uri == north
     put(local_world, "region=NW/b.parquet", rows(("SW", "2026-02-12", 64)))
     with pytest.raises(SchemaError, match="region='SW', and belongs to region=NW/date=2026-02-12"):
         local_world.ingest(LATER)
@@ -173,11 +175,57 @@ def test_a_schedule_leaves_out_partitions_without_rows_in_objects_and_lake(local
         outcomes = list(ingest_all(local_world.stream, wanted, local_world.sessions, IngestOptions(landed_only=True)))
         return [outcome.result.row.status if outcome.result else type(outcome.error).__name__ for outcome in outcomes]
 
-    assert scheduled() == ["committed", "NoneType"]
-    assert [row.status for row in local_world.ledger()] == ["committed"]
+    assert scheduled() == ["committed", "skipped"]  # by the statistics of its only row group, it may have rows
+    assert sorted(row.status for row in local_world.ledger()) == ["committed", "skipped"]
     put(local_world, "a.parquet", rows(*MIXED[1:]))
-    assert scheduled() == ["EmptySourceError", "NoneType"]
+    assert scheduled() == ["EmptySourceError", "skipped"]
     assert local_world.totals() == [1]
+    put(local_world, "a.parquet", rows(("SW", "2026-02-11", 2)))
+    assert scheduled()[1] == "NoneType"  # the statistics exclude it
+    assert len(local_world.ledger()) == 5
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
+def test_a_partition_has_the_objects_that_may_hold_its_rows(world: World) -> None:
+    world.options = both_in_rows()
+    north = put(world, "a.parquet", rows(("NW", "2026-02-11", 1), ("NW", "2026-02-12", 2)))
+    south = put(world, "b.parquet", rows(("SW", "2026-02-11", 4), (None, "2026-02-11", 8)))
+    stream = world.stream
+
+    def objects(text: str) -> set[str]:
+        return {landed.uri for landed in stream.manifest(world.partition(text)).objects}
+
+    assert objects(NW) == objects(LATER) == {north}
+    assert (objects(SW), objects(NULL)) == ({south}, {south})
+    assert objects("region=SW,date=2026-02-12") == set()
+    pending = [NW, LATER, SW]
+    assert set(scan_landing(stream).pending) == {world.partition(text) for text in pending}
+    for text in pending:
+        assert world.ingest(text).row.source_files == 1
+    assert not scan_landing(stream).pending
+
+    new = put(world, "c.parquet", rows(("NW", "2026-02-12", 16)))
+    assert [str(partition) for partition in scan_landing(stream).pending] == [str(world.partition(LATER))]
+    put(world, "a.parquet", rows(("SW", "2026-02-12", 32)))  # an object that was read is another one now
+    assert (objects(NW), objects(LATER)) == (set(), {new})
+    put(world, "d.parquet", rows(*MIXED), write_statistics=False)
+    assert len(objects("region=SW,date=2026-02-10")) == 1  # without statistics it may hold rows of every partition
+
+
+def test_a_date_between_those_of_an_object_is_pending_once(local_world: World) -> None:
+    local_world.options = both_in_rows()
+    put(local_world, "a.parquet", rows(("NW", "2026-02-10", 1), ("NW", "2026-02-12", 2)))
+    stream, gap = local_world.stream, local_world.partition(NW)
+    assert gap in scan_landing(stream).pending
+
+    (outcome,) = ingest_all(stream, [gap], local_world.sessions, IngestOptions(landed_only=True))
+
+    assert (outcome.status, why_skipped(outcome)) == ("skipped", "no source rows")
+    assert gap not in scan_landing(stream).pending
+    assert {p.state for p in read_state(stream).partitions if p.partition == gap} == {"absent"}
+    put(local_world, "b.parquet", rows(("NW", "2026-02-11", 4)))
+    assert gap in scan_landing(stream).pending
+    assert local_world.ingest(NW).row.row_count == 1
 
 
 def test_checks_report_and_compaction_know_of_it(local_world: World) -> None:
@@ -189,7 +237,9 @@ def test_checks_report_and_compaction_know_of_it(local_world: World) -> None:
     known = (local_world.partition(NW), local_world.partition(NULL))
 
     states = {str(partition.partition): partition.state for partition in read_state(stream).partitions}
-    assert states == {f"region={r}/date=2026-02-{d}": "missing" for r in ("NW", "SW") for d in (10, 11, 12)} | {
+    # The statistics allow each region on the dates 11 and 12.
+    expected = {10: "absent", 11: "missing", 12: "missing"}
+    assert states == {f"region={r}/date=2026-02-{d}": expected[d] for r in ("NW", "SW") for d in expected} | {
         str(known[0]): "committed",
         str(known[1]): "outside",
     }
@@ -204,7 +254,7 @@ def test_checks_report_and_compaction_know_of_it(local_world: World) -> None:
     assert (value.files_after, value.why) == (1, None)
     assert local_world.totals(NW) == [-3, -2, -1, 1, 16]
     put(local_world, "b.parquet", rows(*MIXED))
-    assert {item.state for item in read_state(stream).partitions} == {"missing", "stale", "outside"}
+    assert {item.state for item in read_state(stream).partitions} == {"missing", "stale", "outside", "absent"}
 
 
 def test_landed_records_keep_the_column(local_world: World) -> None:

@@ -128,7 +128,9 @@ class ReplaceRun(Run):
             with first.step("list"):
                 if self.broken is not None:
                     raise self.broken
-                first.set_manifest(self.stream.manifest(first.partition))
+                landed = self.stream.landed_at(first.partition)
+                held = self.stream.holding(landed, [run.partition for run in sharing])
+                first.set_manifest(held[first.partition])
                 first.manifest.check()
             if isinstance(first.error, StorageUnreachableError):
                 with probing:
@@ -139,7 +141,7 @@ class ReplaceRun(Run):
                 with run.step("list"):
                     if first.error is not None:
                         raise first.error
-                    run.set_manifest(first.manifest)
+                    run.set_manifest(held[run.partition])
 
         with ThreadPoolExecutor(LISTINGS) as pool:
             list(pool.map(list_path_part, path_parts.values()))

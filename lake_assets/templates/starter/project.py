@@ -60,12 +60,13 @@ def start(folder: Path, first: dt.date) -> list[Path]:
     return _start(folder, write)
 
 
-def start_with(folder: Path, config: str) -> list[Path]:
-    """Write a project with this config, and without data and README.
+def start_with(folder: Path, config: str, stream: str) -> list[Path]:
+    """Write a project with this config, and without data.
 
     Args:
         folder: new, or with hidden files only (`.git`, `.venv`).
         config: the text of its `lake.yaml`.
+        stream: one of its streams, for the examples of the README.
 
     Returns:
         The written files, relative to the folder.
@@ -79,6 +80,7 @@ def start_with(folder: Path, config: str) -> list[Path]:
         for name, path in _TEMPLATES.items():
             if name not in {"README.md", "lake.yaml"}:
                 _write(building / path, template(name))
+        _write(building / "README.md", template("README_of_landed.md").replace("STREAM", stream))
         _write(building / "lake.yaml", config)
         load_config(building / "lake.yaml")
 
