@@ -1,6 +1,7 @@
 """The streams of a landing zone, proposed from a look at it: layout, partition columns, start, table."""
 
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -32,6 +33,7 @@ MOST_VALUES = 50  # of a column; one with more gets its values from the landing 
 
 _UNFIT = "one of { } [ ] * ? \\, or a control character"
 _SUFFIXES = (".parquet", ".PARQUET", ".parq", ".pq")
+_DAY = re.compile(r"(?<!\d)(19|20)\d\d(-?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])(?!\d)")
 _DEPTH = 4  # of folders above those of streams
 _COMPARED = 3  # folders whose objects' columns are compared
 _TRIED = 3  # objects of a stream whose footers are read until one is Parquet
@@ -315,6 +317,9 @@ def _in_rows(
     chosen = date or time
     if chosen is None or (identifier(chosen.name) != chosen.name and chosen is date):
         notes.append("the paths have no partition columns and the rows no date: the stream is left out")
+        dated = next((name for landed in parquet if _DAY.search(name := landed.key.rpartition("/")[2])), None)
+        if dated is not None:
+            notes.append(f"a layout names folders, not files: move {dated} and the others into folders of their dates")
         return {}, ""
     notes.append(f"the paths have no partition columns, so the rows' {chosen.name} is the partition")
     today = dt.datetime.now(dt.UTC).date()

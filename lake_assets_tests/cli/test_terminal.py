@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import lake_assets.cli
 from lake_assets.cli import main
 from lake_assets_tests.cli.terminals import on_a_terminal
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, World, sales
 
 COMMANDS = (
     ["report", "--format", "table"],
@@ -47,7 +47,7 @@ WIDE = ", ".join(f"repeat('{name}', 30) AS {name}_text" for name in "abcdefgh")
         ["ledger", "sales"],
         ["history"],
         ["validate"],
-        ["plan", "--partition", f"{NW}", "--partition", f"{SW}"],
+        ["plan", "--all"],
         ["query", f"SELECT 12345678 AS number, {WIDE}"],
     ],
     ids=lambda arguments: "-".join(arguments[:2]),
@@ -59,7 +59,7 @@ def test_tables_fit_the_terminal(config: Path, arguments: list[str], width: int)
     lines = [line for line in output.splitlines() if not line.startswith(("lake ", "to read"))]
     assert max(map(len, lines)) <= width, output
     if arguments[0] == "query":
-        left_out = {80: "3 columns left out: f_text, g_text, h_text", 120: "1 column left out: h_text"}[width]
+        left_out = {80: "4 columns left out: e_text, f_text, g_text, h_text", 120: "1 column left out: h_text"}[width]
         assert f"{left_out}. --format json prints all." in output
         assert "12345678" in output  # numbers are never cut
         assert "aaaaaa…" in output

@@ -164,6 +164,16 @@ def test_the_first_date_is_that_of_the_footers_that_were_read(tmp_path: Path) ->
     assert "start is the first date of the footers that were read: earlier ones may exist" in notes
 
 
+@pytest.mark.parametrize("name", ["sales_2026-11-10.parquet", "emea-20261110.parquet"])
+def test_a_date_in_the_names_of_files_alone_is_named_with_what_to_do(tmp_path: Path, name: str) -> None:
+    (proposal,) = look(tmp_path / "sales", name).values()
+
+    assert proposal.config == {}
+    note = f"a layout names folders, not files: move {name} and the others into folders of their dates"
+    assert proposal.notes[-1] == note
+    assert note not in look(tmp_path / "other", "part-20261310.parquet")["other"].notes
+
+
 def test_one_table_is_one_stream_and_the_start_may_be_given(landing: Path, tmp_path: Path) -> None:
     assert init(tmp_path / "shop", "--from", str(landing / "sales"), "--start", "2025-06-01").exit_code == 0
 
