@@ -16,7 +16,7 @@ import click
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.terminal import console, echo, style, table_width
 from lake_assets.escapes import visible, visible_name
-from lake_assets.layout.texts import count, first_lines
+from lake_assets.layout.texts import first_lines, several
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -129,8 +129,7 @@ def print_table(table: "Table", least: Sequence[str] = ()) -> None:
         left_out = _fit(table, width, least)
     console(width=width).print(table)
     if left_out:
-        names = ", ".join(left_out)
-        echo(style(f"{count(len(left_out), 'column')} left out: {names}. --format json prints all.", dim=True))
+        echo(style(f"left out: {several(left_out, 5)}; see --format json", dim=True))
 
 
 def _fit(table: "Table", width: int, least: Sequence[str]) -> list[str]:
