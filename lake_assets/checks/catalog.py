@@ -118,7 +118,7 @@ def data_files(facts: Facts) -> PreparedCheck:
             "data_files",
             sorted(wrong.values()),
             failure="The catalog's least and greatest values of columns are not those of the files, so queries answer "
-            "wrong; run `lake-assets maintain`.",
+            "wrong. Run `lake-assets maintain`.",
             success="",
             numbers={**of_files.numbers, "columns": len(wrong)},
         )

@@ -69,7 +69,7 @@ def _compared(facts: Facts, previous: int | None) -> CheckResult:
 
 
 def _unchanged(columns: int) -> CheckResult:
-    text = f"The {columns:,} columns are those of the previous run."
+    text = f"The {columns:,} columns are unchanged since the previous run."
     return CheckResult("schema", True, text, {"columns": columns, "changes": 0})
 
 

@@ -167,7 +167,7 @@ def _of_indexed(stream: OpenStream, state: IndexedState) -> CheckResult:
     return CheckResult.of_findings(
         "indexed_objects",
         findings,
-        failure=f"{count(len(findings), 'registered object')} changed or vanished; "
+        failure=f"{count(len(findings), 'registered object')} changed or vanished. "
         f"`lake-assets index {stream.name} --repair` updates the lake.",
         success=f"{count(state.registered, 'registered object')} unchanged.",
         numbers={"registered": state.registered, "vanished": len(state.vanished), "changed": len(state.changed)},

@@ -62,9 +62,9 @@ _Counts = tuple[int, int | None]
 
 # A registered file is not registered again, and a repair refuses a file from which rows were deleted.
 _ADVICE: Mapping[str, str] = {
-    "replace": "ingest these partitions with --force",
-    "append": "ingest these partitions with --force",
-    "index": "delete all rows of these partitions with SQL, land their objects under other names, and ingest them",
+    "replace": "Ingest these partitions with --force",
+    "append": "Ingest these partitions with --force",
+    "index": "Delete all rows of these partitions with SQL, land their objects under other names, and ingest them",
 }
 
 
@@ -78,8 +78,8 @@ def _of_counts(stream: OpenStream, counts: Mapping[Partition, _Counts]) -> Check
     return CheckResult.of_findings(
         "row_counts",
         wrong,
-        failure=f"The rows differ from {_source_of(stream)}; {_ADVICE[stream.config.mode]}.",
-        success=f"The row counts of {count(compared, 'partition')} are those of {_source_of(stream)}.",
+        failure=f"The rows differ from {_source_of(stream)}. {_ADVICE[stream.config.mode]}.",
+        success=f"The row counts of {count(compared, 'partition')} match {_source_of(stream)}.",
         numbers={"partitions": compared, "wrong": len(wrong), "changed_since": len(counts) - compared},
     )
 

@@ -174,7 +174,7 @@ class RestoredPartition(Document):
     rows: int | None = None
     """The snapshot's rows of the partition; null with `--release`, or if the partition failed."""
     rows_before: int | None = None
-    """The rows that they replace; null as `rows` is."""
+    """The number of rows that they replace; null where `rows` is."""
     files_copied: int | None = None
     """Copied data files; null if DuckLake writes the rows instead."""
     differences: list[str] = Field(default_factory=list)

@@ -78,7 +78,7 @@ class PlanPartition(Document):
     action: Action = Field(validation_alias=AliasPath("decision", "action"))
     """The decision."""
     why: str = Field(validation_alias=AliasPath("decision", "why"))
-    """Its reason; empty if it needs none."""
+    """The reason; empty if it needs none."""
     fails: Annotated[bool, BeforeValidator(bool)] = Field(validation_alias=AliasPath("decision", "fails"))
     """Whether the partition fails. With `register`, it fails after its new objects were registered."""
     note: str = Field(validation_alias=AliasPath("decision", "note"))

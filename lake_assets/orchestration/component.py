@@ -29,7 +29,7 @@ from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAsset
 class LakeStreamAttributes(Model):
     """The `attributes` of the `defs.yaml`; lake and stream have the keys of `lake.yaml`."""
 
-    name: Identifier = Field(description="Of the stream, and so of the asset.")
+    name: Identifier = Field(description="The name of the stream, and so of its asset.")
     lake: Lake
     stream: StreamConfig
     spark: Spark = Field(default_factory=Spark, description="As in `lake.yaml`; the same in every component.")
@@ -37,7 +37,7 @@ class LakeStreamAttributes(Model):
         None,
         description="As in `lake.yaml`. Of several components, one sends failed runs.",
     )
-    key_prefix: KeyPrefix = Field((), description="Of the keys of its assets; none when absent.")
+    key_prefix: KeyPrefix = Field((), description="The first parts of the keys of its assets; none when absent.")
     orchestration: Orchestration = Field(Orchestration(), description="As in `lake.yaml`.")
 
     @model_validator(mode="after")

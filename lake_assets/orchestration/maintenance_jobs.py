@@ -52,7 +52,10 @@ def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
                 "\n".join([f"{len(maintained.left)} partitions could not be compacted.", *lines]), allow_retries=False
             )
 
-    @dg.job(name=f"maintain_{lake}", description=f"Maintenance of lake {lake}.")
+    @dg.job(
+        name=f"maintain_{lake}",
+        description=f"Expire snapshots, delete unused files and compact partitions of lake {lake}.",
+    )
     def job() -> None:
         run_maintenance()
 

@@ -55,7 +55,7 @@ def test_rows_that_were_deleted_from_registered_files_come_back_as_the_check_say
 
     result = check(local_world, "row_counts")
     assert not result.passed
-    assert "delete all rows of these partitions with SQL, land their objects under other names" in result.description
+    assert "Delete all rows of these partitions with SQL, land their objects under other names" in result.description
     (said,) = read_state(local_world.stream).edited
     assert "from 2 rows to 1, and no refresh undoes that; to undo it, delete all its rows with SQL" in said
     assert plan(local_world.stream, local_world.partition(NW)).decision.note in said
