@@ -134,6 +134,5 @@ def why_skipped(result: "Outcome") -> str:
     """Return why a partition was skipped."""
     row = result.row
     unchanged = "nothing new" if row.mode == "append" else "unchanged"
-    empty = "no source rows" if row.on_empty == "fail" else f"no source rows, on_empty: {row.on_empty}"
-    why = empty if row.on_empty else "" if row.hold else unchanged
+    why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "" if row.hold else unchanged
     return "; ".join(filter(None, [why, result.note]))

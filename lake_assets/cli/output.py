@@ -30,7 +30,7 @@ Format = Literal["table", "csv", "json"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FOLDERS = 10  # with objects in no partition, that are shown
-CELL_WIDTH = 100  # characters; longer texts are folded, or cut on a terminal
+CELL_WIDTH = 100  # characters; longer texts are folded where nothing is cut
 FLOOR = 12  # characters that a narrow terminal leaves to texts
 FLOORS = {"partition": 24, "error": 16, "finished (UTC)": 19, "time (UTC)": 19}  # and to those of some columns
 
@@ -138,8 +138,7 @@ def _fit(table: "Table", width: int, least: Sequence[str]) -> list[str]:
 
     columns, gap = table.columns, 2 + (table.box is not None)
     names = [str(column.header) for column in columns]
-    longest = [max(map(cell_len, [name, *map(str, column.cells)])) for name, column in zip(names, columns, strict=True)]
-    widths = [min(CELL_WIDTH, longest_text) for longest_text in longest]
+    widths = [max(map(cell_len, [name, *map(str, column.cells)])) for name, column in zip(names, columns, strict=True)]
     floors = [
         size if column.justify == "right" else min(size, max(cell_len(name), FLOORS.get(name, FLOOR)))
         for name, column, size in zip(names, columns, widths, strict=True)

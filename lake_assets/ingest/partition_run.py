@@ -125,7 +125,7 @@ class PartitionRun:
         self.fail(_joined([*of_new, *planned], problem))
 
     def leave_out(self) -> None:
-        """Leave the partition out, without a result or a ledger row, because nothing of it has landed."""
+        """Leave the partition out, without a result, because nothing of it has landed."""
         self.state = State.LEFT_OUT
 
     def report(self) -> Outcome:

@@ -258,9 +258,7 @@ class Planner:
         config = self._stream.config
         if self._landed_only and config.selects_rows and not self._has_rows(plan, lake):
             if plan.landed.objects:
-                # Their statistics allow the partition. The ledger notes that they have no rows of it, so that it is not
-                # pending again.
-                return Decision("skip", "its objects have rows of other partitions only", on_empty=config.on_empty)
+                return Decision("leave_out", "its objects have no rows of it", on_empty=config.on_empty)
             return Decision("leave_out", "nothing of it has landed")
         is_unknown = plan.last is None and not self._is_known(plan.partition.path, lake)
         is_typo = is_unknown and (not plan.landed.objects or (config.on_empty == "fail" and config.selects_rows))

@@ -1,5 +1,6 @@
 """Mode replace and append: list and decide, write in one Spark job, verify, and commit singly or in batches."""
 
+import datetime as dt
 import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -24,7 +25,7 @@ from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.ingest.run import Run, chunks, fail_all, settle, skip, still_open
 from lake_assets.lake.commit.change import Change, New, Requirements, Staged, UnknownCommitError, Written
 from lake_assets.lake.commit.strategy import OF_ALL, UNDONE, commit
-from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, manifest_values
+from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, manifest_values, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
@@ -290,6 +291,11 @@ class ReplaceRun(Run):
                 run.update(row_count=0, files_written=0, bytes_written=0, files_copied=0)
             case "fail":
                 raise decision.errors[0]
+            case "leave_out":
+                # Its objects were read for nothing. By this row it is not pending again until they change.
+                record(lake, [replace(run.row, status="skipped", finished_at=dt.datetime.now(dt.UTC))])
+                run.leave_out()
+                return None
             case _:
                 skip(lake, self.stream, settle([run]))
                 return None
