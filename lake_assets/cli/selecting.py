@@ -112,9 +112,9 @@ def selected(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selec
         selection = select(stream, wanted, outside=outside)
     except OutsidePartitionError as error:
         text = str(error)
-        raise usage_error(
-            f"{text}{chr(10) if chr(10) in text else ' '}To accept these partitions, add --outside."
-        ) from error
+        if "--outside" not in text:
+            text += f"{chr(10) if chr(10) in text else ' '}To accept these partitions, add --outside."
+        raise usage_error(text) from error
     except (PartitionError, LayoutError) as error:
         raise usage_error(str(error)) from error
     if not selection.partitions and wanted.texts and not (wanted.waiting or wanted.failed):

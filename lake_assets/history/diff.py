@@ -195,7 +195,7 @@ class _Comparison:
         for key in keys:
             if key.lower() not in known:
                 raise CatalogError(
-                    f"key {key} is no column of {self.stream.table} in both snapshots {self.first} and {self.second}:",
+                    f"key {key} is not a column of {self.stream.table} in snapshots {self.first} and {self.second}:",
                     f"name one or more of {', '.join(self.common)}.",
                 )
         names = [known[key.lower()] for key in dict.fromkeys(keys)]

@@ -48,6 +48,14 @@ def test_a_partition_outside_is_refused_before_anything_runs(
     assert not Path(local_world.catalog["path"]).exists()
 
 
+@pytest.mark.parametrize("text", [EARLY, "region=NW,date=__HIVE_DEFAULT_PARTITION__"])
+def test_the_option_that_accepts_a_partition_is_named_once(run: Run, text: str) -> None:
+    result = run("plan", "sales", "--partition", text)
+
+    assert result.exit_code == 2
+    assert result.stderr.count("--outside") == 1
+
+
 def test_the_only_partition_of_the_config_may_have_any_value(local_world: World, run: Run) -> None:
     local_world.options["layout"] = "region={region}"
     local_world.options["partitions"] = {"region": {"values": ["a,b %2A *"]}}

@@ -73,7 +73,7 @@ def test_errors_name_key_snapshot_and_partition(local_world: World) -> None:
     with pytest.raises(CatalogError, match=r"several rows of region=NW.* in snapshot \d+ have total = 1\.0: name more"):
         of(local_world, first, None, "total")
     with pytest.raises(
-        CatalogError, match=r"key nope is no column of main\.sales in both .* name one or more of id, tot"
+        CatalogError, match=r"key nope is not a column of main\.sales in snapshots .* name one or more of id, tot"
     ):
         of(local_world, first, None, "nope")
     with pytest.raises(CatalogError, match="there is no snapshot 99"):
