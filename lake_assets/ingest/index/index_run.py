@@ -138,6 +138,7 @@ class IndexRun(Run):
         for chunk in chunks(still_open(runs), FILES, lambda run: len(run.plan.new)):
             for run in chunk:
                 run.add_seconds("list", self._listing)
+                run.update()
             self.checkpoint()
             self.register(chunk)
             yield chunk
@@ -154,7 +155,6 @@ class IndexRun(Run):
             {run.partition: run.row for run in runs},
             {run.partition: list(present(run.manifest, run.plan.compared)) for run in runs},
         )
-        start = time.perf_counter()
         try:
             with self.shared("register") as figures, self.stream.lake.open(create=True) as lake:
                 create_ledger(lake)
@@ -169,7 +169,7 @@ class IndexRun(Run):
             registrar.errors = dict.fromkeys(new - in_lake, error) | registrar.errors
         unregistered = []
         for run in runs:
-            run.add_seconds("register", (time.perf_counter() - start) / len(runs))
+            run.add_seconds("register", (time.perf_counter() - registrar.began) / len(runs))
             unfilled, row = run.row, registrar.committed.get(run.partition)
             if row is not None:
                 run.finish(row)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime as dt
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -41,10 +42,11 @@ class Registrar:
 
     Attributes:
         stream: the stream of the objects.
-        rows: a ledger row for each partition, to be filled in.
+        rows: a ledger row for each partition, to be filled in, with its seconds so far.
         present: the objects of each partition in the lake; those that are registered are added.
         committed: the ledger rows that were written, by partition.
         errors: of the objects that were not registered, by URI.
+        began: when the registration began, by `time.perf_counter`; its partitions share the seconds since then equally.
     """
 
     stream: OpenStream
@@ -52,6 +54,7 @@ class Registrar:
     present: dict[Partition, list[LandedObject]]
     committed: dict[Partition, LedgerRow] = field(default_factory=dict)
     errors: dict[str, LakeAssetsError] = field(default_factory=dict)
+    began: float = field(default_factory=time.perf_counter)
 
     def register(self, session: LakeSession, candidates: Sequence[Candidate]) -> None:
         """Register the objects that can be registered, and create the table if there is none.
@@ -88,7 +91,7 @@ class Registrar:
         with suppress(NotDirectError), catalog_reading(session) as database:
             table_id, folder = read_folder(database, self.stream.table) if exists else (0, "")  # no table has this id
             states = registered_before(database, table_id, folder, uris)
-            errors = errors | {uri: _refused(uri, state) for uri, state in states.items() if state != "live"}
+            errors = {uri: _refused(uri, state) for uri, state in states.items() if state != "live"} | errors
         return errors
 
     def inspect(self, session: LakeSession, candidates: Sequence[Candidate]) -> Inspection:
@@ -175,8 +178,10 @@ class Registrar:
 
     def _row(self, partition: Partition, files: Sequence[LandedFile], now: dt.datetime) -> LedgerRow:
         present = [*self.present[partition], *(file.object for file in files)]
+        row = self.rows[partition]
+        seconds = round((row.seconds or 0) + (time.perf_counter() - self.began) / len(self.rows), 3)
         return dataclasses.replace(
-            self.rows[partition], started_at=now, **read_from(self.stream, present), **written(files)
+            row, started_at=now, seconds=seconds, **read_from(self.stream, present), **written(files)
         )
 
 

@@ -19,7 +19,7 @@ from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.commit.change import Change, LandedFile, Renewed
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.object_history import KnownObject
-from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, ended_values, manifest_values
+from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, ended_values, manifest_values
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.storage.manifest import LandedObject, Manifest
@@ -121,6 +121,7 @@ def repair_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = 
     if state.is_consistent:
         return Repaired()
     with stream.lake.open() as lake:
+        create_ledger(lake)
         return _repair(lake, stream, state)
 
 

@@ -318,15 +318,23 @@ def _pace(runs: Sequence[Sequence[LedgerRow]]) -> Pace | None:
     if not runs:
         return None
     rows = [row for run in runs for row in run]
+    numbers, spans = [float(len(run)) for run in runs], [_span(run) for run in runs]
     each = sum(row.seconds or 0 for row in rows) / len(rows)
-    fixed = statistics.fmean(_span(run) for run in runs) - each * len(rows) / len(runs)
-    return Pace(len(runs), max(0.0, fixed), each, statistics.fmean(row.source_bytes or 0 for row in rows))
+    if len(set(numbers)) > 1 and (slope := statistics.linear_regression(numbers, spans).slope) > 0:
+        each = slope
+    # Partitions are listed side by side, so their seconds may add up to more than the run took.
+    each = min(each, sum(spans) / len(rows))
+    fixed = max(0.0, statistics.fmean(spans) - each * statistics.fmean(numbers))
+    return Pace(len(runs), fixed, each, statistics.fmean(row.source_bytes or 0 for row in rows))
 
 
 def _span(run: Sequence[LedgerRow]) -> float:
-    """Return the seconds of a run from the first of its partitions to the last."""
-    ended = max(row.finished_at for row in run if row.finished_at is not None)
-    return max(dt.timedelta(), ended - min(row.started_at for row in run)).total_seconds()
+    """Return the seconds of a run; a row of mode index begins with the commit, after its seconds."""
+    ended = [(row, row.finished_at) for row in run if row.finished_at is not None]
+    if run[0].mode == "index":
+        return sum(row.seconds or 0 for row in run) + max((end - row.started_at).total_seconds() for row, end in ended)
+    whole = max(end for _, end in ended) - min(row.started_at for row in run)
+    return max(dt.timedelta(), whole).total_seconds()
 
 
 def _rows(session: LakeSession, wanted: Wanted, tail: str = "", parameters: Sequence[object] = ()) -> list[LedgerRow]:

@@ -11,6 +11,7 @@ from dev.plain_client import plain_client
 from lake_assets.errors import CatalogError, CatalogUnreachableError, EmptySourceError, StorageError
 from lake_assets.events import listening
 from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.ingest.index.index_plan import IndexPlan, plan_index
 from lake_assets.ingest.index.index_run import IndexRun, index_all
 from lake_assets.lake.commit.direct import register_directly
@@ -49,6 +50,24 @@ def test_landed_files_become_lake_files_once_on_every_catalog_and_storage(world:
     manifest = world.query("SELECT uri, etag, size FROM lake.ingest_files ORDER BY uri")
     listed = world.stream.source.list()
     assert manifest == [(obj.uri, obj.etag, obj.size) for obj in sorted(listed, key=lambda o: o.uri)]
+
+
+def test_a_row_has_the_seconds_of_its_partition_before_the_commit(indexed_world: World) -> None:
+    for text in (NW, SW):
+        indexed_world.land(text, sales(1))
+    indexed_world.land(NW, b"no Parquet", "bad.parquet")
+
+    outcomes = index(indexed_world)
+
+    rows = [row for row in indexed_world.ledger() if row.status == "committed"]
+    assert len(rows) == 2
+    for row in rows:
+        steps = outcomes[row.load_partition].seconds
+        assert row.seconds is not None
+        assert steps["list"] < row.seconds < sum(steps.values())
+    made = plan_stream(indexed_world.stream, [indexed_world.partition(NW)])
+    assert made.pace is not None
+    assert made.pace.each > 0
 
 
 @pytest.mark.usefixtures("strategy")

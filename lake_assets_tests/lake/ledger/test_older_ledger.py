@@ -6,6 +6,7 @@ from threading import Barrier
 import pytest
 
 from dev.plain_client import plain_client
+from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.ducklake import DuckLake
@@ -85,6 +86,23 @@ def test_it_is_read_as_it_is_and_the_next_run_adds_the_columns(world: World, mon
         second.run_id: 0,
     }
     assert world.ingest(SW).row.status == "skipped"
+
+
+@pytest.mark.parametrize("world", PAIRS, indirect=True, ids="-".join)
+def test_a_repair_adds_the_columns_too(world: World) -> None:
+    world.options = {"mode": "index"}
+    world.land(NW, sales(1))
+    world.ingest(NW)
+    with plain_client(world.config.lakes["test"], read_only=False) as client:
+        for name in ADDED:
+            client.execute(f"ALTER TABLE lake.ingest_runs DROP COLUMN {name}")
+    world.land(NW, sales(2, 3))
+
+    repaired = repair_indexed(world.stream)
+
+    assert not repaired.errors
+    assert world.totals() == [2, 3]
+    assert [row.mode for row in world.ledger()] == ["repair", "index"]
 
 
 @pytest.mark.parametrize("world", PAIRS, indirect=True, ids="-".join)

@@ -2,15 +2,25 @@
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import blank_row
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.ledger import flush, ledger_relation, lookup
 from lake_assets.lake.ledger.lookup import LastRuns
-from lake_assets.lake.ledger.read import last_runs, partitions_in_ledger, read_ledger, recorded_commits, rows_of_run
-from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow
+from lake_assets.lake.ledger.read import (
+    last_runs,
+    pace,
+    partitions_in_ledger,
+    read_ledger,
+    recorded_commits,
+    rows_of_run,
+)
+from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, create_ledger, record
 from lake_assets_tests.world import NW, SW, World
 
 EMPTY = "region=XX,date=2026-02-11"
@@ -22,6 +32,56 @@ FLUSHED = ["inlined", "flushed", "both", "whole"]
 
 def refuse(*_: object) -> list[str]:
     raise NotDirectError("only DuckLake reads the ledger")
+
+
+AT = dt.datetime(2026, 2, 11, tzinfo=dt.UTC)
+
+
+def record_run(world: World, number: int, partitions: int, took: float, each: float) -> None:
+    """A run whose partitions, of `each` seconds, end one after another, the last after the seconds that it took."""
+    blank = blank_row(world.stream, world.partition(NW), IngestOptions(run_id=f"run-{number}"))
+    start = AT + dt.timedelta(hours=number)
+    rows = [
+        replace(
+            blank,
+            status="committed",
+            started_at=start,
+            finished_at=start + dt.timedelta(seconds=took * (ended + 1) / partitions),
+            seconds=each,
+        )
+        for ended in range(partitions)
+    ]
+    with world.stream.lake.open(create=True) as lake:
+        create_ledger(lake)
+        record(lake, rows)
+
+
+@pytest.mark.parametrize(
+    ("runs", "estimates"),
+    [
+        # Runs of several sizes: a start of 5 s, and 0.5 s a partition, of which a part is after its row is written.
+        ([(1, 5.5, 0.2), (9, 9.5, 0.2)], {1: 5.5, 101: 55.5}),
+        # The larger run was faster: the seconds of the partitions count.
+        ([(2, 9.0, 1.0), (10, 7.0, 0.5)], {6: 8.0, 12: 11.5}),
+        # A line through the runs would begin below zero.
+        ([(1, 0.1, 0.1), (11, 22.1, 2.0)], {1: 1.85, 20: 37.0}),
+        # One run, of which half the time was its partitions'.
+        ([(10, 10.0, 0.5)], {1: 5.5, 10: 10.0, 20: 15.0}),
+        # Listed side by side, its partitions took more seconds than the run.
+        ([(10, 4.0, 1.0)], {1: 0.4, 20: 8.0}),
+    ],
+)
+def test_an_estimate_is_by_the_last_runs(
+    local_world: World, runs: list[tuple[int, float, float]], estimates: dict[int, float]
+) -> None:
+    for number, (partitions, took, each) in enumerate(runs):
+        record_run(local_world, number, partitions, took, each)
+
+    with local_world.stream.lake.open() as lake:
+        found = pace(lake, "sales", "replace")
+
+    assert found is not None
+    assert {number: found.seconds(number, 0) for number in estimates} == pytest.approx(estimates)
 
 
 def history(world: World) -> None:
