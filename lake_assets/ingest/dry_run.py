@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lake_assets.ingest.compare_objects import compare
+from lake_assets.ingest.compare_objects import compare, needs_rows
 from lake_assets.ingest.index.index_plan import plan_index
 from lake_assets.ingest.landed_footers import Columns, Footers
 from lake_assets.ingest.options import IngestOptions
@@ -145,14 +145,15 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], *, force: b
         parts = counted(made, f"plan {stream.name}", "partitions", len(made))
         plans = [plan_in(stream, part, there) for part in parts]
         footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows])
-        for index, plan in enumerate(plans):
-            if plan.decision.action in ("replace", "append") and footers.rows(plan.reads) == 0:
-                # As a run decides again when it has read the objects.
-                part = replace(made[index], rows=0)
-                plans[index] = plan_in(stream, replace(part, decision=planner.decide(part, lake)), there)
         new = [(obj, plan.partition) for plan in plans if plan.adds_rows for obj in plan.reads.objects]
         columns = Columns.of(lake, stream, footers, new)
-        plans = [_with_footers(stream, plan, footers, columns) for plan in plans]
+        for index, (part, plan) in enumerate(zip(made, plans, strict=True)):
+            if plan.adds_rows:
+                read, refusals = _as_read(stream, part, plan, footers, columns)
+                if read is not part:  # as a run decides again when it has read the objects
+                    decision = planner.decide(read, lake) if read.rows == 0 else read.decision
+                    plans[index] = plan_in(stream, replace(read, decision=decision), there)
+                plans[index] = _with_footers(stream, plans[index], footers, columns, refusals)
         adds = {plan.partition: is_index or plan.decision.action == "append" for plan in plans if plan.commits}
         strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
         begins = any(adds[plan.partition] or not plan.rows_before for plan in plans if plan.commits)
@@ -258,18 +259,40 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
     )
 
 
-def _with_footers(stream: OpenStream, plan: Plan, footers: Footers, columns: Columns) -> Plan:
+def _as_read(
+    stream: OpenStream, part: PartitionPlan, plan: Plan, footers: Footers, columns: Columns
+) -> tuple[PartitionPlan, tuple[str, ...]]:
+    """Return a partition's plan without the objects that its run quarantines, and why its run refuses objects."""
+    refusals = columns.refusals(plan.partition, plan.reads)
+    if refusals or plan.decision.action == "register":
+        return part, refusals
+    bad = columns.misfits(plan.partition, plan.reads)
+    others = _without(plan.reads, bad)
+    if bad and not others.read and needs_rows(stream, part.compared if plan.decision.action == "append" else None):
+        return part, tuple(bad.values())
+    if bad:
+        compared = replace(part.compared, new=_without(part.compared.new, bad))
+        part = replace(part, landed=_without(part.landed, bad), compared=compared)
+    return (replace(part, rows=0) if footers.rows(others) == 0 else part), ()
+
+
+def _without(manifest: Manifest, bad: Mapping[str, str]) -> Manifest:
+    return replace(manifest, left_out={**manifest.left_out, **bad})
+
+
+def _with_footers(
+    stream: OpenStream, plan: Plan, footers: Footers, columns: Columns, refusals: tuple[str, ...]
+) -> Plan:
     """Return the plan with the rows and columns after the ingest; it fails if the ingest would refuse objects."""
     if not plan.adds_rows:
         return plan
     is_index = stream.config.mode == "index"
-    refusals = columns.refusals(plan.partition, plan.reads)
     added = footers.rows(plan.reads)
     if isinstance(added, int) and plan.decision.action != "replace":
         added += plan.rows_before
     plan = replace(plan, rows_after=added)
     if refusals and is_index:  # the others are registered first
-        texts = (plan.decision.failure, f"the lake refuses {count(len(refusals), 'new object')}")
+        texts = (f"the lake refuses {count(len(refusals), 'new object')}", plan.decision.failure)
         failure = "; ".join(filter(None, texts))
         return replace(plan, decision=replace(plan.decision, failure=failure), job=_job(stream, plan), columns=refusals)
     if refusals:

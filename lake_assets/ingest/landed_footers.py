@@ -48,6 +48,8 @@ class Footers:
 
     def rows(self, reads: Manifest) -> int | str:
         """Return the number of rows of a partition's objects, or a clause: why the footers do not tell it."""
+        if not reads.read:
+            return 0
         if self._stream.config.transform is not None:
             return "the stream has a transform"
         if self._stream.config.selects_rows:
@@ -114,11 +116,20 @@ class Columns:
 
     def refusals(self, partition: Partition, reads: Manifest) -> tuple[str, ...]:
         """Return why the ingest would refuse objects that the partition reads; quarantine leaves them out."""
-        config = self.stream.config
-        if config.mode == "index":
+        if self.stream.config.mode == "index":
             return tuple(_clause(self.refused[obj.uri]) for obj in reads.objects if obj.uri in self.refused)
-        is_unread = config.transform is not None or len(reads.read) > MOST
-        if is_unread or config.on_bad_object == "quarantine":
+        return () if self.stream.config.on_bad_object == "quarantine" else self._refusals(partition, reads)
+
+    def misfits(self, partition: Partition, reads: Manifest) -> dict[str, str]:
+        """Return why quarantine would leave out objects that the partition reads, by key, as their footers tell it."""
+        if self.stream.config.on_bad_object == "fail" or len(reads.read) > MOST:
+            return {}
+        texts = {landed.key: self._refusals(partition, Manifest((landed,))) for landed in reads.read}
+        return {key: refusals[0] for key, refusals in texts.items() if refusals}
+
+    def _refusals(self, partition: Partition, reads: Manifest) -> tuple[str, ...]:
+        config = self.stream.config
+        if config.transform is not None or len(reads.read) > MOST:
             return ()
         try:
             landed = self.footers.schemas(reads)

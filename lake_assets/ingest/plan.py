@@ -173,17 +173,13 @@ class Planner:
         """Refuse objects that cannot be Parquet files, and those that are not the ones of the plan that is applied."""
         if self._stream.config.mode != "index" and (error := _no_parquet(landed)) is not None:
             return _refused(error)
-        moved = self.moved(partition, landed)
-        return None if moved is None else replace(_refused(moved), is_recorded=False)
-
-    def moved(self, partition: Partition, landed: Manifest) -> PlanMovedError | None:
-        """Return the error of a partition whose landed objects are not those of the plan that is applied, if one is."""
         if self._planned is None or self._stream.fingerprint(landed) == self._planned.get(partition.path):
             return None
-        return PlanMovedError(
+        moved = PlanMovedError(
             f"the landing zone of partition {partition} has changed since the plan, or the stream's config has:",
             f"make a new plan: `lake-assets plan {self._stream.name}`.",
         )
+        return replace(_refused(moved), is_recorded=False)
 
     def _with_last(self, plan: PartitionPlan, last: LedgerRow | None, *, table_exists: bool) -> PartitionPlan:
         is_unchanged = last is not None and last.source_fingerprint == self._stream.fingerprint(plan.landed)

@@ -233,7 +233,7 @@ def _replace(
         fingerprints={folder: row.source_fingerprint} if row.source_fingerprint is not None else {},
     )
     # Each core would write a file.
-    (result,) = in_a_session(sessions(), sessions, lambda spark: pass_through(spark, job, cores=1))
+    (result,) = in_a_session(sessions, lambda spark: pass_through(spark, job, cores=1))
     if result.error is not None:
         raise result.error
     new = [file.uri for file in result.files]

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lake_assets.config.spark import REMOTE, without_parameters
-from lake_assets.errors import SessionLostError, SparkUnavailableError, SparkUnreachableError
+from lake_assets.errors import LakeAssetsError, SessionLostError, SparkUnavailableError, SparkUnreachableError
 from lake_assets.events import report
 from lake_assets.spark.vendor_errors import Meaning, find
 
@@ -135,24 +135,26 @@ def end_lost_sessions() -> None:
         session.stop()
 
 
-def in_a_session(
-    spark: SparkSession, sessions: Callable[[], SparkSession], work: Callable[[SparkSession], Result]
-) -> Result:
+def in_a_session(sessions: Callable[[], SparkSession], work: Callable[[SparkSession], Result]) -> Result:
     """Return the result of some work; if a server has lost its session, it is repeated once in a new one.
 
     Args:
-        spark: the session.
-        sessions: returns another one if this one has ended.
+        sessions: returns the session, and another one if that has ended.
         work: takes the session.
 
     Raises:
         SparkUnavailableError: Spark is not available.
     """
     try:
-        return work(sessions() if has_stopped(spark) else spark)
-    except SessionLostError as error:
-        report("retry", step="job", retry=1, kind=type(error).__name__, message=error.problem.rstrip(":"))
         return work(sessions())
+    except SessionLostError as error:
+        report_retry(error)
+        return work(sessions())
+
+
+def report_retry(error: LakeAssetsError) -> None:
+    """Report that a job is repeated after an error."""
+    report("retry", step="job", retry=1, kind=type(error).__name__, message=error.problem.rstrip(":"))
 
 
 def has_stopped(spark: SparkSession) -> bool:

@@ -121,6 +121,9 @@ def test_a_plan_says_that_new_objects_are_registered_and_that_the_partition_then
     assert f"note      the object {uri} has changed since it was registered" in named.stdout
     assert f"region=NW/date=2026-02-11  register 1 new object in place, then fail: {changed}" in dry.stderr
     assert [(p["action"], p["fails"]) for p in document["partitions"]] == [("register", True)] * 2
+    local_world.land(NW, b"no Parquet", "c.parquet")
+    both = run("plan", "--partition", NW).stdout
+    assert f"then fail: the lake refuses 1 new object; {changed}" in both
     registered = "SELECT region, total FROM lake.sales WHERE total > 3 ORDER BY ALL"
     assert local_world.query(registered) == [("NW", 4), ("SW", 5)]
 

@@ -58,7 +58,7 @@ def test_a_plan_clears_no_table_that_is_not_there(local_world: World) -> None:
 
 
 def test_a_plan_estimates_the_files_for_all_cores(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    local_world.options = {"on_bad_object": "quarantine"}
+    local_world.options = {"transform": {"sql": "select * from source"}}  # no footer is read
     for number in range(4):
         os.truncate(local_world.land(NW, b"no parquet", f"{number}.parquet"), 25 * 2**20)
     for cores, files in ((1, 1), (4, 4), (64, 12)):
@@ -180,6 +180,41 @@ def test_a_plan_fails_where_the_run_does_and_with_its_words(
         assert (result.exit_code, kind) == (0 if error is None else 1, kind), result.output + str(error)
         said = made.columns[0] if options["mode"] == "index" and made.columns else made.decision.fails
         assert error is None or said == str(error).rstrip(".")
+
+
+@pytest.mark.parametrize(
+    ("mode", "on_empty"),
+    [("replace", "fail"), ("replace", "keep"), ("replace", "clear"), ("append", "fail"), ("append", "keep")],
+)
+@pytest.mark.parametrize("kind", [kind for kind in UNFIT if kind != "fits"])
+def test_a_plan_of_objects_that_quarantine_leaves_out_is_what_the_run_does(
+    local_world: World, kind: str, mode: str, on_empty: str
+) -> None:
+    local_world.options = {"mode": mode, "on_empty": on_empty, "on_bad_object": "quarantine", "schema_policy": "strict"}
+    local_world.commit(NW, 1)
+    local_world.land(SW, UNFIT[kind])  # alone
+    local_world.land(EARLY, UNFIT[kind], "1.parquet")
+    local_world.land(EARLY, sales(2, 3), "2.parquet")
+
+    alone, beside = planned(local_world, SW, EARLY)
+
+    assert beside.rows_after == local_world.ingest(EARLY).row.row_count == 2
+    assert beside.files_written == 1
+    if on_empty == "fail":
+        assert alone.decision.fails == str(outcome_of(local_world, SW)).rstrip(".")
+        return
+    row = local_world.ingest(SW).row
+    assert (alone.decision.action, row.status) == (on_empty, {"keep": "skipped", "clear": "committed"}[on_empty])
+
+
+def test_a_plan_refuses_columns_of_an_object_without_rows_as_its_run_does(local_world: World) -> None:
+    local_world.options = {"on_empty": "keep"}
+    local_world.commit(NW, 1)
+    local_world.land(SW, UNFIT["other type"].slice(0, 0))
+
+    (made,) = planned(local_world, SW)
+
+    assert made.decision.fails == str(outcome_of(local_world, SW)).rstrip(".")
 
 
 def outcome_of(world: World, text: str) -> LakeAssetsError | None:

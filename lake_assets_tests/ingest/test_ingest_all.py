@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lake_assets.errors import (
+    CatalogLockedError,
     EmptySourceError,
     LakeAssetsError,
     OutsidePartitionError,
@@ -18,11 +19,12 @@ from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.replace import write_step as writing
-from lake_assets.ingest.replace.replace_run import ReplaceRun
+from lake_assets.ingest.replace.replace_run import COMMITS, ReplaceRun
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.parquet.job import Job, JobResult
 from lake_assets.report.state import read_state
 from lake_assets.spark.pass_through import pass_through
+from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.world import NW, SW, World, sales
 
 DATE = {"type": "date", "start": "2026-02-01"}
@@ -178,6 +180,41 @@ def test_a_partition_without_objects_is_cleared_though_spark_is_not_there(local_
     assert isinstance(outcomes[SW].error, SparkUnavailableError)
     assert (outcomes[NW].error, outcomes[NW].row.status) == (None, "committed")
     assert local_world.totals() == []
+
+
+def test_a_partition_that_lands_again_before_it_is_cleared_is_read(local_world: World) -> None:
+    local_world.options["on_empty"] = "clear"
+    local_world.commit(NW, 1)
+    local_world.unland(NW)
+
+    with before("verify", lambda _: local_world.land(NW, sales(2))):
+        row = local_world.ingest(NW).row
+
+    assert (row.row_count, row.source_files) == (1, 1)
+    assert local_world.totals() == [2]
+
+
+def test_after_an_error_of_all_no_partition_is_cleared_or_written(local_world: World, jobs: list[int]) -> None:
+    local_world.options["on_empty"] = "clear"
+    cleared = [f"region=R{number},date=2026-02-11" for number in range(COMMITS + 1)]  # two openings of the lake
+    for text in cleared:
+        local_world.land(text, sales(1))
+    ingested(local_world, *cleared)
+    for text in cleared:
+        local_world.unland(text)
+    local_world.land(NW, sales(2))
+    jobs.clear()
+
+    def lock(_: object) -> None:
+        raise CatalogLockedError("another process has locked the catalog:", "run it again.")
+
+    with before("commit", lock):
+        outcomes = ingested(local_world, *cleared, NW)
+
+    (error,) = {outcome.error for outcome in outcomes.values()}
+    assert isinstance(error, CatalogLockedError)
+    assert local_world.totals() == [1] * len(cleared)
+    assert jobs == []
 
 
 def test_an_unreachable_catalog_ends_the_run_at_once(local_world: World) -> None:

@@ -9,8 +9,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from threading import Lock
 
-from pyspark.sql import SparkSession
-
 from lake_assets.errors import (
     LakeAssetsError,
     NoLakeError,
@@ -54,16 +52,12 @@ class ReplaceRun(Run):
         super().__init__(stream, options, checkpoint)
         self.sessions = sessions
         self.writer = Writer(stream, checkpoint)
-        self._spark: SparkSession | None = None
+        self._has_session = False
         self._batch = stream.config.commit_batch
 
     def plan(self, runs: Sequence[PartitionRun]) -> None:
         """List the objects of the partitions, and decide what becomes of each."""
         self._list(runs)
-        for run in still_open(runs):
-            if (moved := self.planner.moved(run.partition, run.manifest)) is not None:
-                run.is_recorded = False
-                run.fail(moved)
         if not (runs := still_open(runs)):
             return
         with self._together("check", runs), ExitStack() as stack:
@@ -104,16 +98,19 @@ class ReplaceRun(Run):
         for group in chunks(still_open(runs), GROUP_BYTES, lambda run: run.reads.size):
             self._write(group)
             for chunk in chunks(still_open(group), at_once):
-                self.verify(chunk)
-                self._commit_or_break(still_open(chunk))
+                self._commit_or_break(chunk)
                 yield chunk
             self._evolve(group)
             self._quarantine(group)
             self.writer.unstage()
 
     def _commit_or_break(self, runs: Sequence[PartitionRun]) -> None:
+        """Verify and commit partitions, unless an error that all partitions have has ended the run."""
         try:
-            self.commit(runs)
+            if self.broken is not None:
+                raise self.broken
+            self.verify(runs)
+            self.commit(still_open(runs))
         except LakeAssetsError as error:
             self._break(error, still_open(runs))
 
@@ -132,7 +129,6 @@ class ReplaceRun(Run):
                 landed = self.stream.landed_at(first.partition)
                 held = self.stream.holding(landed, [run.partition for run in sharing])
                 first.set_manifest(held[first.partition])
-                first.manifest.check()
             if isinstance(first.error, StorageUnreachableError):
                 with probing:
                     if self.broken is None and not Store(self.stream.config.source).answers():
@@ -150,17 +146,19 @@ class ReplaceRun(Run):
 
     def _write(self, runs: Sequence[PartitionRun]) -> None:
         """Write data files that no reader sees yet, in one Spark job."""
-        runs = [run for run in runs if run.reads.read]  # others have no object that can be read, and no rows
         if self.broken is not None:
             fail_all(runs, self.broken)
-        if self.broken is not None or not runs:
+            return
+        runs = [run for run in runs if run.reads.read]  # others have no object that can be read, and no rows
+        if not runs:
             return
         try:
-            with self.shared("start" if self._spark is None else None, runs):
-                self._spark = self.sessions()
+            with self.shared(None if self._has_session else "start", runs):
+                self.sessions()
+            self._has_session = True
             storages = (self.stream.config.source, *self.stream.lake_config.storages)
             with self.shared("job", runs) as figures, using(*storages):
-                self.writer.write(self._spark, self.sessions, runs)
+                self.writer.write(self.sessions, runs)
                 figures.update(_written(runs))
         except LakeAssetsError as error:
             self._break(error, still_open(runs))

@@ -17,7 +17,6 @@ from lake_assets.errors import (
     StorageUnreachableError,
     WholeStorageError,
 )
-from lake_assets.events import report
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.ingest.run import still_open
@@ -35,7 +34,7 @@ from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import shared, united
 from lake_assets.spark.cleanup import discard_failed
 from lake_assets.spark.pass_through import bad_objects, dead_letters_of, pass_through
-from lake_assets.spark.remote import in_a_session
+from lake_assets.spark.remote import in_a_session, report_retry
 from lake_assets.spark.session import Sessions
 from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.transform import RESULT, apply_transform, read_as, result_schema, source_frame, transformed
@@ -78,7 +77,7 @@ class Writer:
         prepare_table(lake, self.stream.table, self.stream.config.compression)
         self.schema = data_schema(lake, self.stream.table, self.stream.config.columns)
 
-    def write(self, spark: SparkSession, sessions: Sessions, runs: Sequence[PartitionRun]) -> None:
+    def write(self, sessions: Sessions, runs: Sequence[PartitionRun]) -> None:
         """Write the objects of these partitions as data files, in one Spark job; an error fails its partition only.
 
         A job whose session a Spark Connect server has lost is repeated once, in a new one.
@@ -91,7 +90,7 @@ class Writer:
         if self.stream.config.transform is not None:
             for run in runs:
                 with run.step("job"):
-                    self._set_files(run, in_a_session(spark, sessions, partial(self._transform_job, run=run)))
+                    self._set_files(run, in_a_session(sessions, partial(self._transform_job, run=run)))
                 self._checkpoint()
                 self._raise_shared(run.error)
             return
@@ -101,15 +100,15 @@ class Writer:
             return
         try:
             job = self._job(runs)
-            results = in_a_session(spark, sessions, lambda session: pass_through(session, job))
+            results = in_a_session(sessions, lambda session: pass_through(session, job))
         except LakeAssetsError as error:
             self._checkpoint()
             self._raise_shared(error)
             if len(runs) > 1:
                 # One partition failed the whole job. Alone, it fails only itself.
-                _report_retry(error)
+                report_retry(error)
                 for run in runs:
-                    self.write(spark, sessions, [run])
+                    self.write(sessions, [run])
                 return
             results = [JobResult(error=error)]
         seconds = (time.perf_counter() - start) / len(runs)
@@ -311,7 +310,3 @@ class Writer:
     def _fingerprints(self, runs: Sequence[PartitionRun]) -> dict[str, str]:
         known = ((run.partition, MARK if run.plan.is_held else run.row.source_fingerprint) for run in runs)
         return {self.stream.destination_folder(partition): text for partition, text in known if text is not None}
-
-
-def _report_retry(error: LakeAssetsError) -> None:
-    report("retry", step="job", retry=1, kind=type(error).__name__, message=error.problem.rstrip(":"))

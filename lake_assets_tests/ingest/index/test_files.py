@@ -14,7 +14,7 @@ from lake_assets.errors import SchemaError, SourceError
 from lake_assets.ingest.index.index_plan import plan_index
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets_tests.ingest.index.indexing import index, with_partition
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, plan, sales
 
 
 def test_a_file_that_does_not_fit_fails_alone(indexed_world: World) -> None:
@@ -300,3 +300,20 @@ def test_files_of_another_table_of_the_lake_are_refused(indexed_world: World) ->
     (outcome,) = index_all(stream)
 
     assert f"the object {uri} is a file of another table" in str(outcome.error)
+
+
+def test_a_plan_names_what_the_registration_finds_first(indexed_world: World) -> None:
+    """An object that does not fit the table, and is a file of another one."""
+    first = indexed_world.options
+    indexed_world.options = first | {"destination": {"table": "other"}}
+    indexed_world.land(NW, pa.table({"id": ["a"]}))
+    index(indexed_world)
+    indexed_world.options = first
+    indexed_world.land(SW, sales(1))
+    index(indexed_world, SW)
+
+    made = plan(indexed_world.stream, indexed_world.partition(NW))
+    (outcome,) = index(indexed_world, NW).values()
+
+    assert made.columns == (str(outcome.error).rstrip("."),)
+    assert "another table" not in made.columns[0]
