@@ -115,7 +115,8 @@ def _land(writer: "LandingWriter", path: str, form: "Form | None", done: Count, 
 
     pipe = sys.stdin.buffer if path == "-" else None
     advance = done.advance if by_bytes else _ignore
-    for records in read_records(pipe, path, form or form_of(path), writer.schema, writer.gather_seconds, advance):
+    form, seconds, integers = form or form_of(path), writer.gather_seconds, writer.integers
+    for records in read_records(pipe, path, form, writer.schema, seconds, advance, integers=integers):
         # Interrupted only between two blocks: within one, a part of its records would land.
         with interrupt.held_back():
             writer.accept(records)

@@ -4,7 +4,7 @@ import os
 import select
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -68,6 +68,8 @@ def read_records(
     schema: FixSchema,
     gather_seconds: float,
     advance: Advance = lambda _: None,
+    *,
+    integers: Collection[str] = (),
 ) -> Iterator[Records]:
     """Yield the records of a file or pipe in its order, not parsed yet.
 
@@ -78,6 +80,7 @@ def read_records(
         schema: takes a function that infers a schema from the first records, and returns the schema to use.
         gather_seconds: seconds for which the first records of a pipe are gathered, to infer columns from more of them.
         advance: for progress; not called for a pipe.
+        integers: columns of CSV whose numbers with leading zeros are whole numbers; those of others are texts.
 
     Raises:
         LandingError: the file cannot be read, or is not of that form.
@@ -94,7 +97,7 @@ def read_records(
                 schema(partial(inferred, rows, texts=False))
                 yield Rows(rows, path)
         else:
-            text: Text = JsonText(path, schema) if form == "jsonl" else CsvText(path, schema)
+            text: Text = JsonText(path, schema) if form == "jsonl" else CsvText(path, schema, integers)
             with _filler(file, path, gather_seconds, advance) as fill:
                 for block in _whole_lines(fill, path):
                     yield from text.records(block)

@@ -12,11 +12,14 @@ from lake_assets.errors import SchemaError
 # The types that texts may have, the narrowest first; every value of the sample must fit.
 _TEXTS = (pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"))
 
-_WHOLE, _DAY = r"[+-]?(0|[1-9][0-9]*)", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_WHOLE, _DAY = r"-?(0|[1-9][0-9]*)", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = rf"{_DAY}[T ][0-9]{{2}}:[0-9.:]*"
 _NUMBER_FORMS = {pa.int64(): _WHOLE, pa.float64(): rf"{_WHOLE}(\.[0-9]*)?([eE][+-]?[0-9]+)?"}
 _TIME_FORMS = {pa.date32(): _DAY, pa.timestamp("us", "UTC"): rf"{_TIME}(Z|[+-][0-9:]+)", pa.timestamp("us"): _TIME}
 _SURE = 4  # values, from which on a single one of another form is taken for a mistake
+_NUMBER = r"^[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
+_CODE = r"^(\+|-?0[0-9])"  # of a number
+_DIGITS, _DECIMAL_DIGITS = 18, 15  # that a whole number of 64 bits, and a double, keep for certain
 
 
 def declared(columns: Mapping[str, str]) -> pa.Schema:
@@ -38,7 +41,7 @@ def inferred(sample: pa.Table, *, texts: bool, numbers: bool = False) -> pa.Sche
     """Return the schema of some first records.
 
     A column without values becomes a string. Integers have 64 bits. A column of which a tenth of the values or fewer
-    are mistakes gets the type of the others.
+    are mistakes gets the type of the others, unless some of its values are codes.
 
     Args:
         sample: the records.
@@ -72,6 +75,22 @@ def wide_integers(texts: pa.ChunkedArray) -> Iterator[int]:
             yield number
 
 
+def has_codes(texts: pa.ChunkedArray, *, long: bool) -> bool:
+    """Return whether some texts are numbers that are codes, such as 007 or +49: a number's type would not keep them.
+
+    Args:
+        texts: of a column.
+        long: numbers of so many digits that their type may not keep them are codes too.
+    """
+    numbers = texts.filter(pc.match_substring_regex(texts, _NUMBER))
+    codes = pc.match_substring_regex(numbers, _CODE)
+    if long:
+        digits = pc.utf8_ltrim(pc.replace_substring_regex(numbers, "[eE].*|[^0-9]", ""), "0")
+        most = pc.if_else(pc.match_substring(numbers, "."), _DECIMAL_DIGITS, _DIGITS)
+        codes = pc.or_(codes, pc.greater(pc.utf8_length(digits), most))
+    return bool(pc.any(codes).as_py())
+
+
 def too_wide(name: str, source: str, number: int) -> SchemaError:
     """Return the error for a column whose type cannot be inferred without changing this number."""
     return SchemaError(
@@ -101,7 +120,10 @@ def _mostly(column: pa.ChunkedArray, forms: Mapping[pa.DataType, str]) -> pa.Dat
         return None
     values = column.filter(pc.not_equal(column, ""))
     mistakes = max(len(values) // 10, int(len(values) >= _SURE))
+    is_text = has_codes(values, long=True)
     for kind, form in forms.items():
+        if is_text and kind in _NUMBER_FORMS:
+            continue
         others = len(values) - (pc.sum(pc.match_substring_regex(values, f"^({form})$")).as_py() or 0)
         if others <= mistakes < len(values):
             return kind

@@ -3,7 +3,7 @@
 import csv
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow.csv as pc
 import pyarrow.json as pj
 
 from lake_assets.errors import LandingError, SchemaError
-from lake_assets.landing.schema import as_text, inferred, too_wide, wide_integer, wide_integers
+from lake_assets.landing.schema import as_text, has_codes, inferred, too_wide, wide_integer, wide_integers
 from lake_assets.landing.validate import NOT_ONE_RECORD, Block, Positions, Records, line_breaks
 
 _BOM = b"\xef\xbb\xbf"
@@ -141,9 +141,21 @@ class JsonText(Text):
 
 
 class CsvText(Text):
-    """Comma-separated values (RFC 4180) below a line of names; a value has no line break, an empty one is NULL."""
+    """Comma-separated values (RFC 4180) below a line of names; a value has no line break, an empty one is NULL.
+
+    Args:
+        source: as of `Text`.
+        schema: as of `Text`.
+        integers: names of columns whose numbers are no codes.
+    """
 
     _names: list[str] | None = None
+
+    def __init__(
+        self, source: str, schema: Callable[[Callable[[], pa.Schema]], pa.Schema], integers: Collection[str] = ()
+    ) -> None:
+        super().__init__(source, schema)
+        self._integers = integers
 
     def records(self, block: memoryview) -> Iterator[Records]:
         """See `Text`; the first line has the names."""
@@ -172,18 +184,16 @@ class CsvText(Text):
 
     def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
         text = b"\n".join(lines)
-        first = self._parse(text, None)
-        self._refuse_wide(text, first.schema)
-        return inferred(self._parse(text, as_text(first.schema)), texts=True, numbers=True)
-
-    def _refuse_wide(self, text: bytes, schema: pa.Schema) -> None:
-        names = [field.name for field in schema if pa.types.is_floating(field.type)]
-        if not names:
-            return
-        texts = self._parse(text, pa.schema([(name, pa.string()) for name in names]))
-        for name in names:
-            for number in wide_integers(texts.column(name)):
-                raise too_wide(name, self.source, number)
+        fields = list(as_text(self._parse(text, None).schema))
+        numbers = [field for field in fields if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)]
+        texts = self._parse(text, pa.schema([field.with_type(pa.string()) for field in numbers]))
+        for index, (field, column) in enumerate(zip(fields, texts.columns, strict=True)):
+            if field in numbers and field.name not in self._integers and has_codes(column, long=False):
+                fields[index] = field.with_type(pa.string())
+            elif pa.types.is_floating(field.type):
+                for number in wide_integers(column):
+                    raise too_wide(field.name, self.source, number)
+        return inferred(self._parse(text, pa.schema(fields)), texts=True, numbers=True)
 
     def _parse(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
         try:

@@ -121,6 +121,12 @@ class LandingWriter:
         """Seconds for which the first records of a pipe are gathered, to infer their columns from more of them."""
         return 0.0 if self._options.columns else min(self._options.batch.age, _GATHERING)
 
+    @property
+    def integers(self) -> frozenset[str]:
+        """The columns that the stream reads as whole numbers from paths or rows."""
+        columns = (*self._stream.columns, *self._stream.path_typed)
+        return frozenset(column.name for column in columns if column.type == "integer")
+
     def schema(self, infer: Callable[[], pa.Schema]) -> pa.Schema:
         """Return the records' columns: the config's, else those that the buffer has fixed, else the result of `infer`.
 

@@ -51,7 +51,8 @@ def land_text(stream: Stream, path: Path) -> LandingWriter:
     """Land a file as the command does; returns the closed writer."""
     with LandingWriter("sales", stream) as writer:
         form: Any = {".jsonl": "jsonl", ".csv": "csv"}.get(path.suffix, "arrow")
-        for records in read_records(None, str(path), form, writer.schema, writer.gather_seconds):
+        seconds, integers = writer.gather_seconds, writer.integers
+        for records in read_records(None, str(path), form, writer.schema, seconds, integers=integers):
             writer.accept(records)
     return writer
 

@@ -74,15 +74,65 @@ def test_csv_is_inferred(tmp_path: Path) -> None:
 def test_a_single_bad_value_does_not_make_a_column_of_csv_a_text(
     tmp_path: Path, texts: list[str], kind: pa.DataType
 ) -> None:
-    (tmp_path / "in.csv").write_text("\n".join(["region,date,value", *(f"NW,2026-02-11,{text}" for text in texts)]))
+    values, rejected = landed_csv(tmp_path, texts)
 
-    writer = land_text(stream_of(tmp_path / "out", columns=None), tmp_path / "in.csv")
-
-    (file,) = (tmp_path / "out").rglob("*.parquet")
-    landed = pq.read_table(file, partitioning=None)
-    assert landed.schema.field("value").type == kind
     bad = 0 if kind == pa.string() else 1
-    assert (len(landed), writer.landed().rejected) == (len(texts) - bad, bad)
+    assert (values.type, len(values), rejected) == (kind, len(texts) - bad, bad)
+
+
+def landed_csv(folder: Path, texts: list[str]) -> tuple[pa.ChunkedArray, int]:
+    """What lands of a column of CSV, and the number of rejected records."""
+    (folder / "in.csv").write_text("\n".join(["region,date,value", *(f"NW,2026-02-11,{text}" for text in texts)]))
+    writer = land_text(stream_of(folder / "out", columns=None), folder / "in.csv")
+    (file,) = (folder / "out").rglob("*.parquet")
+    return pq.read_table(file, partitioning=None).column("value"), writer.landed().rejected
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["007", "008"],
+        ["12139", "02140", "12141", "12142"],
+        ["-07.5", "8", "9"],
+        ["+4930123", "4930124"],  # Arrow reads a double
+        ["1", "2", "3", "+4", "x"],
+        ["1234567890123456789", "2", "3", "4", "x"],
+        ["0.1234567890123456", "2.5", "3", "4", "x"],
+    ],
+)
+def test_codes_of_csv_stay_texts(tmp_path: Path, texts: list[str]) -> None:
+    values, rejected = landed_csv(tmp_path, texts)
+
+    assert (values.type, values.to_pylist(), rejected) == (pa.string(), texts, 0)
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["0", "-1", "10"], [0, -1, 10]),
+        (["0.5", "-0.25", "1e05"], [0.5, -0.25, 1e5]),
+        (["1234567890123456789", "2"], [1234567890123456789, 2]),
+        (["123456789012345678", "2", "3", "4", "x"], [123456789012345678, 2, 3, 4]),
+        (["0.30000000000000004", "2.5"], [0.30000000000000004, 2.5]),  # as programs write doubles
+        (["0.123456789012345", "2.5", "3", "4", "x"], [0.123456789012345, 2.5, 3, 4]),
+    ],
+)
+def test_numbers_of_csv_that_are_kept_as_they_are_stay_numbers(
+    tmp_path: Path, texts: list[str], numbers: list[float]
+) -> None:
+    values, _ = landed_csv(tmp_path, texts)
+
+    assert values.to_pylist() == numbers
+
+
+def test_an_integer_partition_column_of_csv_may_have_leading_zeros(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("month,code\n02,007\n")
+    stream = stream_of(tmp_path / "out", columns=None, partitions={"month": {"type": "integer"}})
+
+    land_text(stream, tmp_path / "in.csv")
+
+    (file,) = (tmp_path / "out").glob("month=2/*.parquet")
+    assert pq.read_table(file, partitioning=None).to_pylist() == [{"code": "007"}]
 
 
 def test_dictionaries_and_nulls_are_inferred_as_their_values() -> None:
