@@ -1,13 +1,16 @@
 """pyspark's state and loggers in this process, after the JVM has ended and when errors are raised."""
 
+import atexit
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from threading import Thread
 
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -19,6 +22,10 @@ from lake_assets.spark.vendor_errors import Meaning, find
 _QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _OFF = logging.CRITICAL + 1
 _INCUBATOR = b"WARNING: Using incubator modules"
+_LAST_LINES = 20  # of a JVM that ended while it started, in the error
+_LAST_BYTES = 4096
+_ENDED_SECONDS = 1.0  # for the rest of the pipe; a worker of the JVM may have its end too
+_ALIVE_SECONDS = 0.01
 
 
 def silence() -> None:
@@ -41,7 +48,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     options ask for.
 
     Raises:
-        PySparkRuntimeError: the JVM ended while it started.
+        PySparkRuntimeError: the JVM ended while it started; its notes are the last lines that it wrote.
     """
     with SparkContext._lock:  # noqa: SLF001 - not public
         if SparkContext._gateway is None:  # noqa: SLF001
@@ -49,30 +56,52 @@ def start_jvm(conf: Mapping[str, str]) -> None:
 
 
 def _gateway(conf: Mapping[str, str]) -> JavaGateway:
-    reader, writer = os.pipe()
-    copying = Thread(target=_copy_errors, args=(reader,), name="standard error of the JVM", daemon=True)
-    copying.start()
-    started = False
+    errors = JvmErrors()
     try:
-        conf_of_jvm = SparkConf().setAll([*conf.items()])
-        gateway = launch_gateway(conf_of_jvm, {"stderr": writer})  # type: ignore[no-untyped-call]
-        started = True
-    finally:
-        os.close(writer)
-        if not started:
-            copying.join(timeout=1)
-    return gateway
+        with errors.writer as writer:
+            conf_of_jvm = SparkConf().setAll([*conf.items()])
+            return launch_gateway(conf_of_jvm, {"stderr": writer})  # type: ignore[no-untyped-call]
+    except PySparkRuntimeError as error:
+        for line in errors.last_lines():
+            error.add_note(line)
+        raise
 
 
-def _copy_errors(reader: int) -> None:
-    with os.fdopen(reader, "rb") as errors:
-        # Line by line up to the warning, which is among the first; then as it comes, as a progress bar does.
-        for line in iter(errors.readline, b""):
-            if _INCUBATOR in line:
-                break
-            os.write(2, line)
-        while chunk := errors.read1():
-            os.write(2, chunk)
+class JvmErrors:
+    """Copies what a JVM writes to standard error to that of this process, while this one lives.
+
+    Attributes:
+        writer: the end of the pipe for the JVM; the caller closes it when the JVM has it.
+    """
+
+    def __init__(self) -> None:
+        reader, writer = os.pipe()
+        self.writer = os.fdopen(writer, "wb", buffering=0)
+        self._last = b""
+        self._copying = Thread(target=self._copy_all, args=(reader,), name="standard error of the JVM", daemon=True)
+        self._copying.start()
+        atexit.register(lambda: self._copying.join(_ENDED_SECONDS if has_ended() else _ALIVE_SECONDS))
+
+    def last_lines(self) -> list[str]:
+        """Return the last lines of a JVM that has ended."""
+        self._copying.join(_ENDED_SECONDS)
+        return self._last.decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
+
+    def _copy_all(self, reader: int) -> None:
+        with os.fdopen(reader, "rb") as errors:
+            # Line by line up to the warning, which is among the first; then as it comes, as a progress bar does.
+            for line in iter(errors.readline, b""):
+                if _INCUBATOR in line:
+                    break
+                self._copy(line)
+            while chunk := errors.read1():
+                self._copy(chunk)
+
+    def _copy(self, text: bytes) -> None:
+        self._last = (self._last + text)[-_LAST_BYTES:]
+        with suppress(OSError):  # nobody reads this process's errors; the pipe is read on, or the JVM would wait
+            while text:
+                text = text[os.write(2, text) :]
 
 
 def has_ended() -> bool:

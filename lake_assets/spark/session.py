@@ -50,6 +50,7 @@ Sessions = Callable[[], SparkSession]
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+_TO_STANDARD_ERROR = "-XX:+DisplayVMOutputToStderr"  # why the JVM cannot start; standard output is a command's result
 JVM_OPTIONS = "spark.driver.defaultJavaOptions"  # comes before the user's spark.driver.extraJavaOptions
 
 
@@ -81,7 +82,7 @@ def spark_config(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    ours = shlex.join([f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"])
+    ours = shlex.join([_TO_STANDARD_ERROR, f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"])
     if not (os.environ.get("SPARK_HOME") or os.environ.get("SPARK_CONF_DIR")):
         # The user's own Spark has its own logging.
         config[JVM_OPTIONS] = ours
@@ -177,9 +178,10 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
             start_jvm(conf)
         session = SparkSession.builder.config(map={**conf}).getOrCreate()
     except PySparkRuntimeError as error:
+        last = "".join(f"\n{line}" for line in getattr(error, "__notes__", ()))
         raise SparkUnavailableError(
             f"Spark's JVM ended while it started, with JAVA_HOME={os.environ['JAVA_HOME']} ({error}):",
-            "see what it wrote to standard error.",
+            f"see what it wrote to standard error{':' if last else '.'}{last}",
         ) from error
     except PySparkException as error:
         if not remote:

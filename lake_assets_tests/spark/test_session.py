@@ -1,4 +1,5 @@
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,4 +193,36 @@ except SparkUnavailableError as error:
 def test_a_jvm_that_ends_at_once_is_an_error_that_names_the_java(tmp_path: Path) -> None:
     run = run_python("-c", JVM_THAT_ENDS, folder=tmp_path)
     assert "Spark's JVM ended while it started, with JAVA_HOME=" in run.stdout
-    assert "Too small" in run.stdout + run.stderr
+    assert "Too small" in run.stdout  # the error has the JVM's last lines
+    assert "Too small" in run.stderr
+
+
+ERRORS_OF_A_JVM = """
+import os
+from lake_assets.spark.python_side import JvmErrors
+errors = JvmErrors()
+reader, writer = os.pipe()
+if {breaks}:
+    os.close(reader)
+    os.dup2(writer, 2)
+lines = b"".join(b"%d\\n" % number for number in range(100_000))
+with errors.writer as jvm:
+    for text in (b"\\xff first\\n", b"WARNING: Using incubator modules: x\\n", lines, b"no line break \\xfe"):
+        jvm.write(text)
+print(ascii(errors.last_lines()))
+"""
+
+
+@pytest.mark.parametrize("breaks", [False, True], ids=["read", "broken"])
+def test_what_a_jvm_writes_is_copied_without_the_warning_whatever_its_bytes_are(
+    tmp_path: Path, *, breaks: bool
+) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", ERRORS_OF_A_JVM.format(breaks=breaks)], cwd=tmp_path, capture_output=True, check=True
+    )
+
+    last = [*map(str, range(99_981, 100_000)), "no line break \ufffd"]
+    assert run.stdout.decode().strip() == ascii(last)
+    if not breaks:
+        numbers = b"".join(b"%d\n" % number for number in range(100_000))
+        assert run.stderr == b"\xff first\n" + numbers + b"no line break \xfe"
