@@ -12,7 +12,6 @@ from lake_assets.cli.output import Form
 from lake_assets.cli.terminal import echo, exported_text, info, style
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
-from lake_assets.events import Event, listening
 from lake_assets.layout.texts import count, duration, size
 
 if TYPE_CHECKING:
@@ -56,33 +55,29 @@ class Outcomes:
         self._failures.print_repeated()
 
     @contextmanager
-    def summed_up(self, stream: str, partitions: int) -> Iterator[None]:
+    def summed_up(self, run_id: str, stream: str, partitions: int) -> Iterator[None]:
         """Print the errors that repeat, and of several partitions how many ended in which way, also after Ctrl-C."""
-        ended: Counter[str] = Counter()
+        from lake_assets.ingest.outcome import counted_outcomes  # noqa: PLC0415 - keeps `--help` quick
+
         start = time.perf_counter()
-
-        def count_partition(event: Event) -> None:
-            if event.event == "partition":
-                status = (event.status or "").replace("left_out", "without data")
-                ended.update({"ended": 1, status: 1, "rows": event.rows or 0})
-
-        try:
-            with listening(count_partition):
+        with counted_outcomes(run_id, stream) as ended:
+            try:
                 yield
-        finally:
-            self.print_repeated()
-            ended["untouched"] = partitions - ended["ended"]
-            self._print_sum(stream, partitions, ended, duration(time.perf_counter() - start))
+            finally:
+                self.print_repeated()
+                self._print_sum(stream, partitions, ended, duration(time.perf_counter() - start))
 
     def _print_sum(self, stream: str, partitions: int, ended: Counter[str], seconds: str) -> None:
-        if partitions < 2:
+        untouched = partitions - (ended.total() - ended["rows"])
+        if untouched == partitions or partitions < 2:
             return
         texts = [f"{ended['committed']:,} of {count(partitions, 'partition')} committed"]
         texts += [count(ended["rows"], "row")] if ended["committed"] else []
-        others = ["skipped", "without data", "failed", "cancelled", "untouched"]
-        texts += [f"{ended[status]:,} {status}" for status in others if ended[status]]
+        others = {"skipped": ended["skipped"], "without data": ended["left_out"]}
+        bad = {"failed": ended["failed"], "cancelled": ended["cancelled"], "untouched": untouched}
+        texts += [f"{number:,} {status}" for status, number in (others | bad).items() if number]
         line = f"{stream}: {', '.join(texts)}, in {seconds}"
-        if any(ended[status] for status in others[2:]):
+        if any(bad.values()):
             echo(line, err=True)
         elif self._prints:
             info(line)

@@ -99,7 +99,7 @@ class CliRun:
         def document(error: BaseException | None) -> IngestDocument:
             return IngestDocument.of(self.stream, self.options.run_id, total, outcomes.ended, error)
 
-        with documented(self.form, document), outcomes.summed_up(self.stream.name, total):
+        with documented(self.form, document), outcomes.summed_up(self.options.run_id, self.stream.name, total):
             if self.partitions:
                 with counting(self.stream.name, "partitions", total) as done, lineage(self.stream):
                     is_here = (self.launcher or self.cli.config.runs.launcher) == "in_process"

@@ -141,26 +141,33 @@ def error_text(error: BaseException) -> str:
 
 
 @contextmanager
-def reported_run(run_id: str, stream: str, mode: str, partitions: int | None) -> Iterator[None]:
-    """Report the begin and the end of a run, with the number of partitions of each outcome."""
-    fields: dict[str, Any] = {"run": run_id, "stream": stream, "mode": mode, "partitions": partitions}
-    outcomes: Counter[str] = Counter()
+def counted_outcomes(run_id: str, stream: str) -> Iterator[Counter[str]]:
+    """Count the partitions of a run that end in the block, by their status, and as `rows` the rows of their commits."""
+    counts: Counter[str] = Counter()
 
     def count(event: Event) -> None:
         if event.event == "partition" and event.run == run_id and event.stream == stream:
-            outcomes[event.status or ""] += 1
+            counts.update({event.status or "": 1, "rows": event.rows or 0})
 
+    with listening(count):
+        yield counts
+
+
+@contextmanager
+def reported_run(run_id: str, stream: str, mode: str, partitions: int | None) -> Iterator[None]:
+    """Report the begin and the end of a run, with the number of partitions of each outcome."""
+    fields: dict[str, Any] = {"run": run_id, "stream": stream, "mode": mode, "partitions": partitions}
     report("run_started", **fields)
     start, ended_by = time.perf_counter(), None
-    try:
-        with listening(count):
+    with counted_outcomes(run_id, stream) as outcomes:
+        try:
             yield
-    except BaseException as error:
-        ended_by = error
-        raise
-    finally:
-        fields |= {name: outcomes[name] for name in ("committed", "skipped", "failed")}
-        report("run", seconds=time.perf_counter() - start, **fields, **_end(outcomes, ended_by))
+        except BaseException as error:
+            ended_by = error
+            raise
+        finally:
+            fields |= {name: outcomes[name] for name in ("committed", "skipped", "failed")}
+            report("run", seconds=time.perf_counter() - start, **fields, **_end(outcomes, ended_by))
 
 
 def _end(outcomes: Mapping[str, int], error: BaseException | None) -> dict[str, Any]:

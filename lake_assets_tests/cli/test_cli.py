@@ -54,6 +54,15 @@ def test_a_partition_that_fails_does_not_stop_the_others(ingested: World, run: R
     assert "Traceback" in run("--debug", "ingest", "sales", "--partition", NW).stderr
 
 
+def test_a_run_of_which_no_partition_has_ended_has_no_sum(ingested: World, run: Run) -> None:
+    result = run("ingest", "sales", "--partition", NW, "--partition", SW, "--launcher", "kubernetes")
+
+    assert result.exit_code == 1
+    assert "--launcher kubernetes needs options" in result.stderr
+    assert "partitions committed" not in result.output
+    assert ingested.totals() == [1, 2, 3]
+
+
 def test_a_plan_shows_read_replaced_written_and_sql(ingested: World, run: Run) -> None:
     uri = ingested.land(NW, sales(5, 6, 7))
 

@@ -8,10 +8,11 @@ import duckdb
 import pytest
 
 from lake_assets.errors import EmptySourceError
-from lake_assets.events import Event, listening
+from lake_assets.events import Event, listening, report
 from lake_assets.history.restore import restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import counted_outcomes
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.maintenance.maintenance_run import maintain
@@ -26,6 +27,21 @@ def seen() -> Iterator[list[Event]]:
     found: list[Event] = []
     with listening(found.append):
         yield found
+
+
+def test_the_partitions_of_a_run_are_counted_without_those_of_other_streams_and_runs() -> None:
+    ended = [
+        ("r", "sales", "committed"),
+        ("r", "other", "committed"),
+        ("q", "sales", "failed"),
+        ("r", "sales", "failed"),
+    ]
+    with counted_outcomes("r", "sales") as counts:
+        for run, stream, status in ended:
+            report("partition", run=run, stream=stream, status=status, rows=2 if status == "committed" else None)
+    report("partition", run="r", stream="sales", status="committed", rows=2)
+
+    assert counts == {"committed": 1, "failed": 1, "rows": 2}
 
 
 def ingest(world: World, *texts: str, checkpoint: Callable[[], None] = lambda: None, **options: Any) -> None:
