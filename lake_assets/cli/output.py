@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import csv
+import dataclasses
 import datetime as dt
 import json
 import sys
@@ -210,7 +211,8 @@ def write_csv_of(kind: "type[Documented]", documents: "Iterable[Documented]") ->
 
 def columns_of(kind: Any) -> list[str]:  # noqa: ANN401 - a type of documents
     """Return the names of a document's fields."""
-    return [*_adapter(kind).json_schema(mode="serialization")["properties"]]
+    is_dataclass = dataclasses.is_dataclass(kind)
+    return [field.name for field in dataclasses.fields(kind)] if is_dataclass else [*kind.model_fields]
 
 
 def _cell(value: object) -> str | None:

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from lake_assets.config.attach_options import ATTACH_OPTIONS
 from lake_assets.config.model import Model
+from lake_assets.config.streams import Destination
 from lake_assets.layout.texts import meant, shown
 
 _TEXT = "must be a text: write one value, in quotes if it is a number, a date or true"
@@ -127,7 +128,7 @@ def advice(root: type[Model], location: Sequence[str | int]) -> str:
     plain = key.lower().replace("-", "_")
     if plain in names:
         return f": did you mean {plain}?"
-    if (model.__name__, plain) == ("Destination", "lake"):
+    if (model, plain) == (Destination, "lake"):
         return ": write it one level higher, as lake of the stream"
     if hint := _ELSEWHERE.get(plain):
         return f": {hint}"

@@ -128,14 +128,14 @@ class DuckLake:
         name = self._shared_name
 
         def joined() -> duckdb.DuckDBPyConnection | None:
-            if name not in _ATTACHED:
+            if (attached := _ATTACHED.get(name)) is None:
                 return None
             engine = self._new_engine(name)
             if not engine.execute("FROM duckdb_databases() WHERE database_name = ?", [ALIAS]).fetchall():
-                del _ATTACHED[name]  # the last one was closed, and this engine is new
+                _ATTACHED.pop(name, None)  # the last one was closed, and this engine is new
                 engine.close()
                 return None
-            if _ATTACHED[name] == statement:
+            if attached == statement:
                 return engine
             engine.close()
             raise CatalogLockedError(

@@ -195,13 +195,10 @@ class _Run:
         expired = None if days is None else self._before(days)
         orphans = self._before(self.rules.orphans_older_than)
         for stream in streams:
-            if stream.export is not None:
+            if stream.export is not None or stream.letters is not None:
+                self.checkpoint()
                 with stream.lake.open(read_only=self.dry_run) as session:
                     deltas += clean_deltas(session, stream, expired, orphans, dry_run=self.dry_run)
-        self.checkpoint()
-        for stream in streams:
-            if stream.letters is not None:
-                with stream.lake.open(read_only=self.dry_run) as session:
                     letters += clean_letters(session, stream, orphans, dry_run=self.dry_run)
         return tuple(deltas), tuple(letters)
 
