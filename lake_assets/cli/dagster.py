@@ -6,6 +6,7 @@ import importlib.util
 import os
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 NAMED = 10  # partitions
 _HOME = "DAGSTER_HOME"
+_SECONDS = 1.0  # in which a server of the port answers
 
 
 @click.command()
@@ -45,11 +47,11 @@ def dev(options: Options, host: str, port: int) -> None:
     config = options.config
     if importlib.util.find_spec("dagster_webserver") is None:
         raise MissingExtraError("Dagster's UI needs dagster-webserver:", "pip install 'lake-assets[ui]'.")
-    with socket.socket() as asked:
-        if asked.connect_ex((host, port)) == 0:
-            raise click.UsageError(f"port {port} of {host} is in use: choose another one with --port.")
+    with suppress(OSError), socket.create_connection((host, port), _SECONDS):
+        raise click.UsageError(f"port {port} of {host} is in use: choose another one with --port.")
     home = _home(config)
-    if not (settings := home / DAGSTER_SETTINGS).exists():
+    # The folder that a user has set is that of a deployment.
+    if not (os.environ.get(_HOME) or (settings := home / DAGSTER_SETTINGS).exists()):
         home.mkdir(parents=True, exist_ok=True)
         settings.write_text(template(DAGSTER_SETTINGS), encoding="utf-8")
     workspace = _folder(config) / "workspace.yaml"
