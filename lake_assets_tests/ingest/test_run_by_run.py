@@ -1,6 +1,6 @@
 """One partition over several runs: what lands before each run, what the run does, and the totals in the lake after it.
 
-Each run is planned first. It does what its plan says, but where only its rows decide: then it is `not as planned`.
+Each run is planned first, and does what its plan says.
 """
 
 import re
@@ -337,9 +337,9 @@ for _kind, (_on_changed, _last) in product(("empty", "no_Parquet", "another_type
         ("bad=3", *_last),
     ]
 for _on_empty, _outcome, _totals in (
-    ("keep", "not as planned, skipped keep, 1 quarantined and is pending", [1.0]),
+    ("keep", "skipped keep, 1 quarantined and is pending", [1.0]),
     ("clear", "replace 1 to 0 clear, 1 quarantined", []),
-    ("fail", r"not as planned, fails column 'total' of the object .*bad\.parquet is string and is pending", [1.0]),
+    ("fail", r"fails column 'total' of the object .*bad\.parquet is string and is pending", [1.0]),
 ):
     RUNS[f"bad objects only are as no rows, on_empty {_on_empty}"] = [
         QUARANTINE | {"on_empty": _on_empty},
@@ -414,7 +414,6 @@ def _run(world: World, happens: str, outcome: str) -> str:
     """What a run does, or a restore or release in its place; an error that matches the outcome is named as there."""
     act = next((word for word in happens.split() if word[0] != "-" and "=" not in word), "run")
     planned = plan(world.stream, world.partition(NW), force=act == "force") if act in ("run", "force") else None
-    is_planned = True
     try:
         row = _acted(world, act)
     except LakeAssetsError as error:
@@ -424,28 +423,28 @@ def _run(world: World, happens: str, outcome: str) -> str:
             failed = world.ledger()[0]
             assert failed.status == "failed"
             assert failed.on_empty == ("fail" if "on_empty" in pattern else None)
-            is_planned = bool(planned.decision.fails)
+            assert planned.decision.fails
     else:
         if row is None:
             return "unchanged"
         text = _described(row)
         if planned is not None:
-            is_planned = _is_planned(planned, row)
+            _check_planned(planned, row)
     is_pending = world.partition(NW) in scan_landing(world.stream).pending
-    return ("" if is_planned else "not as planned, ") + text + (PENDING if is_pending else "")
+    return text + (PENDING if is_pending else "")
 
 
-def _is_planned(planned: Plan, row: LedgerRow) -> bool:
-    """Whether a run committed if its plan says so; the rest of its plan is then done."""
+def _check_planned(planned: Plan, row: LedgerRow) -> None:
+    """Check that a run committed if its plan says so, and the rows and the mode of its plan."""
     is_done = row.status == "committed"
     action = planned.decision.action
     assert not planned.decision.fails
     assert planned.decision.is_hold == (row.hold == "held" and not is_done)
     if is_done and isinstance(planned.rows_after, int) and not row.files_quarantined:
         assert planned.rows_after == row.rows_after
-    if is_done and planned.commits:
+    if is_done:
         assert row.mode == MODES.get(action, action)
-    return planned.commits == is_done
+    assert planned.commits == is_done
 
 
 def _acted(world: World, act: str) -> LedgerRow | None:
