@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -202,6 +203,46 @@ def test_dagster_starts_as_the_readme_says_and_synchronizes_with_the_same_folder
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     monkeypatch.delenv("LAKE_CONFIG", raising=False)
     assert CliRunner().invoke(main, ["sync-dagster"]).stdout == "sales: 0 partitions reported\n"
+
+
+def test_a_port_in_use_is_one_error_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert init(tmp_path).exit_code == 0
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        done = CliRunner().invoke(main, ["dev", "--host", "localhost", "--port", str(port)])
+
+    assert done.exit_code == 2
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert error == f"Error: port {port} of localhost is in use: choose another one with --port."
+
+
+@pytest.mark.dagster
+@pytest.mark.parametrize("is_set", [False, True], ids=["beside the config", "of a deployment"])
+def test_dev_writes_settings_only_beside_the_config(
+    tmp_path: Path, environment: dict[str, str], *, is_set: bool
+) -> None:
+    assert init(tmp_path).exit_code == 0
+    beside = tmp_path / "dagster_home"
+    shutil.rmtree(beside)
+    of_deployment = tmp_path / "deployment"
+    of_deployment.mkdir()
+    (port,) = free_ports(1)
+    dagster = subprocess.Popen(
+        ["lake-assets", "dev", "--port", str(port)],
+        cwd=tmp_path, env=environment | ({"DAGSTER_HOME": str(of_deployment)} if is_set else {}),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert dagster.stdout is not None
+        said = next(iter(dagster.stdout))
+    finally:
+        os.killpg(dagster.pid, signal.SIGKILL)
+        dagster.wait(60)
+
+    assert said.strip().endswith(f"Runs and logs: {of_deployment if is_set else beside}")
+    assert (beside / "dagster.yaml").exists() is not is_set
+    assert not (of_deployment / "dagster.yaml").exists()
 
 
 def wait_for(url: str, process: "subprocess.Popen[bytes]") -> str:
