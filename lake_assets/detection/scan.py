@@ -298,7 +298,7 @@ class _Scan:
 
     def _summary(self) -> str:
         new, text = len(self.run_plan), self.run_plan.changed
-        if self.in_lake:
+        if new and self.in_lake:
             text = f"{new:,} of {count(new + len(self.in_lake), 'partition')} are not in the lake"
         text += f" ({count(self.active_objects + self.old_objects, 'object')} checked"
         following = self.cursor.first[0] if self.cursor.first else self.cursor.sweep

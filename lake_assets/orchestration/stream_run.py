@@ -160,7 +160,10 @@ class StreamRun:
         finally:
             self._log_progress()
         objects = sum(outcome.row.source_files or 0 for outcome in self.done.values())
-        read: Metadata = {"partitions": dg.MetadataValue.int(len(partitions)), "objects": dg.MetadataValue.int(objects)}
+        read: Metadata = {
+            "partitions_read": dg.MetadataValue.int(len(partitions)),
+            "objects_read": dg.MetadataValue.int(objects),
+        }
         self._context.log_event(dg.AssetObservation(self.landing, metadata=read | self.unmatched))
 
     def _ingest(self, partitions: Sequence[Partition], note: Callable[[Outcome], None]) -> None:

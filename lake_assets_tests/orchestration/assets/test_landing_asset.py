@@ -115,7 +115,7 @@ def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(local
     assert times[-1] == scan.timestamp
     assert of_run.asset_observation is not None
     assert of_run.asset_observation.metadata["landing_zone_looked_at"].value == scan.timestamp
-    assert of_run.asset_observation.metadata["objects"].value == 1
+    assert of_run.asset_observation.metadata["objects_read"].value == 1
 
 
 def test_automation_refreshes_partitions_of_any_age(local_world: World, tmp_path: Path) -> None:

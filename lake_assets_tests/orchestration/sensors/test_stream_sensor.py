@@ -157,7 +157,9 @@ def test_a_tick_without_news_says_so_as_its_skip_reason_and_logs_nothing(
     assert capfd.readouterr().err == ""
 
 
-def test_the_first_tick_requests_only_what_is_not_in_the_lake(ticks: Ticks, local_world: World) -> None:
+def test_the_first_tick_requests_only_what_is_not_in_the_lake(
+    ticks: Ticks, local_world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
     local_world.options["sensor"] |= {"group_runs": 1}
     for region in ("NW", "SW"):
         for days_ago in (0, 1, 40):
@@ -170,11 +172,12 @@ def test_the_first_tick_requests_only_what_is_not_in_the_lake(ticks: Ticks, loca
     first = ticks.tick()
 
     assert sorted(keys_of(first)) == sorted([key("NW"), key("SW", 40), key("SE", 40)])
+    assert "3 of 7 partitions are not in the lake (8 objects checked)." in capfd.readouterr().err
     assert ticks.tick() == []
     assert all(result.success for result in ticks.run(first))
     assert local_world.totals() == [1, 1, 1, 1, 1, 2, 3, 4]
     ticks.cursor = None  # reset in the UI
-    assert ticks.evaluate().skip_message == "0 of 7 partitions are not in the lake (8 objects checked)."
+    assert ticks.evaluate().skip_message == "No changes (8 objects checked)."
     local_world.land(day("NW", 1), sales(5))
     assert keys_of(ticks.tick()) == [key("NW", 1)]
 
