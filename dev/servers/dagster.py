@@ -34,6 +34,9 @@ query ($id: String!) {
   }
 }
 """
+_BACKFILLS = """
+query { partitionBackfillsOrError(limit: 100) { ... on PartitionBackfills { results { id } } } }
+"""
 _REPOSITORY = """
 query { repositoriesOrError { ... on RepositoryConnection { nodes { name location { name } } } } }
 """
@@ -136,6 +139,11 @@ class DagsterServer:
         selector = {"repositoryName": name, "repositoryLocationName": location, "sensorName": sensor}
         state = self.graphql(_TICKS, sensor=selector)["sensorOrError"]["sensorState"]
         return [tick for tick in state["ticks"] if tick["status"] != "STARTED"]
+
+    def backfills(self) -> list[str]:
+        """The ids of the backfills, the newest first."""
+        result = self.graphql(_BACKFILLS)["partitionBackfillsOrError"]["results"]
+        return [str(backfill["id"]) for backfill in result]
 
     def start_schedule(self, name: str) -> None:
         """Let a schedule tick."""

@@ -9,7 +9,15 @@ from textwrap import indent
 from lake_assets.checks.catalog import data_files, ledger
 from lake_assets.checks.columns import schema
 from lake_assets.checks.facts import Facts, PreparedCheck
-from lake_assets.checks.landed_objects import appended_objects, dead_letters, indexed_objects, landing_zone, quarantine
+from lake_assets.checks.landed_objects import (
+    appended_objects,
+    dead_letters,
+    indexed_objects,
+    landing_zone,
+    last_run,
+    not_committed,
+    quarantine,
+)
 from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.checks.rows import no_null_partition, row_counts
 from lake_assets.checks.sql import is_of_run, run_sql
@@ -36,7 +44,9 @@ class _Check:
     warns: bool = False  # a failure is a warning
 
 
+_WITHOUT_TABLE = ("last_run", "landing_zone")  # have results before there is a table
 _BUILT_IN: Mapping[str, _Check] = {
+    "last_run": _Check(last_run, "its partitions", "the newest run of every partition", by_partition=True),
     "row_counts": _Check(
         row_counts,
         "its partitions, from the catalog's figures",
@@ -150,7 +160,7 @@ class CheckRun:
 
 
 def _prepare(facts: Facts, name: str) -> PreparedCheck:
-    if name != "landing_zone" and not facts.has_table:
+    if name not in _WITHOUT_TABLE and not facts.has_table:
         absent = CheckResult(name, True, f"There is no table {facts.stream.table} yet.")
         return PreparedCheck(lambda: absent, dict)
     return checks_of(facts.stream)[name](facts)
@@ -201,12 +211,11 @@ def scope_of_run(stream: OpenStream, run_id: str, since: dt.datetime | None = No
     with stream.lake.open_if_exists() as lake:
         rows = [] if lake is None else rows_of_run(lake, stream.name, run_id, since)
     last = sorted({row.load_partition: row for row in rows}.items())
-    of_run = {
-        p: row.status in ("committed", "skipped") for path, row in last if (p := stream.config.partition_at(path))
-    }
+    of_run = {p: row for path, row in last if (p := stream.config.partition_at(path))}
+    failed = {p: not_committed(row) for p, row in of_run.items() if row.status not in ("committed", "skipped")}
     return Scope(
         run_id,
-        tuple(partition for partition, is_done in of_run.items() if is_done),
-        tuple(partition for partition, is_done in of_run.items() if not is_done),
+        tuple(partition for partition in of_run if partition not in failed),
+        failed,
         min((row.snapshot_id for row in rows if row.snapshot_id is not None), default=None),
     )

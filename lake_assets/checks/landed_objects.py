@@ -3,6 +3,7 @@
 Every check raises LakeAssetsError if the landing zone or the lake cannot be read.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,6 +14,7 @@ from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.ingest.compare_objects import Comparison, compared, read_noted
 from lake_assets.ingest.index.index_plan import registered_objects, table_files
 from lake_assets.ingest.index.verify import IndexedState, compare_indexed
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.parquet.job import LetterFile
@@ -25,6 +27,34 @@ from lake_assets.streams.stream import OpenStream
 Found = TypeVar("Found")
 
 FEW = 4  # partitions outside the config, and folders of no partition, that a result names at most
+
+
+def last_run(facts: Facts) -> PreparedCheck:
+    """The last run of every partition succeeded."""
+    failed = dict(facts.scope.failed)
+    if facts.scope.run_id is None:
+        calendar = Calendar(facts.stream.config)
+        of_ledger = {p: runs.newest for p, runs in facts.runs.items() if runs.status == "failed"}
+        failed = {p: not_committed(row) for p, row in of_ledger.items() if calendar.outside(p) is None}
+    tried = facts.scope.tried
+    checked = len(facts.runs if tried is None else tried)
+    whole = CheckResult.of_findings(
+        "last_run",
+        [f"{partition}: {error}" for partition, error in failed.items()],
+        failure=f"{len(failed):,} of {count(checked, 'partition')} failed in the last run. Their earlier rows stay.",
+        success=f"The last run of {count(checked, 'partition')} succeeded.",
+        numbers={"partitions": checked, "failed": len(failed)},
+    )
+    passed = CheckResult("last_run", True, "The last run of the partition succeeded.")
+    by_partition = {p: CheckResult("last_run", False, f"{p}: {error}") for p, error in failed.items()}
+    return PreparedCheck(lambda: whole, lambda: dict.fromkeys(tried or (), passed) | by_partition)
+
+
+def not_committed(row: LedgerRow) -> str:
+    """Return why a run did not commit a partition, without the name of the error's class."""
+    if row.status == "cancelled":
+        return "the run was cancelled before the commit. Refresh it again."
+    return re.sub(r"^\w+: ", "", row.error or "the ledger has no error of its last run. Refresh it again.")
 
 
 def landing_zone(facts: Facts) -> PreparedCheck:
@@ -40,15 +70,14 @@ def landing_zone(facts: Facts) -> PreparedCheck:
 
     return PreparedCheck(
         lambda: _of_states(scope, *states()),
-        # A partition that the run did not commit fails.
-        lambda: {s.partition: _of_partition(s, is_failed=s.partition in scope.failed) for s in states()[0]},
+        lambda: {s.partition: _of_partition(s) for s in states()[0]},
     )
 
 
 def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut | None) -> CheckResult:
     listed = listed or LeftOut()
     unmatched = len(listed.unmatched)
-    pending = [f"{s.partition}: {s.state}" for s in states if s.is_waiting or s.partition in scope.failed]
+    pending = [f"{s.partition}: {s.state}" for s in states if s.is_waiting]
     held = [f"{s.partition}: held by {s.holder}" for s in states if s.holder is not None]
     quarantined = sum(len(s.quarantined) for s in states)
     outside = [f"{s.partition}: {s.outside}" for s in states if s.is_left_out][:FEW]
@@ -92,17 +121,15 @@ def _but(quarantined: int) -> str:
     return f" but {count(quarantined, 'object')} that {'is' if quarantined == 1 else 'are'} quarantined"
 
 
-def _of_partition(state: PartitionState, *, is_failed: bool) -> CheckResult:
+def _of_partition(state: PartitionState) -> CheckResult:
     description = f"All landed objects of the partition are in the lake{_but(len(state.quarantined))}."
-    if is_failed:
-        description = "The run did not commit the partition. Refresh it."
-    elif state.holder is not None:
+    if state.holder is not None:
         description = f"No refresh changes the partition: {held_text(state)}."
     elif state.is_waiting:
         description = f"The partition is {state.state}: it has objects that are not in the lake. Refresh it."
     elif state.is_left_out:
         description = f"The partition has objects that no refresh reads: {state.outside}"
-    passed = not (is_failed or state.is_waiting or state.is_left_out)
+    passed = not (state.is_waiting or state.is_left_out)
     numbers = {"objects": state.objects, "bytes": state.size}
     errors = [state.error] if state.error and not passed else ()
     return CheckResult("landing_zone", passed, description, numbers, errors)

@@ -19,19 +19,20 @@ class Scope:
     Attributes:
         run_id: of the run; None without a run.
         partitions: those that the run committed or found unchanged; None: the whole table.
-        failed: those that the run did not commit. Their rows from before the run are still in the lake.
+        failed: those that the run did not commit, each with the reason. Their rows from before the run are still in
+            the lake.
         first_commit: the snapshot of the run's first commit of the table; None if it made none, or without a run.
         results: of the run's ingest, with its listings, if it ran in this process. What they have is not read again.
     """
 
     run_id: str | None = None
     partitions: tuple[Partition, ...] | None = None
-    failed: tuple[Partition, ...] = ()
+    failed: Mapping[Partition, str] = field(default_factory=lambda: MappingProxyType({}))
     first_commit: int | None = None
     results: Mapping[Partition, Outcome] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
     @classmethod
-    def of_results(cls, run_id: str, results: Mapping[Partition, Outcome], failed: tuple[Partition, ...] = ()) -> Self:
+    def of_results(cls, run_id: str, results: Mapping[Partition, Outcome], failed: Mapping[Partition, str]) -> Self:
         """Return the scope of a run that ended in this process."""
         snapshots = [result.row.snapshot_id for result in results.values() if result.row.snapshot_id is not None]
         return cls(run_id, tuple(results), failed, min(snapshots, default=None), results)

@@ -93,7 +93,8 @@ def sync_dagster(options: Options, stream: str | None, *, dry_run: bool, form: F
     streams = list(open_streams(config).values()) if stream is None else [options.stream(stream)]
     with collected(form) as documents, _instance(config) as instance:
         for opened in counted(streams, "sync-dagster", "streams", len(streams)):
-            synced = sync_stream(opened, specs_of(opened).table.key, instance, dry_run=dry_run)
+            specs = specs_of(opened)
+            synced = sync_stream(opened, specs.table.key, instance, landing=specs.landing.key, dry_run=dry_run)
             documents.append(synced)
             if form == "text":
                 _print(synced)

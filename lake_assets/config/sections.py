@@ -103,6 +103,7 @@ Sensor = Annotated[
 
 
 BuiltIn = Literal[
+    "last_run",
     "row_counts",
     "landing_zone",
     "no_null_partition",

@@ -196,6 +196,8 @@ class Planner:
             text = plan.partition.option
             release = f"`lake-assets restore {self._stream.name} --partition {text} --release`"
             return Decision("skip", f"held until {release}, and only --force replaces it", is_hold=True)
+        if self._landed_only and plan.last is None and not plan.landed.objects:
+            return Decision("leave_out", "nothing of it has landed")
         of_mode = {"replace": self._of_replace, "append": self._of_append, "index": self._of_index}
         return of_mode[mode](plan) or self._without_rows(plan, lake)
 
@@ -203,9 +205,8 @@ class Planner:
         if plan.is_unchanged and not self._force:
             return Decision("skip", "all of its objects have been read")
         if not plan.landed.objects:
-            if plan.last is not None:
-                return Decision("skip", "all of its objects have vanished, and their rows stay")
-            return Decision("leave_out", "nothing of it has landed") if self._landed_only else None
+            gone = Decision("skip", "all of its objects have vanished, and their rows stay")
+            return gone if plan.last is not None else None
         if self._force or (plan.changed and self._stream.config.on_changed == "refresh"):
             why = "--force" if self._force else f"{_objects(len(plan.changed), 'changed')}, and on_changed is refresh"
             return self._reading(plan, Decision("replace", why)) if plan.rows != 0 else None
@@ -238,15 +239,11 @@ class Planner:
             return Decision("register", f"{_objects(len(plan.new), 'new')} in place", failure=failure, errors=errors)
         if plan.changed:
             return Decision("fail", f"nothing new; {failure}", errors=errors)
-        if plan.landed.objects:
-            return Decision("skip", "all objects are registered")
-        return Decision("leave_out", "nothing of it has landed") if self._landed_only else None
+        return Decision("skip", "all objects are registered") if plan.landed.objects else None
 
     def _of_replace(self, plan: PartitionPlan) -> Decision | None:
         if plan.is_unchanged and not self._force:
             return Decision("skip", "the objects are those of the last commit")
-        if self._landed_only and plan.last is None and not plan.landed.objects:
-            return Decision("leave_out", "nothing of it has landed")
         return Decision("replace") if plan.landed.objects and plan.rows != 0 else None
 
     def _without_rows(self, plan: PartitionPlan, lake: LakeSession | None) -> Decision:

@@ -42,7 +42,7 @@ def age(seconds: float) -> str:
 def durations(seconds: Mapping[str, float]) -> str:
     """Return the total, and each step that took a hundredth of a second or more: `1.8 s: list 0.02 s, job 1.7 s`."""
     steps = [f"{step} {duration(taken)}" for step, taken in seconds.items() if taken >= 0.005]
-    return ": ".join([duration(sum(seconds.values())), *([", ".join(steps)] if steps else [])])
+    return ": ".join([duration(sum(seconds.values())), *([", ".join(steps)] if len(seconds) > 1 and steps else [])])
 
 
 def several(names: Sequence[str], most: int = 3) -> str:

@@ -17,17 +17,18 @@ import sqlalchemy
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData as Target,
 )
+from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 from dagster._core.event_api import PartitionKeyFilter
-from dagster._core.events import StepMaterializationData
+from dagster._core.events import AssetMaterializationPlannedData, StepMaterializationData
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord, AssetCheckPartitionInfo
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.event_log import SqlEventLogStorage
-from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster._utils.alert import EMAIL_MESSAGE, send_email_via_ssl, send_email_via_starttls
@@ -43,6 +44,8 @@ PARTITION = "dagster/partition"
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 """Tags of a run: its partition, and the first and last key of its range."""
+
+BACKFILL = "dagster/backfill"  # a tag of a run: the backfill that requested it
 
 OWN_JOB = "__ASSET_JOB"  # the name of the job that Dagster makes of all assets
 
@@ -323,12 +326,32 @@ def store_result(
     instance.report_dagster_event(event, run.run_id)
 
 
+def store_result_of_others(instance: dg.DagsterInstance, run_id: str, evaluation: dg.AssetCheckEvaluation) -> None:
+    """Store the result of a check under the run of another process, of which Dagster has no record.
+
+    Dagster takes one result of each check and partition for a run, so results without a run would replace nothing: the
+    second one is refused.
+    """
+    storage = instance.event_log_storage
+    event = _entry(dg.DagsterEventType.ASSET_CHECK_EVALUATION, evaluation, run_id)
+    if not isinstance(storage, SqlEventLogStorage):
+        storage.store_event(event)
+        return
+    # Not by `store_event`: SQLite would get a file for the run.
+    with storage.index_transaction() as connection:
+        insert = storage.prepare_insert_event(event)  # type: ignore[no-untyped-call]
+        number = connection.execute(insert.returning(SqlEventLogStorageTable.c.id)).scalar_one()
+    storage.store_asset_check_event(event, number)
+
+
 def newest_materializations(
     instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Iterable[str]
 ) -> Iterator[tuple[str, dg.EventLogRecord]]:
     """Yield the key and the newest materialization of each partition that has one."""
+    if not (wanted := set(partitions)):
+        return  # Dagster would return those of all partitions
     newest = instance.event_log_storage.get_latest_storage_id_by_partition(
-        asset, dg.DagsterEventType.ASSET_MATERIALIZATION, set(partitions)
+        asset, dg.DagsterEventType.ASSET_MATERIALIZATION, wanted
     )
     ids = list(newest.values())
     for start in range(0, len(ids), _EVENTS):
@@ -347,8 +370,8 @@ def store_materializations(instance: dg.DagsterInstance, materializations: Seque
     PostgreSQL gets one statement for all. Dagster's SQLite storage has nothing for several events: it opens both of its
     databases for each. Here it gets the rows of all in a transaction of each database, as Dagster writes those of one.
     """
-    now = datetime.now(UTC).timestamp()
-    events = [_entry(materialization, now) for materialization in materializations]
+    kind = dg.DagsterEventType.ASSET_MATERIALIZATION
+    events = [_entry(kind, StepMaterializationData(each)) for each in materializations]
     storage = instance.event_log_storage
     if not isinstance(storage, SqliteEventLogStorage):
         storage.store_event_batch(events)
@@ -361,6 +384,80 @@ def store_materializations(instance: dg.DagsterInstance, materializations: Seque
         ids = sorted(of_all.execute(insert.returning(SqlEventLogStorageTable.c.id)).scalars().all())
         storage._store_asset_event_tags(of_all, events, ids)  # noqa: SLF001
         storage._store_asset_event(of_all, events[-1], ids[-1])  # noqa: SLF001
+
+
+def cancel_checks(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str, partitions: Sequence[str]) -> None:
+    """Delete the plans of a run to check partitions of which there is nothing to check; Dagster shows them as skipped."""
+    storage, checks = instance.event_log_storage, AssetCheckExecutionsTable.c
+    if not isinstance(storage, SqlEventLogStorage):
+        return
+    with storage.index_transaction() as connection:
+        for start in range(0, len(partitions), _EVENTS):
+            plans = AssetCheckExecutionsTable.delete().where(
+                checks.asset_key == asset.to_string(),
+                checks.run_id == run_id,
+                checks.execution_status == Status.PLANNED.value,
+                checks.partition.in_(partitions[start : start + _EVENTS]),
+            )
+            connection.execute(plans)
+
+
+def cancel_plans(instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str]) -> None:
+    """Let partitions of a run that is about to fail keep the status that they had before it.
+
+    Dagster calls a partition failed if its newest plan is of a failed run and no materialization followed. A newer
+    plan, without a run, does not count. Storages of other classes than Dagster's own keep the run's plans.
+    """
+    kind = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
+    storage = instance.event_log_storage
+    if not partitions or not isinstance(storage, SqlEventLogStorage):
+        return
+    # The asset's own row stays: it names the failed run as the newest one.
+    for start in range(0, len(partitions), _EVENTS // 10):
+        some = partitions[start : start + _EVENTS // 10]
+        insert = storage.prepare_insert_event_batch(
+            [_entry(kind, AssetMaterializationPlannedData(asset, partition=key)) for key in some]
+        )
+        with storage.index_connection() as connection:
+            connection.execute(insert)
+
+
+def leave_backfill(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: dg.AssetKey, keys: Sequence[str]) -> bool:
+    """Take partitions that have nothing to materialize out of the targets of the run's backfill, if it is of one.
+
+    Otherwise Dagster ends the backfill as failed, because they never get a materialization. Its daemon reads a
+    backfill and writes it back a moment later, so a write may be lost: call this until it returns True.
+
+    Returns:
+        Whether the backfill does not target them, as read before this call's write.
+    """
+    backfill = instance.get_backfill(run.tags[BACKFILL]) if BACKFILL in run.tags else None
+    data = None if backfill is None else backfill.asset_backfill_data
+    target = None if data is None else data.target_subset.partitions_subsets_by_asset_key.get(asset)
+    there = [] if target is None else [key for key in keys if key in target]
+    if backfill is None or data is None or target is None or not there:
+        return True
+    left = AssetGraphSubset({asset: target.empty_subset().with_partition_keys(there)}, set())
+    remaining = data._replace(target_subset=data.target_subset - left, requested_subset=data.requested_subset - left)
+    instance.update_backfill(backfill._replace(asset_backfill_data=remaining))
+    return False
+
+
+class UserFailure(dg.Failure):
+    """The failure of a step by an error whose text says all: Dagster shows no traceback of its own code with it."""
+
+    __module__ = "builtins"  # Dagster writes the class before the text, and the module of others
+
+    @property
+    def description(self) -> str | None:
+        """The text. Dagster asks for it between the end of the step and the storage of the traceback."""
+        if self.__cause__ is None and self.__traceback__ is not None:
+            self.__traceback__.tb_next = None
+        return self._description
+
+    @description.setter
+    def description(self, text: str | None) -> None:
+        self._description = text
 
 
 def event_database(instance: dg.DagsterInstance) -> Path | Begin | None:
@@ -377,18 +474,18 @@ def event_database(instance: dg.DagsterInstance) -> Path | Begin | None:
         return storage.index_transaction if connection.dialect.name == "postgresql" else None
 
 
-def _entry(materialization: dg.AssetMaterialization, time: float) -> dg.EventLogEntry:
-    event = dg.DagsterEvent(
-        event_type_value=dg.DagsterEventType.ASSET_MATERIALIZATION.value,
-        event_specific_data=StepMaterializationData(materialization),
-        job_name=RUNLESS_JOB_NAME,
-    )
+def _entry(
+    kind: dg.DagsterEventType,
+    data: StepMaterializationData | AssetMaterializationPlannedData | dg.AssetCheckEvaluation,
+    run_id: str = RUNLESS_RUN_ID,
+) -> dg.EventLogEntry:
+    event = dg.DagsterEvent(event_type_value=kind.value, event_specific_data=data, job_name=RUNLESS_JOB_NAME)
     return dg.EventLogEntry(  # type: ignore[no-untyped-call]
         error_info=None,
         level=logging.INFO,
         user_message="",
-        run_id=RUNLESS_RUN_ID,
-        timestamp=time,
+        run_id=run_id,
+        timestamp=datetime.now(UTC).timestamp(),
         job_name=RUNLESS_JOB_NAME,
         dagster_event=event,
     )

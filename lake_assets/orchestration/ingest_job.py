@@ -9,6 +9,8 @@ from pydantic import Field
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
+from lake_assets.orchestration.checks.stream_checks import evaluations_of_commits
+from lake_assets.orchestration.dagster_private import UserFailure
 from lake_assets.orchestration.metadata import Metadata
 from lake_assets.orchestration.partition_keys import new_dynamic_keys, partition_key
 from lake_assets.orchestration.resources import sessions
@@ -16,7 +18,7 @@ from lake_assets.orchestration.stream_run import StreamRun, options_of
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.selection.select import Selection, Wanted, select
 
-Events = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.Output[None]]
+Events = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]]
 
 
 class SelectionConfig(dg.Config):
@@ -51,8 +53,7 @@ class SelectionConfig(dg.Config):
 def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
     """Return the job of one stream, whose run needs no partition of Dagster's.
 
-    Each partition has an event of its own, as in a run of the asset: a materialization, or an observation with the
-    error. The run makes no checks, which Dagster ties to a run of the asset.
+    Each partition has an event and results of checks of its own, as in a run of the asset.
 
     Args:
         specs: of the stream.
@@ -70,14 +71,17 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
         try:
             selection = select(stream, config.wanted)
         except LakeAssetsError as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
+            raise UserFailure(str(error), allow_retries=False) from None
         run.log.info(f"{stream.name}: {selection}")
         for name, keys in new_dynamic_keys(stream, context.instance, selection.partitions).items():
             context.instance.add_dynamic_partitions(name, keys)
         run.number = len(selection.partitions)
         with run.open():
             yield from run.refreshed({partition: partition_key(partition) for partition in selection.partitions})
-            yield from run.events_by_partition()
+            yield from run.events()
+            partitions = [outcome.partition for outcome in run.done.values()]
+            instance, warn = context.instance, context.log.warning
+            yield from evaluations_of_commits(stream, run.asset, instance, context.run_id, partitions, warn)
         if run.failed:
             raise run.failure()
         yield dg.Output(None, metadata=_figures(run, selection))

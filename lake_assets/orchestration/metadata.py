@@ -19,7 +19,7 @@ from lake_assets.lake.catalog.preview import PREVIEW_CHARACTERS, PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow
 from lake_assets.layout.partition import option_of
-from lake_assets.layout.texts import count, duration, durations, first_lines, several, size
+from lake_assets.layout.texts import count, durations, first_lines, several, size
 from lake_assets.orchestration.dagster_private import user_text
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
@@ -64,16 +64,20 @@ def _backfill(stream: OpenStream) -> str:
     return f"One run per {names[0]} and unbroken {names[1]} range."
 
 
-def materialization_metadata(result: Outcome, landing: dg.AssetKey | None = None) -> Metadata:
+def materialization_metadata(
+    result: Outcome, landing: dg.AssetKey | None = None, elsewhere: Metadata | None = None
+) -> Metadata:
     """Return the metadata of one partition's materialization.
 
     Args:
         result: of the ingest, with its view if there is a table.
         landing: key of the asset that the table's columns come from by their names; None if a transform makes them.
+        elsewhere: of the commit, if another process made it.
     """
     row, view = result.row, result.view
     exported = None if result.deltas is None else delta_figures(result.deltas)
     metadata = _figures(row, view.rows if view else row.rows_after, durations(result.seconds), exported)
+    metadata |= elsewhere or {}
     metadata["source"] = dg.MetadataValue.path(visible_name(row.source_glob))
     metadata["destination"] = dg.MetadataValue.path(visible_name(result.destination))
     if result.not_copied:
@@ -102,19 +106,12 @@ def materialization_metadata(result: Outcome, landing: dg.AssetKey | None = None
     return metadata | _plotted(row, sum(result.seconds.values()))
 
 
-def row_metadata(row: LedgerRow) -> Metadata:
-    """Return the metadata of a commit that another process made, by its ledger row."""
-    seconds = row.duration
-    metadata = _figures(row, row.rows_after, duration(seconds))
-    if row.finished_at is not None:
-        metadata["committed_at"] = dg.MetadataValue.timestamp(row.finished_at)
-    metadata["run"] = dg.MetadataValue.text(
-        f"{row.run_id}, requested by {visible(row.requested_by or 'an unknown user')}"
-    )
-    metadata["source"] = dg.MetadataValue.path(visible_name(row.source_glob))
-    if (command := _undo_command(row)) is not None:
-        metadata["undo"] = dg.MetadataValue.md(command)
-    return metadata | _plotted(row, seconds)
+def elsewhere_metadata(row: LedgerRow) -> Metadata:
+    """Return what distinguishes a commit that another process made: when, by which run, and for whom."""
+    run = dg.MetadataValue.text(f"{row.run_id}, requested by {visible(row.requested_by or 'an unknown user')}")
+    if row.finished_at is None:
+        return {"run": run}
+    return {"committed_at": dg.MetadataValue.timestamp(row.finished_at), "run": run}
 
 
 def _figures(row: LedgerRow, rows: int | None, taken: str, exported: Mapping[str, int] | None = None) -> Metadata:

@@ -1,5 +1,7 @@
 """A Dagster job for each stream, `restore_<stream>`: it restores a partition's rows of a snapshot, or ends a hold."""
 
+from collections.abc import Iterator
+
 import dagster as dg
 from pydantic import Field
 
@@ -8,12 +10,25 @@ from lake_assets.escapes import visible_name
 from lake_assets.history.history_entries import described, history
 from lake_assets.history.restore import Restored, release, restore
 from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.view import Viewer
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.metadata import Metadata, delta_figures, integers, markdown, markdown_table
-from lake_assets.orchestration.partition_keys import partition_key, partition_of
+from lake_assets.orchestration.checks.stream_checks import evaluations_of_commits
+from lake_assets.orchestration.commit_events import materialization, outcome_of_commit
+from lake_assets.orchestration.dagster_private import UserFailure
+from lake_assets.orchestration.metadata import (
+    Metadata,
+    delta_figures,
+    integers,
+    markdown,
+    markdown_table,
+    materialization_metadata,
+)
+from lake_assets.orchestration.partition_keys import partition_of
 from lake_assets.orchestration.stream_run import requester
 from lake_assets.streams.stream import OpenStream
+
+Events = Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation | dg.Output[None]]
 
 _NEWEST = 20  # snapshots in the metadata
 _COLUMNS = ("snapshot", "time (UTC)", "partition", "what", "before", "rows", "who", "run", "restore")
@@ -44,7 +59,7 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
         name=f"restore_partition_of_{stream.name}",
         description=f"Restores the rows of a partition of {stream.name} from a snapshot, or ends a hold.",
     )
-    def run_restore(context: dg.OpExecutionContext, config: RestoreConfig) -> None:
+    def run_restore(context: dg.OpExecutionContext, config: RestoreConfig) -> Events:
         try:
             partition = _partition(stream, config.partition)
             if config.snapshot is None and not config.release:
@@ -56,15 +71,17 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
             restored = _run(stream, partition, config, context)
             metadata: Metadata = {"history": dg.MetadataValue.md(history_markdown(stream, partition))}
         except LakeAssetsError as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
+            raise UserFailure(str(error), allow_retries=False) from None
         if restored is not None:
             metadata |= _metadata(restored)
             text = f"{partition}: {count(restored.rows, 'row')} of snapshot {restored.snapshot}. {restored.next}"
             context.log.info(visible_name(text))
             if restored.row is not None:
-                key = partition_key(partition)
-                context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=metadata))
-        context.add_output_metadata(metadata)
+                instance, warn = context.instance, context.log.warning
+                viewed = Viewer(stream, warn).viewed(outcome_of_commit(stream, partition, restored.row))
+                yield materialization(asset, partition, materialization_metadata(viewed) | metadata)
+                yield from evaluations_of_commits(stream, asset, instance, context.run_id, [partition], warn)
+        yield dg.Output(None, metadata=metadata)
 
     @dg.job(
         name=f"restore_{stream.name}",

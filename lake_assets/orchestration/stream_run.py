@@ -3,6 +3,7 @@
 import datetime as dt
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,12 +32,22 @@ from lake_assets.ingest.outcome import Outcome, error_text, pending, reported_ru
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.read import rows_of_run
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import StepContext
+from lake_assets.orchestration.commit_events import commits_of, known_to_dagster, outcome_of_commit
+from lake_assets.orchestration.dagster_private import (
+    BACKFILL,
+    StepContext,
+    UserFailure,
+    cancel_checks,
+    cancel_plans,
+    leave_backfill,
+)
 from lake_assets.orchestration.event_log import EventLog
 from lake_assets.orchestration.metadata import (
     Metadata,
+    elsewhere_metadata,
     facts_of,
     lines_by_text,
     materialization_metadata,
@@ -45,12 +56,14 @@ from lake_assets.orchestration.metadata import (
 from lake_assets.orchestration.partition_keys import dimension_tags
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.remote.request import Request
+from lake_assets.retrying import Limit, pause_between, poll
 from lake_assets.spark.session import Sessions
 
 if TYPE_CHECKING:
     from lake_assets.launch.received import Received
 
 LOG_SECONDS = 1.0  # between two messages of progress: Dagster stores one in more time than a small commit takes
+BACKFILL_WRITES = 5  # of which one is lost with the chance of one in about fifty
 NAMED_FAILURES = 20  # errors of a range in the text of its failure; the log and the ledger have them all
 
 # Errors after which a retry may succeed.
@@ -69,7 +82,7 @@ _REQUESTERS = {
     "dagster/from_automation_condition": "automation",
     "dagster/schedule_name": "schedule",
     "dagster/sensor_name": "sensor",
-    "dagster/backfill": "backfill",
+    BACKFILL: "backfill",
 }
 """Tags of a run that say what launched it, each with its name for people."""
 
@@ -88,9 +101,11 @@ class StreamRun:
         options: as of `options_of`.
 
     Attributes:
+        partitions: those that the run refreshes, each with its key.
         done: the outcome of each partition that is committed or unchanged, by its key.
-        failed: the error of each other partition, by its key.
-        passed_over: the number of partitions without an event.
+        failed: the error of each partition that is not, by its key.
+        absent: keys of partitions in which nothing has ever landed.
+        not_selected: the number of partitions that the run's config leaves out.
         number: of all partitions of the run; set by the caller.
     """
 
@@ -109,10 +124,12 @@ class StreamRun:
         self._options = options
         self.spark = spark
         self._config = config
+        self.partitions: Mapping[Partition, str] = {}
         self.done: dict[str, Outcome] = {}
         self.failed: dict[str, Exception] = {}
         self.first_keys: dict[str, str] = {}  # the first key with an error, by the error's text
-        self.passed_over = 0
+        self.absent: list[str] = []
+        self.not_selected = 0
         self.number = 0
         self.progress: list[str] = []  # a line a partition, not logged yet
         self.logged_at = 0.0  # by the monotonic clock
@@ -135,10 +152,11 @@ class StreamRun:
             DagsterExecutionInterruptedError: somebody ended the run.
             Exception: what ended the run otherwise.
         """
+        self.partitions = partitions
         try:
             self._refresh(partitions)
         except BaseException as error:
-            yield from self.events_by_partition()
+            yield from self.events()
             if is_interrupt(error):
                 raise dg.DagsterExecutionInterruptedError from error
             raise
@@ -149,7 +167,7 @@ class StreamRun:
 
         def note(outcome: Outcome) -> None:
             key = partitions[outcome.partition]
-            position = len(self.done) + len(self.failed) + self.passed_over + 1
+            position = len(self.done) + len(self.failed) + len(self.absent) + self.not_selected + 1
             self._note(key, f"{visible_name(key)} ({position} of {self.number})", outcome)
 
         try:
@@ -216,14 +234,12 @@ class StreamRun:
         committed = sorted((row for row in rows if row.status == "committed"), key=lambda row: row.snapshot_id or 0)
         for path, row in {row.load_partition: row for row in committed}.items():
             if (outcome := received.pending.get(path)) is not None:
-                destination = stream.destination_uri(outcome.partition)
-                received.take(
-                    replace(outcome, row=row, destination=destination, seconds={"run": row.duration}, has_listing=False)
-                )
+                received.take(outcome_of_commit(stream, outcome.partition, row))
 
-    def scope(self, failed: tuple[Partition, ...] = ()) -> Scope:
+    def scope(self) -> Scope:
         """Return the scope of the run's checks, which list again if a driver did not send its listings."""
         results = {outcome.partition: outcome for outcome in self.done.values()}
+        failed = {p: error_text(self.failed[key]) for p, key in self.partitions.items() if key in self.failed}
         scope = Scope.of_results(self._context.run.run_id, results, failed)
         has_listings = all(outcome.has_listing for outcome in results.values())
         return scope if has_listings else replace(scope, results={})
@@ -246,7 +262,7 @@ class StreamRun:
                 # A bug, but the next partitions may succeed.
                 self.log.error(f"{label} failed unexpectedly", exc_info=error)
         else:
-            self.passed_over += 1
+            self.absent.append(key)
             self._log(f"{label} left out: nothing has landed yet")
 
     def _log(self, line: str) -> None:
@@ -261,17 +277,65 @@ class StreamRun:
         self.logged_at = time.monotonic()
 
     def metadata(self) -> Iterator[tuple[str, Metadata]]:
-        """Yield the key and the metadata of each partition that is done."""
-        landing = None if self.stream.config.transform else self.landing
+        """Yield the key and the metadata of each partition that is committed."""
         for key, outcome in self.done.items():
-            yield key, materialization_metadata(outcome, landing) | self.unmatched
+            if outcome.row.status == "committed":
+                yield key, materialization_metadata(outcome, self._lineage) | self.unmatched
 
-    def events_by_partition(self) -> Iterator[PartitionEvent]:
-        """Yield an event of each partition that is done or failed."""
+    def events(self) -> Iterator[PartitionEvent]:
+        """Yield an event of each partition that is done or failed.
+
+        Of a partition that the run found unchanged, the event has the figures of its last commit. It is a
+        materialization if Dagster does not have that commit, and an observation otherwise: nothing was refreshed.
+        """
         for key, metadata in self.metadata():
             yield dg.AssetMaterialization(self.asset, partition=key, metadata=metadata, tags=dimension_tags(key))
+        yield from self._unchanged()
         for key, error in self.failed.items():
             yield dg.AssetObservation(self.asset, partition=key, metadata=facts_of(error), tags=dimension_tags(key))
+
+    def _unchanged(self) -> Iterator[PartitionEvent]:
+        skipped = {key: outcome for key, outcome in self.done.items() if outcome.row.status == "skipped"}
+        commits: Mapping[str, LedgerRow] = {}
+        try:
+            of_partitions = commits_of(self.stream, [outcome.partition for outcome in skipped.values()])
+            commits = {self.partitions[partition]: row for partition, row in of_partitions.items()}
+        except LakeAssetsError as error:
+            self._context.log.warning(f"The events of unchanged partitions lack the figures of their commits: {error}")
+        known = known_to_dagster(self._context.instance, self.asset, commits)
+        for key, outcome in skipped.items():
+            why = {"status": dg.MetadataValue.text(_figures(outcome))}
+            if (row := commits.get(key)) is None:
+                metadata: Metadata = materialization_metadata(outcome, self._lineage) | why
+            else:
+                commit = replace(outcome_of_commit(self.stream, outcome.partition, row), view=outcome.view)
+                metadata = materialization_metadata(commit, self._lineage, elsewhere_metadata(row))
+                metadata |= {} if key not in known else why
+            # A backfill ends as failed unless each of its partitions has a materialization.
+            is_asked_for = BACKFILL in self._context.run.tags
+            is_new = row is not None and (is_asked_for or key not in known)
+            event = dg.AssetMaterialization if is_new else dg.AssetObservation
+            yield event(self.asset, partition=key, metadata=metadata | self.unmatched, tags=dimension_tags(key))
+
+    def settle_plans(self) -> None:
+        """Let Dagster show partitions with nothing to materialize as they are: missing, or as before the run."""
+        instance, run = self._context.instance, self._context.run
+        cancel_checks(instance, self.asset, run.run_id, self.absent)
+        if self.failed:
+            unchanged = [key for key, outcome in self.done.items() if outcome.row.status == "skipped"]
+            cancel_plans(instance, self.asset, [*self.absent, *unchanged])
+        if self.absent:
+            has_left = poll(
+                lambda: leave_backfill(instance, run, self.asset, self.absent),
+                pause=pause_between(1, 2),
+                limit=Limit(retries=BACKFILL_WRITES),
+            )
+            if not has_left:
+                self.log.info("The backfill shows partitions as failed in which nothing has landed.")
+
+    @property
+    def _lineage(self) -> dg.AssetKey | None:
+        return None if self.stream.config.transform else self.landing
 
     def failure(self) -> dg.Failure:
         """Return the failure of the run, with the errors of its partitions.
@@ -286,9 +350,14 @@ class StreamRun:
         if self.number == 1:
             lines = list(texts.values())
         else:
-            lines = [f"{len(texts)} of {self.number} partitions failed, {len(self.done)} are done."]
+            statuses = Counter(outcome.row.status for outcome in self.done.values())
+            others = {"committed": statuses["committed"], "unchanged": statuses["skipped"]}
+            others["never landed"] = len(self.absent)
+            numbers = [f"{number:,} {what}" for what, number in others.items() if number]
+            failed = f"{len(texts):,} of {self.number:,} partitions failed"
+            lines = [f"{'; '.join([failed, *([', '.join(numbers)] if numbers else [])])}."]
             lines += lines_by_text(texts, NAMED_FAILURES, "the log and the ledger name them all.")
-        failure = dg.Failure("\n".join(lines), allow_retries=False)
+        failure = UserFailure("\n".join(lines), allow_retries=False)
         retry = self._context.retry_number
         if retry < RETRIES and all(isinstance(error, TRANSIENT) for error in self.failed.values()):
             raise dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry) from failure

@@ -49,7 +49,9 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
         ends = (partition_of(stream.config.columns, key) for key in (first, last))
         if instance is not None and QueuedRuns(stream, asset, instance).have(*ends):
             return dg.SkipReason("A queued run has all these partitions.")
-        return dg.RunRequest(run_config=landed_only(asset), **run_range(first, last))
+        # Also where the run has one partition, in which nothing may have landed yet.
+        run_config = {"ops": {step_of(asset): {"config": {"landed_only": True}}}}
+        return dg.RunRequest(run_config=run_config, **run_range(first, last))
 
     return schedule
 
@@ -101,8 +103,3 @@ def _why_none(stream: OpenStream, column: str, at: dt.datetime) -> str:
 def run_range(first: str, last: str) -> dict[str, Any]:
     """Return the arguments of a `RunRequest` of one partition, or of all from the first key to the last."""
     return {"partition_key": first} if first == last else {"tags": {RANGE_START: first, RANGE_END: last}}
-
-
-def landed_only(asset: dg.AssetKey) -> dict[str, object]:
-    """Return the run config with which a run skips partitions in which nothing has landed."""
-    return {"ops": {step_of(asset): {"config": {"landed_only": True}}}}

@@ -176,6 +176,7 @@ def test_each_partition_is_checked_separately(filled: World) -> None:
     }
 
     assert results == {
+        "last_run": {nw: True, sw: True},
         "row_counts": {nw: False, sw: True},
         "landing_zone": {nw: True, sw: True},
         "positive": {nw: True, sw: False},
@@ -195,16 +196,23 @@ def test_a_partition_s_rows_are_those_of_its_values(local_world: World, text: st
     assert list(results.values()) == [False, True]
 
 
-def test_a_partition_that_a_run_failed_is_not_in_the_lake(filled: World) -> None:
-    """Also if nothing has landed since: that run failed to read it again."""
+def test_the_last_run_of_a_partition_fails_until_a_later_one_succeeds(filled: World) -> None:
     nw, sw = filled.partition(NW), filled.partition(SW)
-    scope = Scope("third", (nw,), (sw,))
+    filled.land(SW, b"no Parquet", "bad.parquet")
+    with pytest.raises(SourceError) as raised:
+        filled.ingest(SW, run_id="third")
+    error = f"{sw}: {raised.value}"
+    scopes = (Scope(), Scope(None, (nw, sw)), scope_of_run(filled.stream, "third"))
 
-    result = check(filled, "landing_zone", scope)
+    results = [check(filled, "last_run", scope) for scope in scopes]
 
-    assert not result.passed
-    assert (result.numbers, result.named) == ({"partitions": 2, "waiting": 1}, [f"{sw}: committed"])
-    assert by_partition(filled, "landing_zone", scope) == {nw: True, sw: False}
+    assert [result.passed for result in results] == [False, False, False]
+    assert [result.named for result in results] == [[error]] * 3
+    assert by_partition(filled, "last_run", scopes[0]) == {sw: False}
+    assert by_partition(filled, "last_run", scopes[1]) == {nw: True, sw: False}
+    filled.unland(SW, "bad.parquet")
+    filled.ingest(SW)
+    assert check(filled, "last_run").passed
 
 
 def test_a_changed_registered_object_is_reported_for_its_partition(local_world: World) -> None:
@@ -213,7 +221,7 @@ def test_a_changed_registered_object_is_reported_for_its_partition(local_world: 
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     local_world.land(NW, sales(1, 2))
-    failed = Scope("second", (), (local_world.partition(NW),))
+    failed = Scope("second", (), {local_world.partition(NW): "changed"})
 
     assert not check(local_world, "indexed_objects", failed).passed
     assert list(by_partition(local_world, "indexed_objects", failed).values()) == [False]

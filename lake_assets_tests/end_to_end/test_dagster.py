@@ -27,6 +27,7 @@ from lake_assets.ingest.api import ingest
 from lake_assets.templates.demo.flights import land, read_flights
 from lake_assets.templates.demo.folder import prepare
 from lake_assets_tests.faults.without_spark import jobs_here
+from lake_assets_tests.until import until
 
 __all__ = ["chromium"]
 
@@ -40,6 +41,11 @@ STREAMS = {  # besides those of the demo; each with a table of its own, for one 
         "destination": {"table": name},
     }
     for name in ("broken", "crowded", "appended")
+}
+STREAMS["sparse"] = STREAMS["broken"] | {
+    "source": "landing/sparse",
+    "partitions": {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": DAYS[0], "end": "2026-03-31"}},
+    "destination": {"table": "sparse"},
 }
 STREAMS["appended"] |= {"mode": "append"}
 STREAMS["crowded"] |= {
@@ -177,7 +183,7 @@ def test_one_bad_partition_of_a_backfill_fails_alone(failed: Failed) -> None:
 
     assert failed.status == "COMPLETED_FAILED"
     ((error,),) = site.failures(failed.backfill)
-    assert "1 of 2 partitions failed, 1 are done." in error
+    assert "1 of 2 partitions failed; 1 committed." in error
     assert f"{DAYS[1]}|NW: the object {bad}" in error
     assert site.totals() == [(DAYS[0], 1)]
     assert [item["partition"] for item in site.dagster.materialized(site.stream)] == [f"{DAYS[0]}|NW"]
@@ -185,6 +191,39 @@ def test_one_bad_partition_of_a_backfill_fails_alone(failed: Failed) -> None:
         (f"region=NW/date={DAYS[0]}", "committed"),
         (f"region=NW/date={DAYS[1]}", "failed"),
     ]
+
+
+@pytest.mark.browser
+def test_all_partitions_are_materialized_by_clicking_though_most_have_never_landed(shop: Site, chromium: str) -> None:
+    from playwright.sync_api import Page, expect, sync_playwright  # noqa: PLC0415 - may not be installed
+
+    site = shop.of("sparse")
+
+    def launch(page: Page) -> str:
+        """Materialize everything, as the dialog offers it; returns how the backfill ended."""
+        before = len(site.dagster.backfills())
+        page.goto(f"{site.dagster.url}/assets/{site.stream}")
+        page.get_by_role("button", name="Materialize…").click()
+        for all_of_one in page.get_by_role("dialog").get_by_text("All", exact=True).all():
+            all_of_one.click()
+        page.get_by_role("button", name="Launch backfill").click()
+        until(lambda: len(site.dagster.backfills()) > before, "the backfill")
+        return site.dagster.wait(site.dagster.backfills()[0], 600)
+
+    for day in DAYS:
+        site.land(day, 1)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1600, "height": 1000})
+        page.set_default_timeout(60_000)
+        expect.set_options(timeout=60_000)
+        assert launch(page) == "COMPLETED_SUCCESS"
+        page.goto(f"{site.dagster.url}/assets/{site.stream}")
+        expect(page.get_by_text("2 Materialized", exact=False).first).to_be_visible()
+        browser.close()
+
+    assert site.totals() == [(day, 1) for day in DAYS]
+    assert site.query("SELECT count(*) FROM lake.ingest_runs WHERE stream = 'sparse'") == [(2,)]
 
 
 @pytest.mark.browser
@@ -198,6 +237,8 @@ def test_the_page_of_a_partition_that_never_succeeded_has_its_error_object_and_f
         page = browser.new_page(viewport={"width": 1600, "height": 1000})
         page.set_default_timeout(60_000)
         page.goto(f"{failed.site.dagster.url}/assets/broken?view=partitions&partition={DAYS[1]}%7CNW")
+        check = page.get_by_text(re.compile(f"^region=NW/date={DAYS[1]}: the object .* cannot be read as Parquet"))
+        expect(check.first).to_be_visible(timeout=60_000)
         page.get_by_role("button", name="View logs").click()
         error = page.get_by_role("dialog").get_by_text(f"{DAYS[1]}|NW: the object {failed.bad} ").last
         expect(error).to_be_visible(timeout=60_000)

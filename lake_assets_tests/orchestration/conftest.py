@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from dev.servers.postgres import PostgresServer
 from lake_assets.config.spark import REMOTE
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
@@ -38,6 +39,19 @@ def runs_here(sessions: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -
 def instance() -> Iterator[dg.DagsterInstance]:
     """An instance in files of its own, without a daemon."""
     with dg.DagsterInstance.local_temp() as instance:
+        yield instance
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def storage(request: pytest.FixtureRequest) -> Iterator[dg.DagsterInstance]:
+    """An instance of Dagster with each storage that it has."""
+    overrides = {}
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        database = {"hostname": server.host, "port": server.port, "username": server.user, "password": server.password}
+        database |= {"db_name": server.new_database(), "scheme": "postgresql+psycopg2"}
+        overrides = {"storage": {"postgres": {"postgres_db": database}}}
+    with dg.instance_for_test(overrides) as instance:
         yield instance
 
 

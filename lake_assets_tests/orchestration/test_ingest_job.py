@@ -131,7 +131,7 @@ def test_the_run_is_tried_again_as_one_of_the_asset_is(
     assert result.success
     (retried,) = [event for event in result.all_events if event.event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY]
     assert retried.step_key == "ingest_partitions_of_sales"
-    assert sorted(map(str, keys(result))) == [NW_KEY, SW_KEY, SW_KEY]
+    assert sorted(map(str, keys(result))) == [NW_KEY, SW_KEY]
 
 
 def test_an_interrupted_run_has_the_events_of_what_had_ended(

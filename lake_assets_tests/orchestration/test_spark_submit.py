@@ -164,6 +164,6 @@ def test_the_driver_has_the_executors_of_a_standalone_cluster(
     result = run(local_world.config_file(tmp_path, runs="spark_submit", spark=spark), "2026-02-11|NW", "2026-02-11|SW")
 
     assert local_world.totals() == [1, 2]
-    assert failure_of(result).startswith("1 of 2 partitions failed, 1 are done.")
+    assert failure_of(result).startswith("1 of 2 partitions failed; 1 committed.")
     assert "cannot be read as Parquet" in failure_of(result)
     assert {row.status for row in local_world.ledger()} == {"committed", "failed"}

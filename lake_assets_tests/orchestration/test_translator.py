@@ -114,7 +114,6 @@ def test_a_run_and_its_checks_are_of_the_key_with_the_prefix(local_world: World)
 
 
 def test_a_range_with_a_failure_has_its_events_under_the_key(local_world: World) -> None:
-    """A sensor's tick asks for it, with the run config of the step that has the prefix in its name."""
     local_world.land(NW, sales(1))
     local_world.land("region=NW,date=2026-02-12", b"no parquet")
     config = with_prefix(local_world)
@@ -126,7 +125,6 @@ def test_a_range_with_a_failure_has_its_events_under_the_key(local_world: World)
         failed = [record.partition_key for record in ticks.instance.fetch_observations(KEY, limit=5).records]
 
     assert request.asset_selection == [KEY]
-    assert request.run_config == {"ops": {"retail__raw__sales": {"config": {"landed_only": True}}}}
     assert not run.success
     assert (committed, failed) == (["2026-02-11|NW"], ["2026-02-12|NW"])
 

@@ -19,7 +19,7 @@ from lake_assets.orchestration.checks.stream_checks import (
     evaluations_of_idle_run,
     hand_on_scope,
 )
-from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT
+from lake_assets.orchestration.dagster_private import BACKFILL, OUTPUT_WITHOUT_EVENT, UserFailure
 from lake_assets.orchestration.partition_keys import partition_of, partitions_def, summary_of
 from lake_assets.orchestration.resources import sessions
 from lake_assets.orchestration.stream_run import StreamRun, options_of
@@ -34,8 +34,10 @@ class IngestConfig(dg.Config):
     """The options of a run in the launchpad."""
 
     force: bool = Field(False, description="Read partitions again even if their objects have not changed.")
-    landed_only: bool = Field(
-        False, description="Skip partitions that have no objects and were never committed. Schedules set it."
+    landed_only: bool | None = Field(
+        None,
+        description="Leave out partitions in which nothing has ever landed. By default a run of several partitions and "
+        "a backfill leave them out, and a run of one partition applies `on_empty`.",
     )
     partitions: list[str] = Field(
         default=[],
@@ -72,7 +74,9 @@ def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.Ass
     stream, spec, lake_config = specs.stream, specs.table, config
 
     def materialize(context: dg.AssetExecutionContext, config: IngestConfig, pyspark: LazyPySparkResource) -> Events:
-        options = options_of(context, force=config.force, landed_only=config.landed_only)
+        is_of_many = len(context.partition_keys) > 1 or BACKFILL in context.run.tags
+        landed_only = is_of_many if config.landed_only is None else config.landed_only
+        options = options_of(context, force=config.force, landed_only=landed_only)
         run = StreamRun(specs, context, sessions(pyspark, stream.spark), lake_config, options)
         with run.open():
             yield from _events(run, context, config.wanted)
@@ -112,14 +116,17 @@ def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -
         yield from evaluations_of_cancelled_run(stream, context, run.done)
         raise
     if run.failed:
-        yield from run.events_by_partition()
+        yield from run.events()
         failure = run.failure()  # a run that is to be retried ends here, without checks
-        failed = tuple(partition for partition, key in partitions.items() if key in run.failed)
-        yield from evaluations_of_failed_run(stream, context, run.scope(failed))
+        run.settle_plans()
+        yield from evaluations_of_failed_run(stream, context, run.scope())
         raise failure
+    run.settle_plans()
     hand_on_scope(stream.name, run.scope())
-    if run.passed_over:
-        yield from run.events_by_partition()
+    # Dagster itself makes the events of a run that commits all its partitions.
+    metadata = dict(run.metadata())
+    if len(metadata) < run.number:
+        yield from run.events()
         if run.done:
             # The step's output, so that checks and assets downstream follow. The materializations that Dagster makes
             # of other outputs would be of all the run's partitions.
@@ -127,9 +134,8 @@ def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -
         else:
             yield from evaluations_of_idle_run(stream, context)
         return
-    # Dagster itself makes the events of a run that succeeds, one for each partition.
-    for key, metadata in run.metadata():
-        context.add_asset_metadata(metadata, partition_key=key)
+    for key, of_partition in metadata.items():
+        context.add_asset_metadata(of_partition, partition_key=key)
     yield dg.MaterializeResult()
 
 
@@ -156,7 +162,7 @@ def _selected(run: StreamRun, partitions: dict[Partition, str], wanted: Wanted) 
     try:
         kept = narrowed(run.stream, list(partitions), wanted)
     except LakeAssetsError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
-    run.passed_over = len(partitions) - len(kept)
+        raise UserFailure(str(error), allow_retries=False) from None
+    run.not_selected = len(partitions) - len(kept)
     run.log.info(f"The run's config selects {count(len(kept), 'partition')} of {len(partitions):,}.")
     return {partition: partitions[partition] for partition in kept}

@@ -5,7 +5,7 @@ each run ends with one that names every partition whose newest result is a failu
 all is that of a partition; it is a failure while any partition fails.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -139,14 +139,13 @@ class Evaluator:
         """The other runs that have not ended."""
         return dagster_private.unfinished_runs(self.instance) - {self.run_id}
 
-    def failed(self, partitions: Iterable[Partition]) -> Iterator[dg.AssetCheckEvaluation]:
-        """The result of `landing_zone` for partitions that a run tried and did not commit; nothing is read for it.
+    def failed(self, partitions: Mapping[Partition, str]) -> Iterator[dg.AssetCheckEvaluation]:
+        """Yield the results of `last_run` for partitions that a run did not commit, each with the reason.
 
-        The results are marked as blocking, because *Re-execute from asset failure* finds the partitions of a run that
-        committed only some of them by this mark alone.
+        Nothing is read for them. They are marked as blocking, because *Re-execute from asset failure* finds the
+        partitions of a run that committed only some of them by this mark alone.
         """
-        text = "The run did not commit the partition. Refresh it."
-        results = {partition: CheckResult("landing_zone", False, text) for partition in partitions}
+        results = {p: CheckResult("last_run", False, f"{p}: {error}") for p, error in partitions.items()}
         yield from self._of_partitions(results, tuple(results))
 
     def _of_table(self, name: str, check_run: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
@@ -164,7 +163,7 @@ class Evaluator:
         )
         yield from self.total(name, whole)
 
-    def _of_partitions(self, results: Results, failed: Sequence[Partition] = ()) -> Iterator[dg.AssetCheckEvaluation]:
+    def _of_partitions(self, results: Results, failed: Collection[Partition] = ()) -> Iterator[dg.AssetCheckEvaluation]:
         keys = {partition: partition_key(partition) for partition in results}
         # Dagster shows an evaluation only while it is of the newest materialization.
         targets = {
@@ -179,7 +178,7 @@ class Evaluator:
     def _failing(self, name: str) -> list[str]:
         """Return the partitions whose newest result is a failure, as far as the config still has them."""
         # A commit that Dagster has learned of since, such as one of the command line, ends a failure to commit.
-        of_newest = name == "landing_zone"
+        of_newest = name in ("last_run", "landing_zone")
         failing = dagster_private.failing_partitions(self.instance, self._key(name), of_newest=of_newest)
         return [key for key in failing if has_key(self.stream, key, self.instance)]
 
@@ -190,15 +189,14 @@ class Evaluator:
         """
         failing = self._failing(name)
         if whole is None or (whole.passed and failing):
-            whole = CheckResult(
-                name,
-                not failing,
-                f"{count(len(failing), 'partition')} failed in the newest result."
-                if failing
-                else "All partitions pass.",
-                {"failing": len(failing)},
-                failing[:NAMED],
-            )
+            description = f"{count(len(failing), 'partition')} failed in the newest result."
+            if not failing:
+                description = "All partitions pass."
+            elif len(failing) == 1 and (
+                newest := dagster_private.newest_result(self.instance, self._key(name), *failing)
+            ):
+                description = newest[1].description or description
+            whole = CheckResult(name, not failing, description, {"failing": len(failing)}, failing[:NAMED])
         yield self._evaluation(whole, is_blocking=False)
 
     def repeated(self, name: str, keys: Sequence[str | None]) -> Iterator[dg.AssetCheckEvaluation]:

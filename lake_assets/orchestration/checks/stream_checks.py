@@ -3,7 +3,7 @@
 import datetime as dt
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 
 import dagster as dg
@@ -131,22 +131,51 @@ def evaluations_of_failed_run(
     A check that cannot be made is logged.
     """
     evaluator = _evaluator(stream, context)
-    has_landing_zone = False
+    has_last_run = False
     names = _in_run(stream, context)
     check_run = CheckRun(stream, names, scope, by_partition=True)
     for name in names:
         try:
             yield from evaluator.of_scope(name, check_run)
             yield from evaluator.nothing_to_check(name)
-            has_landing_zone = has_landing_zone or name == "landing_zone"
+            has_last_run = has_last_run or name == "last_run"
         except LakeAssetsError as error:
             context.log.warning(f"Check {name} was not made: {error}")
             yield from evaluator.not_run(name)
         except Exception:  # the run's own failure must be shown
             context.log.exception(f"Check {name} was not made")
             yield from evaluator.not_run(name)
-    if not has_landing_zone:
+    if not has_last_run:
         yield from evaluator.failed(scope.failed)
+
+
+def evaluations_of_commits(
+    stream: OpenStream,
+    asset: dg.AssetKey,
+    instance: dg.DagsterInstance,
+    run_id: str,
+    partitions: Sequence[Partition],
+    warn: Callable[[str], None],
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Check partitions whose commits no run of the asset made: a restore, a job, the command line.
+
+    Args:
+        stream: of the partitions.
+        asset: key of the stream's asset.
+        instance: with the earlier results, and the materializations of these commits.
+        run_id: of the run that reports them; empty if none does.
+        partitions: whose commits they are.
+        warn: is called with the reason why a check was not made.
+    """
+    names = tuple(checks_of(stream))
+    keys = [partition_key(partition) for partition in partitions]
+    evaluator = Evaluator(stream, asset, instance, run_id, keys)
+    check_run = CheckRun(stream, names, Scope(None, tuple(partitions)), by_partition=True)
+    for name in names if partitions else ():
+        try:
+            yield from evaluator.of_scope(name, check_run)
+        except LakeAssetsError as error:
+            warn(f"Check {name} was not made: {error}")
 
 
 def evaluations_of_cancelled_run(
@@ -154,7 +183,7 @@ def evaluations_of_cancelled_run(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield the earlier results after a cancelled run that has committed these keys; nothing is read."""
     evaluator = _evaluator(stream, context)
-    begun: tuple[Partition, ...] = ()
+    begun: Mapping[Partition, str] = {}
     try:
         run_id = context.run.run_id
         begun = scope_of_run(stream, run_id, _began(context.instance, run_id)).failed
@@ -162,7 +191,7 @@ def evaluations_of_cancelled_run(
         context.log.warning(f"The ledger could not be read: {error}")
     yield from evaluator.failed(begun)
     for name in _in_run(stream, context):
-        failed = map(partition_key, begun) if name == "landing_zone" else ()
+        failed = map(partition_key, begun) if name == "last_run" else ()
         yield from evaluator.not_run(name, [*done, *failed])
 
 

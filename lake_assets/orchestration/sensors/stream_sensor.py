@@ -21,7 +21,7 @@ from lake_assets.orchestration.partition_keys import ValueOrder, dimension_key, 
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.sensors.kept_state import KeptState
 from lake_assets.orchestration.sensors.sqs_queue import Queue
-from lake_assets.orchestration.stream_schedules import landed_only, run_range
+from lake_assets.orchestration.stream_schedules import run_range
 from lake_assets.streams.pending import not_pending
 from lake_assets.streams.stream import OpenStream
 
@@ -187,13 +187,11 @@ def _most(stream: OpenStream) -> int:
 def run_request(asset: dg.AssetKey, target: RunTarget) -> dg.RunRequest:
     """Return the run of one partition, or of the range between two.
 
-    Its run key names the partition and the state of its objects, so a repeated tick starts no second run. In a range,
-    partitions in which nothing has landed are skipped.
+    Its run key names the partition and the state of its objects, so a repeated tick starts no second run.
     """
     first, last = partition_key(target.first), partition_key(target.last)
     return dg.RunRequest(
         run_key=f"{first if first == last else f'{first}...{last}'}:{target.state}",
-        run_config=None if first == last else landed_only(asset),
         asset_selection=[asset],  # the UI shows it as the run's target, because a sensor's job has no name
         **run_range(first, last),
     )

@@ -1,13 +1,14 @@
 """Commits that Dagster did not make, as materializations: those of the command line, or of another deployment.
 
-Dagster has a commit if the newest materialization of the partition has its snapshot, or came after it. So a second sync
-reports nothing again. A run of this instance that has not ended reports its commits itself.
+A second sync reports nothing again (`known_to_dagster`). A run of this instance that has not ended reports its commits
+itself. The checks of the reported partitions are made too: Dagster shows only those of the newest materialization.
 """
 
 import datetime as dt
 import hashlib
+import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,25 +21,30 @@ from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.detection.packing import time_of
 from lake_assets.documented import Documented
 from lake_assets.errors import LakeAssetsError, SyncUnderWayError
+from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.read import newest_commits
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
+from lake_assets.orchestration.checks.stream_checks import evaluations_of_commits
+from lake_assets.orchestration.commit_events import known_to_dagster, materialization, outcome_of_commit
 from lake_assets.orchestration.dagster_private import (
     Begin,
     event_database,
-    newest_materializations,
     store_materializations,
+    store_result_of_others,
     unfinished_runs,
 )
-from lake_assets.orchestration.metadata import row_metadata
-from lake_assets.orchestration.partition_keys import dimension_tags, new_dynamic_keys, partition_key
+from lake_assets.orchestration.metadata import elsewhere_metadata, materialization_metadata
+from lake_assets.orchestration.partition_keys import new_dynamic_keys, partition_key
 from lake_assets.orchestration.sensors.stream_sensor import without_traceback
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.progress import counting
 from lake_assets.retrying import Limit, pause_between, poll
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.stream import OpenStream
+
+_LOG = logging.getLogger(__name__)
 
 _KEY = int.from_bytes(hashlib.sha256(b"lake_assets sync").digest()[:8], "big", signed=True)
 _PAUSE = pause_between(0.05, 0.1)
@@ -91,6 +97,7 @@ INTERVAL_SECONDS = 60
 OVERLAP = dt.timedelta(minutes=10)  # of two scans of the ledger: the clocks of writers differ
 REPORTED = 10_000  # materializations of one tick, to which Dagster gives a minute
 RETRY_SECONDS = 5  # how long a tick retries while another sync runs; after that, the next tick does its work
+CHECKED = 100  # partitions of one sync, whose checks are made: Dagster stores a result in some milliseconds
 TOGETHER = 500  # materializations of one transaction: SQLite has a limit of parameters
 
 
@@ -119,10 +126,11 @@ def sync_stream(
     *,
     since: dt.datetime | None = None,
     most: int | None = None,
+    landing: dg.AssetKey | None = None,
     dry_run: bool = False,
     retry_seconds: float = 60,
 ) -> Synced:
-    """Report a materialization of each partition whose newest commit Dagster lacks.
+    """Report a materialization of each partition whose newest commit Dagster lacks, and the checks of the newest ones.
 
     Another sync of the same instance reports before or after this one, so none is reported twice; see `sync_lock`.
 
@@ -132,6 +140,7 @@ def sync_stream(
         instance: of Dagster.
         since: commits that ended then or later only, with a time zone; all when None.
         most: the number of partitions to report at most; the others remain for the next sync.
+        landing: key of the landing asset, from which the table's columns come; None: no column lineage.
         dry_run: find them, and report nothing.
         retry_seconds: seconds after which to give up, if another sync is under way.
 
@@ -148,43 +157,42 @@ def sync_stream(
         ended = {partition: row for partition, row in rows.items() if row.run_id not in running}
         calendar = Calendar(stream.config)
         inside = {partition_key(p): (p, row) for p, row in ended.items() if calendar.outside(p) is None}
-        newest = newest_materializations(instance, asset, inside)
-        known = {key for key, event in newest if _describes(event, inside[key][1])}
+        known = known_to_dagster(instance, asset, {key: row for key, (_, row) in inside.items()})
         lacking = [key for key in inside if key not in known]
         reported = lacking[:most]
         if not dry_run:
-            _report(stream, asset, instance, {key: inside[key] for key in reported})
+            landing = None if stream.config.transform else landing
+            _report(stream, (asset, landing), instance, [inside[key] for key in reported])
     under_way = len(rows) - len(ended) + len(lacking) - len(reported)
     return Synced(stream.name, dry_run, reported, len(known), len(ended) - len(inside), under_way)
 
 
-def _describes(event: dg.EventLogRecord, row: LedgerRow) -> bool:
-    """Return whether the newest materialization of a partition describes this commit, or what came after it."""
-    materialization = event.asset_materialization
-    snapshot = None if materialization is None else materialization.metadata.get("snapshot")
-    number = snapshot.value if isinstance(snapshot, dg.IntMetadataValue) else None
-    if number is not None and row.snapshot_id is not None and row.snapshot_id >= number:
-        return row.snapshot_id == number
-    return row.finished_at is None or event.timestamp >= row.finished_at.timestamp()
-
-
 def _report(
     stream: OpenStream,
-    asset: dg.AssetKey,
+    assets: tuple[dg.AssetKey, dg.AssetKey | None],
     instance: dg.DagsterInstance,
-    rows: Mapping[str, tuple[Partition, LedgerRow]],
+    commits: Sequence[tuple[Partition, LedgerRow]],
 ) -> None:
-    for name, keys in new_dynamic_keys(stream, instance, [partition for partition, _ in rows.values()]).items():
+    """Store the materializations of commits, the oldest first, and the results of the checks of the newest ones."""
+    partitions = [partition for partition, _ in commits]
+    for name, keys in new_dynamic_keys(stream, instance, partitions).items():
         instance.add_dynamic_partitions(name, keys)
+    asset, landing = assets
+    viewer = Viewer(stream, _LOG.warning)
     materializations = [
-        dg.AssetMaterialization(asset, partition=key, metadata=row_metadata(row), tags=dimension_tags(key))
-        for key, (_, row) in rows.items()
-    ]
-    with counting(f"report {stream.name}", "partitions", len(rows)) as done:
-        for start in range(0, len(rows), TOGETHER):
+        materialization(asset, partition, materialization_metadata(viewed, landing, elsewhere_metadata(row)))
+        for partition, row in reversed(commits)  # the first ones of a viewer have a preview
+        for viewed in [viewer.viewed(outcome_of_commit(stream, partition, row))]
+    ][::-1]
+    with counting(f"report {stream.name}", "partitions", len(commits)) as done:
+        for start in range(0, len(commits), TOGETHER):
             together = materializations[start : start + TOGETHER]
             store_materializations(instance, together)
             done.advance(len(together))
+    runs: dict[str | None, str] = {partition_key(partition): row.run_id for partition, row in commits}
+    newest = commits[-1][1].run_id if commits else ""
+    for evaluation in evaluations_of_commits(stream, asset, instance, newest, partitions[-CHECKED:], _LOG.warning):
+        store_result_of_others(instance, runs.get(evaluation.partition, newest), evaluation)
 
 
 def sync_sensor(lake: str, streams: Sequence[StreamSpecs]) -> dg.SensorDefinition:
@@ -210,7 +218,13 @@ def sync_sensor(lake: str, streams: Sequence[StreamSpecs]) -> dg.SensorDefinitio
             left = REPORTED - done["reported"]
             try:
                 synced = sync_stream(
-                    specs.stream, specs.table.key, context.instance, since=since, most=left, retry_seconds=RETRY_SECONDS
+                    specs.stream,
+                    specs.table.key,
+                    context.instance,
+                    since=since,
+                    most=left,
+                    landing=specs.landing.key,
+                    retry_seconds=RETRY_SECONDS,
                 )
             except SyncUnderWayError as error:
                 return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)

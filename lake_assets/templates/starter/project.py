@@ -40,7 +40,8 @@ def start(folder: Path, first: dt.date) -> list[Path]:
 
     Args:
         folder: new, or with hidden files only; see `start_with`.
-        first: the first of the two days.
+        first: the first of the two days. If it is long past, the stream's dates end with the month after it, so that
+            Dagster does not show every date up to today.
 
     Returns:
         The written files and folders of data, relative to the folder.
@@ -48,10 +49,13 @@ def start(folder: Path, first: dt.date) -> list[Path]:
     Raises:
         StorageError: as `start_with`.
     """
+    end = (first.replace(day=1) + dt.timedelta(days=63)).replace(day=1) - dt.timedelta(days=1)
+    days = f"start: {first}, end: {end}" if end < first_day() else f"start: {first}"
 
     def write(building: Path) -> None:
         for name, path in _TEMPLATES.items():
-            _write(building / path, template(name).replace(_TEMPLATE_DAY, str(first)))
+            text = template(name).replace(f"start: {_TEMPLATE_DAY}", days)
+            _write(building / path, text.replace(_TEMPLATE_DAY, str(first)))
         stream = load_config(building / "lake.yaml").streams[STREAM]
         with LandingWriter(STREAM, stream) as writer:
             for block in replace(_LANDED, start=first).blocks():

@@ -67,13 +67,93 @@ def test_an_unchanged_partition_starts_no_spark_unless_forced(
     materialize("2026-02-11|NW")
     with monkeypatch.context() as patch:
         patch.setattr("lake_assets.orchestration.resources.start_session", lambda _: pytest.fail("Spark was asked for"))
-        ((_, skipped),) = metadata_of(materialize("2026-02-11|NW")).items()
+        materialize("2026-02-11|NW")
 
     ((_, forced),) = metadata_of(materialize("2026-02-11|NW", run_config=FORCE)).items()
 
-    assert (skipped["status"], skipped["rows"]) == ("skipped", 1)
-    assert "snapshot" not in skipped
     assert (forced["status"], forced["rows"], forced["rows_before"]) == ("committed", 1, 1)
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "append"}, {"mode": "index"}])
+def test_a_look_that_finds_nothing_is_an_observation_with_the_figures_of_the_last_commit(
+    materialize: Materialize, local_world: World, options: dict[str, Any]
+) -> None:
+    local_world.options |= options
+    local_world.land(NW, sales(1))
+    key = dg.AssetKey("sales")
+    with dg.DagsterInstance.ephemeral() as instance:
+        (committed,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
+        again = materialize("2026-02-11|NW", instance=instance)
+        (newest,) = instance.fetch_materializations(key, limit=10).records
+        (event,) = instance.fetch_observations(key, limit=10).records
+
+    assert again.success
+    assert newest.run_id != again.run_id
+    assert event.asset_observation is not None
+    seen: dict[str, Any] = {name: value.value for name, value in event.asset_observation.metadata.items()}
+    assert seen["status"].startswith("skipped: ")
+    of_commit = ("rows", "rows_before", "source_objects", "files", "size", "snapshot", "destination", "preview")
+    assert {name: seen[name] for name in of_commit} == {name: committed[name] for name in of_commit}
+    assert seen["dagster/column_schema"] == committed["dagster/column_schema"]
+
+
+def test_a_commit_that_dagster_lacks_is_materialized_by_the_run_that_finds_it_unchanged(
+    materialize: Materialize, local_world: World
+) -> None:
+    local_world.land(NW, sales(1, 2))
+    row = local_world.ingest(NW).row
+    with dg.DagsterInstance.ephemeral() as instance:
+        (shown,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
+        assert metadata_of(materialize("2026-02-11|NW", instance=instance)) == {}
+
+    assert (shown["status"], shown["rows"]) == ("committed", 2)
+    assert shown["snapshot"] == row.snapshot_id
+    assert row.run_id in shown["run"]
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "append"}, {"mode": "index"}, {"on_empty": "clear"}])
+def test_partitions_that_never_landed_are_left_out_of_a_run_of_many(
+    materialize: Materialize, local_world: World, options: dict[str, Any]
+) -> None:
+    local_world.options |= options
+    local_world.land(NW, sales(1))
+
+    result = materialize("2026-02-11|NW", "2026-02-13|SW")
+
+    assert result.success
+    assert list(metadata_of(result)) == ["2026-02-11|NW"]
+    assert [row.load_partition for row in local_world.ledger()] == ["region=NW/date=2026-02-11"]
+
+
+def test_a_partition_that_never_landed_fails_if_it_is_asked_for_alone(
+    materialize: Materialize, local_world: World
+) -> None:
+    local_world.land(SW, sales(1))
+
+    assert "on_empty" in failure_of(materialize("2026-02-11|NW", raise_on_error=False))
+
+
+def test_a_failed_partition_leaves_the_status_of_absent_and_unchanged_ones_as_it_was(
+    materialize: Materialize, local_world: World, storage: dg.DagsterInstance
+) -> None:
+    keys = stream_asset(specs_of(local_world.stream)).partitions_def
+    assert keys is not None
+    local_world.land(NW, sales(1))
+    materialize("2026-02-11|NW", instance=storage)
+    local_world.land(SW, b"no Parquet")
+
+    failed = materialize("2026-02-11|NW", "2026-02-12|SW", raise_on_error=False, instance=storage)
+
+    statuses = storage.get_status_by_partition(dg.AssetKey("sales"), keys.get_partition_keys(), keys) or {}
+    assert {key: status.value for key, status in statuses.items() if status is not None} == {
+        "2026-02-11|NW": "MATERIALIZED",
+        "2026-02-11|SW": "FAILED",
+    }
+    assert failure_of(failed).startswith("1 of 4 partitions failed; 1 unchanged, 2 never landed.\n")
+    (event,) = failed.get_step_failure_events()
+    assert event.step_failure_data.error is not None
+    assert len(event.step_failure_data.error.stack) == 1  # a line of Dagster's, and none of its callees
+    assert event.step_failure_data.error.cause is None
 
 
 def test_the_launchpad_selects_of_the_partitions_of_a_run(materialize: Materialize, local_world: World) -> None:
@@ -162,10 +242,9 @@ def test_a_bad_partition_fails_alone_and_is_named(materialize: Materialize, loca
     assert local_world.totals() == [2]
     assert list(metadata_of(result)) == ["2026-02-11|SW"]
     summary, *named = failure_of(result).splitlines()
-    assert summary == "3 of 4 partitions failed, 1 are done."
-    assert [line.split(": ")[0] for line in named] == ["2026-02-11|NW", "2026-02-12|NW", "2026-02-12|SW"]
+    assert summary == "1 of 4 partitions failed; 1 committed, 2 never landed."
+    assert [line.split(": ")[0] for line in named] == ["2026-02-11|NW"]
     assert "cannot be read as Parquet" in named[0]
-    assert "on_empty" in named[1]
     alone = failure_of(materialize("2026-02-11|NW", raise_on_error=False))
     assert f"SourceError: {alone}" == local_world.ledger(NW)[0].error
 
@@ -231,7 +310,7 @@ def test_an_error_that_partitions_share_is_reported_once(
     result = materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False)
 
     summary, told = failure_of(result).splitlines()
-    assert summary == "2 of 2 partitions failed, 0 are done."
+    assert summary == "2 of 2 partitions failed."
     assert told.startswith("2026-02-11|NW, 2026-02-11|SW: ")
     logged = capfd.readouterr().err
     assert logged.count("2026-02-11|NW (1 of 2) failed: the catalog") == 1

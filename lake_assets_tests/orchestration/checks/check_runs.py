@@ -11,12 +11,11 @@ from lake_assets_tests.world import World
 PARTITIONS = {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"}}
 POSITIVE = {"positive": "SELECT * FROM refreshed WHERE total <= 0"}
 SALES = dg.AssetSelection.assets("sales")
-BOTH = {  # as a schedule asks for them
+BOTH = {
     "tags": {
         "dagster/asset_partition_range_start": "2026-02-11|NW",
         "dagster/asset_partition_range_end": "2026-02-11|SW",
     },
-    "run_config": {"ops": {"sales": {"config": {"landed_only": True}}}},
 }
 
 

@@ -59,22 +59,27 @@ def test_failed_partitions_are_repaired_by_audits_alone_and_the_last_one_by_the_
     assert none == ({nw: "SUCCEEDED", sw: "SUCCEEDED", None: "SUCCEEDED"}, True)
 
 
-def test_the_landing_zone_fails_for_the_partition_that_the_run_failed(local_world: World) -> None:
+def test_the_last_run_of_a_partition_that_failed_has_its_error(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.land(SW, b"no Parquet")
 
     result = run(local_world, SALES, **BOTH)
 
-    evaluations = [e for e in result.get_asset_check_evaluations() if e.check_name == "landing_zone"]
-    values = {e.partition: e.passed for e in evaluations}
-    assert values == {"2026-02-11|NW": True, "2026-02-11|SW": False, None: False}
-    (wrong,) = (e for e in evaluations if e.partition == "2026-02-11|SW")
-    assert wrong.severity == dg.AssetCheckSeverity.WARN
-    assert wrong.description == "The run did not commit the partition. Refresh it."
-    assert "region=SW" in str(wrong.metadata["named"].value)  # the error, which names the object
+    for name in ("last_run", "landing_zone"):
+        evaluations = [e for e in result.get_asset_check_evaluations() if e.check_name == name]
+        values = {e.partition: e.passed for e in evaluations}
+        assert values == {"2026-02-11|NW": True, "2026-02-11|SW": False, None: False}
+    (wrong,) = (
+        e for e in result.get_asset_check_evaluations() if (e.check_name, e.partition) == ("last_run", "2026-02-11|SW")
+    )
+    assert wrong.severity == dg.AssetCheckSeverity.ERROR
+    path = f"{local_world.source['path']}/region=SW/date=2026-02-11/batch_1.parquet"
+    assert wrong.description is not None
+    assert wrong.description.startswith(f"region=SW/date=2026-02-11: the object {path} cannot be read as Parquet")
+    assert wrong.description.endswith("remove it or let its writer land it again.")
 
 
-@pytest.mark.parametrize("skipped", [[], ["landing_zone"]])
+@pytest.mark.parametrize("skipped", [[], ["last_run"]])
 def test_a_run_of_which_one_partition_failed_can_be_re_executed_from_there(
     local_world: World, skipped: list[str]
 ) -> None:

@@ -1,0 +1,70 @@
+"""The events of commits, whoever made them: their materializations, and which of these Dagster has."""
+
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+
+from lake_assets.ingest.outcome import Outcome
+from lake_assets.lake.ledger.read import newest_commits
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.layout.partition import Partition
+from lake_assets.orchestration.dagster_private import newest_materializations
+from lake_assets.orchestration.partition_keys import dimension_tags, partition_key
+from lake_assets.streams.stream import OpenStream
+
+
+def outcome_of_commit(stream: OpenStream, partition: Partition, row: LedgerRow) -> Outcome:
+    """Return the outcome of a commit by its ledger row, without what only the process of the commit knew."""
+    return Outcome(
+        partition=partition,
+        row=row,
+        has_listing=False,
+        destination=stream.destination_uri(partition),
+        seconds={"run": row.duration},
+    )
+
+
+def commits_of(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, LedgerRow]:
+    """Return the newest commit of each of the partitions that has one.
+
+    Raises:
+        CatalogError: the ledger cannot be read.
+    """
+    if not partitions:
+        return {}
+    with stream.lake.open_if_exists() as session:
+        paths = [partition.path for partition in partitions]
+        rows = [] if session is None else newest_commits(session, stream.name, stream.table, load_partitions=paths)
+    return stream.config.by_partition({row.load_partition: row for row in rows})
+
+
+def known_to_dagster(instance: dg.DagsterInstance, asset: dg.AssetKey, commits: Mapping[str, LedgerRow]) -> set[str]:
+    """Return the keys of the commits that Dagster has.
+
+    It has one if the partition's newest materialization has its snapshot, or came after it.
+
+    Args:
+        instance: of Dagster.
+        asset: key of the stream's asset.
+        commits: the newest of each partition, by its key.
+    """
+    newest = newest_materializations(instance, asset, commits)
+    return {key for key, event in newest if _describes(event, commits[key])}
+
+
+def _describes(event: dg.EventLogRecord, row: LedgerRow) -> bool:
+    """Return whether the newest materialization of a partition describes this commit, or what came after it."""
+    materialization = event.asset_materialization
+    snapshot = None if materialization is None else materialization.metadata.get("snapshot")
+    number = snapshot.value if isinstance(snapshot, dg.IntMetadataValue) else None
+    if number is not None and row.snapshot_id is not None and row.snapshot_id >= number:
+        return row.snapshot_id == number
+    return row.finished_at is None or event.timestamp >= row.finished_at.timestamp()
+
+
+def materialization(
+    asset: dg.AssetKey, partition: Partition, metadata: Mapping[str, dg.MetadataValue]
+) -> dg.AssetMaterialization:
+    """Return the materialization of a partition's commit."""
+    key = partition_key(partition)
+    return dg.AssetMaterialization(asset, partition=key, metadata=metadata, tags=dimension_tags(key))
