@@ -17,7 +17,6 @@ import sqlalchemy
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData as Target,
 )
-from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
@@ -339,7 +338,7 @@ def store_result_of_others(instance: dg.DagsterInstance, run_id: str, evaluation
         return
     # Not by `store_event`: SQLite would get a file for the run.
     with storage.index_transaction() as connection:
-        insert = storage.prepare_insert_event(event)  # type: ignore[no-untyped-call]
+        insert = storage.prepare_insert_event(event)
         number = connection.execute(insert.returning(SqlEventLogStorageTable.c.id)).scalar_one()
     storage.store_asset_check_event(event, number)
 
@@ -437,7 +436,10 @@ def leave_backfill(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: dg.A
     there = [] if target is None else [key for key in keys if key in target]
     if backfill is None or data is None or target is None or not there:
         return True
-    left = AssetGraphSubset({asset: target.empty_subset().with_partition_keys(there)}, set())
+    subset = target.empty_subset().with_partition_keys(there)
+    left = data.target_subset._replace(
+        partitions_subsets_by_asset_key={asset: subset}, non_partitioned_asset_keys=set()
+    )
     remaining = data._replace(target_subset=data.target_subset - left, requested_subset=data.requested_subset - left)
     instance.update_backfill(backfill._replace(asset_backfill_data=remaining))
     return False

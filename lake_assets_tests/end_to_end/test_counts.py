@@ -201,7 +201,7 @@ def measure(world: World, monkeypatch: pytest.MonkeyPatch, count: Count, s3: S3P
     return counted
 
 
-CHECKS = {"row_counts", "landing_zone", "no_null_partition", "schema", "ledger", "data_files"}
+CHECKS = {"last_run", "row_counts", "landing_zone", "no_null_partition", "schema", "ledger", "data_files"}
 
 
 def differences(small: Counted, large: Counted) -> list[str]:

@@ -45,14 +45,19 @@ class Automated:
         return {str(key) for key in evaluated.get_requested_partitions(dg.AssetKey("sales"))}
 
     def materialize(self, key: str | None, asset: str = "sales") -> Any:
-        """Materialize a partition; returns the metadata that the UI shows with it."""
+        """Materialize a partition; returns the metadata that the UI shows with its newest event."""
         job = self.definitions.resolve_implicit_global_asset_job_def()
         assert job.execute_in_process(
             partition_key=key, asset_selection=[dg.AssetKey(asset)], instance=self.instance
         ).success
-        (record,) = self.instance.fetch_materializations(dg.AssetKey(asset), limit=1).records
-        assert record.asset_materialization is not None
-        return record.asset_materialization.metadata
+        records = [
+            *self.instance.fetch_materializations(dg.AssetKey(asset), limit=1).records,
+            *self.instance.fetch_observations(dg.AssetKey(asset), limit=1).records,
+        ]
+        newest = max(records, key=lambda record: record.storage_id)
+        event = newest.asset_materialization or newest.asset_observation
+        assert event is not None
+        return event.metadata
 
 
 def test_a_landing_zone_with_nothing_new_is_observed_too(local_world: World, tmp_path: Path) -> None:
