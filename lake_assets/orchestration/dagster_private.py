@@ -386,7 +386,7 @@ def store_materializations(instance: dg.DagsterInstance, materializations: Seque
 
 
 def cancel_checks(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str, partitions: Sequence[str]) -> None:
-    """Delete the plans of a run to check partitions of which there is nothing to check; Dagster shows them as skipped."""
+    """Delete a run's plans to check partitions that have nothing to check. Dagster would show them as skipped."""
     storage, checks = instance.event_log_storage, AssetCheckExecutionsTable.c
     if not isinstance(storage, SqlEventLogStorage):
         return

@@ -192,10 +192,9 @@ class Evaluator:
             description = f"{count(len(failing), 'partition')} failed in the newest result."
             if not failing:
                 description = "All partitions pass."
-            elif len(failing) == 1 and (
-                newest := dagster_private.newest_result(self.instance, self._key(name), *failing)
-            ):
-                description = newest[1].description or description
+            elif len(failing) == 1:
+                newest = dagster_private.newest_result(self.instance, self._key(name), failing[0])
+                description = (newest and newest[1].description) or description
             whole = CheckResult(name, not failing, description, {"failing": len(failing)}, failing[:NAMED])
         yield self._evaluation(whole, is_blocking=False)
 
