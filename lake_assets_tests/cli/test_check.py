@@ -22,7 +22,16 @@ def test_a_lake_that_is_right_passes_every_check(run: Run) -> None:
     kind, *lines = result.output.splitlines()
     assert kind == "sales: audit of the whole table"
     words = [line.split()[:2] for line in lines]
-    names = ["row_counts", "landing_zone", "no_null_partition", "schema", "ledger", "data_files", "positive"]
+    names = [
+        "last_run",
+        "row_counts",
+        "landing_zone",
+        "no_null_partition",
+        "schema",
+        "ledger",
+        "data_files",
+        "positive",
+    ]
     assert words == [["passed", name] for name in names]
 
 
@@ -56,7 +65,7 @@ def test_a_warning_does_not_fail_the_command(ingested: World, run: Run) -> None:
 def test_an_unknown_check_is_wrong_use(run: Run) -> None:
     result = run("check", "--only", "rows")
     assert result.exit_code == 2
-    assert "stream sales has no check 'rows': it has row_counts, " in result.output
+    assert "stream sales has no check 'rows': use last_run, row_counts, " in result.output
 
 
 def test_a_check_that_cannot_be_done_is_one_paragraph(ingested: World, run: Run) -> None:

@@ -189,7 +189,7 @@ def test_what_cannot_be_read_is_an_error_that_says_what_to_change(run: Run, lake
     @dg.asset(ins={"sales": dg.AssetIn(metadata={"columns": ["price"]})})
     def column(sales: pa.Table) -> None: ...
 
-    @dg.asset(ins={"rows": dg.AssetIn("sales_report", input_manager_key="lake_io")})
+    @dg.asset(ins={"rows": dg.AssetIn("sales_landing", input_manager_key="lake_io")})
     def key(rows: pa.Table) -> None: ...
 
     @dg.asset(io_manager_key="lake_io")
@@ -201,7 +201,7 @@ def test_what_cannot_be_read_is_an_error_that_says_what_to_change(run: Run, lake
         unknown: "there is no stream 'sale': did you mean sales?",
         reading(dict): "rows of sales cannot be read as dict: use one of pyarrow.Table, pandas.DataFrame",
         column: "price",
-        key: "the config has no stream with the asset sales_report: its assets are sales",
+        key: "the config has no stream with the asset sales_landing: its assets are sales",
         value: "the asset value returned a value, and this IO manager only reads streams",
     }.items():
         with pytest.raises(Exception, match=message):
