@@ -333,4 +333,4 @@ def test_a_stream_that_the_catalog_does_not_select_is_an_error(tmp_path: Path) -
     result = imported(tmp_path, CATALOG, "--stream", "other.sales")
 
     assert result.exit_code == 1
-    assert "selects no stream 'other.sales': it has shop's db.orders, other.orders" in result.stderr
+    assert "selects no stream 'other.sales': use shop's db.orders or other.orders" in result.stderr
