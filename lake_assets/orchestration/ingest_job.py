@@ -89,7 +89,7 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
     @dg.job(
         name=f"ingest_{stream.name}",
         description=f"Ingest what has landed in the partitions of {stream.name} that the run config selects. If it "
-        f"selects nothing, in all whose landed objects are not in the lake. For checks too, materialize {stream.name}.",
+        "selects nothing, it ingests all partitions whose landed objects are not in the lake.",
     )
     def job() -> None:
         run_ingest()
