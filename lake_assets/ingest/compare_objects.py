@@ -135,7 +135,13 @@ def compared(noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines:
     new: list[LandedObject] = []
     changed: list[LandedObject] = []
     quarantined: list[LandedObject] = []
-    for obj in landed.objects:
+    there = {obj.uri for obj in landed.objects}
+    others: tuple[LandedObject, ...] = ()
+    if landed.folder and (missing := noted.keys() - there):
+        # Their rows may have left the partition with a new version of the object.
+        others = tuple(obj for obj in landed.folder.objects if obj.uri in missing and noted[obj.uri].reason is None)
+        there |= {obj.uri for obj in others}
+    for obj in (*landed.objects, *others):
         before = noted.get(obj.uri)
         is_same = before is not None and before.is_now(obj.etag, obj.size)
         if before is None or (before.reason is not None and not (is_same and quarantines)):
@@ -144,7 +150,6 @@ def compared(noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines:
             quarantined.append(obj)
         elif not is_same:
             changed.append(obj)
-    there = {obj.uri for obj in landed.objects}
     keys = {obj.key for obj in new}
     return Comparison(
         noted,

@@ -162,7 +162,8 @@ class Planner:
             last = last_commits(lake, stream.table, wanted, newest=mode == "append")
         plans = [self._with_last(plan, last.get(plan.partition.path), table_exists=has_table) for plan in plans]
         if mode == "append" and compared is None:
-            landed_plans = [plan for plan in plans if plan.landed.objects and plan.partition not in refused]
+            open_plans = [plan for plan in plans if plan.partition not in refused]
+            landed_plans = [plan for plan in open_plans if plan.landed.objects or plan.landed.folder]
             read = [plan for plan in landed_plans if self._force or not plan.is_unchanged]
             comparisons = compare(lake, stream, {plan.partition: plan.landed for plan in read})
             plans = [replace(plan, compared=comparisons.get(plan.partition, plan.compared)) for plan in plans]
@@ -204,7 +205,7 @@ class Planner:
     def _of_append(self, plan: PartitionPlan) -> Decision | None:
         if plan.is_unchanged and not self._force:
             return Decision("skip", "all of its objects have been read")
-        if not plan.landed.objects:
+        if not plan.landed.objects and not plan.changed:
             gone = Decision("skip", "all of its objects have vanished, and their rows stay")
             return gone if plan.last is not None else None
         if self._force or (plan.changed and self._stream.config.on_changed == "refresh"):
@@ -257,9 +258,9 @@ class Planner:
         is_typo = is_unknown and (not plan.landed.objects or (config.on_empty == "fail" and config.selects_rows))
         note = self._suggest(plan.partition, lake) if is_typo else ""
         source = "the source partition" if config.on_empty == "fail" else "its source"
-        empty = f"{source} has no {'rows' if plan.landed.objects else 'objects'}"
+        empty = f"{source} has no {'rows' if plan.landed.objects or plan.landed.folder else 'objects'}"
         action, why = self._of_empty(plan, is_typo=is_typo)
-        errors = (_empty_source(self._stream, plan.partition, note),) if action == "fail" else ()
+        errors = (_empty_source(self._stream, plan, note),) if action == "fail" else ()
         return Decision(action, f"{empty}, and {why}", not is_typo, note, config.on_empty, errors=errors)
 
     def _of_empty(self, plan: PartitionPlan, *, is_typo: bool) -> tuple[Action, str]:
@@ -325,8 +326,9 @@ def _no_parquet(landed: Manifest) -> SourceError | None:
     return None
 
 
-def _empty_source(stream: OpenStream, partition: Partition, note: str) -> EmptySourceError:
+def _empty_source(stream: OpenStream, plan: PartitionPlan, note: str) -> EmptySourceError:
     """Return the error for a partition without rows if `on_empty` is fail; the note has the values that exist."""
+    partition = plan.partition
     if stream.config.mode == "index":
         missing, policies = "objects", "keep"
     else:
@@ -335,6 +337,8 @@ def _empty_source(stream: OpenStream, partition: Partition, note: str) -> EmptyS
         missing = f"rows{' of ' if chosen else ''}{', '.join(chosen)}"
         policies = "keep" if stream.config.mode == "append" else "keep or clear"
     advice = f"{note} Correct its name, " if note else "check that it has landed, "
+    if plan.last is not None and plan.landed.folder:
+        advice = "the lake has rows of it from objects that have changed since. Land its rows again, "
     return EmptySourceError(
         f"the source partition has no {missing}: {stream.source_glob(partition)}:",
         f"{advice}or set on_empty to {policies}.",

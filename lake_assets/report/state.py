@@ -53,6 +53,7 @@ class PartitionState:
     finished_at: dt.datetime | None = None  # the end of the newest run, with any result
     error: str | None = None  # why the newest run failed, if it did
     is_waiting: bool = False  # the landed objects are not those in the lake, also if all of them have vanished
+    is_pending: bool = False  # a refresh would change it
     outside: OutsidePartitionError | None = None  # the reason why the config does not have it
     quarantined: Mapping[str, str] = field(default_factory=dict)  # why its newest commit left objects out, by URI
     holder: str | None = None  # the run that keeps refreshes off it, and who requested it
@@ -164,9 +165,7 @@ def only(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bo
     if wanted.waiting or wanted.failed:
         # A partition whose objects have all vanished is stale, but `ingest --waiting` has nothing of it to read.
         partitions = [
-            p
-            for p in partitions
-            if (wanted.waiting and p.is_waiting and p.objects) or (wanted.failed and p.state == "failed")
+            p for p in partitions if (wanted.waiting and p.is_pending) or (wanted.failed and p.state == "failed")
         ]
     if wanted.every:
         partitions = [p for p in partitions if p.state != "absent"]
@@ -188,12 +187,13 @@ def state_by(
 ) -> StreamState:
     """Return the state of every partition of a stream, by its ledger and a listing that `list_landed` returns."""
     calendar = Calendar(stream.config, now)
-    known = sorted({*landed, *ledger}, key=sort_key)
+    with_objects = {partition for partition, manifest in landed.items() if manifest.objects}
+    known = sorted({*with_objects, *ledger}, key=sort_key)
     # From a partition that never succeeded, or is outside, no others are derived.
     real = [
         partition
         for partition in known
-        if (partition in landed or _has_succeeded(ledger[partition])) and calendar.outside(partition) is None
+        if (partition in with_objects or _has_succeeded(ledger[partition])) and calendar.outside(partition) is None
     ]
     partitions = dict.fromkeys([*calendar.expected(real), *known])
     nothing = Manifest(())
@@ -240,10 +240,17 @@ def partition_state(
     state = _state_of(stream, manifest, last, pending=pending)
     outside = calendar.outside(partition)
     result = PartitionState(
-        stream.name, partition, state, len(manifest.objects), manifest.size, is_waiting=pending or state == "stale"
+        stream.name,
+        partition,
+        state,
+        len(manifest.objects),
+        manifest.size,
+        is_waiting=pending or state == "stale",
+        is_pending=pending,
     )
     if outside is not None:
-        result = replace(result, state="outside", is_waiting=False, outside=outside, is_left_out=pending)
+        result = replace(result, state="outside", is_waiting=False, is_pending=False, outside=outside)
+        result = replace(result, is_left_out=pending and bool(manifest.objects))
     if last is None:
         return result
     return replace(

@@ -54,10 +54,12 @@ class Manifest:
     Attributes:
         objects: all of them.
         left_out: why objects are not read, by key.
+        folder: all objects of the partition's path part, if `objects` are those that may hold rows of the partition.
     """
 
     objects: tuple[LandedObject, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    folder: "Manifest | None" = field(default=None, compare=False, repr=False)
 
     @property
     def read(self) -> tuple[LandedObject, ...]:

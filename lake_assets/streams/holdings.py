@@ -49,7 +49,10 @@ class Holdings:
         objects = [(obj, known[obj.key, obj.etag]) for obj in landed.objects]
         if len(known) > _REMEMBERED:
             self._known = {(obj.key, obj.etag): groups for obj, groups in objects}
-        return {p: Manifest(tuple(obj for obj, groups in objects if self._may_hold(groups, p))) for p in partitions}
+        return {
+            p: Manifest(tuple(obj for obj, groups in objects if self._may_hold(groups, p)), folder=landed)
+            for p in partitions
+        }
 
     def _read(self, known: dict[tuple[str, str], Groups], objects: Sequence[LandedObject]) -> None:
         if not objects:

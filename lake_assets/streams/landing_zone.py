@@ -26,7 +26,8 @@ def list_landed(
 
     A web server cannot be listed, so it gets a request for each partition that the config expects. If a partition
     column is in the rows, the path does not have it: of the partitions that the config expects by now, each then has
-    the objects of its `Partition.path_part` that may hold its rows, by the statistics in their footers.
+    the objects of its `Partition.path_part` that may hold its rows, by the statistics in their footers; the manifest is
+    empty if that has none of them, but others.
 
     Args:
         stream: the stream of the objects.
@@ -39,7 +40,8 @@ def list_landed(
     calendar, known = Calendar(stream.config, now), tuple(known)
     if not stream.source.is_listable:
         wanted = dict.fromkeys([*calendar.expected(known), *known])
-        found = {p: manifest for p, manifest in list_landed_in(stream, wanted).items() if manifest.objects}
+        listed = list_landed_in(stream, wanted).items()
+        found = {p: manifest for p, manifest in listed if manifest.objects or manifest.folder}
         return found, LeftOut(listed=sum(len(manifest.objects) for manifest in found.values()))
     with counting(f"list {stream.name}", "objects") as count_of:
         objects = stream.source.all(listed=count_of.advance, hides=stream.layout.hides)
@@ -49,7 +51,7 @@ def list_landed(
         if partition.path_part in sharing:
             sharing[partition.path_part].append(partition)
     held = (stream.holding(manifest, sharing[path_part]) for path_part, manifest in by_path_part.items())
-    return {p: manifest for of_path_part in held for p, manifest in of_path_part.items() if manifest.objects}, left_out
+    return {p: manifest for of_path_part in held for p, manifest in of_path_part.items()}, left_out
 
 
 def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:

@@ -15,17 +15,20 @@ from lake_assets.streams.stream import OpenStream
 
 
 def is_pending(stream: OpenStream, landed: Manifest, last: LastRuns | None) -> bool:
-    """Return whether a partition has objects that a refresh would read; none reads those of a held partition.
+    """Return whether a refresh would change the partition; none reads the objects of a held partition.
 
-    A partition whose objects have all vanished is not pending: `on_empty` decides on it.
+    A partition whose objects have all vanished is not pending: `on_empty` decides on it. It is pending if its folder
+    still has objects, none of which may hold its rows, and the lake has rows of it.
 
     Args:
         stream: of the partition.
         landed: its objects now.
         last: its newest runs, with holds; None if it was never run.
     """
-    if not landed.objects or last is None:
+    if last is None or not (landed.objects or landed.folder):
         return bool(landed.objects)
+    if not landed.objects and (last.commit is None or last.rows == 0):
+        return False
     return not last.is_held and last.fingerprint != stream.fingerprint(landed)
 
 
@@ -52,7 +55,7 @@ class LandingScan:
     """The partitions and objects that a listing of the landing zone found."""
 
     landed: Mapping[Partition, Manifest]  # each partition that has objects
-    pending: Mapping[Partition, Manifest]  # of these, the ones that a refresh would read
+    pending: Mapping[Partition, Manifest]  # those that a refresh would change
     left_out: LeftOut | None  # the objects that no refresh reads; None if only some folders were listed
 
 
@@ -66,9 +69,9 @@ def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = No
     landed = {partition: manifest for partition, manifest in listed.items() if manifest.objects}
     with stream.lake.open_if_exists() as lake:
         # For the whole landing zone the ledger is read at once.
-        wanted = None if partitions is None else list(landed)
+        wanted = None if partitions is None else list(listed)
         runs = {} if lake is None else last_runs(lake, stream.table, wanted)
-    return LandingScan(landed, pending_in(stream, landed, runs), left_out)
+    return LandingScan(landed, pending_in(stream, listed, runs), left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +137,8 @@ def lag_by(
 
 def _since(manifest: Manifest, last: LastRuns | None) -> dt.datetime | None:
     committed = None if last is None else last.committed_at
-    times = [obj.last_modified for obj in manifest.objects]
-    return min((time for time in times if committed is None or time > committed), default=None)
+    for objects in (manifest.objects, manifest.folder.objects if manifest.folder else ()):
+        times = [obj.last_modified for obj in objects]
+        if new := [time for time in times if committed is None or time > committed]:
+            return min(new)
+    return None  # rows may have left the partition with another object of its folder, but objects kept an older time

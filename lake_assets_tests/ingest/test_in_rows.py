@@ -9,13 +9,14 @@ import pytest
 
 from lake_assets.checks.check_run import run_check
 from lake_assets.checks.result import Scope
-from lake_assets.errors import EmptySourceError, SchemaError
+from lake_assets.errors import EmptySourceError, SchemaError, SourceError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.maintenance.compaction import compact
-from lake_assets.report.state import read_state
-from lake_assets.streams.pending import scan_landing
+from lake_assets.report.state import only, read_state
+from lake_assets.selection.select import Wanted, select
+from lake_assets.streams.pending import lag_of, scan_landing
 from lake_assets_tests.maintenance.test_compaction import scatter
 from lake_assets_tests.world import NW, SW, World, plan
 
@@ -273,3 +274,79 @@ def test_landed_records_keep_the_column(local_world: World) -> None:
     local_world.options = both_in_rows() | {"files": "/*.parquet"}
     assert local_world.ingest(SW).row.source_files == 1
     assert local_world.totals() == [1, 2]
+
+
+def test_rows_that_leave_a_partition_are_noticed(local_world: World) -> None:
+    local_world.options = both_in_rows()
+    put(local_world, "f.parquet", rows(("NW", "2026-02-11", 1), ("NW", "2026-02-12", 2)))
+    for text in (NW, LATER):
+        local_world.ingest(text)
+    assert not scan_landing(local_world.stream).pending
+    put(local_world, "f.parquet", rows(("NW", "2026-02-12", 1), ("NW", "2026-02-12", 2)))
+    stream, left = local_world.stream, local_world.partition(NW)
+    both = {left, local_world.partition(LATER)}
+
+    assert scan_landing(stream).pending.keys() == scan_landing(stream, both).pending.keys() == both
+    assert set(select(stream, Wanted(waiting=True)).partitions) == both
+    lag = lag_of(stream)
+    assert (set(lag.pending), lag.undated) == (both, 0)
+    state = only(read_state(stream), Wanted(waiting=True), lambda _: True)
+    assert {p.partition: (p.state, p.objects) for p in state.partitions} == {
+        left: ("stale", 0),
+        local_world.partition(LATER): ("stale", 1),
+    }
+    assert run_check(stream, "landing_zone", Scope(None, tuple(both))).passed is False
+    local_world.ingest(LATER)
+    with pytest.raises(EmptySourceError, match="Land its rows again, or set on_empty to keep or clear"):
+        local_world.ingest(NW, landed_only=True)
+    assert scan_landing(stream).pending.keys() == {left}
+
+    local_world.options["on_empty"] = "clear"
+    assert local_world.ingest(NW, landed_only=True).row.status == "committed"
+    assert local_world.totals() == [1, 2]
+    assert not scan_landing(local_world.stream).pending
+
+
+def test_a_partition_that_keeps_its_rows_is_pending_once(local_world: World) -> None:
+    local_world.options = both_in_rows() | {"on_empty": "keep"}
+    put(local_world, "f.parquet", rows(("NW", "2026-02-11", 1)))
+    local_world.ingest(NW)
+    put(local_world, "f.parquet", rows(("NW", "2026-02-12", 1)))
+    stream, kept = local_world.stream, local_world.partition(NW)
+    assert kept in scan_landing(stream).pending
+
+    assert local_world.ingest(NW, landed_only=True).row.status == "skipped"
+
+    assert (kept in scan_landing(stream).pending, local_world.totals()) == (False, [1])
+
+
+def test_a_partition_without_rows_in_the_lake_is_not_pending_when_they_leave(local_world: World) -> None:
+    local_world.options = both_in_rows()
+    put(local_world, "a.parquet", rows(("NW", "2026-02-10", 1), ("NW", "2026-02-12", 2)))
+    stream, gap = local_world.stream, local_world.partition(NW)
+    list(ingest_all(stream, [gap], local_world.sessions, IngestOptions(landed_only=True)))
+    put(local_world, "a.parquet", rows(("NW", "2026-02-10", 1)))
+
+    assert gap not in scan_landing(stream).pending
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_an_append_refuses_an_object_whose_rows_have_left_the_partition(local_world: World, other: bool) -> None:
+    local_world.options = both_in_rows() | {"mode": "append"}
+    put(local_world, "f.parquet", rows(("NW", "2026-02-11", 1)))
+    local_world.ingest(NW)
+    moved = put(local_world, "f.parquet", rows(("NW", "2026-02-12", 1)))
+    if other:
+        put(local_world, "g.parquet", rows(("NW", "2026-02-11", 2)))
+
+    assert plan(local_world.stream, local_world.partition(NW)).decision.fails
+    with pytest.raises(SourceError, match=f"{moved} has changed since the rows were appended"):
+        local_world.ingest(NW)
+    assert local_world.partition(NW) in scan_landing(local_world.stream).pending
+    local_world.options["on_changed"] = "refresh"
+    if other:
+        assert local_world.ingest(NW).row.status == "committed"
+        assert local_world.totals() == [2]
+    else:
+        with pytest.raises(EmptySourceError, match="Land its rows again, or set on_empty to keep"):
+            local_world.ingest(NW)

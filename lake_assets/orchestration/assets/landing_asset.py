@@ -69,7 +69,7 @@ def _observe(
     pending = {partition: manifest for scan in scans for partition, manifest in scan.pending.items()}
     scan = LandingScan(landed, pending, next((each.left_out for each in scans if each.left_out is not None), None))
     stream = streams[0]  # the version of a partition is the fingerprint of this stream's job, for all streams
-    fingerprints = {partition: stream.fingerprint(manifest) for partition, manifest in scan.landed.items()}
+    fingerprints = {partition: stream.fingerprint(manifest) for partition, manifest in (landed | pending).items()}
     calendar = Calendar(stream.config)
     why = {partition: error for partition in scan.pending if (error := calendar.outside(partition)) is not None}
     inside = [partition for partition in scan.pending if partition not in why]
