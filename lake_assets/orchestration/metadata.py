@@ -263,6 +263,7 @@ SCANNED = "landing_zone_looked_at"
 
 CITED = 4  # of them, in each materialization of a run
 _BEFORE = 10  # observations of a run before which the one of the whole landing zone is logged
+_RECENT = 10  # observations among which the newest scan is: one of a run may have no figures, or older ones
 
 
 def unmatched_metadata(left_out: LeftOut) -> Metadata:
@@ -309,18 +310,19 @@ _Scan = tuple[float, Mapping[str, dg.MetadataValue[Any]]]  # Unix time in second
 
 
 def _observed(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[_Scan]:
-    """Yield the newest observation of the whole landing zone; those of single partitions are logged after it."""
-    for newest in instance.fetch_observations(key, limit=1).records:
-        run = instance.get_run_record_by_id(newest.run_id)
-        since = run.start_time if run is not None and newest.partition_key is not None else None
-        first = dg.AssetRecordsFilter(key, after_timestamp=since)
-        records = instance.fetch_observations(first, limit=_BEFORE, ascending=True).records if since else [newest]
-        for record in records:
-            observation = record.asset_observation
-            if observation is not None and record.partition_key is None and COUNT in observation.metadata:
-                scanned = observation.metadata.get(SCANNED)
-                time = scanned.value if isinstance(scanned, dg.TimestampMetadataValue) else record.timestamp
-                yield time, observation.metadata
+    """Yield recent observations of the whole landing zone; a run logs those of single partitions after it."""
+    records = [*instance.fetch_observations(key, limit=_RECENT).records]
+    for run_id in dict.fromkeys(record.run_id for record in records if record.partition_key is not None):
+        run = instance.get_run_record_by_id(run_id)
+        if run is not None and run.start_time:
+            first = dg.AssetRecordsFilter(key, after_timestamp=run.start_time)
+            records += instance.fetch_observations(first, limit=_BEFORE, ascending=True).records
+    for record in records:
+        observation = record.asset_observation
+        if observation is not None and record.partition_key is None and COUNT in observation.metadata:
+            scanned = observation.metadata.get(SCANNED)
+            time = scanned.value if isinstance(scanned, dg.TimestampMetadataValue) else record.timestamp
+            yield time, observation.metadata
 
 
 def _reported(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[_Scan]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -133,7 +134,8 @@ class StreamRun:
         self.number = 0
         self.progress: list[str] = []  # a line a partition, not logged yet
         self.logged_at = 0.0  # by the monotonic clock
-        self.unmatched = newest_landing_scan(context.instance, specs.landing.key, specs.report.key)
+        self._newest_scan = partial(newest_landing_scan, context.instance, specs.landing.key, specs.report.key)
+        self.unmatched = self._newest_scan()
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -182,6 +184,7 @@ class StreamRun:
             "partitions_read": dg.MetadataValue.int(len(partitions)),
             "objects_read": dg.MetadataValue.int(objects),
         }
+        self.unmatched = self._newest_scan()  # the landing zone may have been scanned during the run
         self._context.log_event(dg.AssetObservation(self.landing, metadata=read | self.unmatched))
 
     def _ingest(self, partitions: Sequence[Partition], note: Callable[[Outcome], None]) -> None:

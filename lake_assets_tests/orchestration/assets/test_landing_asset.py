@@ -1,11 +1,14 @@
 """The landing zone as an asset: what waits is observed, and automation refreshes just that."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.metadata import newest_landing_scan
 from lake_assets.orchestration.partition_keys import dynamic_name
@@ -121,6 +124,39 @@ def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(local
     assert of_run.asset_observation is not None
     assert of_run.asset_observation.metadata["landing_zone_looked_at"].value == scan.timestamp
     assert of_run.asset_observation.metadata["objects_read"].value == 1
+
+
+def test_a_run_repeats_the_scan_that_ended_during_it(
+    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    automated = Automated(local_world, tmp_path)
+    landing, report = dg.AssetKey("sales_landing"), dg.AssetKey("sales_report")
+    stray = Path(local_world.land(NW, sales(1))).parents[2] / "region=NW/day=1/a.parquet"
+    stray.parent.mkdir()
+    stray.write_bytes(b"")
+
+    def scanned_before(*arguments: Any) -> Iterator[Outcome]:
+        automated.observe()
+        return ingest_all(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lake_assets.orchestration.stream_run.ingest_all", scanned_before)
+        first = automated.materialize("2026-02-11|NW")
+        stray.unlink()
+        local_world.land(NW, sales(2), "b.parquet")
+        second = automated.materialize("2026-02-11|NW")
+
+    assert [run["objects_in_no_partition"].value for run in (first, second)] == [1, 0]
+    of_runs = [record.asset_observation for record in automated.instance.fetch_observations(landing, limit=9).records]
+    counts = [
+        event.metadata["objects_in_no_partition"].value
+        for event in of_runs
+        if event is not None and not event.partition
+    ]
+    assert counts == [0, 0, 1, 1]
+    unscanned = dg.AssetObservation(landing, metadata={"partitions_read": 1})
+    automated.instance.report_runless_asset_event(unscanned)
+    assert newest_landing_scan(automated.instance, landing, report)["objects_in_no_partition"].value == 0
 
 
 def test_automation_refreshes_partitions_of_any_age(local_world: World, tmp_path: Path) -> None:
