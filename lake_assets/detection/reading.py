@@ -51,6 +51,7 @@ class Folder:
     size: int = 0  # bytes of the objects, without those of an interrupted reading before
     # By partition, of which there is one unless the layout is `nested`: the objects, as far as the reading keeps them.
     partitions: dict[Partition, list[LandedObject]] = field(default_factory=dict)
+    is_kept: bool = True  # the reading keeps all objects that it counts
 
     def count(self, objects: Sequence[LandedObject], partition: Partition, since: float, *, keep: bool) -> None:
         """Add objects of one partition."""
@@ -61,6 +62,7 @@ class Folder:
         older = [landed for landed, time in zip(objects, times, strict=True) if time < since]
         self.older = self.older.plus(digest_of(older))
         self.partitions.setdefault(partition, []).extend(objects if keep else ())
+        self.is_kept = self.is_kept and keep
 
     def end(self, *, tree: bool) -> str:
         """Return a text that sorts after all keys of the folder and before those of the next."""
@@ -101,6 +103,14 @@ class Reading:
         if self.rest is None:
             return True
         return at < position(self.rest.after, tree=self.tree) and folder != self.rest.folder
+
+    def lists(self, prefix: str) -> bool:
+        """Return whether the reading has listed every key below a folder, also those in the folders within it."""
+        at = position(prefix, tree=self.tree)
+        if not prefix.startswith(self.start.prefix) or at < position(self.start.after, tree=self.tree):
+            return False
+        rest = self.rest
+        return rest is None or (at < position(rest.after, tree=self.tree) and not rest.after.startswith(prefix))
 
 
 @dataclass(frozen=True)

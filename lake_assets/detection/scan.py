@@ -25,7 +25,7 @@ from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.walk import position
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.left_out import LeftOutClass, left_out_text
-from lake_assets.streams.locator import PartitionLocator
+from lake_assets.streams.locator import PartitionLocator, folder_prefixes
 
 LISTINGS = 16  # prefixes that are listed in parallel
 MOST_REMEMBERED = 500  # unmatched objects in the cursor; further ones are counted
@@ -146,7 +146,7 @@ class _Scan:
             readings = list(pool.map(self._read_prefix, [*prefixes[turn:], *prefixes[:turn]]))
         cursor.paused = {reading.start.prefix: reading.rest for reading in readings if reading.rest is not None}
         folders = {folder.path: folder for reading in readings for folder in reading.folders}
-        self._compare(folders.values())
+        self._compare(folders.values(), readings)
         for folder in folders.values():
             self._reconcile_active(folder)
         covered = {reading.start.prefix: reading for reading in readings}
@@ -163,15 +163,29 @@ class _Scan:
             self.cursor.paused.get(prefix) or ScanPosition(prefix, f"{prefix}{self.time_prefix.active_from}")
         )
 
-    def _compare(self, folders: Iterable[Folder]) -> None:
-        """Note the partitions of folders that need no run, if the folders have their objects."""
+    def _compare(self, folders: Iterable[Folder], readings: Sequence[Reading]) -> None:
+        """Note the partitions of folders that need no run, if the readings have all objects of the partition.
+
+        A part of them may be what the lake has, while the others are new.
+        """
         landed: dict[Partition, list[LandedObject]] = {}
+        partial: set[Partition] = set()
         for folder in folders:
             for partition, objects in folder.partitions.items():
                 landed.setdefault(partition, []).extend(objects)
-        manifests = {p: Manifest(tuple(sorted(objects, key=_key))) for p, objects in landed.items() if objects}
+                if not folder.is_kept:
+                    partial.add(partition)
+        manifests = {
+            partition: Manifest(tuple(sorted(objects, key=_key)))
+            for partition, objects in landed.items()
+            if objects and partition not in partial and self._is_listed(partition, readings)
+        }
         if manifests:
             self.in_lake |= set(self.find_in_lake(manifests))
+
+    def _is_listed(self, partition: Partition, readings: Sequence[Reading]) -> bool:
+        prefixes = folder_prefixes(self.time_prefix.template, partition)
+        return all(any(reading.lists(prefix) for reading in readings) for prefix in prefixes)
 
     def _take(self, folders: Iterable[Folder]) -> bool:
         return self.run_plan.take([changed_folder(f) for f in folders if not self.in_lake.issuperset(f.partitions)])
@@ -255,7 +269,7 @@ class _Scan:
         older = [folder for folder in reading.folders if not self.time_prefix.is_active(folder.path)]
         active = [folder.digest.objects for folder in reading.folders if self.time_prefix.is_active(folder.path)]
         self.old_objects += reading.objects - sum(active)
-        self._compare(older)
+        self._compare(older, [reading])
         for range_, folders in _by_range(older, cursor.ranges):
             if range_ is not None:
                 seen.add(range_)

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from lake_assets.detection.cursor import Cursor
 from lake_assets.detection.packing import VERSION, packed, unpacked
 from lake_assets.detection.scan import MOST_REMEMBERED
-from lake_assets_tests.detection.bucket import NOW, Bucket
+from lake_assets.layout.partition import Partition
+from lake_assets.storage.manifest import Manifest
+from lake_assets_tests.detection.bucket import NOW, PAGE, Bucket
 from lake_assets_tests.detection.watch import Watch, stream_of
 
 TODAY = "region=NW/date=2026-02-11"
@@ -30,6 +33,46 @@ def test_a_new_object_requests_its_partition_once() -> None:
     seen.bucket.put(f"{TODAY}/b.parquet")
     assert seen.tick() == ["NW 2026-02-11"]
     assert seen.scan().targets == ()
+
+
+@pytest.mark.parametrize("folder", [TODAY, OLD])
+@pytest.mark.parametrize(("kept", "seconds"), [(PAGE, 0), (2 * PAGE, 0), (100 * PAGE, 6), (100 * PAGE, 11)])
+def test_a_partition_of_which_a_part_is_in_the_lake_is_requested(
+    folder: str, kept: int, seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part that one reading has is just what was committed, because of a limit of objects or of time."""
+    monkeypatch.setattr("lake_assets.detection.reading.MOST_KEPT", kept)
+    seen = watch(*(f"{folder}/{number:04}.parquet" for number in range(3 * PAGE)), budget=10)
+    seen.bucket.seconds = seconds
+    seen.in_lake = lambda landed: [p for p, manifest in landed.items() if len(manifest.objects) < 3 * PAGE]
+
+    assert seen.tick_until_quiet(6) == [folder.replace("region=", "").replace("/date=", " ")]
+
+
+@pytest.mark.parametrize("layout", [None, "region={region}/date={date}/{hour}", "region={region}/{hour}/date={date}"])
+@pytest.mark.parametrize("seconds", [0, 4, 6, 11])
+def test_a_partition_is_compared_with_the_lake_by_all_of_its_folders_or_not_at_all(
+    layout: str | None, seconds: int
+) -> None:
+    hours = [{"hour": str(hour), "region": "a b"} for hour in range(5)]
+    days = [{"date": str((NOW - dt.timedelta(ago)).date())} for ago in (0, 1, 300, 301)]
+    stream = stream_of(layout=layout, budget=10)
+    folders = {stream.template.render_row(row | day): None for row in hours for day in days}
+    folders |= {folder.replace("a b", "a%20b"): None for folder in folders}
+    seen = Watch(stream, Bucket.of(f"{folder}/{n}.parquet" for folder in folders for n in range(150)))
+    seen.bucket.seconds = seconds
+    compared: list[int] = []
+
+    def in_lake(landed: Mapping[Partition, Manifest]) -> list[Partition]:
+        compared.extend(len(manifest.objects) for manifest in landed.values())
+        return [*landed]
+
+    seen.in_lake = in_lake
+    seen.tick_until_quiet(20)
+
+    each = len(folders) * 150 // len(days)
+    assert set(compared) <= {each}
+    assert bool(compared) or seconds > 0
 
 
 def test_an_object_with_an_old_time_is_seen() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lake_assets.config.streams import Stream
 from lake_assets.detection.run_plan import RunTarget, ScanResult
-from lake_assets.detection.scan import scan
+from lake_assets.detection.scan import InLake, scan
 from lake_assets.layout.partition import Partition
 from lake_assets_tests.detection.bucket import NOW, Bucket
 
@@ -42,11 +42,18 @@ class Watch:
     now: dt.datetime = NOW
     cursor: str | None = None
     run_keys: set[tuple[Partition, Partition, str]] = field(default_factory=set)
+    in_lake: InLake = lambda _: ()
     queue: set[str] | None = None  # partitions whose runs have not begun, as of `covered`; None if runs begin at once
 
     def scan(self) -> ScanResult:
         result = scan(
-            self.stream, self.bucket, self.cursor, is_queued=self._is_queued, now=self.now, clock=self.bucket.clock
+            self.stream,
+            self.bucket,
+            self.cursor,
+            is_queued=self._is_queued,
+            in_lake=self.in_lake,
+            now=self.now,
+            clock=self.bucket.clock,
         )
         self.cursor = result.cursor
         return result
