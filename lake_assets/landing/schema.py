@@ -1,6 +1,8 @@
 """The columns of landed files: declared, or inferred from the first records and then fixed."""
 
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from math import isinf
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +22,7 @@ _SURE = 4  # values, from which on a single one of another form is taken for a m
 _NUMBER = r"^[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 _CODE = r"^(\+|-?0[0-9])"  # of a number
 _DIGITS, _DECIMAL_DIGITS = 18, 15  # that a whole number of 64 bits, and a double, keep for certain
+_BLANKS = " \t"  # that Arrow leaves out around numbers of CSV
 
 
 def declared(columns: Mapping[str, str]) -> pa.Schema:
@@ -69,6 +72,7 @@ def wide_integer(value: object) -> int | None:
 
 def wide_integers(texts: pa.ChunkedArray) -> Iterator[int]:
     """Yield the whole numbers beyond 64 bits among some texts."""
+    texts = pc.utf8_trim(texts, _BLANKS)
     long = pc.match_substring_regex(texts, r"^[+-]?[0-9]{19,}$")
     for text in texts.filter(long).to_pylist():
         if (number := wide_integer(int(text))) is not None:
@@ -80,15 +84,30 @@ def has_codes(texts: pa.ChunkedArray, *, long: bool) -> bool:
 
     Args:
         texts: of a column.
-        long: numbers of so many digits that their type may not keep them are codes too.
+        long: numbers of so many digits that their type does not keep them are codes too.
     """
+    texts = pc.utf8_trim(texts, _BLANKS)
     numbers = texts.filter(pc.match_substring_regex(texts, _NUMBER))
-    codes = pc.match_substring_regex(numbers, _CODE)
-    if long:
-        digits = pc.utf8_ltrim(pc.replace_substring_regex(numbers, "[eE].*|[^0-9]", ""), "0")
-        most = pc.if_else(pc.match_substring(numbers, "."), _DECIMAL_DIGITS, _DIGITS)
-        codes = pc.or_(codes, pc.greater(pc.utf8_length(digits), most))
-    return bool(pc.any(codes).as_py())
+    if pc.any(pc.match_substring_regex(numbers, _CODE)).as_py():
+        return True
+    if not long:
+        return False
+    digits = pc.utf8_length(pc.utf8_ltrim(pc.replace_substring_regex(numbers, "[eE].*|[^0-9]", ""), "0"))
+    is_decimal = pc.match_substring_regex(numbers, "[.eE]")
+    if pc.any(pc.and_(pc.invert(is_decimal), pc.greater(digits, _DIGITS))).as_py():
+        return True
+    decimals = numbers.filter(pc.and_(is_decimal, pc.greater(digits, _DECIMAL_DIGITS))).unique()
+    return not all(map(_is_double, decimals.to_pylist()))
+
+
+def _is_double(text: str) -> bool:
+    """Return whether a number is a double as programs write it: with as few digits as tell it from others, or more."""
+    double = float(text)
+    if double == 0 or isinf(double):
+        return False  # its exponent may also be too large for a Decimal
+    number = Decimal(text)
+    digits = len(number.as_tuple().digits)
+    return number in {Decimal(repr(double)), Decimal(f"{double:.{digits - 1}e}")}
 
 
 def too_wide(name: str, source: str, number: int) -> SchemaError:
@@ -120,11 +139,12 @@ def _mostly(column: pa.ChunkedArray, forms: Mapping[pa.DataType, str]) -> pa.Dat
         return None
     values = column.filter(pc.not_equal(column, ""))
     mistakes = max(len(values) // 10, int(len(values) >= _SURE))
-    is_text = has_codes(values, long=True)
+    is_text, numbers = has_codes(values, long=True), pc.utf8_trim(values, _BLANKS)
     for kind, form in forms.items():
         if is_text and kind in _NUMBER_FORMS:
             continue
-        others = len(values) - (pc.sum(pc.match_substring_regex(values, f"^({form})$")).as_py() or 0)
+        texts = numbers if kind in _NUMBER_FORMS else values
+        others = len(values) - (pc.sum(pc.match_substring_regex(texts, f"^({form})$")).as_py() or 0)
         if others <= mistakes < len(values):
             return kind
     return None
