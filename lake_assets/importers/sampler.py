@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import KeyOrderError, SourceChangedError, SourceError
 from lake_assets.layout.names import is_hidden, is_reserved
-from lake_assets.parquet.read import read_schema
-from lake_assets.parquet.row_groups import read_bounds
+from lake_assets.parquet.read import read_schema, readable
+from lake_assets.parquet.row_groups import Span, read_spans
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
@@ -123,13 +124,18 @@ class Sampler:
             self.footers += 1
             self._arrow = self._arrow or ArrowStore(self.storage)
             try:
-                groups = read_bounds(self._arrow, landed.key, [name.lower()]) or [{}]
+                with (
+                    masking(self.storage),
+                    readable(self.storage, landed.uri),
+                    self._arrow.open(landed.key) as file,
+                ):
+                    boxes = read_spans(file, [name.lower()]) or {(Span(),)}
             except SourceError:
-                groups = [{}]
-            for bounds in (group.get(name.lower()) for group in groups):
-                is_known = is_known and bounds is not None and bounds.has_min_max
-                if bounds is not None and bounds.has_min_max:
-                    ends = (bounds.min, bounds.max)
+                boxes = {(Span(),)}
+            for (span,) in boxes:
+                is_known = is_known and span.least is not None
+                if span.least is not None:
+                    ends = (span.least, span.greatest)
                     days += [end.date() if isinstance(end, dt.datetime) else end for end in ends]
         return days, is_known
 

@@ -15,7 +15,7 @@ from lake_assets.layout.partition import Partition, PartitionColumn, PartitionVa
 from lake_assets.layout.texts import value_text
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.bad_rows import halved, positions
-from lake_assets.parquet.row_groups import Statistics
+from lake_assets.parquet.row_groups import Span, Statistics, span_of
 
 _DAY = dt.timedelta(days=1)
 
@@ -135,25 +135,8 @@ class Made:
 
     def rules_out(self, statistics: Statistics) -> bool:
         """Return whether the statistics of the rows' column exclude the value from a row group."""
-        if statistics is None or self.column.type not in TIME_TYPES:
-            return False
-        if self.value is None:
-            # A text that is not a time is NULL too.
-            is_text = isinstance(statistics.min, str) if statistics.has_min_max else True
-            return bool(not is_text and statistics.has_null_count and statistics.null_count == 0)
-        if not statistics.has_min_max:
-            return False
-        try:
-            is_utc = self.derived.template.time_zone == "UTC"
-            least, greatest = _days(statistics.min, is_utc)[0], _days(statistics.max, is_utc)[1]
-        except (
-            OverflowError,
-            ValueError,
-        ):  # a date that Python does not have, or a text without a date
-            return False
-        # The text of a year or a month begins that of its days, and ISO texts sort by time.
-        day = self._text[:10]
-        return not least.isoformat()[: len(day)] <= day <= greatest.isoformat()[: len(day)]
+        span = days_of(self.derived, self.column, span_of(statistics))
+        return not span.may_hold(day_of(self.column, self.value))
 
     @property
     def _text(self) -> str:
@@ -167,6 +150,33 @@ class Made:
                 f"no {self.column.name} can be derived from column {self.name!r} of {self.origin}: {error.problem}",
                 error.hint,
             ) from error
+
+
+def day_of(column: PartitionColumn, value: PartitionValue) -> str | None:
+    """Return the text of a derived value up to its day, as `days_of` has it; None for NULL."""
+    # The text of a year or a month begins that of its days, and ISO texts sort by time.
+    return None if value is None else column.text(value)[:10]
+
+
+def days_of(derived: Derived, column: PartitionColumn, span: Span) -> Span:
+    """Return the days, months or years that values of the rows' column have, as texts.
+
+    Args:
+        derived: how the value is derived.
+        column: of the derived value.
+        span: the values.
+    """
+    if column.type not in TIME_TYPES:
+        return Span()
+    # A text that is not a time is NULL too.
+    has_null = span.has_null or span.least is None or isinstance(span.least, str)
+    try:
+        is_utc = derived.template.time_zone == "UTC"
+        least, greatest = _days(span.least, is_utc)[0], _days(span.greatest, is_utc)[1]
+    except (OverflowError, ValueError):  # a date that Python does not have, or a text without a date
+        return Span(has_null=has_null)
+    length = {"year": 4, "month": 7}.get(column.type, 10)
+    return Span(least.isoformat()[:length], greatest.isoformat()[:length], has_null)
 
 
 def _days(value: object, is_utc: bool) -> tuple[dt.date, dt.date]:

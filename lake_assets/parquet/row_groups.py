@@ -1,78 +1,106 @@
 """Which row groups may have rows of a partition, by the statistics of the columns that select the rows."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.config.secrets import masking
 from lake_assets.layout.partition import PartitionValue
-from lake_assets.parquet.read import readable
-from lake_assets.storage.arrow import ArrowStore
+
+Statistics: TypeAlias = pq.Statistics | None
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """The statistics of a column in a row group, with the names that Arrow gives them, without the footer."""
+class Span:
+    """The values that a column may have in some row groups.
 
-    has_min_max: bool
-    min: Any
-    max: Any
-    has_null_count: bool
-    null_count: int | None
-
-    @classmethod
-    def of(cls, statistics: pq.Statistics | None) -> "Bounds | None":
-        """Return a copy of a footer's statistics."""
-        if statistics is None:
-            return None
-        try:
-            least, greatest = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
-        except (OverflowError, ValueError):  # a date that Python does not have
-            least = greatest = None
-        return cls(least is not None, least, greatest, statistics.has_null_count, statistics.null_count)
-
-
-Statistics: TypeAlias = pq.Statistics | Bounds | None
-
-
-def read_bounds(store: ArrowStore, key: str, names: Sequence[str]) -> list[dict[str, Bounds | None]] | None:
-    """Return the bounds of some columns in each row group of an object, from its footer; None if it lacks a column.
-
-    Args:
-        store: of the object.
-        key: of the object.
-        names: of the columns, in lower case; columns of the object may have others of it.
-
-    Raises:
-        SourceError, SourceChangedError, StorageError: as `Reader.read`.
+    Attributes:
+        least: of one type with `greatest`; both are None if the bounds are unknown.
+        greatest: the greatest value.
+        has_null: whether NULL may be among them.
     """
-    uri = store.uri(key)
-    with masking(store.storage), readable(store.storage, uri), store.open(key) as file:
-        footer = pq.read_metadata(file)
-        paths = [footer.schema.column(index).path.lower() for index in range(len(footer.schema))]
-        if not set(names) <= set(paths):
-            return None
-        groups = (footer.row_group(number) for number in range(footer.num_row_groups))
-        return [
-            {name: Bounds.of(group.column(paths.index(name)).statistics) for name in names}
-            for group in groups
-            if group.num_rows
-        ]
+
+    least: Any = None
+    greatest: Any = None
+    has_null: bool = True
+
+    def may_hold(self, value: PartitionValue) -> bool:
+        """Return whether the column may have the value."""
+        if value is None:
+            return self.has_null
+        # Texts of numbers or dates do not sort as the numbers or dates do.
+        wanted: Any = value
+        return type(self.least) is not type(wanted) or bool(self.least <= wanted <= self.greatest)
+
+
+Box: TypeAlias = tuple[Span, ...]
+"""What the columns that select rows may have in the same row groups."""
+
+
+def span_of(statistics: Statistics) -> Span:
+    """Return the values that the statistics of a column allow."""
+    if statistics is None:
+        return Span()
+    try:
+        least, greatest = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
+    except (OverflowError, ValueError):  # a date that Python does not have
+        least = greatest = None
+    return Span(least, greatest, not statistics.has_null_count or statistics.null_count != 0)
 
 
 def rules_out(value: PartitionValue, statistics: Statistics) -> bool:
     """Return whether the statistics of a column exclude a partition's value from a row group."""
-    if statistics is None:
-        return False
-    if value is None:
-        return bool(statistics.has_null_count and statistics.null_count == 0)
-    if not statistics.has_min_max:
-        return False
-    wanted: Any = value
-    try:
-        # Texts of numbers or dates do not sort as the numbers or dates do.
-        return type(statistics.min) is type(wanted) and not statistics.min <= wanted <= statistics.max
-    except (OverflowError, ValueError):  # a date that Python does not have, or a text that is not a date
-        return False
+    return not span_of(statistics).may_hold(value)
+
+
+def read_spans(file: pa.NativeFile, names: Sequence[str]) -> set[Box] | None:
+    """Return the values of some columns in the row groups of an object, from its footer; None if it lacks a column.
+
+    Args:
+        file: the object.
+        names: of the columns, in lower case; columns of the object may have others of it.
+
+    Raises:
+        OSError, pyarrow.ArrowException: the object is not Parquet.
+    """
+    footer = pq.read_metadata(file)
+    paths = [footer.schema.column(index).path.lower() for index in range(len(footer.schema))]
+    if not set(names) <= set(paths):
+        return None
+    indexes = [paths.index(name) for name in names]
+    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
+    return {tuple(span_of(group.column(index).statistics) for index in indexes) for group in groups if group.num_rows}
+
+
+def merged(boxes: Iterable[Box], most: int) -> tuple[Box, ...]:
+    """Return boxes that hold at least the same values: at most so many, one if there would be more.
+
+    Those that differ in the last column alone are merged if they overlap there.
+    """
+    by_others: dict[Box, list[Span]] = {}
+    for box in boxes:
+        by_others.setdefault(box[:-1], []).append(box[-1])
+    fewer = tuple((*others, span) for others, spans in by_others.items() for span in _merged(spans))
+    return fewer if len(fewer) <= most else (tuple(_hull(spans) for spans in zip(*fewer, strict=True)),)
+
+
+def _merged(spans: Sequence[Span]) -> list[Span]:
+    if any(span.least is None for span in spans):
+        return [_hull(spans)]
+    first, *others = sorted(spans, key=lambda span: span.least)
+    found = [replace(first, has_null=any(span.has_null for span in spans))]
+    for span in others:
+        if span.least > found[-1].greatest:
+            found.append(replace(span, has_null=False))
+        elif span.greatest > found[-1].greatest:
+            found[-1] = replace(found[-1], greatest=span.greatest)
+    return found
+
+
+def _hull(spans: Sequence[Span]) -> Span:
+    has_null = any(span.has_null for span in spans)
+    if any(span.least is None for span in spans):
+        return Span(has_null=has_null)
+    return Span(min(span.least for span in spans), max(span.greatest for span in spans), has_null)

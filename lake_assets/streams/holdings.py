@@ -1,82 +1,178 @@
 """The landed objects that may hold rows of a partition, if a partition column is in the rows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import Any
 
+import pyarrow as pa
+
+from lake_assets.config.secrets import masking
+from lake_assets.config.storages import WebStorage
 from lake_assets.config.streams import Stream
-from lake_assets.errors import SourceError
+from lake_assets.errors import (
+    AbsentStorageError,
+    SourceChangedError,
+    SourceError,
+    StorageError,
+    StorageUnreachableError,
+    WholeStorageError,
+)
 from lake_assets.layout.partition import Partition
-from lake_assets.parquet.derived_columns import Made
-from lake_assets.parquet.read import FOOTERS
-from lake_assets.parquet.row_groups import Bounds, read_bounds, rules_out
+from lake_assets.parquet.derived_columns import day_of, days_of
+from lake_assets.parquet.read import FOOTERS, readable
+from lake_assets.parquet.row_groups import Box, Span, merged, read_spans
 from lake_assets.progress import counted
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.store import Store
+from lake_assets.storage.web import RangeFile
 
-_REMEMBERED = 65_536  # objects
+_REMEMBERED = 262_144  # objects
+_BOXES = 32  # of one object
 
-Groups = Sequence[Mapping[str, Bounds | None]] | None
-"""The bounds of the columns that select rows, by their names in lower case, for each row group; None: unknown."""
+Key = tuple[Any, ...]
+"""The values of a partition in the columns that select rows, such as they are compared with a `Box`."""
 
 
 class Holdings:
     """Finds these objects by the statistics in their footers. Each version of an object is read once.
 
-    An object whose footer cannot be read, or that lacks the column, may hold rows of every partition. The run that
-    reads it reports what is wrong.
+    An object may hold rows of every partition if its footer cannot be read, if it lacks the column, or if it is another
+    one than in the listing. The run that reads it reports what is wrong.
 
     Args:
         config: of a stream with a partition column in the rows.
     """
 
     def __init__(self, config: Stream) -> None:
-        self._store = ArrowStore(config.source)
-        self._known: dict[tuple[str, str], Groups] = {}
+        self._store = Store(config.source)
+        self._known: OrderedDict[str, tuple[str, tuple[Box, ...]]] = OrderedDict()  # ETag and boxes, by key
+        self._lock = Lock()
         derived = {source.name: source for source in config.derived}
         self._columns = [
             (index, column, derived.get(column.name)) for index, column in enumerate(config.columns) if column.in_rows
         ]
         self._names = [(source.column if source else column.name).lower() for _, column, source in self._columns]
+        self._unknown: tuple[Box, ...] = ((Span(),) * len(self._columns),)
 
     def of(self, landed: Manifest, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
         """Return for each of some partitions those of the landed objects that may hold rows of it.
 
         Raises:
-            StorageError: an object cannot be reached.
+            StorageError: the storage of the objects cannot be reached.
         """
-        known = self._known
-        self._read(known, [obj for obj in landed.objects if (obj.key, obj.etag) not in known])
-        objects = [(obj, known[obj.key, obj.etag]) for obj in landed.objects]
-        if len(known) > _REMEMBERED:
-            self._known = {(obj.key, obj.etag): groups for obj, groups in objects}
-        return {
-            p: Manifest(tuple(obj for obj, groups in objects if self._may_hold(groups, p)), folder=landed)
-            for p in partitions
-        }
+        keys = {partition: self._key(partition) for partition in partitions}
+        if not keys:
+            return {}
+        holding: dict[Key, list[LandedObject]] = {key: [] for key in keys.values()}
+        level = _Level(holding)
+        for obj, boxes in self._boxes(landed.objects):
+            for box in boxes:
+                for objects in level.of(box):
+                    if not objects or objects[-1] is not obj:
+                        objects.append(obj)
+        manifests = {key: Manifest(tuple(objects), folder=landed) for key, objects in holding.items()}
+        return {partition: manifests[key] for partition, key in keys.items()}
 
-    def _read(self, known: dict[tuple[str, str], Groups], objects: Sequence[LandedObject]) -> None:
-        if not objects:
-            return
-        with ThreadPoolExecutor(FOOTERS) as pool:
-            for obj, groups in counted(pool.map(self._groups, objects), "read statistics", "footers", len(objects)):
-                known[obj.key, obj.etag] = groups
+    def _key(self, partition: Partition) -> Key:
+        values = ((column, source, partition.values[index]) for index, column, source in self._columns)
+        return tuple(day_of(c, value) if source and not source.is_whole else value for c, source, value in values)
 
-    def _groups(self, landed: LandedObject) -> tuple[LandedObject, Groups]:
+    def _boxes(self, objects: Sequence[LandedObject]) -> Iterator[tuple[LandedObject, tuple[Box, ...]]]:
+        """Yield what each object holds, in their order."""
+        found: dict[str, tuple[Box, ...]] = {}
+        with self._lock:
+            for obj in objects:
+                etag, boxes = self._known.get(obj.key, (None, ()))
+                if etag == obj.etag:
+                    self._known.move_to_end(obj.key)
+                    found[obj.key] = boxes
+        if new := [obj for obj in objects if obj.key not in found]:
+            with ThreadPoolExecutor(FOOTERS) as pool:
+                read = counted(pool.map(self._read, new), "read statistics", "footers", len(new))
+                found |= {obj.key: boxes for obj, boxes in zip(new, read, strict=True)}
+        return ((obj, found[obj.key]) for obj in objects)
+
+    def _read(self, landed: LandedObject) -> tuple[Box, ...]:
+        """Return what an object holds; it is remembered if it is of the listed version."""
         try:
-            return landed, read_bounds(self._store, landed.key, self._names) if landed.size else None
+            boxes = merged(self._spans(landed), _BOXES)
+        except (AbsentStorageError, StorageUnreachableError, WholeStorageError):
+            raise
+        except (SourceChangedError, StorageError):
+            return self._unknown
         except SourceError:
-            return landed, None
+            boxes = self._unknown
+        with self._lock:
+            self._known[landed.key] = landed.etag, boxes
+            self._known.move_to_end(landed.key)
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return boxes
 
-    def _may_hold(self, groups: Groups, partition: Partition) -> bool:
-        return groups is None or any(not self._excludes(group, partition) for group in groups)
+    def _spans(self, landed: LandedObject) -> Iterable[Box]:
+        """Read the values in each row group of an object.
 
-    def _excludes(self, group: Mapping[str, Bounds | None], partition: Partition) -> bool:
-        for (index, column, source), name in zip(self._columns, self._names, strict=True):
-            value, bounds = partition.values[index], group[name]
-            if source is None or source.is_whole:
-                is_excluded = rules_out(value, bounds)
+        Raises:
+            SourceChangedError: the object is another one than that of the listing.
+            SourceError, StorageError: as `Reader.read`.
+        """
+        if not landed.size:
+            return self._unknown
+        storage = self._store.storage
+        with masking(storage), readable(storage, landed.uri), self._open(landed) as file:
+            boxes = read_spans(file, self._names)
+        if isinstance(storage, WebStorage) and [now.etag for now in self._store.list(files=landed.key)] != [
+            landed.etag
+        ]:
+            raise self._store.changed(landed.key)
+        return self._unknown if boxes is None else {tuple(map(self._as_keys, self._columns, box)) for box in boxes}
+
+    def _open(self, landed: LandedObject) -> pa.NativeFile:
+        store, key, etag = self._store, landed.key, landed.etag
+        if isinstance(store.storage, WebStorage):
+            return ArrowStore(store.storage).open(key)
+        # Each request has the condition that the object is that of the listing.
+        return pa.PythonFile(RangeFile(landed.size, lambda s, e: store.get_range(key, etag, s, e).to_bytes()), "r")
+
+    @staticmethod
+    def _as_keys(selecting: tuple[int, Any, Any], span: Span) -> Span:
+        _, column, source = selecting
+        return span if source is None or source.is_whole else days_of(source, column, span)
+
+
+class _Level:
+    """The objects of partitions by one column of their keys after another, sorted.
+
+    Args:
+        holding: the objects of each key.
+        at: the column.
+    """
+
+    def __init__(self, holding: Mapping[Key, list[LandedObject]], at: int = 0) -> None:
+        by_value: dict[Any, dict[Key, list[LandedObject]]] = {}
+        for key, objects in holding.items():
+            by_value.setdefault(key[at], {})[key] = objects
+        is_last = all(len(key) == at + 1 for key in holding)
+        below = {v: next(iter(each.values())) if is_last else _Level(each, at + 1) for v, each in by_value.items()}
+        self._of_null = below.pop(None, None)
+        self._values = sorted(below)
+        self._below = [below[value] for value in self._values]
+
+    def of(self, box: Box) -> Iterator[list[LandedObject]]:
+        """Yield the objects of each key that is in a box."""
+        span, *others = box
+        first, last = 0, len(self._values)
+        if self._values and type(self._values[0]) is type(span.least):
+            first, last = bisect_left(self._values, span.least), bisect_right(self._values, span.greatest)
+        found = self._below[first:last]
+        if span.has_null and self._of_null is not None:
+            found.append(self._of_null)
+        for below in found:
+            if isinstance(below, _Level):
+                yield from below.of(tuple(others))
             else:
-                is_excluded = Made(source, column, value, name, partition, "").rules_out(bounds)
-            if is_excluded:
-                return True
-        return False
+                yield below

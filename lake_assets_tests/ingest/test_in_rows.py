@@ -1,5 +1,6 @@
 """Partition columns in the rows only: an object has rows of several partitions, and each partition gets its own."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -7,18 +8,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dev.servers.s3 import S3Server
 from lake_assets.checks.check_run import run_check
 from lake_assets.checks.result import Scope
-from lake_assets.errors import EmptySourceError, SchemaError, SourceError
+from lake_assets.errors import EmptySourceError, ObjectRefusedError, SchemaError, SourceError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.maintenance.compaction import compact
 from lake_assets.report.state import only, read_state
 from lake_assets.selection.select import Wanted, select
+from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.pending import lag_of, scan_landing
 from lake_assets_tests.maintenance.test_compaction import scatter
+from lake_assets_tests.test_denied import by_user
 from lake_assets_tests.world import NW, SW, World, plan
+from lake_assets_tests.world_fixtures import bucket_on
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 LATER = "region=NW,date=2026-02-12"
@@ -350,3 +355,52 @@ def test_an_append_refuses_an_object_whose_rows_have_left_the_partition(local_wo
     else:
         with pytest.raises(EmptySourceError, match="Land its rows again, or set on_empty to keep"):
             local_world.ingest(NW)
+
+
+@pytest.mark.parametrize("world", [("postgres", "s3")], indirect=True, ids="-".join)
+def test_an_object_that_is_rewritten_during_a_look_is_known_by_its_own_version(world: World) -> None:
+    world.options = both_in_rows()
+    put(world, "a.parquet", rows(("NW", "2026-02-11", 1)))
+    stream, north = world.stream, world.partition(NW)
+    listed = stream.landed_at(north)
+    put(world, "a.parquet", rows(("SW", "2026-02-12", 2)))
+
+    # The version of the listing is gone, so nothing excludes a partition.
+    assert all(manifest.objects for manifest in stream.holding(listed, [north, world.partition(SW)]).values())
+
+    put(world, "a.parquet", rows(("NW", "2026-02-11", 1)))
+    assert stream.landed_at(north) == listed  # S3's ETag is a hash
+    assert [len(stream.manifest(world.partition(text)).objects) for text in (NW, SW)] == [1, 0]
+
+
+def test_an_object_that_refuses_to_be_read_may_hold_rows_of_every_partition(local_world: World, s3: S3Server) -> None:
+    local_world.options = both_in_rows()
+    local_world.source = location = bucket_on(s3)
+    put(local_world, "a.parquet", rows(("NW", "2026-02-11", 1)))
+    closed = put(local_world, "b.parquet", rows(("SW", "2026-02-11", 2)))
+    s3.deny_reading(str(location["bucket"]), "some/prefix/b.parquet")
+    local_world.source = by_user(s3, location, "reader")
+
+    landed, _ = list_landed(local_world.stream)
+
+    held = {text: len(landed[local_world.partition(text)].objects) for text in (NW, SW, LATER)}
+    assert held == {NW: 2, SW: 1, LATER: 1}
+    with pytest.raises(ObjectRefusedError, match=f"{closed} was not read: grant s3:GetObject"):
+        local_world.ingest(SW)
+
+
+def test_a_look_at_many_row_groups_and_dates_takes_no_time(local_world: World) -> None:
+    local_world.options = both_in_rows(start="2020-01-01")
+    days = [f"2025-{month:02}-{day:02}" for month in range(1, 13) for day in (1, 9, 17, 25)]
+    put(local_world, "0.parquet", rows(*(("NW", day, 1.0) for day in days)), row_group_size=1)
+    landing = Path(local_world.source["path"])
+    content = (landing / "0.parquet").read_bytes()
+    for number in range(1, 400):
+        (landing / f"{number}.parquet").write_bytes(content)
+    list_landed(local_world.stream)  # reads the footers
+
+    start = time.perf_counter()
+    landed, _ = list_landed(local_world.stream)
+
+    assert time.perf_counter() - start < 5  # 2 regions, 2,235 dates, 400 objects of 48 row groups
+    assert len([manifest for manifest in landed.values() if manifest.objects]) >= len(days)
