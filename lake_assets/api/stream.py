@@ -172,7 +172,9 @@ class Stream(OpenStream):
             raise PartitionsFailedError("\n".join([summary, *lines]), outcomes=outcomes) from failed[0].error
         return outcomes
 
-    def plan(self, selection: "Selection", *, force: bool = False, outside: bool = False) -> StreamPlan:
+    def plan(
+        self, selection: "Selection", *, force: bool = False, landed_only: bool = False, outside: bool = False
+    ) -> StreamPlan:
         """Say what `ingest` with these arguments would do now. Nothing is written, and no Spark session is started.
 
         Returns:
@@ -182,7 +184,8 @@ class Stream(OpenStream):
             PartitionError: a partition does not fit the stream's partition columns, or the config does not have it.
             LakeAssetsError: the landing zone or the lake cannot be read.
         """
-        return plan_stream(self, self._selected(selection, outside=outside), force=force)
+        partitions = self._selected(selection, outside=outside)
+        return plan_stream(self, partitions, force=force, landed_only=landed_only)
 
     def history(self, *, limit: int = 20) -> list[HistoryEntry]:
         """List the newest snapshots that changed the table, at most `limit`; as `StreamPartition.history`."""

@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import dataclasses
+import datetime as dt
 import json
 import sys
 from collections import Counter
@@ -84,7 +85,8 @@ def plan(  # noqa: PLR0913 - the options of the command
         _print_all_left_out(opened.name, list_landed(opened)[1], form)
         return
     selection = _selected(opened, wanted, outside=options.outside)
-    made = plan_stream(opened, selection.partitions, force=options.force)
+    options = starting_now(options, opened, is_named=selection.is_named or wanted.failed)
+    made = plan_stream(opened, selection.partitions, force=options.force, landed_only=options.landed_only)
     left_out = LeftOut()
     if opened.source.is_listable:  # the selection may have listed it
         left_out = selection.left_out or list_landed(opened)[1].taking(outside=options.outside)
@@ -97,7 +99,7 @@ def plan(  # noqa: PLR0913 - the options of the command
         if not yes and not _agrees(made):
             ctx.exit(1)
         partitions = [planned.partition for planned in made.work]
-        options = starting_now(dataclasses.replace(options, planned=made.fingerprints), opened, is_named=False)
+        options = dataclasses.replace(options, planned=made.fingerprints, run_at=dt.datetime.now(dt.UTC))
         if not CliRun(ctx.obj, opened, partitions, options, launcher).execute():
             ctx.exit(1)
     elif any(planned.decision.fails for planned in made.partitions):

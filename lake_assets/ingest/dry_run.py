@@ -124,18 +124,22 @@ class StreamPlan:
         return self.pace.seconds(len(reads), sum(planned.reads.size for planned in reads))
 
 
-def plan_stream(stream: OpenStream, partitions: Iterable[Partition], *, force: bool = False) -> StreamPlan:
+def plan_stream(
+    stream: OpenStream, partitions: Iterable[Partition], *, force: bool = False, landed_only: bool = False
+) -> StreamPlan:
     """Return what an ingest of partitions would do now. Nothing is written, and no Spark session is started.
 
     Args:
         stream: of the partitions.
         partitions: each once.
-        force: as of `ingest_all`.
+        force: as of `IngestOptions`.
+        landed_only: as of `IngestOptions`.
 
     Raises:
         LakeAssetsError: the landing zone or the lake cannot be read, or the ingest would be refused as a whole.
     """
-    wanted, options, is_index = list(partitions), IngestOptions(force=force), stream.config.mode == "index"
+    wanted, is_index = list(partitions), stream.config.mode == "index"
+    options = IngestOptions(force=force, landed_only=landed_only)
     made = list(plan_index(stream, wanted, options).partitions) if is_index else []
     landed = {} if is_index else list_landed_in(stream, wanted)
     with stream.lake.open_if_exists() as lake:

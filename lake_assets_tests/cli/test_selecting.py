@@ -113,5 +113,13 @@ def test_days_without_rows_are_no_failures_of_a_selection_that_does_not_name_the
         "2026-02-03",
         "2026-02-05",
     ]
+    with local_world.landing.create("both.parquet") as file:
+        days = pa.array([dt.date(2026, 2, 3), dt.date(2026, 2, 5)])
+        pq.write_table(sales(1, 1).append_column("date", days), file)
+    run("ingest", "--waiting")  # notes that 2026-02-04 has no rows
+    Path(local_world.source["path"], "both.parquet").unlink()
+    planned, done = run("plan", "--all"), run("ingest", "--all")
+    assert (planned.exit_code, done.exit_code) == (0, 0), planned.output
+    assert "date=2026-02-04   leave_out " in planned.output, planned.output
     named = run("ingest", "--partition", "date=2026-02-04")
     assert (named.exit_code, "has no rows" in named.stderr) == (1, True)
