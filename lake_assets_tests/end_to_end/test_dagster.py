@@ -47,6 +47,11 @@ STREAMS["sparse"] = STREAMS["broken"] | {
     "partitions": {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": DAYS[0], "end": "2026-03-31"}},
     "destination": {"table": "sparse"},
 }
+STREAMS["calm"] = STREAMS["broken"] | {
+    "source": "landing/calm",
+    "destination": {"table": "calm"},
+    "schedule": {"cron": "* * * * *", "lookback": 10_000, "status": "stopped"},
+}
 STREAMS["appended"] |= {"mode": "append"}
 STREAMS["crowded"] |= {
     "sensor": {"type": "objects", "interval": 5},
@@ -231,6 +236,47 @@ def test_all_partitions_are_materialized_by_clicking_though_most_have_never_land
 
     assert site.totals() == [(day, 1) for day in DAYS]
     assert site.query("SELECT count(*) FROM lake.ingest_runs WHERE stream = 'sparse'") == [(2,)]
+
+
+@pytest.mark.browser
+def test_a_commit_of_the_command_line_and_a_tick_without_news_leave_the_pages_complete(
+    shop: Site, chromium: str
+) -> None:
+    from playwright.sync_api import Page, expect, sync_playwright  # noqa: PLC0415 - may not be installed
+
+    site = shop.of("calm")
+    site.land(DAYS[0], 1)
+    stream = open_stream(site.config, site.stream)
+
+    def expect_all(page: Page) -> None:
+        page.goto(f"{site.dagster.url}/assets/{site.stream}")
+        expect(page.get_by_text("Filter columns").or_(page.get_by_placeholder("Filter columns"))).to_be_visible()
+        page.goto(f"{site.dagster.url}/assets/{site.stream}?view=partitions&partition={DAYS[0]}%7CNW")
+        for entry in ("rows_before", "source_size", "snapshot"):
+            expect(page.get_by_text(entry, exact=True).first).to_be_visible()
+        page.goto(f"{site.dagster.url}/assets/{site.stream}?view=checks")
+        expect(page.get_by_text("Succeeded").first).to_be_visible()
+        for wrong in ("Skipped", "Not evaluated", "Failed"):
+            expect(page.get_by_text(wrong)).to_have_count(0)
+
+    with jobs_here():
+        ingest(stream, stream.config.partition(f"region=NW,date={DAYS[0]}"), lambda: None)  # type: ignore[arg-type, return-value]
+    (committed,) = site.wait_for_materializations(1)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1600, "height": 1000})
+        page.set_default_timeout(60_000)
+        expect.set_options(timeout=60_000)
+        expect_all(page)
+        site.dagster.start_schedule("refresh_calm_schedule")
+        tick = site.dagster.wait_for_run(300, dagster__schedule_name="refresh_calm_schedule")
+        assert tick.status == "SUCCESS", site.dagster.failures(tick)
+        expect_all(page)
+        page.goto(f"{site.dagster.url}/assets/{site.stream}?view=events&partition={DAYS[0]}%7CNW")
+        expect(page.get_by_text("skipped: its objects are those of the last commit").first).to_be_visible()
+        browser.close()
+
+    assert site.dagster.materialized(site.stream) == [committed]
 
 
 @pytest.mark.browser
