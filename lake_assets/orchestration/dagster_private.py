@@ -329,9 +329,14 @@ def store_result_of_others(instance: dg.DagsterInstance, run_id: str, evaluation
     """Store the result of a check under the run of another process, of which Dagster has no record.
 
     Dagster takes one result of each check and partition for a run, so results without a run would replace nothing: the
-    second one is refused.
+    second one is refused. A result of the whole table is one of the asset's newest materialization: without that, Dagster
+    compares times, of which it stores that of a result in whole seconds.
     """
     storage = instance.event_log_storage
+    newest = instance.fetch_materializations(evaluation.asset_key, limit=1).records
+    if newest and evaluation.target_materialization_data is None:
+        target = Target(newest[0].storage_id, newest[0].run_id, newest[0].timestamp)
+        evaluation = replace(evaluation, target_materialization_data=target)
     event = _entry(dg.DagsterEventType.ASSET_CHECK_EVALUATION, evaluation, run_id)
     if not isinstance(storage, SqlEventLogStorage):
         storage.store_event(event)

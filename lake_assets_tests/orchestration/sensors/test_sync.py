@@ -1,5 +1,6 @@
 """Commits of the command line, or of another deployment, as materializations in Dagster."""
 
+import asyncio
 import dataclasses
 import datetime as dt
 import subprocess
@@ -12,7 +13,9 @@ import dagster as dg
 import pytest
 import sqlalchemy
 from click.testing import CliRunner
+from dagster._core.loader import LoadingContextForTest
 
+from lake_assets.checks.check_run import checks_of
 from lake_assets.cli import main
 from lake_assets.errors import SyncUnderWayError
 from lake_assets.lake.ledger.read import newest_commits
@@ -80,6 +83,10 @@ def test_a_commit_of_the_command_line_is_reported_once_with_the_figures_of_its_l
     assert "| 1 | 2.0 | NW | 2026-02-11 |" in of_nw["preview"]
     infos = instance.event_log_storage.get_asset_check_partition_info([dg.AssetCheckKey(KEY, "row_counts")])
     assert {info.partition_key for info in infos if info.is_current} >= {NW_KEY, SW_KEY}
+    for name in checks_of(committed.stream):
+        key = dg.AssetCheckKey(KEY, name)
+        of_table = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+        assert asyncio.run(of_table.targets_latest_materialization(LoadingContextForTest(instance))), name
     assert {info.latest_execution_status.value for info in infos} == {"SUCCEEDED"}
     definition = build_definitions(committed.config).resolve_assets_def(KEY).partitions_def
     assert instance.get_dynamic_partitions("sales_region") == ["NW", "SW"]
