@@ -38,8 +38,10 @@ def commits_of(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Part
     return stream.config.by_partition({row.load_partition: row for row in rows})
 
 
-def known_to_dagster(instance: dg.DagsterInstance, asset: dg.AssetKey, commits: Mapping[str, LedgerRow]) -> set[str]:
-    """Return the keys of the commits that Dagster has.
+def known_to_dagster(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, commits: Mapping[str, LedgerRow]
+) -> dict[str, str]:
+    """Return the keys of the commits that Dagster has, each with the run that materialized it last.
 
     It has one if the partition's newest materialization has its snapshot, or came after it.
 
@@ -49,7 +51,7 @@ def known_to_dagster(instance: dg.DagsterInstance, asset: dg.AssetKey, commits: 
         commits: the newest of each partition, by its key.
     """
     newest = newest_materializations(instance, asset, commits)
-    return {key for key, event in newest if _describes(event, commits[key])}
+    return {key: event.run_id for key, event in newest if _describes(event, commits[key])}
 
 
 def _describes(event: dg.EventLogRecord, row: LedgerRow) -> bool:

@@ -22,6 +22,7 @@ from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_AS
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.events import AssetMaterializationPlannedData, StepMaterializationData
+from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord, AssetCheckPartitionInfo
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
@@ -264,6 +265,11 @@ def partitions_without_result(instance: dg.DagsterInstance, check: dg.AssetCheck
     ]
 
 
+def checked_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> Iterator[str]:
+    """Yield the keys of the partitions for which a check was planned or made."""
+    return (key for key, _ in _newest_by_key(instance, check))
+
+
 def _newest_by_key(
     instance: dg.DagsterInstance, check: dg.AssetCheckKey
 ) -> Iterator[tuple[str, AssetCheckPartitionInfo]]:
@@ -328,14 +334,15 @@ def store_result(
 def store_result_of_others(instance: dg.DagsterInstance, run_id: str, evaluation: dg.AssetCheckEvaluation) -> None:
     """Store the result of a check under the run of another process, of which Dagster has no record.
 
-    Dagster takes one result of each check and partition for a run, so results without a run would replace nothing: the
-    second one is refused. A result of the whole table is one of the asset's newest materialization: without that, Dagster
-    compares times, of which it stores that of a result in whole seconds.
+    Dagster takes one result of each check and partition for a run, so a second one without a run is refused. A result
+    of the whole table is of the asset's newest materialization: without that, Dagster compares times, and it stores the
+    time of a result in whole seconds.
     """
     storage = instance.event_log_storage
     newest = instance.fetch_materializations(evaluation.asset_key, limit=1).records
     if newest and evaluation.target_materialization_data is None:
-        target = Target(newest[0].storage_id, newest[0].run_id, newest[0].timestamp)
+        record = newest[0]
+        target = Target(storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp)
         evaluation = replace(evaluation, target_materialization_data=target)
     event = _entry(dg.DagsterEventType.ASSET_CHECK_EVALUATION, evaluation, run_id)
     if not isinstance(storage, SqlEventLogStorage):
@@ -406,16 +413,19 @@ def cancel_checks(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str,
             connection.execute(plans)
 
 
-def cancel_plans(instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str]) -> None:
+def cancel_plans(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str, partitions: Sequence[str]) -> None:
     """Let partitions of a run that is about to fail keep the status that they had before it.
 
     Dagster calls a partition failed if its newest plan is of a failed run and no materialization followed. A newer
-    plan, without a run, does not count. Storages of other classes than Dagster's own keep the run's plans.
+    plan, without a run, does not count. A partition that another run has planned since keeps that plan. Storages of
+    other classes than Dagster's own keep the run's plans.
     """
     kind = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
     storage = instance.event_log_storage
     if not partitions or not isinstance(storage, SqlEventLogStorage):
         return
+    newest = storage.get_latest_asset_partition_materialization_attempts_without_materializations(asset)
+    partitions = [key for key in partitions if key in newest and newest[key][0] == run_id]
     # The asset's own row stays: it names the failed run as the newest one.
     for start in range(0, len(partitions), _EVENTS // 10):
         some = partitions[start : start + _EVENTS // 10]
@@ -435,8 +445,9 @@ def leave_backfill(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: dg.A
     Returns:
         Whether the backfill does not target them, as read before this call's write.
     """
-    backfill = instance.get_backfill(run.tags[BACKFILL]) if BACKFILL in run.tags else None
-    data = None if backfill is None else backfill.asset_backfill_data
+    backfill = instance.get_backfill(run.tags[BACKFILL]) if keys and BACKFILL in run.tags else None
+    is_open = backfill is not None and backfill.status == BulkActionStatus.REQUESTED
+    data = backfill.asset_backfill_data if backfill is not None and is_open else None
     target = None if data is None else data.target_subset.partitions_subsets_by_asset_key.get(asset)
     there = [] if target is None else [key for key in keys if key in target]
     if backfill is None or data is None or target is None or not there:

@@ -79,11 +79,11 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
         with run.open():
             yield from run.refreshed({partition: partition_key(partition) for partition in selection.partitions})
             yield from run.events()
-            partitions = [outcome.partition for outcome in run.done.values()]
+            failure = run.failure() if run.failed else None  # a run that is to be retried ends here, without checks
             instance, warn = context.instance, context.log.warning
-            yield from evaluations_of_commits(stream, run.asset, instance, context.run_id, partitions, warn)
-        if run.failed:
-            raise run.failure()
+            yield from evaluations_of_commits(stream, run.asset, instance, context.run_id, run.scope(), warn)
+        if failure is not None:
+            raise failure
         yield dg.Output(None, metadata=_figures(run, selection))
 
     @dg.job(

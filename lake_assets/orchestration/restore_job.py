@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
+from lake_assets.checks.result import Scope
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.history.history_entries import described, history
@@ -80,7 +81,9 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
                 instance, warn = context.instance, context.log.warning
                 viewed = Viewer(stream, warn).viewed(outcome_of_commit(stream, partition, restored.row))
                 yield materialization(asset, partition, materialization_metadata(viewed) | metadata)
-                yield from evaluations_of_commits(stream, asset, instance, context.run_id, [partition], warn)
+                yield from evaluations_of_commits(
+                    stream, asset, instance, context.run_id, Scope(None, (partition,)), warn
+                )
         yield dg.Output(None, metadata=metadata)
 
     @dg.job(

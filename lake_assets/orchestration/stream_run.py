@@ -44,6 +44,7 @@ from lake_assets.orchestration.dagster_private import (
     cancel_checks,
     cancel_plans,
     leave_backfill,
+    unfinished_runs,
 )
 from lake_assets.orchestration.event_log import EventLog
 from lake_assets.orchestration.metadata import (
@@ -88,6 +89,8 @@ _REQUESTERS = {
 """Tags of a run that say what launched it, each with its name for people."""
 
 
+_TRIES = ("dagster/parent_run_id", "dagster/root_run_id")  # tags of a re-executed run: its earlier tries
+
 PartitionEvent = dg.AssetMaterialization | dg.AssetObservation
 
 
@@ -130,6 +133,7 @@ class StreamRun:
         self.failed: dict[str, Exception] = {}
         self.first_keys: dict[str, str] = {}  # the first key with an error, by the error's text
         self.absent: list[str] = []
+        self._materialized: set[str] = set()
         self.not_selected = 0
         self.number = 0
         self.progress: list[str] = []  # a line a partition, not logged yet
@@ -283,13 +287,15 @@ class StreamRun:
         """Yield the key and the metadata of each partition that is committed."""
         for key, outcome in self.done.items():
             if outcome.row.status == "committed":
+                self._materialized.add(key)
                 yield key, materialization_metadata(outcome, self._lineage) | self.unmatched
 
     def events(self) -> Iterator[PartitionEvent]:
         """Yield an event of each partition that is done or failed.
 
         Of a partition that the run found unchanged, the event has the figures of its last commit. It is a
-        materialization if Dagster does not have that commit, and an observation otherwise: nothing was refreshed.
+        materialization if Dagster does not have that commit, and an observation otherwise: nothing was refreshed. In a
+        backfill it is a materialization too, because the assets downstream follow one; but not again in a retry.
         """
         for key, metadata in self.metadata():
             yield dg.AssetMaterialization(self.asset, partition=key, metadata=metadata, tags=dimension_tags(key))
@@ -298,43 +304,54 @@ class StreamRun:
             yield dg.AssetObservation(self.asset, partition=key, metadata=facts_of(error), tags=dimension_tags(key))
 
     def _unchanged(self) -> Iterator[PartitionEvent]:
+        instance, run = self._context.instance, self._context.run
         skipped = {key: outcome for key, outcome in self.done.items() if outcome.row.status == "skipped"}
-        commits: Mapping[str, LedgerRow] = {}
+        commits: dict[str, LedgerRow] = {}
         try:
             of_partitions = commits_of(self.stream, [outcome.partition for outcome in skipped.values()])
             commits = {self.partitions[partition]: row for partition, row in of_partitions.items()}
+            is_read = True
         except LakeAssetsError as error:
             self._context.log.warning(f"The events of unchanged partitions lack the figures of their commits: {error}")
-        known = known_to_dagster(self._context.instance, self.asset, commits)
+            is_read = False
+        known = known_to_dagster(instance, self.asset, commits)
+        running = unfinished_runs(instance) - {run.run_id}
+        tries = {run.run_id, *(run.tags[tag] for tag in _TRIES if tag in run.tags)}
         for key, outcome in skipped.items():
-            why = {"status": dg.MetadataValue.text(_figures(outcome))}
-            if (row := commits.get(key)) is None:
-                metadata: Metadata = materialization_metadata(outcome, self._lineage) | why
-            else:
+            row = commits.get(key)
+            is_known = key in known or (row is not None and row.run_id in running)  # that run reports it at its end
+            is_new = row is not None and not is_known
+            if BACKFILL in run.tags and not is_new:
+                is_new = not is_read or (key in known and known[key] not in tries)
+            metadata = materialization_metadata(outcome, self._lineage)
+            if row is not None:
                 commit = replace(outcome_of_commit(self.stream, outcome.partition, row), view=outcome.view)
                 metadata = materialization_metadata(commit, self._lineage, elsewhere_metadata(row))
-                metadata |= {} if key not in known else why
-            # A backfill ends as failed unless each of its partitions has a materialization.
-            is_asked_for = BACKFILL in self._context.run.tags
-            is_new = row is not None and (is_asked_for or key not in known)
+            if row is None or is_known:
+                metadata["status"] = dg.MetadataValue.text(_figures(outcome))
+            if is_new:
+                self._materialized.add(key)
             event = dg.AssetMaterialization if is_new else dg.AssetObservation
             yield event(self.asset, partition=key, metadata=metadata | self.unmatched, tags=dimension_tags(key))
 
-    def settle_plans(self) -> None:
-        """Let Dagster show partitions with nothing to materialize as they are: missing, or as before the run."""
+    def settle_plans(self, keys: Sequence[str]) -> None:
+        """Let Dagster show partitions with nothing to materialize as they are: missing, or as before the run.
+
+        Args:
+            keys: of all partitions of the run, whose events Dagster has.
+        """
         instance, run = self._context.instance, self._context.run
+        nothing = [key for key in keys if key not in self._materialized and key not in self.failed]
         cancel_checks(instance, self.asset, run.run_id, self.absent)
         if self.failed:
-            unchanged = [key for key, outcome in self.done.items() if outcome.row.status == "skipped"]
-            cancel_plans(instance, self.asset, [*self.absent, *unchanged])
-        if self.absent:
-            has_left = poll(
-                lambda: leave_backfill(instance, run, self.asset, self.absent),
-                pause=pause_between(1, 2),
-                limit=Limit(retries=BACKFILL_WRITES),
-            )
-            if not has_left:
-                self.log.info("The backfill shows partitions as failed in which nothing has landed.")
+            cancel_plans(instance, self.asset, run.run_id, nothing)
+        has_left = poll(
+            lambda: leave_backfill(instance, run, self.asset, nothing),
+            pause=pause_between(1, 2),
+            limit=Limit(retries=BACKFILL_WRITES),
+        )
+        if not has_left:
+            self.log.info("The backfill shows partitions as failed that have nothing to materialize.")
 
     @property
     def _lineage(self) -> dg.AssetKey | None:

@@ -134,6 +134,16 @@ def test_the_run_is_tried_again_as_one_of_the_asset_is(
     assert sorted(map(str, keys(result))) == [NW_KEY, SW_KEY]
 
 
+def test_the_checks_of_a_run_name_what_it_did_not_commit(landed: World, instance: dg.DagsterInstance) -> None:
+    landed.options |= {"mode": "replace"}
+    landed.land(SW, b"no Parquet", "bad.parquet")
+
+    result = run(landed, instance, partitions=[NW, SW])
+
+    checked = {e.partition: e.passed for e in result.get_asset_check_evaluations() if e.check_name == "last_run"}
+    assert checked == {NW_KEY: True, SW_KEY: False, None: False}
+
+
 def test_an_interrupted_run_has_the_events_of_what_had_ended(
     landed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,15 +118,15 @@ def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -
     if run.failed:
         yield from run.events()
         failure = run.failure()  # a run that is to be retried ends here, without checks
-        run.settle_plans()
+        run.settle_plans(keys)
         yield from evaluations_of_failed_run(stream, context, run.scope())
         raise failure
-    run.settle_plans()
     hand_on_scope(stream.name, run.scope())
     # Dagster itself makes the events of a run that commits all its partitions.
     metadata = dict(run.metadata())
     if len(metadata) < run.number:
         yield from run.events()
+        run.settle_plans(keys)
         if run.done:
             # The step's output, so that checks and assets downstream follow. The materializations that Dagster makes
             # of other outputs would be of all the run's partitions.

@@ -25,6 +25,7 @@ from lake_assets.streams.stream import OpenStream
 
 RUN = "result_of_run"  # metadata of a result that a later run repeats
 PARTITIONS = "failing_partitions"  # metadata: their values
+FEW = 10  # partitions whose results are asked for one by one
 FAILING = 1_000  # partitions that the metadata names; of more, only a check of the whole table finds that none fails
 
 Results = Mapping[Partition, CheckResult]
@@ -211,7 +212,10 @@ class Evaluator:
         if of_partitions and (evaluations or (None in keys and self._has_result(name))):
             yield from self.total(name)
 
-    def _repeated(self, name: str, keys: Iterable[str | None]) -> Iterator[dg.AssetCheckEvaluation]:
+    def _repeated(self, name: str, keys: Sequence[str | None]) -> Iterator[dg.AssetCheckEvaluation]:
+        if len(keys) > FEW:  # most of many have never been checked
+            checked = {None, *dagster_private.checked_partitions(self.instance, self._key(name))}
+            keys = [key for key in keys if key in checked]
         for key in keys:
             newest = dagster_private.newest_result(self.instance, self._key(name), key)
             if newest is not None and newest[0] != self.run_id:

@@ -19,6 +19,7 @@ from lake_assets.orchestration.dagster_private import (
     is_refresh,
     keys_of_run,
     output_of,
+    repeated_result,
     selected_checks,
 )
 from lake_assets.orchestration.metadata import lines_by_text
@@ -154,7 +155,7 @@ def evaluations_of_commits(
     asset: dg.AssetKey,
     instance: dg.DagsterInstance,
     run_id: str,
-    partitions: Sequence[Partition],
+    scope: Scope,
     warn: Callable[[str], None],
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Check partitions whose commits no run of the asset made: a restore, a job, the command line.
@@ -164,16 +165,19 @@ def evaluations_of_commits(
         asset: key of the stream's asset.
         instance: with the earlier results, and the materializations of these commits.
         run_id: of the run that reports them; empty if none does.
-        partitions: whose commits they are.
+        scope: the partitions, and those that the run did not commit.
         warn: is called with the reason why a check was not made.
     """
     names = tuple(checks_of(stream))
-    keys = [partition_key(partition) for partition in partitions]
+    keys = [partition_key(partition) for partition in scope.tried or ()]
     evaluator = Evaluator(stream, asset, instance, run_id, keys)
-    check_run = CheckRun(stream, names, Scope(None, tuple(partitions)), by_partition=True)
-    for name in names if partitions else ():
+    check_run = CheckRun(stream, names, scope, by_partition=True)
+    for name in names if keys else ():
+        free = set(evaluator.free(name, [*keys, None]))  # another run is about to check the others
         try:
-            yield from evaluator.of_scope(name, check_run)
+            for evaluation in evaluator.of_scope(name, check_run):
+                if evaluation.partition in free:
+                    yield repeated_result(evaluation, {})  # which blocks nothing: the run ends as its commits did
         except LakeAssetsError as error:
             warn(f"Check {name} was not made: {error}")
 

@@ -7,6 +7,7 @@ itself. The checks of the reported partitions are made too: Dagster shows only t
 import datetime as dt
 import hashlib
 import logging
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -17,6 +18,7 @@ import dagster as dg
 import sqlalchemy
 from filelock import FileLock, Timeout
 
+from lake_assets.checks.result import Scope
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.detection.packing import time_of
 from lake_assets.documented import Documented
@@ -98,6 +100,8 @@ OVERLAP = dt.timedelta(minutes=10)  # of two scans of the ledger: the clocks of 
 REPORTED = 10_000  # materializations of one tick, to which Dagster gives a minute
 RETRY_SECONDS = 5  # how long a tick retries while another sync runs; after that, the next tick does its work
 CHECKED = 100  # partitions of one sync, whose checks are made: Dagster stores a result in some milliseconds
+CHECKED_TOGETHER = 20
+CHECK_SECONDS = 20.0
 TOGETHER = 500  # materializations of one transaction: SQLite has a limit of parameters
 
 
@@ -163,6 +167,9 @@ def sync_stream(
         if not dry_run:
             landing = None if stream.config.transform else landing
             _report(stream, (asset, landing), instance, [inside[key] for key in reported])
+    # Not under the lock: checks may take long, and nothing reports these commits again.
+    if not dry_run:
+        _check(stream, asset, instance, [inside[key] for key in reported[-CHECKED:]])
     under_way = len(rows) - len(ended) + len(lacking) - len(reported)
     return Synced(stream.name, dry_run, reported, len(known), len(ended) - len(inside), under_way)
 
@@ -173,7 +180,7 @@ def _report(
     instance: dg.DagsterInstance,
     commits: Sequence[tuple[Partition, LedgerRow]],
 ) -> None:
-    """Store the materializations of commits, the oldest first, and the results of the checks of the newest ones."""
+    """Store the materializations of commits, the oldest first."""
     partitions = [partition for partition, _ in commits]
     for name, keys in new_dynamic_keys(stream, instance, partitions).items():
         instance.add_dynamic_partitions(name, keys)
@@ -189,10 +196,29 @@ def _report(
             together = materializations[start : start + TOGETHER]
             store_materializations(instance, together)
             done.advance(len(together))
-    runs: dict[str | None, str] = {partition_key(partition): row.run_id for partition, row in commits}
+
+
+def _check(
+    stream: OpenStream,
+    asset: dg.AssetKey,
+    instance: dg.DagsterInstance,
+    commits: Sequence[tuple[Partition, LedgerRow]],
+) -> None:
+    """Store the results of the checks of commits, the newest first, for as long as a tick may take."""
+    began = time.monotonic()
     newest = commits[-1][1].run_id if commits else ""
-    for evaluation in evaluations_of_commits(stream, asset, instance, newest, partitions[-CHECKED:], _LOG.warning):
-        store_result_of_others(instance, runs.get(evaluation.partition, newest), evaluation)
+    runs: dict[str | None, str] = {partition_key(partition): row.run_id for partition, row in commits}
+    for end in range(len(commits), 0, -CHECKED_TOGETHER):
+        if time.monotonic() > began + CHECK_SECONDS:
+            _LOG.warning("%s: the checks of %d partitions are left to an audit", stream.name, end)
+            return
+        scope = Scope(None, tuple(partition for partition, _ in commits[max(0, end - CHECKED_TOGETHER) : end]))
+        try:
+            for evaluation in evaluations_of_commits(stream, asset, instance, newest, scope, _LOG.warning):
+                store_result_of_others(instance, runs.get(evaluation.partition, newest), evaluation)
+        except Exception:  # noqa: BLE001 - the commits are reported
+            _LOG.exception("%s: the checks were not made", stream.name)
+            return
 
 
 def sync_sensor(lake: str, streams: Sequence[StreamSpecs]) -> dg.SensorDefinition:

@@ -11,6 +11,7 @@ from lake_assets.errors import ConfigError
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.texts import size
 from lake_assets.orchestration.assets.stream_asset import stream_asset
+from lake_assets.orchestration.dagster_private import BACKFILL
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.in_process import FEBRUARY_11, Materialize, failing_once, failure_of
@@ -109,6 +110,35 @@ def test_a_commit_that_dagster_lacks_is_materialized_by_the_run_that_finds_it_un
     assert (shown["status"], shown["rows"]) == ("committed", 2)
     assert shown["snapshot"] == row.snapshot_id
     assert row.run_id in shown["run"]
+
+
+def test_an_unchanged_partition_of_a_backfill_is_materialized_once(
+    materialize: Materialize, local_world: World
+) -> None:
+    """Also if the run is retried. The assets downstream follow a materialization of the backfill."""
+    local_world.land(NW, sales(1, 2))
+    with dg.DagsterInstance.ephemeral() as instance:
+        materialize("2026-02-11|NW", instance=instance)
+        first = materialize("2026-02-11|NW", instance=instance, tags={BACKFILL: "b"})
+        retried = {BACKFILL: "b", "dagster/parent_run_id": first.run_id, "dagster/root_run_id": first.run_id}
+        materialize("2026-02-11|NW", instance=instance, tags=retried)
+        events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
+
+    (shown,) = metadata_of(first).values()
+    assert (shown["rows"], shown["snapshot"]) == (2, local_world.ledger(NW)[-1].snapshot_id)
+    assert len(events) == 2
+
+
+def test_a_commit_of_a_run_under_way_is_left_to_that_run(materialize: Materialize, local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    with dg.DagsterInstance.ephemeral() as instance:
+        other = dg.DagsterRun(job_name="other", status=dg.DagsterRunStatus.STARTED)
+        instance.add_run(other)
+        local_world.ingest(NW, run_id=other.run_id)
+        result = materialize("2026-02-11|NW", instance=instance)
+
+    assert result.success
+    assert metadata_of(result) == {}
 
 
 @pytest.mark.parametrize("options", [{}, {"mode": "append"}, {"mode": "index"}, {"on_empty": "clear"}])
