@@ -397,20 +397,30 @@ def store_materializations(instance: dg.DagsterInstance, materializations: Seque
         storage._store_asset_event(of_all, events[-1], ids[-1])  # noqa: SLF001
 
 
-def cancel_checks(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str, partitions: Sequence[str]) -> None:
-    """Delete a run's plans to check partitions that have nothing to check. Dagster would show them as skipped."""
+def cancel_checks(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str, partitions: Sequence[str] | None = None
+) -> None:
+    """Delete a run's plans to check partitions that have nothing to check. Dagster would show them as skipped.
+
+    Args:
+        instance: with the plans.
+        asset: whose checks they are.
+        run_id: of the run.
+        partitions: their keys; all that the run has not checked, and the whole table, when None.
+    """
     storage, checks = instance.event_log_storage, AssetCheckExecutionsTable.c
     if not isinstance(storage, SqlEventLogStorage):
         return
+    plans = AssetCheckExecutionsTable.delete().where(
+        checks.asset_key == asset.to_string(),
+        checks.run_id == run_id,
+        checks.execution_status == Status.PLANNED.value,
+    )
     with storage.index_transaction() as connection:
-        for start in range(0, len(partitions), _EVENTS):
-            plans = AssetCheckExecutionsTable.delete().where(
-                checks.asset_key == asset.to_string(),
-                checks.run_id == run_id,
-                checks.execution_status == Status.PLANNED.value,
-                checks.partition.in_(partitions[start : start + _EVENTS]),
-            )
+        if partitions is None:
             connection.execute(plans)
+        for start in range(0, len(partitions or ()), _EVENTS):
+            connection.execute(plans.where(checks.partition.in_((partitions or ())[start : start + _EVENTS])))
 
 
 def cancel_plans(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str, partitions: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from lake_assets.ingest.outcome import error_text
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.checks.evaluations import Evaluator, step_of_checks
 from lake_assets.orchestration.dagster_private import (
+    cancel_checks,
     checks_in_run,
     is_refresh,
     keys_of_run,
@@ -200,10 +201,11 @@ def evaluations_of_cancelled_run(
 
 
 def evaluations_of_idle_run(stream: OpenStream, context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the earlier results after a run that skipped all its partitions; Dagster skips the checks then."""
+    """Yield the earlier results after a run that left out all its partitions; Dagster skips the checks then."""
     evaluator = _evaluator(stream, context)
     for name in _in_run(stream, context):
         yield from evaluator.not_run(name)
+    cancel_checks(context.instance, context.asset_key, context.run.run_id)
 
 
 def _evaluator(stream: OpenStream, context: dg.AssetExecutionContext) -> Evaluator:
