@@ -103,7 +103,6 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, ri
             Text(visible_name(name)),
             justify="right" if name in right else "left",
             max_width=CELL_WIDTH,
-            overflow="fold",
         )
     for row in rows:
         table.add_row(*(Text("NULL", style="dim") if cell is None else Text(visible(cell)) for cell in row))
@@ -113,8 +112,9 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, ri
 def print_table(table: "Table", least: Sequence[str] = ()) -> None:
     """Print a table that is as wide as the terminal at most.
 
-    On a terminal, texts that are too long end in an ellipsis, and numbers are never cut. If that is not enough, columns
-    are left out, and a line names them. In a pipe or file nothing is cut; if `COLUMNS` is set, cells are folded.
+    On a terminal, texts that are too long end in an ellipsis, and numbers are never cut; columns whose overflow is
+    `fold` are folded. If that is not enough, columns are left out, and a line names them. In a pipe or file nothing is
+    cut; if `COLUMNS` is set, cells are folded.
 
     Args:
         table: of texts.
@@ -123,11 +123,14 @@ def print_table(table: "Table", least: Sequence[str] = ()) -> None:
     from rich.measure import Measurement
 
     width, left_out = table_width(), list[str]()
+    if width is not None and sys.stdout.isatty() and len(table.columns) > 1:
+        left_out = _fit(table, width, least)
+    else:
+        for column in table.columns:
+            column.overflow = "fold"
     if width is None:
         screen = console()
         width = max(screen.width, Measurement.get(screen, screen.options.update(max_width=10_000), table).maximum)
-    elif sys.stdout.isatty() and len(table.columns) > 1:
-        left_out = _fit(table, width, least)
     console(width=width).print(table)
     if left_out:
         echo(style(f"left out: {several(left_out, 5)}; see --format json", dim=True))
@@ -139,7 +142,8 @@ def _fit(table: "Table", width: int, least: Sequence[str]) -> list[str]:
 
     columns, gap = table.columns, 2 + (table.box is not None)
     names = [str(column.header) for column in columns]
-    widths = [max(map(cell_len, [name, *map(str, column.cells)])) for name, column in zip(names, columns, strict=True)]
+    lines = ("\n".join([name, *map(str, column.cells)]) for name, column in zip(names, columns, strict=True))
+    widths = [max(map(cell_len, text.split("\n"))) for text in lines]
     floors = [
         size if column.justify == "right" else min(size, max(cell_len(name), FLOORS.get(name, FLOOR)))
         for name, column, size in zip(names, columns, widths, strict=True)
@@ -151,7 +155,7 @@ def _fit(table: "Table", width: int, least: Sequence[str]) -> list[str]:
     while sum(widths[at] for at in shown) > free and any(widths[at] > floors[at] for at in shown):
         widths[max(shown, key=lambda at: widths[at] - floors[at])] -= 1
     for at in shown:
-        columns[at].width, columns[at].no_wrap, columns[at].overflow = widths[at], True, "ellipsis"
+        columns[at].width, columns[at].no_wrap = widths[at], columns[at].overflow != "fold"
     table.columns = [columns[at] for at in shown]
     return [name for at, name in enumerate(names) if at not in shown]
 

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 import lake_assets.cli
 from lake_assets.cli import main
+from lake_assets.config.load import load_config
 from lake_assets_tests.cli.terminals import on_a_terminal
 from lake_assets_tests.world import NW, World, sales
 
@@ -63,6 +64,26 @@ def test_tables_fit_the_terminal(config: Path, arguments: list[str], width: int)
         assert f"left out: {left_out}; see --format json" in output
         assert "12345678" in output  # numbers are never cut
         assert "aaaaaa…" in output
+
+
+def test_validate_cuts_no_text_that_people_copy(config: Path) -> None:
+    output, code = on_a_terminal(config, "validate", COLUMNS="80", NO_COLOR="1")
+
+    assert code == 0, output
+    assert "…" not in output
+    uri = load_config(config).streams["sales"].source.root
+    assert len(uri) > 30
+    table = output.splitlines()[: output.count("\n") - 2]
+    assert uri in "".join(line.split()[1 if line.startswith("sales") else 0] for line in table[1:])
+
+
+def test_a_cell_is_as_wide_as_its_longest_line(config: Path) -> None:
+    sql = "SELECT repeat('x', 20) || repeat(chr(10) || 'y', 40) AS lines, repeat('z', 50) AS z"
+    output, code = on_a_terminal(config, "query", sql, COLUMNS="80", NO_COLOR="1")
+
+    assert code == 0, output
+    assert "x" * 20 in output
+    assert "z" * 50 in output
 
 
 @pytest.mark.parametrize("arguments", [["validate"], COMMANDS[1]], ids=lambda arguments: arguments[0])
