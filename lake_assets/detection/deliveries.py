@@ -25,7 +25,7 @@ from lake_assets.detection.run_plan import ChangedFolder, IsQueued, RunPlan, Sca
 from lake_assets.errors import FuturePartitionError, NotificationError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.calendar import Calendar, deferred
 from lake_assets.streams.left_out import LeftOutClass, class_of, left_out_text
 from lake_assets.streams.locator import PartitionLocator
 
@@ -209,7 +209,7 @@ class _Sorting:
                 self.waiting[_folder(key)] = key, number
         elif isinstance(where, FuturePartitionError):
             if number not in self.seen:
-                self.unmatched.append(UnmatchedKey(key, str(where)))
+                self.unmatched.append(UnmatchedKey(key, str(deferred(where))))
             self.future[_folder(key)] = key, number
         else:
             kind = self.left_out[key] = class_of(where)

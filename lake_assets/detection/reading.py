@@ -11,6 +11,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import storable
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.walk import position
+from lake_assets.streams.calendar import deferred
 from lake_assets.streams.left_out import LeftOutClass, class_of
 from lake_assets.streams.locator import PartitionLocator
 
@@ -181,7 +182,7 @@ class Reader:
                 continue
             kind = reading.left_out[landed.key] = class_of(where)
             if kind in REPORTED and len(reading.unmatched) < MOST_UNMATCHED:
-                reading.unmatched.append(UnmatchedKey(storable(landed.key), str(where)))
+                reading.unmatched.append(UnmatchedKey(storable(landed.key), str(deferred(where))))
         for partition, of_partition in data.items():
             folder.count(of_partition, partition, since, keep=self.keeps and reading.objects <= MOST_KEPT)
 

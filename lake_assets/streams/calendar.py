@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from lake_assets.config.partition_fields import PartitionField
 from lake_assets.config.streams import Stream
-from lake_assets.errors import FuturePartitionError, OutsidePartitionError
+from lake_assets.errors import FuturePartitionError, LakeAssetsError, OutsidePartitionError
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.layout.texts import first_lines, nearest
 from lake_assets.layout.times import TIME_TYPES, TimeType, zone_of
@@ -123,7 +123,7 @@ class Calendar:
             )
         if text > span.present:
             return FuturePartitionError(
-                f"{named} is in the future:", "use --outside to ingest it anyway.", "in_the_future"
+                f"{named} is in the future.", "Use --outside to ingest it anyway.", "in_the_future"
             )
         return None
 
@@ -157,6 +157,13 @@ def refuse_outside(stream: Stream, partitions: Iterable[Partition]) -> None:
         raise unlike[0]
     lines = first_lines([f"- {error}" for error in unlike], VALUES_NAMED)
     raise OutsidePartitionError("\n".join([f"{len(errors):,} partitions are outside the config:", *lines]))
+
+
+def deferred(error: LakeAssetsError) -> LakeAssetsError:
+    """Return the error as sensors and schedules log it: they ingest a partition of the future when its time has come."""
+    if not isinstance(error, FuturePartitionError):
+        return error
+    return FuturePartitionError(error.problem, "It is ingested when its time has come.", error.reason)
 
 
 def sort_key(partition: Partition) -> tuple[tuple[bool, bool, PartitionValue], ...]:

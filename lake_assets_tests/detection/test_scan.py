@@ -221,7 +221,7 @@ def test_a_future_partition_is_requested_on_its_day() -> None:
     seen = watch("region=NW/date=2026-02-13/a.parquet")
 
     (item,) = seen.scan().unmatched
-    assert "is in the future" in item.reason
+    assert item.reason.endswith("date=2026-02-13 is in the future. It is ingested when its time has come.")
     seen.now += dt.timedelta(days=2)
     assert seen.tick() == ["NW 2026-02-13"]
 

@@ -82,7 +82,7 @@ def test_two_spellings_of_an_integer_are_one_value() -> None:
         ("region=NV,date=2026-02-11", "not_in_values", "did you mean NW? Otherwise add it"),
         ("region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11", "not_in_values", "is not in `values`"),
         ("region=NW,date=2025-12-31", "before_start", "is before start 2026-01-01: move `start` back."),
-        ("region=NW,date=2026-02-12", "in_the_future", "is in the future"),
+        ("region=NW,date=2026-02-12", "in_the_future", "is in the future. Use --outside to ingest it anyway."),
         ("region=NW,date=2026-04-01", "after_end", "is after end 2026-03-31: move `end`, or leave it out."),
         ("region=NW,date=__HIVE_DEFAULT_PARTITION__", "null_time", "date is NULL, and the column has the type date"),
     ],

@@ -29,7 +29,7 @@ from lake_assets.orchestration.partition_keys import (
     recent_keys,
 )
 from lake_assets.orchestration.queued_runs import job_schedule
-from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.calendar import Calendar, deferred
 from lake_assets.streams.pending import LandingScan, scan_landing
 from lake_assets.streams.stream import OpenStream
 
@@ -80,7 +80,7 @@ def _observe(
     outside = []
     for partition in scan.pending:
         if partition in why:
-            outside.append(f"{partition}: {why[partition]}")
+            outside.append(f"{partition}: {deferred(why[partition])}")
         elif all(dimension_key(text) in known[name] for name, text in partition.texts().items()):
             versions[partition_key(partition)] = fingerprints[partition]
         else:

@@ -219,6 +219,16 @@ def test_new_values_of_a_discovered_column_become_partitions(local_world: World,
     assert set(automated.instance.get_dynamic_partitions(dynamic_name("sales", "region"))) == {"NW", "SW"}
 
 
+def test_an_observation_logs_that_a_partition_of_the_future_is_ingested_on_its_day(
+    local_world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    automated = Automated(local_world, tmp_path)
+    local_world.land("region=NW,date=2999-01-01", sales(1))
+
+    assert automated.observe() == {}
+    assert "date=2999-01-01 is in the future. It is ingested when its time has come." in capfd.readouterr().err
+
+
 def test_a_lookback_lists_only_the_newest_partitions(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

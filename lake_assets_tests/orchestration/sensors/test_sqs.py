@@ -188,7 +188,7 @@ def test_a_date_in_the_future_is_reported_once_and_stays_in_the_queue_until_its_
         )
         for _ in range(3):
             assert ticks.tick() == []
-    assert capfd.readouterr().err.count("is in the future") == 1
+    assert capfd.readouterr().err.count("is in the future. It is ingested when its time has come.") == 1
     assert moto.left(queue) == 1
 
     assert keys_of(ticks.tick()) == [key("NW")]
