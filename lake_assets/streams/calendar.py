@@ -160,7 +160,7 @@ def refuse_outside(stream: Stream, partitions: Iterable[Partition]) -> None:
 
 
 def deferred(error: LakeAssetsError) -> LakeAssetsError:
-    """Return the error as sensors and schedules log it: they ingest a partition of the future when its time has come."""
+    """Return the error as sensors and schedules log it: they ingest one of the future when its time has come."""
     if not isinstance(error, FuturePartitionError):
         return error
     return FuturePartitionError(error.problem, "It is ingested when its time has come.", error.reason)
