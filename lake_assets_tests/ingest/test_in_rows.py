@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dev.servers.s3 import S3Server
+from dev.servers.web import WebServer
+from lake_assets.api.stream import open_stream
 from lake_assets.checks.check_run import run_check
 from lake_assets.checks.result import Scope
 from lake_assets.errors import EmptySourceError, ObjectRefusedError, SchemaError, SourceError
@@ -357,6 +359,20 @@ def test_an_append_refuses_an_object_whose_rows_have_left_the_partition(local_wo
             local_world.ingest(NW)
 
 
+def test_an_append_keeps_the_rows_of_a_vanished_object_and_is_pending_once(local_world: World) -> None:
+    local_world.options = both_in_rows() | {"mode": "append"}
+    put(local_world, "f.parquet", rows(("NW", "2026-02-11", 1)))
+    put(local_world, "g.parquet", rows(("SW", "2026-02-11", 2)))
+    local_world.ingest(NW)
+    Path(local_world.source["path"], "f.parquet").unlink()
+    assert local_world.partition(NW) in scan_landing(local_world.stream).pending
+
+    assert local_world.ingest(NW).row.status == "skipped"
+
+    assert local_world.partition(NW) not in scan_landing(local_world.stream).pending
+    assert local_world.totals() == [1]
+
+
 @pytest.mark.parametrize("world", [("postgres", "s3")], indirect=True, ids="-".join)
 def test_an_object_that_is_rewritten_during_a_look_is_known_by_its_own_version(world: World) -> None:
     world.options = both_in_rows()
@@ -404,3 +420,25 @@ def test_a_look_at_many_row_groups_and_dates_takes_no_time(local_world: World) -
 
     assert time.perf_counter() - start < 5  # 2 regions, 2,235 dates, 400 objects of 48 row groups
     assert len([manifest for manifest in landed.values() if manifest.objects]) >= len(days)
+
+
+def test_a_file_of_a_web_server_is_known_by_its_own_version(local_world: World, web: WebServer) -> None:
+    local_world.source = {"type": "web", "url": web.url}
+    local_world.options = both_in_rows() | {"files": "/a.parquet"}
+
+    def land(*found: tuple[str, str, float]) -> None:
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows(*found), sink)
+        web.put("a.parquet", sink.getvalue().to_pybytes())
+
+    land(("NW", "2026-02-11", 1))
+    stream, north = local_world.stream, local_world.partition(NW)
+    listed = stream.landed_at(north)
+    assert [len(stream.manifest(local_world.partition(text)).objects) for text in (NW, SW)] == [1, 0]
+    local_world.ingest(NW)
+    time.sleep(1.1)  # a time in a header has whole seconds
+    land(("SW", "2026-02-11", 2), ("SW", "2026-02-11", 3))
+
+    fresh = open_stream(local_world.config, "sales")
+    assert all(manifest.objects for manifest in fresh.holding(listed, [north, local_world.partition(SW)]).values())
+    assert scan_landing(stream).pending.keys() == {north, local_world.partition(SW)}

@@ -1,10 +1,13 @@
 """The landing zone as an asset: what waits is observed, and automation refreshes just that."""
 
+import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.ingest.api import ingest_all
@@ -248,3 +251,25 @@ def test_a_lookback_lists_only_the_newest_partitions(
     # The other folders were not listed.
     assert "objects_in_no_partition" not in automated.whole.metadata
     assert newest_landing_scan(automated.instance, dg.AssetKey("sales_landing"), dg.AssetKey("sales_report")) == {}
+
+
+def test_a_partition_whose_rows_have_left_its_folders_objects_waits(local_world: World, tmp_path: Path) -> None:
+    date = {"type": "date", "start": "2026-02-10", "end": "2026-02-12", "in": "rows"}
+    local_world.options = {"partitions": {"date": date}}
+
+    def land(*days: int) -> None:
+        dates = pa.array([dt.date(2026, 2, day) for day in days])
+        with local_world.landing.create("f.parquet") as file:
+            pq.write_table(sales(*days).append_column("date", dates), file)
+
+    land(11, 12)
+    for day in (11, 12):
+        local_world.ingest(f"date=2026-02-{day}")
+    land(12, 12)
+    observe_it = dg.define_asset_job("observe_it", selection=["sales_landing"])
+    definitions = dg.Definitions.merge(build_definitions(local_world.config), dg.Definitions(jobs=[observe_it]))
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        result = definitions.resolve_job_def("observe_it").execute_in_process(instance=instance)
+
+    values = [event.asset_observation_data.asset_observation for event in result.get_asset_observation_events()]
+    assert {value.partition for value in values} == {None, "2026-02-11", "2026-02-12"}
