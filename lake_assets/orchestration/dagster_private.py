@@ -30,6 +30,8 @@ from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from dagster._core.storage.runs import SqlRunStorage
+from dagster._core.storage.runs.schema import KeyValueStoreTable
 from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster._utils.alert import EMAIL_MESSAGE, send_email_via_ssl, send_email_via_starttls
 from dagster_pyspark import LazyPySparkResource
@@ -76,6 +78,14 @@ def store_text(instance: dg.DagsterInstance, key: str, text: str) -> bool:
     """Store a text in the place of an earlier one; returns whether the database has it, which is not so in Dagster+."""
     instance.daemon_cursor_storage.set_cursor_values({key: text})
     return stored_text(instance, key) == text
+
+
+def delete_texts(instance: dg.DagsterInstance, pattern: str, before: str) -> None:
+    """Delete the texts that `store_text` has stored, whose keys fit a pattern of SQL's LIKE and sort before a key."""
+    storage, key = instance.daemon_cursor_storage, KeyValueStoreTable.c.key
+    if isinstance(storage, SqlRunStorage):
+        with storage.connect() as connection:
+            connection.execute(KeyValueStoreTable.delete().where(key.like(pattern), key < before))
 
 
 # Mails

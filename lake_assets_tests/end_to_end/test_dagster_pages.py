@@ -41,7 +41,7 @@ CONFIG = {
         "copies": STREAM | {"destination": {"table": "copies"}},
     },
 }
-CURSOR = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, state [-0-9a-f]{27}$")
+CURSOR = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, state [-0-9a-f]{38}$")
 
 
 @dataclass(frozen=True)

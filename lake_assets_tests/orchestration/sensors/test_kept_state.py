@@ -1,11 +1,15 @@
 """The state of a sensor in Dagster's database, and the cursor that names it."""
 
 import re
+import sqlite3
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from lake_assets.orchestration.dagster_private import store_text
 from lake_assets.orchestration.sensors.kept_state import KeptState
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
@@ -22,7 +26,7 @@ def test_a_cursor_is_one_line_and_names_its_state(instance: dg.DagsterInstance) 
     cursor = first.store("x" * 20_000)
 
     assert first.text is None
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, state [0-9a-f]{8}-0-[0-9a-f]{16}", cursor)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, state [0-9a-f]{12}-[0-9a-f]{8}-[0-9a-f]{16}", cursor)
     assert KeptState(instance, cursor).text == "x" * 20_000
 
 
@@ -37,14 +41,60 @@ def test_a_lost_tick_leaves_the_state_of_the_tick_before(instance: dg.DagsterIns
     assert KeptState(instance, following).text == "b"
 
 
-def test_a_state_that_another_tick_has_replaced_is_not_used(instance: dg.DagsterInstance) -> None:
-    old = KeptState(instance, None).store("a")
-    new = KeptState(instance, old).store("b")
-    newest = KeptState(instance, new).store("c")
+def test_a_state_that_a_later_tick_has_deleted_is_not_used(storage: dg.DagsterInstance) -> None:
+    old = KeptState(storage, None).store("a")
+    new = KeptState(storage, old).store("b")
+    newest = KeptState(storage, new).store("c")
 
-    assert KeptState(instance, old).text is None
+    assert KeptState(storage, old).text is None
+    assert KeptState(storage, newest).text == "c"
+    assert KeptState(storage, re.sub("state .{8}", "state 00000000", newest)).text is None
+
+
+def test_a_tick_that_ends_late_replaces_no_state(instance: dg.DagsterInstance) -> None:
+    """The daemon gives up a tick that takes too long, and the process of the code goes on with it."""
+    cursor = KeptState(instance, None).store("a")
+    late, later = KeptState(instance, cursor), KeptState(instance, cursor)
+    following = KeptState(instance, cursor).store("b")
+    late.store("late")
+
+    assert KeptState(instance, following).text == "b"
+    newest = KeptState(instance, following).store("c")
+    later.store("later")
     assert KeptState(instance, newest).text == "c"
-    assert KeptState(instance, re.sub("state .{8}", "state 00000000", newest)).text is None
+
+
+def places(instance: dg.DagsterInstance) -> list[str]:
+    """The keys of all states in the database of Dagster's runs."""
+    with sqlite3.connect(Path(instance.root_directory) / "history" / "runs.db") as database:
+        return [key for (key,) in database.execute("SELECT key FROM kvs WHERE key LIKE 'lake_assets/%'")]
+
+
+def test_a_tick_leaves_two_states_of_its_sensor(instance: dg.DagsterInstance) -> None:
+    other = KeptState(instance, None).store("other")
+    cursor = KeptState(instance, None).store("a")
+    for text in "bcdef":
+        KeptState(instance, cursor).store("lost")
+        cursor = KeptState(instance, cursor).store(text)
+    cursor = KeptState(instance, KeptState(instance, cursor).store("g")).store("h")
+
+    assert len(places(instance)) == 3
+    assert [KeptState(instance, each).text for each in (other, cursor)] == ["other", "h"]
+
+
+def test_a_state_that_a_reset_has_left_is_deleted_after_three_months(instance: dg.DagsterInstance) -> None:
+    kept = [KeptState(instance, None).store(text) for text in "ab"]
+    (old, *_) = places(instance)
+    days_ago = f"{int((time.time() - 91 * 86_400) * 1000):012x}"
+    abandoned = re.sub("/[0-9a-f]{12}", f"/{days_ago}", old)
+    assert store_text(instance, abandoned, "c")
+    kept.append(KeptState(instance, kept.pop()).store("d"))
+    assert abandoned in places(instance)
+
+    KeptState(instance, None).store("e")  # after another reset
+
+    assert abandoned not in places(instance)
+    assert [KeptState(instance, each).text for each in kept] == ["a", "d"]
 
 
 def test_two_sensors_have_places_of_their_own(instance: dg.DagsterInstance) -> None:
