@@ -53,7 +53,8 @@ TEXTS = (
         is_provoked=False,  # the client of Spark Connect tries again for two minutes before it raises
     ),
     Text(
-        r"INVALID_HANDLE\.SESSION_(?:CLOSED|NOT_FOUND|CHANGED)",
+        # The last one is what pyspark 4.2 raises when it asks for the details of another one.
+        r"INVALID_HANDLE\.SESSION_(?:CLOSED|NOT_FOUND|CHANGED)|^\[NO_ACTIVE_SESSION\]",
         Meaning.SESSION_LOST,
         "the Spark Connect server has been started again, or has closed an idle session",
     ),

@@ -105,7 +105,7 @@ from pyspark.sql import SparkSession
 url = sys.argv[1]
 """
 IN_CLIENT = {
-    r"INVALID_HANDLE\.SESSION_(?:CLOSED|NOT_FOUND|CHANGED)": """
+    r"INVALID_HANDLE\.SESSION_(?:CLOSED|NOT_FOUND|CHANGED)|^\[NO_ACTIVE_SESSION\]": """
 spark = SparkSession.builder.remote(url).getOrCreate()
 spark.range(1).collect()
 spark.client.release_session()
