@@ -135,6 +135,18 @@ def end_lost_sessions() -> None:
         session.stop()
 
 
+def kept(sessions: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
+    """Return a function that keeps the session of its first call, and asks for another only when that has stopped."""
+    started: list[SparkSession] = []
+
+    def session() -> SparkSession:
+        if not started or has_stopped(started[-1]):
+            started.append(sessions())
+        return started[-1]
+
+    return session
+
+
 def in_a_session(sessions: Callable[[], SparkSession], work: Callable[[SparkSession], Result]) -> Result:
     """Return the result of some work; if a server has lost its session, it is repeated once in a new one.
 

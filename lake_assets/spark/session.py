@@ -24,8 +24,8 @@ from lake_assets.spark.python_side import clear_ended, has_session, silence, sta
 from lake_assets.spark.remote import (
     check_client,
     end_lost_sessions,
-    has_stopped,
     is_local,
+    kept,
     limit_retries,
     refused_session,
     remote_url,
@@ -218,13 +218,12 @@ def _session(start: Callable[[], SparkSession]) -> Iterator[Sessions]:
     started: list[SparkSession] = []
 
     def session() -> SparkSession:
-        if not started or has_stopped(started[-1]):
-            started.append(start())
+        started.append(start())
         return started[-1]
 
     others = has_session()
     try:
-        yield session
+        yield kept(session)
     finally:
         if started and not others:
             stop_session(started[-1])

@@ -92,8 +92,8 @@ def test_an_error_that_checks_share_is_printed_once(moved: str, tmp_path: Path) 
     assert result.exit_code == 1
     assert result.stderr.count("Error: ") == result.stderr.count(str(tmp_path / "moved")) == 1
     kind, first, *_, last = result.stdout.splitlines()
-    assert (kind, first) == ("sales: audit of the whole table", "failed     row_counts")
-    assert " more checks with the same error as row_counts: " in last
+    assert (kind, first) == ("sales: audit of the whole table", "failed     last_run")
+    assert " more checks with the same error as last_run: " in last
 
 
 def test_an_error_that_partitions_of_an_index_share_is_printed_once(moved: str, tmp_path: Path) -> None:

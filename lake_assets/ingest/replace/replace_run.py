@@ -26,6 +26,7 @@ from lake_assets.lake.commit.strategy import OF_ALL, UNDONE, commit
 from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, manifest_values, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
+from lake_assets.spark.remote import kept
 from lake_assets.spark.session import Sessions
 from lake_assets.storage.retry_window import using
 from lake_assets.storage.store import Store
@@ -153,12 +154,13 @@ class ReplaceRun(Run):
         if not runs:
             return
         try:
+            sessions = kept(self.sessions)
             with self.shared(None if self._has_session else "start", runs):
-                self.sessions()
+                sessions()
             self._has_session = True
             storages = (self.stream.config.source, *self.stream.lake_config.storages)
             with self.shared("job", runs) as figures, using(*storages):
-                self.writer.write(self.sessions, runs)
+                self.writer.write(sessions, runs)
                 figures.update(_written(runs))
         except LakeAssetsError as error:
             self._break(error, still_open(runs))
