@@ -23,7 +23,7 @@ from lake_assets_tests.until import until
 from lake_assets_tests.world import World, sales
 
 SALES = dg.AssetSelection.assets("sales")
-TIMES = re.compile(r"seconds|^duration$|run_id|_at$|result_of_run|dagster/(?:code|data)_version")
+TIMES = re.compile(r"seconds|^duration$|^run$|run_id|_at$|result_of_run|dagster/(?:code|data)_version")
 
 
 def run(file: str | os.PathLike[str], *keys: str, **options: Any) -> dg.ExecuteInProcessResult:

@@ -205,5 +205,5 @@ def test_partitions_are_the_streams_own(local_world: World) -> None:
             days = dg.DailyPartitionsDefinition("2026-01-01")
             return super().get_asset_spec(data).replace_attributes(partitions_def=days)
 
-    with pytest.raises(ConfigError, match="the translator Partitioned gives sales a partitions_def: leave it out"):
+    with pytest.raises(ConfigError, match="the translator Partitioned sets a partitions_def for sales: leave it out"):
         build_definitions(local_world.config, translator=Partitioned())
