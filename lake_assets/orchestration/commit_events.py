@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.lake.ledger.read import newest_commits
+from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.dagster_private import newest_materializations
@@ -33,9 +33,8 @@ def commits_of(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Part
     if not partitions:
         return {}
     with stream.lake.open_if_exists() as session:
-        paths = [partition.path for partition in partitions]
-        rows = [] if session is None else newest_commits(session, stream.name, stream.table, load_partitions=paths)
-    return stream.config.by_partition({row.load_partition: row for row in rows})
+        rows = {} if session is None else recorded_commits(session, stream.table, partitions)
+    return stream.config.by_partition(rows)
 
 
 def known_to_dagster(

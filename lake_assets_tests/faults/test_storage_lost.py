@@ -119,13 +119,13 @@ def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions_and_is_
 ) -> None:
     monkeypatch.setattr("lake_assets.ingest.replace.replace_run.LISTINGS", 1)
     asked: list[Partition] = []
-    manifest = OpenStream.manifest
+    landed_at = OpenStream.landed_at
 
     def noting(stream: OpenStream, partition: Partition) -> Manifest:
         asked.append(partition)
-        return manifest(stream, partition)
+        return landed_at(stream, partition)
 
-    monkeypatch.setattr(OpenStream, "manifest", noting)
+    monkeypatch.setattr(OpenStream, "landed_at", noting)
     keys = {"key_id": "key", "secret": "a-secret"}
     local_world.source = {"type": "s3", "bucket": "nowhere", "endpoint": "http://127.0.0.1:9", **keys}
 

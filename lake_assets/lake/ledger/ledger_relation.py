@@ -251,11 +251,13 @@ def _inlined(database: CatalogDatabase, name: str, wanted: Wanted) -> list[tuple
 
 
 def read_inlined(row: Sequence[Any], types: Sequence[str]) -> tuple[Any, ...]:
-    """Return the values of an inlined row: some catalogs keep texts as bytes, and times as texts."""
+    """Return the values of an inlined row: some catalogs keep texts as bytes, and times and doubles as texts."""
     return tuple(_value(value, kind) for value, kind in zip(row, types, strict=True))
 
 
 def _value(value: Any, kind: str) -> Any:  # noqa: ANN401 - of any column
     if isinstance(value, bytes):
         return value.decode()
+    if kind == "DOUBLE" and isinstance(value, str):
+        return float(value)
     return dt.datetime.fromisoformat(value) if kind == "TIMESTAMPTZ" and isinstance(value, str) else value

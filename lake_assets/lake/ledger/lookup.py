@@ -59,6 +59,19 @@ _COLUMNS = (
     "snapshot_id",
     "hold",
     "mode",
+    # Figures that Dagster shows of a commit.
+    "run_id",
+    "stream",
+    "requested_by",
+    "source_glob",
+    "source_files",
+    "source_bytes",
+    "files_written",
+    "files_copied",
+    "bytes_written",
+    "files_quarantined",
+    "rows_dead_lettered",
+    "seconds",
 )
 _TYPES = [LEDGER_COLUMNS[name] for name in _COLUMNS]
 

@@ -175,11 +175,7 @@ def commits(
 
 
 def newest_commits(
-    session: LakeSession,
-    stream: str,
-    table: TableName,
-    since: dt.datetime | None = None,
-    load_partitions: Sequence[str] | None = None,
+    session: LakeSession, stream: str, table: TableName, since: dt.datetime | None = None
 ) -> list[LedgerRow]:
     """Return the newest commit of each partition that changed its rows; the oldest first.
 
@@ -190,11 +186,8 @@ def newest_commits(
         stream: of the partitions.
         table: its destination.
         since: commits that ended then or later only, with a time zone; all when None.
-        load_partitions: paths of partitions; all when None.
     """
     among = {"stream": [stream], "destination_table": [str(table)], "status": ["committed"]}
-    if load_partitions is not None:
-        among["load_partition"] = list(load_partitions)
     tail = f"WHERE mode NOT IN ('{COMPACT}', '{RELEASE}') AND snapshot_id >= ? {_NEWEST_COMMIT} ORDER BY snapshot_id"
     return _rows(session, Wanted(LEDGER, _ALL, among, since=since), tail, [named_since(session, table)])
 
