@@ -26,7 +26,7 @@ SEED := 0
 # `make bench-peers ARGS='--quick'`, `make stack ARGS=--detach` and other options of a command.
 ARGS :=
 
-.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-rest test-all test-failed test-newest quick kills differential lint lint-deploy image-test size format audit bench bench-peers bench-scale lock lock-peers clean
+.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-rest test-all test-failed test-newest quick kills differential lint lint-deploy image-test size format audit bench bench-peers bench-scale bench-tpch lock lock-peers clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -134,6 +134,9 @@ bench: $(STAMP)  ## ratios against DuckDB, pyarrow and Spark's own reader and wr
 
 bench-peers: $(STAMP)  ## this package beside its peers, each in an environment of its own, which pip makes the first time
 	$(BIN)/python -m dev.benchmarks.peers $(ARGS)
+
+bench-tpch: $(STAMP)  ## TPC-H's lineitem beside the peers: backfill, restatements, writers, kills, a reader, queries
+	$(BIN)/python -m dev.benchmarks.tpch $(ARGS)
 
 bench-scale: $(STAMP)  ## how cost grows with writers, partitions, ledger rows and objects
 	$(BIN)/python -m dev.benchmarks.scale $(ARGS)

@@ -81,10 +81,10 @@ def main(
     if redraw:
         _write(Results.model_validate_json((target / "results.json").read_text(encoding="utf-8")), target)
         return
-    commands, missing = _commands(only or tuple(PEERS))
+    commands, missing = start_commands(only or tuple(PEERS))
     place = nullcontext(str(folder)) if folder else tempfile.TemporaryDirectory(prefix="lake-assets-bench-")
     with place as path:
-        bench = Bench(Path(path).absolute(), commands, _say)
+        bench = Bench(Path(path).absolute(), commands, say)
         found: dict[str, Mapping[str, Any]] = {}
         for name, part in _parts(quick=quick).items():
             if name not in (only_parts or PARTS):
@@ -103,7 +103,7 @@ def main(
             # A run that is ended leaves what it has measured, and the page as it was.
             _write(results, ELSEWHERE)
         _write(results, target)
-    _say(f"written: {target}")
+    say(f"written: {target}")
 
 
 def _taking_part(part: str, names: Iterable[str]) -> list[str]:
@@ -111,20 +111,20 @@ def _taking_part(part: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name != COPIED or part in ("small", "big")]
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     click.echo(f"{dt.datetime.now().astimezone():%H:%M:%S} {text}", err=True)
 
 
-def _commands(names: tuple[str, ...]) -> tuple[dict[str, Command], dict[str, Failure]]:
+def start_commands(names: tuple[str, ...]) -> tuple[dict[str, Command], dict[str, Failure]]:
     """How to start each peer, and why some cannot be started."""
     environment = {"JAVA_HOME": str(find_java().home)}
     commands, missing = {}, {}
     for name in names:
-        _say(f"environment of {name}")
+        say(f"environment of {name}")
         try:
             commands[name] = Command(python_of(PEERS[name]), PEERS[name].module, environment)
         except EnvironmentFailedError as error:
-            _say(f"  {error}")
+            say(f"  {error}")
             missing[name] = Failure(error=str(error))
     return commands, missing
 

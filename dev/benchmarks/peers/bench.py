@@ -38,6 +38,7 @@ class Bench:
     folder: Path
     commands: Mapping[str, Command]
     say: Callable[[str], object]
+    limit: float = LIMIT
     versions: dict[str, Mapping[str, str]] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)  # of the part that runs
     expected: Digest | None = None  # of what is landed at the end, the same for all peers of a part
@@ -48,7 +49,7 @@ class Bench:
         Raises:
             PeerFailedError: it could not.
         """
-        process = PeerProcess(self.commands[name], folder, self.folder / "logs" / f"{name}.log", LIMIT)
+        process = PeerProcess(self.commands[name], folder, self.folder / "logs" / f"{name}.log", self.limit)
         try:
             process.call("place", CALL, landing=str(landed.folder), folder=str(folder), columns=dict(landed.columns))
             if name not in self.versions:

@@ -6,10 +6,11 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
-from dev.benchmarks.peers.serve import Peer, Values, serve
+from dev.benchmarks.peers.serve import How, Peer, Values, serve
 
 
 class FakePeer(Peer):
@@ -69,6 +70,20 @@ class FakePeer(Peer):
                 end = time.process_time() + 0.3
                 while time.process_time() < end:
                     pass
+
+    def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
+        """One after the other, if it has such an operation."""
+        if os.environ.get("FAKE_PEER") == "one by one":
+            super().refresh_all(partitions, how)
+        for partition in partitions:
+            self.refresh(partition)
+
+    def query(self, sql: str, columns: Sequence[str], where: str) -> list[tuple[Any, ...]]:
+        """The number of rows of each partition, whatever is asked."""
+        files = Path(self.place.folder, "table").glob("*/*/*.parquet")
+        return [
+            (*(part.partition("=")[2] for part in file.parts[-3:-1]), pq.read_metadata(file).num_rows) for file in files
+        ]
 
     def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
         """Links."""

@@ -1,10 +1,11 @@
 """The figures of docs/explanation/benchmarks.md, between its markers; the rest of that page is written by hand."""
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dev.benchmarks.pages import table, with_sections
 from dev.benchmarks.peers.catalogue import OURS, PEERS
-from dev.benchmarks.peers.results import Backfill, Failure, ManyFiles, Refresh, Results, Writers
+from dev.benchmarks.peers.results import Backfill, Failure, Machine, ManyFiles, Refresh, Results, Writers
 
 _LONGEST = 160  # characters of a cell
 _ABOUT = 1.05  # a smaller ratio of two times is no difference
@@ -28,7 +29,8 @@ def with_figures(page: str, results: Results) -> str:
     return with_sections(page, {name: lines(results) for name, lines in sections.items()})
 
 
-def _title(name: str) -> str:
+def title_of(name: str) -> str:
+    """A peer, and how it refreshes; this package in bold."""
     kind = PEERS[name]
     title = f"{kind.title}, {kind.refresh}"
     return f"**{title}**" if kind.is_ours else title
@@ -38,17 +40,22 @@ def _cell(text: str) -> str:
     return " ".join(text.split())[:_LONGEST].replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
 
 
-def _reason(failure: Failure) -> str:
+def reason(failure: Failure) -> str:
+    """Why a peer has no figures."""
     return f"{'cannot' if failure.cannot else 'failed'}: {_cell(failure.error)}"
 
 
 def _machine(results: Results) -> Iterator[str]:
-    machine = results.machine
     if results.quick:
         yield "*These are the figures of `--quick`: little data, few rounds. They only show that everything runs.*"
         yield ""
+    yield from measured_on(results.measured, results.machine, results.versions)
+
+
+def measured_on(day: dt.date, machine: Machine, versions_of: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """When, on which machine, and with which versions of the peers."""
     yield (
-        f"Measured on {results.measured:%Y-%m-%d}: {machine.cores} cores of {machine.processor}, {machine.memory:g} GB,"
+        f"Measured on {day:%Y-%m-%d}: {machine.cores} cores of {machine.processor}, {machine.memory:g} GB,"
         f" {machine.system}, Python {machine.python}."
     )
     yield ""
@@ -57,7 +64,7 @@ def _machine(results: Results) -> Iterator[str]:
             f"**{PEERS[name].title}**" if name == OURS else PEERS[name].title,
             ", ".join(" ".join(one) for one in v.items()),
         )
-        for name, v in results.versions.items()
+        for name, v in versions_of.items()
     )
     yield from table(("peer", "versions"), list(versions))
 
@@ -70,12 +77,12 @@ def _refresh(results: Results) -> Iterator[str]:
         rows = []
         for name, one in found.items():
             if isinstance(one, Failure):
-                rows.append((_title(name), _reason(one), "", "", ""))
+                rows.append((title_of(name), reason(one), "", "", ""))
                 continue
             ratio = f"{one.median / ours.median:.2f}" if isinstance(ours, Refresh) else ""
             memory = f"{one.memory:,.0f}"
             spread = f"{one.median:.2f} ({min(one.wall):.2f}-{max(one.wall):.2f})"
-            rows.append((_title(name), spread, f"{one.processor_median:.2f}", memory, ratio))
+            rows.append((title_of(name), spread, f"{one.processor_median:.2f}", memory, ratio))
         yield from table((size, "seconds", "processor seconds", "peak MB", "times ours"), rows)
         yield ""
 
@@ -143,25 +150,22 @@ def _better_elsewhere(results: Results) -> Iterator[str]:
         once = [
             f"{PEERS[name].title} ({one.at_once:.1f} s)"
             for name, one in results.backfill.items()
-            if isinstance(one, Backfill) and one.at_once and each.each_seconds and one.at_once < each.each_seconds
+            if isinstance(one, Backfill) and one.at_once and each.at_once and one.at_once * _ABOUT < each.at_once
         ]
         if once:
-            yield (
-                f"- Backfill: less time for one commit of all than this package for {each.each:,} commits"
-                f" ({each.each_seconds:.1f} s): {', '.join(once)}."
-            )
+            yield f"- Backfill: less time for all together than this package ({each.at_once:.1f} s): {', '.join(once)}."
 
 
 def _writers(results: Results) -> Iterator[str]:
     rows = []
     for name, one in results.writers.items():
         if isinstance(one, Failure):
-            rows.append((_title(name), _reason(one), "", "", "", ""))
+            rows.append((title_of(name), reason(one), "", "", "", ""))
             continue
         errors = "; ".join(f"{number} x {text}" for text, number in one.errors.items())
         rows.append(
             (
-                _title(name),
+                title_of(name),
                 f"{one.rate:.1f}",
                 str(one.retries),
                 str(one.refused),
@@ -177,11 +181,13 @@ def _readers(results: Results) -> Iterator[str]:
     rows = []
     for name, one in results.readers.items():
         if isinstance(one, Failure):
-            rows.append((_title(name), _reason(one), "", "", ""))
+            rows.append((title_of(name), reason(one), "", "", ""))
             continue
         found = ", ".join(f"{int(count):,} rows: {times}" for count, times in one.counts.items())
         errors = "; ".join(f"{number} x {text}" for text, number in one.errors.items())
-        rows.append((_title(name), str(one.refreshes), str(one.reads), _cell(found) or "none", _cell(errors) or "none"))
+        rows.append(
+            (title_of(name), str(one.refreshes), str(one.reads), _cell(found) or "none", _cell(errors) or "none")
+        )
     head = ("peer", "refreshes", "reads", "reads with other numbers of rows", "failed reads")
     yield from table(head, rows)
 
@@ -190,11 +196,11 @@ def _files(results: Results) -> Iterator[str]:
     rows = []
     for name, one in results.files.items():
         if isinstance(one, Failure):
-            rows.append((_title(name), _reason(one), "", "", ""))
+            rows.append((title_of(name), reason(one), "", "", ""))
             continue
         few, many = one.few.median, one.many.median
         added = f"{one.fill:.1f}"
-        rows.append((_title(name), f"{few:.2f}", f"{many:.2f}", f"{many / few:.2f}", added))
+        rows.append((title_of(name), f"{few:.2f}", f"{many:.2f}", f"{many / few:.2f}", added))
     counts = [one.files for one in results.files.values() if isinstance(one, ManyFiles)]
     head = (
         "peer",
@@ -210,9 +216,9 @@ def _backfill(results: Results) -> Iterator[str]:
     rows = []
     for name, one in results.backfill.items():
         if isinstance(one, Failure):
-            rows.append((_title(name), _reason(one), "", ""))
+            rows.append((title_of(name), reason(one), "", ""))
             continue
         done = f"{one.each:,} of {one.partitions:,} in {one.each_seconds:.1f} s"
         once = _cell(one.why_not or "") if one.at_once is None else f"{one.at_once:.1f} s"
-        rows.append((_title(name), done, f"{one.milliseconds or 0:.0f} ms", once))
-    yield from table(("peer", "a commit for each partition", "a partition", "all in one commit"), rows)
+        rows.append((title_of(name), done, f"{one.milliseconds or 0:.0f} ms", once))
+    yield from table(("peer", "a commit for each partition", "a partition", "all together"), rows)

@@ -27,7 +27,7 @@ def drawings(results: Results) -> Drawings:
     }
 
 
-def _bars(
+def bars(
     axes: Axes,
     title: str,
     values: Values,
@@ -67,7 +67,7 @@ def _plain(axes: Axes, names: Sequence[str]) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _of(found: Mapping[str, Any], kind: type[Any], value: Callable[[Any], float | None]) -> Values:
+def of_each(found: Mapping[str, Any], kind: type[Any], value: Callable[[Any], float | None]) -> Values:
     return {name: value(one) if isinstance(one, kind) else None for name, one in found.items()}
 
 
@@ -76,9 +76,9 @@ def _refresh(results: Results) -> Figure:
     figure = Figure(figsize=(9.6, 2.5 * len(parts)), layout="constrained")
     grid = figure.subplots(len(parts), 3, squeeze=False)
     for row, (title, found) in zip(grid, parts, strict=True):
-        _bars(row[0], f"{title}: seconds", _of(found, Refresh, lambda one: one.median), "{:.2f}")
-        _bars(row[1], "processor seconds", _of(found, Refresh, lambda one: one.processor_median), "{:.2f}")
-        _bars(row[2], "peak memory, MB", _of(found, Refresh, lambda one: one.memory), "{:,.0f}")
+        bars(row[0], f"{title}: seconds", of_each(found, Refresh, lambda one: one.median), "{:.2f}")
+        bars(row[1], "processor seconds", of_each(found, Refresh, lambda one: one.processor_median), "{:.2f}")
+        bars(row[2], "peak memory, MB", of_each(found, Refresh, lambda one: one.memory), "{:,.0f}")
         for axes in row[1:]:
             axes.set_yticklabels([])
     return figure
@@ -97,8 +97,8 @@ def _writers(results: Results) -> Figure:
         for name, found in results.writers.items()
         if isinstance(found, Writers)
     }
-    values = _of(results.writers, Writers, lambda one: one.rate)
-    _bars(figure.subplots(), "commits a second of all writers together", values, "{:.1f}", notes)
+    values = of_each(results.writers, Writers, lambda one: one.rate)
+    bars(figure.subplots(), "commits a second of all writers together", values, "{:.1f}", notes)
     return figure
 
 
@@ -134,9 +134,9 @@ def _files(results: Results) -> Figure:
 def _backfill(results: Results) -> Figure:
     figure = Figure(figsize=(9.6, 2.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    each = _of(results.backfill, Backfill, lambda one: one.milliseconds)
-    _bars(left, "a commit for each partition: ms a partition", each, "{:,.0f}")
-    once = _of(results.backfill, Backfill, lambda one: one.at_once)
-    _bars(right, "all partitions in one commit: seconds", once, "{:.1f}", missing="none")
+    each = of_each(results.backfill, Backfill, lambda one: one.milliseconds)
+    bars(left, "a commit for each partition: ms a partition", each, "{:,.0f}")
+    once = of_each(results.backfill, Backfill, lambda one: one.at_once)
+    bars(right, "all partitions together: seconds", once, "{:.1f}", missing="none")
     right.set_yticklabels([])
     return figure

@@ -111,6 +111,11 @@ class PeerProcess:
         """What the process tree has used so far."""
         return sum(_processor_seconds(pid) for pid in self._tree())
 
+    def bytes_moved(self) -> tuple[int, int]:
+        """What the process tree has read and written so far by system calls; mapped files are not in it."""
+        found = [_moved(pid) for pid in self._tree()]
+        return sum(read for read, _ in found), sum(written for _, written in found)
+
     @contextmanager
     def peak_memory(self, pause: float = 0.02) -> Iterator[list[float]]:
         """The highest memory of the process tree in MB while the block ran, as the only item of the list.
@@ -165,6 +170,15 @@ def _processor_seconds(pid: int) -> float:
         return 0.0
     fields = text.rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / _TICK  # utime, stime, cutime, cstime
+
+
+def _moved(pid: int) -> tuple[int, int]:
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return 0, 0
+    counts = dict(line.split(": ") for line in lines)
+    return int(counts["rchar"]), int(counts["wchar"])
 
 
 def _proportional(pid: int) -> float:

@@ -89,7 +89,7 @@ class Backfill(_Frozen):
     partitions: int
     each: int | None = None  # partitions with a commit of their own, within the time limit
     each_seconds: float | None = None
-    at_once: float | None = None  # seconds of all in one commit
+    at_once: float | None = None  # seconds of all, in as few commits as the peer can
     why_not: str | None = None  # there is no `at_once`
 
     @property

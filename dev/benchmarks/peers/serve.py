@@ -20,10 +20,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
 Values = Mapping[str, str]  # a partition: its values by column, as in the path
+# `some` partitions; the `whole` table; the whole `again`, after a run that was killed.
+How = Literal["some", "whole", "again"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,19 @@ class Peer(ABC):
     def read_back(self, file: Path) -> str:
         """Let the peer read its whole table, as Parquet with the partition columns; return a glob of the files."""
 
-    def refresh_all(self) -> None:
-        """Replace the whole table by the landing zone, in one commit."""
+    def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
+        """Replace these partitions by their landed objects, in as few commits as the peer can."""
         raise CannotError("it has no commit of many partitions")
+
+    def query(self, sql: str, columns: Sequence[str], where: str) -> list[tuple[Any, ...]]:
+        """The rows of a query of the table, as a reader gets them now.
+
+        Args:
+            sql: the query, in which `{table}` is the table.
+            columns: that it reads.
+            where: its condition, or an empty text; for a peer that filters before it queries.
+        """
+        raise CannotError("it has no queries")
 
     def refresh_each(self, partitions: Sequence[Values], seconds: float) -> int:
         """Refresh partitions, each with a commit of its own, until the time is over; return their number."""
@@ -116,7 +128,9 @@ def _execute(peer: Peer, call: str, arguments: Mapping[str, Any]) -> Any:
         case "count":
             return peer.count(arguments["partition"])
         case "refresh_all":
-            return peer.refresh_all()
+            return peer.refresh_all(arguments["partitions"], arguments["how"])
+        case "query":
+            return [list(map(str, row)) for row in peer.query(**arguments)]
         case "refresh_each":
             return peer.refresh_each(arguments["partitions"], arguments["seconds"])
         case "fill":

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 from dev.benchmarks.peers.bench import CALL, Bench, DifferentRowsError, Running
 from dev.benchmarks.peers.compare import Landed
@@ -65,14 +66,14 @@ def _writers(bench: Bench, name: str, rounds: int, count: int) -> Writers:
         with ThreadPoolExecutor(count) as pool:
             running += pool.map(lambda _: bench.start(name, landed, folder, "open"), range(count - 1))
             # What a session does once is not measured, nor is the first load of a partition.
-            list(pool.map(_write, running, partitions, [1] * count, [Tally() for _ in running]))
+            list(pool.map(lambda peer, call: write(peer, call, Tally()), running, map(_refresh, partitions)))
             tally, seconds = Tally(), 0.0
             for version in range(2):
                 if version:
                     for number, partition in enumerate(partitions, 1):
                         land_partition(landed.folder, partition, FILES, ROWS, 5000 + 100 * number)
                 begun = time.perf_counter()
-                list(pool.map(_write, running, partitions, [rounds] * count, [tally] * count))
+                list(pool.map(lambda peer, call: write(peer, call, tally, rounds), running, map(_refresh, partitions)))
                 seconds += time.perf_counter() - begun
         return Writers(
             writers=count,
@@ -88,11 +89,16 @@ def _writers(bench: Bench, name: str, rounds: int, count: int) -> Writers:
             peer.process.close()
 
 
-def _write(peer: Running, partition: Values, rounds: int, tally: Tally) -> None:
+def _refresh(partition: Values) -> Mapping[str, Any]:
+    return {"name": "refresh", "partition": partition}
+
+
+def write(peer: Running, call: Mapping[str, Any], tally: Tally, rounds: int = 1) -> None:
+    """Let the peer make a call, and repeat it when it fails."""
     for _ in range(rounds):
         for number in range(TRIES):
             try:
-                peer.process.call("refresh", CALL, partition=partition)
+                peer.process.call(timeout=CALL, **call)
             except PeerFailedError as error:
                 tally.failed(str(error))
                 with tally.lock:

@@ -93,9 +93,9 @@ def test_copied_objects_take_part_in_refreshes_of_one_partition_only() -> None:
 
 
 def test_an_operation_that_a_peer_lacks_is_no_error(tmp_path: Path) -> None:
-    peer = placed(tmp_path, "")
+    peer = placed(tmp_path, "one by one")
     with pytest.raises(PeerFailedError, match="it has no commit of many partitions") as caught:
-        peer.call("refresh_all", 60)
+        peer.call("refresh_all", 60, partitions=[], how="whole")
     peer.close()
     assert caught.value.cannot
 
@@ -143,7 +143,7 @@ def test_a_reader_sees_the_states_between_the_old_and_the_new_partition(tmp_path
 
 
 def test_a_table_of_many_files_and_a_backfill_are_measured_and_compared(tmp_path: Path) -> None:
-    peers = {"right": "", "loses": "loses a row"}
+    peers = {"right": "", "one by one": "one by one", "loses": "loses a row"}
     tried = bench(tmp_path, **peers)
 
     many = files(tried, list(peers), 30, 1, 1)
@@ -153,7 +153,9 @@ def test_a_table_of_many_files_and_a_backfill_are_measured_and_compared(tmp_path
     assert len(many["right"].few.wall) == len(many["right"].many.wall) == 1
     assert isinstance(year["right"], Backfill)
     assert (year["right"].partitions, year["right"].each) == (6, 6)
-    assert year["right"].why_not == "it has no commit of many partitions"
+    assert year["right"].at_once is not None
+    assert isinstance(year["one by one"], Backfill)
+    assert year["one by one"].why_not == "it has no commit of many partitions"
     for found in (many["loses"], year["loses"]):
         assert isinstance(found, Failure)
         assert found.error.startswith("other rows than landed: ")

@@ -3,14 +3,15 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, WriterProperties, write_deltalake
 from deltalake.transaction import AddAction
 
-from dev.benchmarks.peers.serve import Peer, Values, serve
+from dev.benchmarks.peers.serve import How, Peer, Values, serve
 
 
 class Deltalake(Peer):
@@ -28,10 +29,11 @@ class Deltalake(Peer):
     def _table(self) -> str:
         return str(self.place.folder / "table")
 
-    def _landed(self) -> ds.Dataset:
+    def _landed(self, source: Path | list[str]) -> ds.Dataset:
         types = {"string": pa.string(), "date": pa.date32()}
         schema = pa.schema([(name, types[kind]) for name, kind in self.place.columns.items()])
-        return ds.dataset(self.place.landing, format="parquet", partitioning=ds.partitioning(schema, flavor="hive"))
+        hive = ds.partitioning(schema, flavor="hive")
+        return ds.dataset(source, format="parquet", partitioning=hive, partition_base_dir=str(self.place.landing))
 
     def _write(self, data: pa.RecordBatchReader, predicate: str | None) -> None:
         write_deltalake(
@@ -58,13 +60,27 @@ class Deltalake(Peer):
                 columns = [pa.repeat(constant, batch.num_rows) for _, constant in constants]
                 yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
 
-        predicate = " AND ".join(f"{name} = '{value}'" for name, value in partition.items())
+        predicate = self._where(partition)
         exists = DeltaTable.is_deltatable(self._table)
         self._write(pa.RecordBatchReader.from_batches(schema, batches()), predicate if exists else None)
 
-    def refresh_all(self) -> None:
-        """One overwrite of the whole table."""
-        self._write(self._landed().scanner().to_reader(), None)
+    def _where(self, partition: Values) -> str:
+        return "(" + " AND ".join(f"{name} = '{value}'" for name, value in partition.items()) + ")"
+
+    def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
+        """One overwrite, of the whole table or with a predicate for all partitions."""
+        if how == "some":
+            objects = [str(path) for partition in partitions for path in self.place.objects(partition)]
+            predicate = " OR ".join(map(self._where, partitions))
+            self._write(self._landed(objects).scanner().to_reader(), predicate)
+        else:
+            self._write(self._landed(self.place.landing).scanner().to_reader(), None)
+
+    def query(self, sql: str, columns: Sequence[str], where: str) -> list[tuple[Any, ...]]:
+        """By its own engine, DataFusion, of the newest version of the table."""
+        engine = QueryBuilder().register("lineitem", DeltaTable(self._table))
+        rows = pa.table(engine.execute(sql.format(table="lineitem")))
+        return [tuple(row.values()) for row in rows.to_pylist()]
 
     def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
         """Hard links in the table's folder, and one commit that adds them to the log."""

@@ -1,6 +1,7 @@
 """dlt with its destination `ducklake`: write disposition `merge` by the strategy `delete-insert`."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from dev.benchmarks.peers.serve import Peer, Values, serve
+from dev.benchmarks.peers.serve import How, Peer, Values, serve
 
 TYPES = {"string": pa.string(), "date": pa.date32()}
 
@@ -76,16 +77,27 @@ class Dlt(Peer):
 
         self._load(batches, {"disposition": "merge", "strategy": "delete-insert"})
 
-    def refresh_all(self) -> None:
-        """One load of all, which replaces the table."""
+    def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
+        """One load of all, which replaces the table, or one merge."""
+        some = [str(path) for partition in partitions for path in self.place.objects(partition)]
         schema = pa.schema([(name, TYPES[kind]) for name, kind in self.place.columns.items()])
-        landed = ds.dataset(self.place.landing, format="parquet", partitioning=ds.partitioning(schema, flavor="hive"))
+        landed = ds.dataset(
+            some if how == "some" else self.place.landing,
+            format="parquet",
+            partitioning=ds.partitioning(schema, flavor="hive"),
+            partition_base_dir=str(self.place.landing),
+        )
 
         def batches() -> Any:
             for batch in landed.scanner().to_batches():
                 yield pa.Table.from_batches([batch])
 
-        self._load(batches, "replace")
+        self._load(batches, {"disposition": "merge", "strategy": "delete-insert"} if how == "some" else "replace")
+
+    def query(self, sql: str, columns: Sequence[str], where: str) -> list[tuple[Any, ...]]:
+        """Of the newest snapshot."""
+        with self.pipeline.sql_client() as client:
+            return client.execute_sql(sql.format(table="sales"))
 
     def count(self, partition: Values) -> int:
         """Of the newest snapshot."""

@@ -4,10 +4,11 @@ import importlib.util
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
-from dev.benchmarks.peers.serve import Peer, Values, serve
+from dev.benchmarks.peers.serve import How, Peer, Values, serve
 
 A_CALL = 5000  # files that are added at once
 
@@ -34,14 +35,14 @@ class DuckLake(Peer):
 
     distributions = ("duckdb", "duckdb-extension-ducklake")
 
-    def _source(self, glob: str) -> str:
+    def _source(self, *globs: str) -> str:
         types = ", ".join(
             f"{name}: {'DATE' if kind == 'date' else 'VARCHAR'}" for name, kind in self.place.columns.items()
         )
-        return f"read_parquet('{glob}', hive_partitioning = true, hive_types = {{{types}}})"
+        return f"read_parquet({list(globs)}, hive_partitioning = true, hive_types = {{{types}}})"
 
     def _where(self, partition: Values) -> str:
-        return " AND ".join(f"{name} = '{value}'" for name, value in partition.items())
+        return "(" + " AND ".join(f"{name} = '{value}'" for name, value in partition.items()) + ")"
 
     def _objects(self, partition: Values) -> str:
         return "/".join(
@@ -78,9 +79,16 @@ class DuckLake(Peer):
         """Two statements, one transaction."""
         self._replace(self._where(partition), self._source(self._objects(partition)))
 
-    def refresh_all(self) -> None:
+    def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
         """The same two statements for all partitions."""
-        self._replace("true", self._source(f"{self.place.landing}/*/*/*.parquet"))
+        if how == "some":
+            self._replace(" OR ".join(map(self._where, partitions)), self._source(*map(self._objects, partitions)))
+        else:
+            self._replace("true", self._source(f"{self.place.landing}/*/*/*.parquet"))
+
+    def query(self, sql: str, columns: Sequence[str], where: str) -> list[tuple[Any, ...]]:
+        """Of the newest snapshot."""
+        return self.client.execute(sql.format(table="lake.sales")).fetchall()
 
     def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
         """`ducklake_add_data_files`: the partitions are those of the paths."""

@@ -1,19 +1,22 @@
 """This package: `ingest` of a partition with `force`, `ingest_all` of many, and `mode: index` for existing files."""
 
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import duckdb
 from pyspark.sql import SparkSession
 
-from dev.benchmarks.peers.serve import Peer, Values, serve
+from dev.benchmarks.peers.serve import How, Peer, Values, serve
 from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.past import counted_rows
+from lake_assets.lake.connecting import connected
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import spark_config, start_session
 from lake_assets.streams.stream import OpenStream
@@ -26,6 +29,7 @@ class Ours(Peer):
     copying: ClassVar[str] = "never"  # every refresh encodes, as those of the peers do
     spark: SparkSession
     stream: OpenStream
+    reader: duckdb.DuckDBPyConnection | None = None
 
     def create(self) -> None:
         """The first refresh makes the table."""
@@ -40,7 +44,7 @@ class Ours(Peer):
 
     def _stream(self, source: Path, **options: Any) -> OpenStream:
         partitions = {
-            name: {"type": "date", "start": "2013-01-01"} if kind == "date" else {}
+            name: {"type": "date", "start": "1992-01-01"} if kind == "date" else {}
             for name, kind in self.place.columns.items()
         }
         catalog = {"type": "sqlite", "path": str(self.place.folder / "catalog.sqlite")}
@@ -57,16 +61,29 @@ class Ours(Peer):
 
     def refresh_each(self, partitions: Sequence[Values], seconds: float) -> int:
         """One range, as a backfill is; each partition has a commit of its own."""
-        end = time.perf_counter() + seconds
-        wanted = [self._partition(values) for values in partitions]
-        done = 0
-        for outcome in ingest_all(self.stream, wanted, lambda: self.spark, IngestOptions(force=True)):
+        stream = self._stream(self.place.landing, copy=self.copying, commit_batch=1)
+        return self._run(stream, partitions, IngestOptions(force=True), seconds)
+
+    def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
+        """One run by the default, which commits up to 50 partitions together; a killed run is continued."""
+        self._run(self.stream, partitions, IngestOptions(force=how != "again"), math.inf)
+
+    def _run(self, stream: OpenStream, partitions: Sequence[Values], options: IngestOptions, seconds: float) -> int:
+        end, done = time.perf_counter() + seconds, 0
+        for outcome in ingest_all(
+            stream, [self._partition(values) for values in partitions], lambda: self.spark, options
+        ):
             if outcome.error is not None:
                 raise outcome.error
             done += 1
             if time.perf_counter() >= end:
                 break
         return done
+
+    def query(self, sql: str, columns: Sequence[str], where: str) -> list[tuple[Any, ...]]:
+        """By a read-only connection to the lake, which stays open."""
+        self.reader = self.reader or connected(self.stream.lake_config, read_only=True)
+        return self.reader.execute(sql.format(table=self.stream.table.sql)).fetchall()
 
     def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
         """A stream of mode index over the files' folder, which commits all of them to the same table."""

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import And, BooleanExpression, EqualTo
-from pyiceberg.table import Table
+from pyiceberg.table import ALWAYS_TRUE, Table
 
-from dev.benchmarks.peers.serve import Peer, Values, serve
+from dev.benchmarks.peers.serve import How, Peer, Values, serve
 
 NAME = "bench.sales"
 TYPES = {"string": pa.string(), "date": pa.date32()}
@@ -57,11 +58,25 @@ class PyIceberg(Peer):
         equal: list[BooleanExpression] = [EqualTo(name, value) for name, value in partition.items()]
         self._table().overwrite(rows, overwrite_filter=reduce(And, equal))
 
-    def refresh_all(self) -> None:
-        """One overwrite of the whole table."""
+    def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
+        """One overwrite, of the whole table or of the partitions of the rows."""
+        some = [str(path) for partition in partitions for path in self.place.objects(partition)]
         schema = pa.schema([(name, TYPES[kind]) for name, kind in self.place.columns.items()])
-        landed = ds.dataset(self.place.landing, format="parquet", partitioning=ds.partitioning(schema, flavor="hive"))
-        self._table().overwrite(landed.to_table())
+        landed = ds.dataset(
+            some if how == "some" else self.place.landing,
+            format="parquet",
+            partitioning=ds.partitioning(schema, flavor="hive"),
+            partition_base_dir=str(self.place.landing),
+        )
+        if how == "some":
+            self._table().dynamic_partition_overwrite(landed.to_table())
+        else:
+            self._table().overwrite(landed.to_table())
+
+    def query(self, sql: str, columns: Sequence[str], where: str) -> list[tuple[Any, ...]]:
+        """By DuckDB, over the scan of the columns and rows that the query reads."""
+        scan = self._table().scan(row_filter=where or ALWAYS_TRUE, selected_fields=tuple(columns))
+        return scan.to_duckdb("lineitem").execute(sql.format(table="lineitem")).fetchall()
 
     def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
         """`add_files` reads the partition from a file's statistics: each file is copied with partition columns."""

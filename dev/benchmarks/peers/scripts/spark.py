@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
-from dev.benchmarks.peers.serve import Peer, Values, serve
+from dev.benchmarks.peers.serve import How, Peer, Values, serve
 
 
 class Spark(Peer):
@@ -47,10 +48,17 @@ class Spark(Peer):
             rows = rows.withColumn(name, lit(value).cast(self.place.columns[name]))
         self._write(rows)
 
-    def refresh_all(self) -> None:
+    def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
         """One job; rows of a partition meet in one task, so that there is one file for each."""
-        rows = self.spark.read.parquet(str(self.place.landing))
+        some = [str(path) for partition in partitions for path in self.place.objects(partition)]
+        reader = self.spark.read.option("basePath", str(self.place.landing))
+        rows = reader.parquet(*(some if how == "some" else [str(self.place.landing)]))
         self._write(rows.repartition(*self.place.columns))
+
+    def query(self, sql: str, columns: Sequence[str], where: str) -> list[tuple[Any, ...]]:
+        """Of the folder."""
+        self.spark.read.parquet(str(self.place.folder / "table")).createOrReplaceTempView("lineitem")
+        return [tuple(row) for row in self.spark.sql(sql.format(table="lineitem")).collect()]
 
     def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
         """The table is the folder: hard links into it."""
