@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
@@ -155,6 +155,9 @@ FileSize = Annotated[
     AfterValidator(size_between(2**20, 2**32, "1 MiB to 4 GiB: 128MiB to 512MiB are good for most tables")),
 ]
 """The target size of data files."""
+
+CommitBatch = Annotated[int, Field(ge=1, le=200)] | Literal["auto"]
+"""The most partitions of a commit; at most those of a Spark job."""
 
 
 def as_text(value: object) -> object:

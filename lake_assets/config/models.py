@@ -188,7 +188,7 @@ class LakeConfig(Model):
     def _of_inserts(self) -> Iterator[_Contradiction]:
         for name, stream, lake_name, lake in self._placed():
             kind = "managed by MotherDuck" if lake.is_managed else "encrypted"
-            if lake.inserts_only and stream.commit_batch > 1:
+            if lake.inserts_only and stream.commit_batch not in ("auto", 1):
                 text = f"stream {name} has commit_batch: {stream.commit_batch}, and lake {lake_name} is {kind}: its"
                 text += " rows are written with INSERT while the commit holds the lock, so each partition is a commit:"
                 yield name, "commit_batch", f"{text} remove commit_batch"

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.clashes import clash, misfit
-from lake_assets.config.fields import FileSize, Identifier, KeyPrefix, Texts
+from lake_assets.config.fields import CommitBatch, FileSize, Identifier, KeyPrefix, Texts
 from lake_assets.config.globs import folder_globs, has_query, is_glob, split_glob
 from lake_assets.config.landing import Landing, arrow_type, ending_of, unread
 from lake_assets.config.model import Model
@@ -132,12 +132,10 @@ class Stream(Model):
     record_skipped: bool = Field(
         default=True, description="Whether a run that finds nothing new writes a ledger row, and so makes a snapshot."
     )
-    commit_batch: int = Field(
-        1,
-        ge=1,
-        le=200,
+    commit_batch: CommitBatch = Field(
+        "auto",
         description="Partitions that a run commits together, as one snapshot. Each is whole, and one that fails "
-        "keeps no other from its commit.",
+        "keeps no other from its commit. `auto`: up to 50; 1 in a lake that takes rows by INSERT only.",
     )
     compression: Compression = Field("zstd", description="Codec of the data files.")
     target_file_size: FileSize = Field(

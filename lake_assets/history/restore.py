@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError, StorageError
+from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError, SourceChangedError, StorageError
 from lake_assets.events import step
 from lake_assets.history.past_snapshot import PastState, past_state, require_columns, require_snapshot
 from lake_assets.ingest.compare_objects import Comparison, compare, read_noted
@@ -320,17 +320,23 @@ def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_h
     storage = stream.lake_config.own_storage
     store = Store(storage)
 
+    def unusable(file: CatalogFile, state: str) -> StorageError:
+        return StorageError(f"the data file {file.uri} of the snapshot {state}:", "choose another snapshot.")
+
     def copy(file: CatalogFile) -> Copy:
         key = file.uri.removeprefix(f"{store.root}/")
         found = store.find(key)
         if found is None or found.size != file.size:
             state = "is gone" if found is None else f"has {found.size:,} bytes, and the catalog says {file.size:,}"
-            raise StorageError(f"the data file {file.uri} of the snapshot {state}:", "choose another snapshot.")
+            raise unusable(file, state)
         # The original's own: compaction, an append or an older version may have given the files different ones.
         name = new_name(f"{run_id}-", MARK if is_held else named_fingerprint(file.uri))
         new_key = posixpath.join(posixpath.dirname(key), name)
         uris.append(store.uri(new_key))
-        copy_object(storage, Original(key, found.etag, found.size), storage, new_key, may_link=True)
+        try:
+            copy_object(storage, Original(key, found.etag, found.size), storage, new_key, may_link=True)
+        except SourceChangedError as error:  # maintenance removed it meanwhile
+            raise unusable(file, "is gone") from error
         return Copy(file.file_id, store.uri(new_key), file.size)
 
     uris: list[str] = []

@@ -103,7 +103,7 @@ def materialization_metadata(
             metadata["dagster/column_lineage"] = dg.MetadataValue.column_lineage(_lineage(view, landing))
     if (command := _undo_command(row)) is not None:
         metadata["undo"] = dg.MetadataValue.md(command)
-    return metadata | _plotted(row, sum(result.seconds.values()))
+    return metadata | _plotted(row)
 
 
 def elsewhere_metadata(row: LedgerRow) -> Metadata:
@@ -132,10 +132,10 @@ def _figures(row: LedgerRow, rows: int | None, taken: str, exported: Mapping[str
     return metadata | integers(seldom | dict(exported or {}) | {"snapshot": row.snapshot_id})
 
 
-def _plotted(row: LedgerRow, seconds: float) -> Metadata:
-    """Return the numbers of texts with units, for plots."""
+def _plotted(row: LedgerRow) -> Metadata:
+    """Return the numbers of texts with units, for plots; the seconds are those of the ledger."""
     numbers = {"bytes": row.bytes_written, "source_bytes": row.source_bytes}
-    return {"seconds": dg.MetadataValue.float(round(seconds, 3))} | integers(numbers)
+    return {"seconds": dg.MetadataValue.float(round(row.duration, 3))} | integers(numbers)
 
 
 def integers(numbers: Mapping[str, int | None]) -> Metadata:

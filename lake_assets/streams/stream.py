@@ -29,6 +29,7 @@ from lake_assets.storage.store import Store
 from lake_assets.streams.holdings import Holdings
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
 
+AUTO_BATCH = 50  # partitions of a commit; more save little, and an interrupted run loses those of one
 LETTERS = "_dead_letters"  # folder in the landing zone; listings leave out such names
 
 
@@ -73,6 +74,13 @@ class OpenStream:
     def lake_config(self) -> Lake:
         """The lake's part of the config."""
         return self.lake.config
+
+    @property
+    def commit_batch(self) -> int:
+        """The most partitions that a run commits together."""
+        if self.config.commit_batch != "auto":
+            return self.config.commit_batch
+        return 1 if self.lake_config.inserts_only else AUTO_BATCH
 
     @property
     def export(self) -> Export | None:

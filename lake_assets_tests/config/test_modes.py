@@ -77,7 +77,7 @@ def test_what_a_lake_cannot_do_is_refused(lake: dict[str, Any], options: dict[st
     [
         ({}, {"mode": "append"}, "on_changed", "fail"),
         ({}, {"mode": "append", "on_changed": "refresh"}, "on_changed", "refresh"),
-        ({}, {"mode": "replace"}, "commit_batch", 1),
+        ({}, {"mode": "replace"}, "commit_batch", "auto"),
         ({}, {"mode": "append", "commit_batch": 50}, "commit_batch", 50),
         (MANAGED, {"mode": "replace", "commit_batch": 1}, "commit_batch", 1),
     ],

@@ -20,6 +20,7 @@ from lake_assets.api.stream import open_stream
 from lake_assets.config.load import load_config
 from lake_assets.ingest.api import ingest
 from lake_assets.lake.ledger.read import read_ledger
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.orchestration.ingest_job import SelectionConfig
 from lake_assets.selection.select import Wanted
 from lake_assets_tests.until import until
@@ -38,7 +39,7 @@ CONFIG = {
     "lakes": {"shop": {"catalog": {"type": "sqlite", "path": "catalog.sqlite"}, "storage": "lake"}},
     "streams": {  # a run in mode index needs no Spark
         "sales": STREAM | {"destination": {"table": "sales"}, "mode": "index", "sensor": {"type": "objects"}},
-        "copies": STREAM | {"destination": {"table": "copies"}},
+        "copies": STREAM | {"destination": {"table": "copies"}, "report": {"to": "pages", "status": "stopped"}},
     },
 }
 CURSOR = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, state [-0-9a-f]{38}$")
@@ -51,10 +52,14 @@ class Shop:
     folder: Path
     dagster: DagsterServer
 
+    def ledger(self) -> list[LedgerRow]:
+        """The rows of the ledger, the newest first."""
+        with open_stream(load_config(self.folder / "lake.yaml"), "sales").lake.open() as lake:
+            return read_ledger(lake)
+
     def statuses(self) -> list[str]:
         """The status of each row of the ledger."""
-        with open_stream(load_config(self.folder / "lake.yaml"), "sales").lake.open() as lake:
-            return [row.status for row in read_ledger(lake)]
+        return [row.status for row in self.ledger()]
 
 
 def land(folder: Path, region: str, day: dt.date, *totals: float, name: str = "a.parquet") -> None:
@@ -119,6 +124,39 @@ def test_the_graph_leads_from_one_landing_zone_that_was_observed_to_the_tables(s
     for name in ("copies_landing", "sales_report", "shop_ledger"):
         expect(page.get_by_text(name, exact=True)).to_have_count(0)
     expect(page.get_by_text("Never observed")).to_have_count(0)
+
+
+def test_a_commit_took_as_long_in_dagster_as_in_the_ledger_whoever_made_it(shop: Shop, page: "Page") -> None:
+    from playwright.sync_api import expect  # noqa: PLC0415 - may not be installed
+
+    runs = len(shop.dagster.runs(dagster__sensor_name="sales_sensor"))
+    land(shop.folder, "SW", DAYS[0], 4, name="c.parquet")
+    until(lambda: len(shop.dagster.runs(dagster__sensor_name="sales_sensor")) > runs, "a run of the sensor")
+    until(lambda: len(shop.dagster.materialized("sales")) >= 6, "the commits of the command line")
+
+    for key in (f"{DAYS[0]}|SW", f"{DAYS[1]}|SW"):  # a run of Dagster's, and the command line
+        day, region = key.split("|")
+        until(lambda: shop.dagster.runs(dagster__sensor_name="sales_sensor")[-1].ended > 0, "the end of the run")
+        row = next(row for row in shop.ledger() if row.load_partition == f"region={region}/date={day}")
+        page.goto(f"{shop.dagster.url}/assets/sales?view=partitions&partition={day}%7C{region}")
+        seconds = page.get_by_role("row").filter(has=page.get_by_text("seconds", exact=True)).first
+        expect(seconds).to_contain_text(f"{row.duration:.3f}".rstrip("0"))
+
+
+def test_the_picture_of_a_report_is_shown_after_it_is_refreshed_by_clicking(shop: Shop, page: "Page") -> None:
+    page.goto(f"{shop.dagster.url}/assets/copies_report")
+    page.get_by_role("button", name="Materialize").click()
+    page.get_by_role("button", name="Confirm").click()  # though its table has never been materialized
+    until(lambda: len(shop.dagster.materialized("copies_report")) > 0, "the report")
+    page.goto(f"{shop.dagster.url}/assets/copies_report?view=events")
+    row = page.get_by_role("row").filter(has=page.get_by_text("heat_map", exact=True)).first
+    row.get_by_text("[Show Markdown]").click()
+    picture = page.get_by_role("dialog").locator("img")
+    picture.wait_for()
+
+    width, height = picture.evaluate("image => [image.naturalWidth, image.naturalHeight]")
+    assert width > 300
+    assert height > 100
 
 
 def shown_config(shop: Shop, page: "Page", job: str) -> str:

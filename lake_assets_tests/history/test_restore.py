@@ -1,6 +1,7 @@
 """A partition's rows of an earlier snapshot come back as a new one."""
 
 import datetime as dt
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -9,6 +10,7 @@ from lake_assets.errors import CatalogError, PartitionError, StorageError
 from lake_assets.history.restore import Restored, restore
 from lake_assets.lake.ledger.tables import MANIFEST
 from lake_assets.maintenance.maintenance_run import maintain
+from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
@@ -130,12 +132,24 @@ def test_snapshots_that_cannot_be_restored(local_world: World) -> None:
         back(local_world, first)
 
 
-def test_a_file_of_the_snapshot_that_is_gone_is_named_and_no_copy_is_left(local_world: World) -> None:
+@pytest.mark.parametrize("when", ["before", "while it is copied"])
+def test_a_file_of_the_snapshot_that_is_gone_is_named_and_no_copy_is_left(
+    local_world: World, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = ingested(local_world, 1)
     (lost,) = local_world.data_files()
     ingested(local_world, 2)
-    Store(local_world.config.lakes["test"].own_storage).delete((lost,))
-    files = local_world.data_files()
+    store = Store(local_world.config.lakes["test"].own_storage)
+    files = local_world.data_files() - {lost}
+    if when == "before":
+        store.delete((lost,))
+    else:
+
+        def late(*args: Any, **options: Any) -> None:
+            store.delete((lost,))
+            copy_object(*args, **options)
+
+        monkeypatch.setattr("lake_assets.history.restore.copy_object", late)
 
     with pytest.raises(StorageError, match=rf"the data file .*{lost} of the snapshot is gone"):
         back(local_world, first)

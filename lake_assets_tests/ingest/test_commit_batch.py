@@ -6,10 +6,10 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from annotated_types import Le
+from pydantic import TypeAdapter, ValidationError
 
 from dev.plain_client import plain_client
-from lake_assets.config.streams import Stream
+from lake_assets.config.fields import CommitBatch
 from lake_assets.errors import CatalogUnreachableError, SourceError, StorageError
 from lake_assets.events import Event, listening
 from lake_assets.history.history_entries import history
@@ -258,5 +258,8 @@ def test_each_partition_of_a_batch_has_one_event_of_its_commit(filled: World) ->
 
 
 def test_a_batch_is_at_most_the_partitions_of_a_job() -> None:
-    (most,) = (limit.le for limit in Stream.model_fields["commit_batch"].metadata if isinstance(limit, Le))
-    assert most == GROUP_PARTITIONS
+    batch: TypeAdapter[CommitBatch] = TypeAdapter(CommitBatch)
+
+    assert batch.validate_python(GROUP_PARTITIONS) == GROUP_PARTITIONS
+    with pytest.raises(ValidationError, match=f"less than or equal to {GROUP_PARTITIONS}"):
+        batch.validate_python(GROUP_PARTITIONS + 1)

@@ -70,7 +70,11 @@ def test_a_partition_outside_the_config_is_refused_with_all_others(local_world: 
     assert not Path(local_world.catalog["path"]).exists()
 
 
-def test_all_partitions_share_one_job_and_commit_one_by_one(local_world: World, jobs: list[int]) -> None:
+@pytest.mark.parametrize(("options", "commits"), [({}, 1), ({"commit_batch": 1}, 18)], ids=["default", "one by one"])
+def test_all_partitions_share_one_job_and_by_default_one_commit(
+    local_world: World, jobs: list[int], options: dict[str, int], commits: int
+) -> None:
+    local_world.options = dict(options)
     for number, text in enumerate(TEXTS):
         local_world.land(text, sales(number, number + 0.5))
 
@@ -78,7 +82,7 @@ def test_all_partitions_share_one_job_and_commit_one_by_one(local_world: World, 
 
     assert jobs == [18]
     snapshots = {outcome.result.row.snapshot_id for outcome in outcomes.values() if outcome.result}
-    assert len(snapshots) == 18
+    assert len(snapshots) == commits
     for number, text in enumerate(TEXTS):
         assert local_world.totals(text) == [number, number + 0.5]
     assert {row.run_id for row in local_world.ledger()} == {local_world.ledger()[0].run_id}
@@ -340,6 +344,7 @@ def test_an_interrupt_in_the_callers_loop_cancels_partitions_that_have_begun(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lake_assets.ingest.replace.replace_run.COMMITS", 1)
+    local_world.options = {"commit_batch": 1}
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(2))
     partitions = [local_world.partition(NW), local_world.partition(SW)]

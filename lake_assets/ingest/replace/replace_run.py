@@ -54,7 +54,7 @@ class ReplaceRun(Run):
         self.sessions = sessions
         self.writer = Writer(stream, checkpoint)
         self._has_session = False
-        self._batch = stream.config.commit_batch
+        self._batch = stream.commit_batch
 
     def plan(self, runs: Sequence[PartitionRun]) -> None:
         """List the objects of the partitions, and decide what becomes of each."""
