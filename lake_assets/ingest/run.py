@@ -12,7 +12,7 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.partition_run import PartitionRun, State
 from lake_assets.ingest.plan import Planner
-from lake_assets.lake.ledger.read import last_runs
+from lake_assets.lake.ledger.read import last_runs, rows_of_run
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.streams.stream import OpenStream
@@ -66,7 +66,8 @@ class Run(ABC):
                     run.fail(error)
             record_failures(self.stream, cut_off)
             for run in cut_off:
-                run.report()
+                if run.error is not None:
+                    run.report()
             yield from (run.report() for run in runs if run.state is State.DONE)
             raise
 
@@ -177,7 +178,8 @@ def chunks(
 def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
     """Write a ledger row for each failed partition; if that fails too, add a note to the partition's error.
 
-    An unknown partition gets no row, because the ledger says which partitions exist.
+    An unknown partition gets no row, because the ledger says which partitions exist. A partition whose commit went
+    through before the interrupt is finished.
     """
     runs = [run for run in runs if run.is_recorded]
     if not runs:
@@ -186,9 +188,14 @@ def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
         of_run, timed = about(run=runs[0].row.run_id, stream=stream.name), step("ledger", partitions=len(runs))
         with of_run, timed, stream.lake.open(create=True) as lake:
             create_ledger(lake)
+            _finish_committed(lake, [run for run in runs if is_interrupt(run.error)])
             # After a minute in which another process had locked the catalog, one more try is enough.
             was_locked = any(isinstance(run.error, CatalogLockedError) for run in runs)
-            record(lake, [run.failed_row() for run in runs], retry_seconds=0 if was_locked else None)
+            record(
+                lake,
+                [run.failed_row() for run in runs if run.error is not None],
+                retry_seconds=0 if was_locked else None,
+            )
     except LakeAssetsError as second:
         for run in runs:
             if run.error is None:
@@ -198,6 +205,19 @@ def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
             # Several partitions may share one error.
             if note not in getattr(run.error, "__notes__", ()):
                 run.error.add_note(note)
+
+
+def _finish_committed(lake: LakeSession, runs: Sequence[PartitionRun]) -> None:
+    """Finish the interrupted partitions all of whose objects the ledger has as committed by this run."""
+    if not runs:
+        return
+    row = runs[0].row
+    rows = rows_of_run(lake, row.stream, row.run_id, since=min(run.row.started_at for run in runs))
+    committed = {(row.load_partition, row.source_files): row for row in rows if row.status == "committed"}
+    for run in runs:
+        if (found := committed.get((run.row.load_partition, run.row.source_files))) is not None:
+            run.error = None
+            run.finish(found)
 
 
 def skip(lake: LakeSession | None, stream: OpenStream, runs: Sequence[PartitionRun]) -> None:

@@ -4,7 +4,8 @@
 record the failure of a job, not a cancelled run. So the signal goes to the driver's Python, which ends Spark itself.
 Without a driver yet, everything that was started is ended. If the launcher is killed, its run is cancelled too.
 
-This module imports only Python's own library, because it starts beside the launcher for each run.
+This module imports only Python's own library, and a file that does so too, because it starts beside the launcher for
+each run.
 """
 
 import os
@@ -16,6 +17,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+
+from lake_assets.spark.jvm_errors import JvmErrors
 
 DRIVER_FILE = "LAKE_ASSETS_DRIVER_FILE"
 SUPERVISOR = "LAKE_ASSETS_SUPERVISOR"
@@ -50,12 +53,16 @@ def main(command: Sequence[str]) -> int:
     parent = os.getppid()
     with tempfile.TemporaryDirectory(prefix="lake-assets-") as folder:
         file = Path(folder) / "driver"
+        errors = JvmErrors()
         environment = os.environ | {DRIVER_FILE: str(file), SUPERVISOR: str(os.getpid())}
         # In a session of its own, so that Ctrl-C of a terminal reaches the driver by this program only.
         with subprocess.Popen(  # noqa: S603 - the launcher's command
-            command, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
+            command, stdin=subprocess.DEVNULL, stderr=errors.writer, env=environment, start_new_session=True
         ) as process:
-            return _supervise(process, asked, parent, file)
+            errors.writer.close()
+            code = _supervise(process, asked, parent, file)
+            errors.wait()
+            return code
 
 
 def _supervise(process: "subprocess.Popen[bytes]", asked: Sequence[int], parent: int, file: Path) -> int:

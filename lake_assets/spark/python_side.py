@@ -2,10 +2,7 @@
 
 import atexit
 import logging
-import os
 from collections.abc import Mapping
-from contextlib import suppress
-from threading import Thread
 
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
@@ -16,15 +13,12 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.context import SQLContext
 
+from lake_assets.spark.jvm_errors import ENDED_SECONDS, JvmErrors
 from lake_assets.spark.vendor_errors import Meaning, find
 
 # They log each error of a query as JSON with all stack traces before it is raised.
 _QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _OFF = logging.CRITICAL + 1
-_INCUBATOR = b"WARNING: Using incubator modules"
-_LAST_LINES = 20  # of a JVM that ended while it started, in the error
-_LAST_BYTES = 4096
-_ENDED_SECONDS = 1.0  # for the rest of the pipe; a worker of the JVM may have its end too
 _ALIVE_SECONDS = 0.01
 
 
@@ -57,6 +51,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
 
 def _gateway(conf: Mapping[str, str]) -> JavaGateway:
     errors = JvmErrors()
+    atexit.register(lambda: errors.wait(ENDED_SECONDS if has_ended() else _ALIVE_SECONDS))
     try:
         with errors.writer as writer:
             conf_of_jvm = SparkConf().setAll([*conf.items()])
@@ -65,43 +60,6 @@ def _gateway(conf: Mapping[str, str]) -> JavaGateway:
         for line in errors.last_lines():
             error.add_note(line)
         raise
-
-
-class JvmErrors:
-    """Copies what a JVM writes to standard error to that of this process, while this one lives.
-
-    Attributes:
-        writer: the end of the pipe for the JVM; the caller closes it when the JVM has it.
-    """
-
-    def __init__(self) -> None:
-        reader, writer = os.pipe()
-        self.writer = os.fdopen(writer, "wb", buffering=0)
-        self._last = b""
-        self._copying = Thread(target=self._copy_all, args=(reader,), name="standard error of the JVM", daemon=True)
-        self._copying.start()
-        atexit.register(lambda: self._copying.join(_ENDED_SECONDS if has_ended() else _ALIVE_SECONDS))
-
-    def last_lines(self) -> list[str]:
-        """Return the last lines of a JVM that has ended."""
-        self._copying.join(_ENDED_SECONDS)
-        return self._last.decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
-
-    def _copy_all(self, reader: int) -> None:
-        with os.fdopen(reader, "rb") as errors:
-            # Line by line up to the warning, which is among the first; then as it comes, as a progress bar does.
-            for line in iter(errors.readline, b""):
-                if _INCUBATOR in line:
-                    break
-                self._copy(line)
-            while chunk := errors.read1():
-                self._copy(chunk)
-
-    def _copy(self, text: bytes) -> None:
-        self._last = (self._last + text)[-_LAST_BYTES:]
-        with suppress(OSError):  # nobody reads this process's errors; the pipe is read on, or the JVM would wait
-            while text:
-                text = text[os.write(2, text) :]
 
 
 def has_ended() -> bool:

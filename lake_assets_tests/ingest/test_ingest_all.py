@@ -14,6 +14,7 @@ from lake_assets.errors import (
     SourceError,
     SparkUnavailableError,
 )
+from lake_assets.events import listening
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
@@ -21,6 +22,7 @@ from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.replace import write_step as writing
 from lake_assets.ingest.replace.replace_run import COMMITS, ReplaceRun
 from lake_assets.ingest.run import passing_on_interrupts
+from lake_assets.lake.commit.strategy import commit
 from lake_assets.parquet.job import Job, JobResult
 from lake_assets.report.state import read_state
 from lake_assets.spark.pass_through import pass_through
@@ -253,6 +255,34 @@ def test_an_interrupt_of_a_checkpoint_cancels_only_partitions_that_have_begun(
 
     rows = {row.load_partition: (row.status, row.error) for row in local_world.ledger()}
     assert rows == {local_world.partition(text).path: ("cancelled", None) for text in (NW, SW)}
+
+
+@pytest.mark.parametrize("mode", ["replace", "index"])
+def test_a_partition_whose_commit_went_through_before_an_interrupt_is_committed(
+    local_world: World, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    local_world.options = {"mode": mode}
+    run = "replace.replace_run" if mode == "replace" else "index.register"
+
+    def interrupted(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        commit(*arguments)
+        raise KeyboardInterrupt
+
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    monkeypatch.setattr(f"lake_assets.ingest.{run}.commit", interrupted)
+    events: list[tuple[str | None, str | None]] = []
+    with (
+        listening(lambda event: events.append((event.partition, event.status)) if event.event == "partition" else None),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        ingested(local_world, NW, SW)
+
+    other = "cancelled" if mode == "replace" else "committed"  # mode index commits them together
+    expected = {local_world.partition(NW).path: "committed", local_world.partition(SW).path: other}
+    assert sorted((row.load_partition, row.status) for row in local_world.ledger()) == sorted(expected.items())
+    assert sorted(events) == sorted(expected.items())
 
 
 def test_an_error_that_an_interrupt_made_is_none_of_the_partition_s(

@@ -79,6 +79,21 @@ def test_the_exit_code_is_that_of_the_command() -> None:
     assert subprocess.run(command, check=False).returncode == 137
 
 
+def test_the_errors_of_the_command_are_copied_without_the_warning_of_the_jvm() -> None:
+    lines = "WARNING: Using incubator modules: jdk.incubator.vector\nan error\n"
+    script = f"printf '{lines}no line break' >&2"
+    command = [sys.executable, "-m", supervise.__name__, "sh", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "an error\nno line break")
+
+
+def test_errors_of_a_process_that_outlives_the_command_do_not_keep_the_supervisor() -> None:
+    command = [sys.executable, "-m", supervise.__name__, "sh", "-c", "echo first >&2; sleep 600 >/dev/null & echo $!"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    os.kill(int(done.stdout), signal.SIGKILL)
+    assert done.stderr == "first\n"
+
+
 def test_the_entry_point_says_who_starts_it() -> None:
     environment = {name: value for name, value in os.environ.items() if name not in (DRIVER_FILE, SUPERVISOR)}
     command = [sys.executable, "-m", "lake_assets.remote"]

@@ -199,7 +199,7 @@ def test_a_jvm_that_ends_at_once_is_an_error_that_names_the_java(tmp_path: Path)
 
 ERRORS_OF_A_JVM = """
 import os
-from lake_assets.spark.python_side import JvmErrors
+from lake_assets.spark.jvm_errors import JvmErrors
 errors = JvmErrors()
 reader, writer = os.pipe()
 if {breaks}:
