@@ -18,11 +18,14 @@ from lake_assets.layout.texts import count, several, size
 from lake_assets.progress import UNWATCHED, Count, counting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
 
     from lake_assets.landing.drain import Drained
     from lake_assets.landing.read_records import Form
     from lake_assets.landing.writer import Landed, LandingWriter
+    from lake_assets.streams.stream import OpenStream
 
 
 @click.command()
@@ -57,6 +60,7 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
         return
     if not files and sys.stdin.isatty():
         raise click.UsageError("nothing to land: name FILEs, or - for standard input.", ctx)
+    from lake_assets.landing.read_records import form_of
     from lake_assets.landing.writer import LandingWriter
 
     writer = LandingWriter(stream, opened.config)
@@ -66,7 +70,7 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
             try:
                 with _sigterm_as_sigint():
                     for path in paths:
-                        _land(writer, path, form, done, by_bytes=total is not None)
+                        _land(writer, opened, path, form or form_of(path), done, by_bytes=total is not None)
             finally:
                 done.describe(f"upload {stream}")
                 with interrupt.held_back():
@@ -110,13 +114,19 @@ def _sigterm_as_sigint() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _land(writer: "LandingWriter", path: str, form: "Form | None", done: Count, *, by_bytes: bool) -> None:
-    from lake_assets.landing.read_records import form_of, read_records
+def _land(
+    writer: "LandingWriter", stream: "OpenStream", path: str, form: "Form", done: Count, *, by_bytes: bool
+) -> None:
+    from lake_assets.landing.known_columns import as_known
+    from lake_assets.landing.read_records import read_records
+
+    def schema(infer: "Callable[[], pa.Schema]") -> "pa.Schema":
+        return writer.schema((lambda: as_known(infer(), stream)) if form in ("jsonl", "csv") else infer)
 
     pipe = sys.stdin.buffer if path == "-" else None
     advance = done.advance if by_bytes else _ignore
-    form, seconds, integers = form or form_of(path), writer.gather_seconds, writer.integers
-    for records in read_records(pipe, path, form, writer.schema, seconds, advance, integers=integers):
+    seconds, integers = writer.gather_seconds, writer.integers
+    for records in read_records(pipe, path, form, schema, seconds, advance, integers=integers):
         # Interrupted only between two blocks: within one, a part of its records would land.
         with interrupt.held_back():
             writer.accept(records)

@@ -3,7 +3,8 @@
 import csv
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -119,14 +120,15 @@ class JsonText(Text):
         return inferred(_parse_json(text, texts).select(list(names)), texts=True)
 
     def _objects(self, text: bytes) -> list[bytes]:
-        """Return the lines that are JSON objects.
+        """Return the lines that are JSON objects, without values of another kind than most of their field.
 
         Arrow's reader overflows its stack at deeply nested arrays; Python's raises an error.
 
         Raises:
             SchemaError: one has a whole number that no inferred type can hold.
         """
-        lines: list[bytes] = []
+        records: list[tuple[bytes, dict[str, object]]] = []
+        kinds: defaultdict[str, Counter[type]] = defaultdict(Counter)
         for line in text.split(b"\n"):
             try:
                 record = json.loads(line)
@@ -136,8 +138,21 @@ class JsonText(Text):
                 for name, value in record.items():
                     if (number := wide_integer(value)) is not None:
                         raise too_wide(name, self.source, number)
-                lines.append(line)
-        return lines
+                    kinds[name][_kind(value)] += value is not None
+                records.append((line, record))
+        # Of as many texts as others, the texts are the mistakes, such as `n/a`.
+        usual = {name: max(counts, key=lambda kind: (counts[kind], kind is not str)) for name, counts in kinds.items()}
+        return [_without_unusual(line, record, usual) for line, record in records]
+
+
+def _kind(value: object) -> type:
+    return float if type(value) is int else type(value)
+
+
+def _without_unusual(line: bytes, record: Mapping[str, object], usual: Mapping[str, type]) -> bytes:
+    """Return the line of a record without its values that are not of these kinds."""
+    kept = {name: value for name, value in record.items() if value is None or _kind(value) is usual[name]}
+    return line if len(kept) == len(record) else json.dumps(kept).encode()
 
 
 class CsvText(Text):
