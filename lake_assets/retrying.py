@@ -18,7 +18,7 @@ Pause = Callable[[RetryCallState], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The limit of retries; the limit that is reached first ends them, and None is no limit."""
+    """The limit of retries; the limit that is reached first ends them, and None means no limit."""
 
     retries: int | None = None  # calls after the first one
     seconds: float | None = None  # since the first call began

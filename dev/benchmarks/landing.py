@@ -114,7 +114,7 @@ def landing(report: Report, path: Path, spark: SparkSession, repeat: int, scale:
 
     def clean() -> None:
         # Nothing is deleted in between: ext4 passes over each inode that was deleted in the last minutes whenever it
-        # makes a file, which costs most who make most files, and is no part of a landing zone that grows.
+        # makes a file, which costs most who make most files, and a landing zone that grows has no such cost.
         if out.exists():
             out.rename(folder / f"landed-{next(landed)}")
 

@@ -1,6 +1,6 @@
 """A server of the few calls of Kubernetes that a Spark driver makes, whose pods are processes of this machine.
 
-It is no Kubernetes: it schedules nothing and checks no rights. It keeps each request as the verb and the resource that
+It is not Kubernetes: it schedules nothing and checks no rights. It keeps each request as the verb and the resource that
 a role permits, and executes the command of a pod's container by the image's entry point, with its environment.
 """
 

@@ -148,7 +148,7 @@ class _Landing:
 
 
 class _Screen:
-    """The terminal: a page that is drawn again, or a line for each look where it is no terminal."""
+    """The terminal: a page that is drawn again, or a line for each look where it is not a terminal."""
 
     def __init__(self, console: Console) -> None:
         self.console = console

@@ -79,7 +79,7 @@ All keys of `lake.yaml`. Unknown keys are errors. [The config](../config.md) exp
 
 | type | written as |
 |---|---|
-| identifier | letters, digits and underscores; the first is no digit |
+| identifier | letters, digits and underscores; the first is not a digit |
 | path | a path of this machine; a relative one is relative to the config file |
 | size | bytes, or a number with a unit: `256MiB` |
 | date | `2026-01-31` |

@@ -310,7 +310,7 @@ class StreamPartition:
             The changes, in the order of snapshots, with the columns of the table in the last snapshot and `_change`
             (`insert` or `delete`), `_snapshot`, `_run_id` (of a run of this package, else NULL) and `_committed_at`. Of
             each snapshot the deletes come first. A row that a snapshot deleted and inserted again, with all values the
-            same, is no change; neither is a compaction.
+            same, is not a change; neither is a compaction.
 
         Raises:
             ExpiredSnapshotError: some of the snapshots, or the one before them, have expired.
@@ -321,7 +321,7 @@ class StreamPartition:
     def diff(
         self, first: int, second: int | None = None, *, keys: Sequence[str] = (), sample: int = SAMPLE
     ) -> Difference:
-        """Compare the partition's rows in two snapshots. The order of rows is no difference, and NULL equals NULL.
+        """Compare the partition's rows in two snapshots. The order of rows does not matter, and NULL equals NULL.
 
         Args:
             first: the earlier snapshot.
@@ -332,7 +332,7 @@ class StreamPartition:
 
         Raises:
             PartitionError: neither snapshot has rows of the partition.
-            CatalogError: a snapshot is unknown or has expired, or a key is no column or not unique in the partition.
+            CatalogError: a snapshot is unknown or has expired, or a key is not a column or not unique in the partition.
         """
         return diff(self.stream, self.partition, first, second, keys, sample)
 

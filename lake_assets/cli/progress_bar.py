@@ -22,7 +22,7 @@ SECONDS = 2.0  # a quicker operation has no bar
 def progress_bar(*, is_off: bool = False) -> Iterator[None]:
     """Show what the block counts as one bar, which is removed after it; lines can be printed above it.
 
-    The bar appears when an operation has taken two seconds. There is none if standard error is no terminal or the
+    The bar appears when an operation has taken two seconds. There is none if standard error is not a terminal or the
     command is quiet, and none if `NO_COLOR` is set, because a bar moves the cursor by escape codes.
 
     Args:

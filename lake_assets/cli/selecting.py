@@ -145,7 +145,7 @@ def selected_or_all(stream: "OpenStream", wanted: "Wanted", *, outside: bool) ->
 def confirm(stream: "OpenStream", selection: "Selection", verb: str, *, yes: bool) -> bool:
     """Show what a run would be about, and ask whether to go on if it has more than ten partitions.
 
-    Nothing is asked with `yes`, and if standard input is no terminal, as in a script.
+    Nothing is asked with `yes`, and if standard input is not a terminal, as in a script.
 
     Args:
         stream: of the partitions.

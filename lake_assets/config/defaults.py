@@ -49,7 +49,7 @@ def with_defaults(data: object) -> object:
 
 
 def _filled(name: str, stream: object, defaults: Mapping[str, Any]) -> object:
-    """Return the stream with the defaults; as it is if it is no mapping, which is reported at its own key."""
+    """Return the stream with the defaults; as it is if it is not a mapping, which is reported at its own key."""
     own = {} if stream is None else stream
     if not isinstance(own, dict):
         return stream

@@ -21,7 +21,7 @@ def bucket_and_key(uri: str) -> tuple[str, str]:
     """Return the bucket and the key of an S3 URI; the key has no slash at its ends.
 
     Raises:
-        ValueError: it is no S3 URI.
+        ValueError: it is not an S3 URI.
     """
     match = _S3.fullmatch(uri)
     if match is None or ".." in (match[2] or "").split("/"):

@@ -152,9 +152,9 @@ class _Sorting:
         # The hashes of the events make the state of a target unique.
         targets = self.run_plan.targets(0, is_queued)
         unmatched = tuple(self._new(self.unmatched))
-        deferred = len(self.waiting) + len(self.future)
+        later = len(self.waiting) + len(self.future)
         summary = (
-            f"{self.run_plan.changed}{f', {deferred:,} deferred' if deferred else ''} "
+            f"{self.run_plan.changed}{f', {later:,} deferred' if later else ''} "
             f"({count(len(messages), 'message')} received, {known:,} of their events again)."
             + (f" {left_out_text(self.left_out.values())}." if self.left_out else "")
         )

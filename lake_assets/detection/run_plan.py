@@ -325,7 +325,7 @@ def _joined(boxes: Iterable[_Box], axis: int, most: int) -> list[_Box]:
 
 
 def _union(before: _Box, behind: _Box, axis: int) -> _Box | None:
-    """Return both boxes as one; None if they are no neighbours."""
+    """Return both boxes as one; None if they are not neighbours."""
     (first, end), (begin, last) = before.spans[axis], behind.spans[axis]
     if before.others(axis) != behind.others(axis) or end + 1 != begin:
         return None

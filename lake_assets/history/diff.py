@@ -88,7 +88,7 @@ def diff(
     keys: Sequence[str] = (),
     sample: int = SAMPLE,
 ) -> Difference:
-    """Compare a partition's rows in two snapshots. The order of rows is no difference, and NULL equals NULL.
+    """Compare a partition's rows in two snapshots. The order of rows does not matter, and NULL equals NULL.
 
     `StreamPartition.diff` of the package's API describes the arguments, and the errors.
     """
@@ -189,7 +189,7 @@ class _Comparison:
         """Return the keys as the columns are called.
 
         Raises:
-            CatalogError: one is no column of both snapshots, or two rows have the same values in all of them.
+            CatalogError: one is not a column of both snapshots, or two rows have the same values in all of them.
         """
         known = {name.lower(): name for name in self.common}
         for key in keys:

@@ -113,7 +113,7 @@ def read_catalog(text: str) -> tuple[OlakeStream, ...]:
         text: the content of `catalog.json`.
 
     Raises:
-        ConfigError: the text is no JSON, or no catalog; the error names the key.
+        ConfigError: the text is not JSON, or not a catalog; the error names the key.
     """
     # The samples in OLake's documentation have comment lines.
     text = re.sub(r"(?m)^\s*//.*$", "", text)

@@ -243,7 +243,8 @@ def _in_path(
     for column in found:
         if not column.is_named:
             notes.append(
-                f"{column.layout} has no name in the path, so this column is named {column.name}: rename it if you like"
+                f"{column.layout} has no name in the path, so this column is called `{column.name}`. "
+                "Rename it if you like"
             )
         if column.has_null:
             notes.append(f"{column.name} has a folder of NULL")

@@ -136,7 +136,7 @@ def report_outcome(outcome: Outcome) -> None:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the text of an error; of one that is no error of this package, its type too."""
+    """Return the text of an error; of an error from elsewhere, its type too."""
     return str(error) if isinstance(error, LakeAssetsError) else visible(f"{type(error).__name__}: {error}")
 
 

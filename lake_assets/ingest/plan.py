@@ -156,7 +156,7 @@ class Planner:
         open_plans = [plan for plan in plans if plan.partition not in refused]
         wanted = [plan.partition for plan in open_plans if mode != "index" or not plan.is_registered]
         has_table = bool(wanted) and lake is not None and lake.exists(stream.table)
-        # If the table was dropped, its earlier commits are no reason to skip a partition.
+        # If the table was dropped, a partition is not skipped because of its earlier commits.
         last: Mapping[str, LedgerRow] = {}
         if lake is not None and has_table:
             last = last_commits(lake, stream.table, wanted, newest=mode == "append")

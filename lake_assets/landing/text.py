@@ -161,7 +161,7 @@ class CsvText(Text):
     Args:
         source: as of `Text`.
         schema: as of `Text`.
-        integers: names of columns whose numbers are no codes.
+        integers: names of columns whose numbers are not codes.
     """
 
     _names: list[str] | None = None

@@ -187,7 +187,7 @@ def parsed(parser: Parser, text: memoryview, breaks: Positions) -> pa.Table:
         breaks: the positions of these.
 
     Raises:
-        ArrowInvalid, ValueError: a line is no record, several, or not UTF-8.
+        ArrowInvalid, ValueError: a line is not a record, is several, or is not UTF-8.
     """
     rows = parser.read(text, breaks)
     if len(rows) != len(breaks):

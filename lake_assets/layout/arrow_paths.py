@@ -74,7 +74,7 @@ def read_rows(
 
 
 def _decode(codes: Codes, texts: Sequence[str]) -> pa.DictionaryArray:
-    """Return the text of each row. Two codes may have one text, such as NULL and a text that is no timestamp."""
+    """Return the text of each row. Two codes may have one text, such as NULL and a text that is not a timestamp."""
     distinct = pa.array(texts, pa.string()).dictionary_encode()
     indices = distinct.indices.to_numpy(zero_copy_only=False).astype(np.int32)[codes]
     return pa.DictionaryArray.from_arrays(pa.array(indices), distinct.dictionary)

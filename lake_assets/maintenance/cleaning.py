@@ -150,7 +150,7 @@ def _clean_up(session: LakeSession, roots: Roots, files: Sequence[ScheduledFile]
     others = _delete_landed(session, landed, dry_run=dry_run)
     if not dry_run:
         _delete((store, uri) for uri, store in doomed.items() if uri not in landed)
-        # After the files: if the process is killed in between, the next one finds no file, which is no error.
+        # After the files: if the process is killed in between, the next one finds no file, which is not an error.
         forget_scheduled(session, [file.file_id for file in files if file in kept or file.uri in doomed])
     left = {other.uri for other in others}
     return Cleaned(

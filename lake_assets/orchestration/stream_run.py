@@ -363,7 +363,7 @@ class StreamRun:
         Its cause is the first error that is not one of this package's, so that the UI shows its traceback.
 
         Raises:
-            dagster.RetryRequested: all errors are transient, and this was not the last retry. It is no retry policy:
+            dagster.RetryRequested: all errors are transient, and this was not the last retry. It is not a retry policy:
                 with one, Dagster would also retry a run that somebody has cancelled.
         """
         texts = {key: error_text(error) for key, error in self.failed.items()}

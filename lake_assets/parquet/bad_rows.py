@@ -30,7 +30,7 @@ class BadRows(NamedTuple):
 def may_fit(misfit: Misfit, *, evolves: bool) -> bool:
     """Return whether values of a column decide if it fits: the known type is a narrower number of the same kind.
 
-    A type that the table's column can be widened to is no such type if the table evolves.
+    A type that the table's column can be widened to is not such a type if the table evolves.
     """
     given, known = misfit.given, misfit.known
     if given is None or known is None or (evolves and wider(known, given) is not None):

@@ -77,7 +77,7 @@ Placed = list[tuple[PartitionValue, dt.datetime, Cell]]
 PLAIN_DAYS = 62
 CALENDARS = 12  # blocks of a value and year
 LINES = 150  # rows of one block; more are left out, with a note
-COLUMNS = 60  # of values that are no times, in a block
+COLUMNS = 60  # of values that are not times, in a block
 TILES = 40  # in a row, of values without labels
 
 

@@ -120,7 +120,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
 
     Raises:
         StorageError: the landing zone cannot be listed.
-        CatalogError: the lake cannot be read; one that does not exist yet is no error.
+        CatalogError: the lake cannot be read; one that does not exist yet is not an error.
     """
     now = now or dt.datetime.now(dt.UTC)
     with stream.lake.open_if_exists() as lake:

@@ -11,7 +11,7 @@ from lake_assets.report.state import STATES, PartitionState, State, StreamState,
 
 @dataclass(frozen=True, slots=True)
 class Summary(Documented):
-    """The number of a stream's partitions in each state, for each value of the first column that is no time."""
+    """The number of a stream's partitions in each state, for each value of the first column that is not a time."""
 
     stream: str
     """Its name."""
@@ -43,7 +43,7 @@ class Summary(Documented):
 
 
 def summarize(state: StreamState) -> list[Summary]:
-    """Count partitions by value of the first column that is no time; all in one row if none is beside a time."""
+    """Count partitions by value of the first column that is not a time; all in one row if none is beside a time."""
     groups: dict[str, list[PartitionState]] = {}
     columns = [index for index, column in enumerate(state.columns) if column.type not in TIME_TYPES]
     beside = columns[0] if columns and len(state.columns) > 1 else None

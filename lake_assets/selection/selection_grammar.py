@@ -51,7 +51,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """The values from one to another, both included; None is no bound. NULL is never between."""
+    """The values from one to another, both included; None means no bound. NULL is never between."""
 
     first: Key | None
     last: Key | None

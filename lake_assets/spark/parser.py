@@ -73,7 +73,7 @@ def _parser(settings: Mapping[str, str]) -> Iterator[Any]:
         package = gateway.jvm.org.apache.spark.sql
         for name, value in settings.items():
             if name.startswith("spark.sql."):
-                with suppress(Py4JJavaError):  # a session refuses the value, which is no error of the SQL
+                with suppress(Py4JJavaError):  # a session refuses the value, which is not an error of the SQL
                     package.internal.SQLConf.get().setConfString(name, value)
         yield package.execution.SparkSqlParser()
     finally:

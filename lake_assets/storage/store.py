@@ -300,7 +300,7 @@ class Store:
         return None if landed is None else landed.size
 
     def delete(self, keys: tuple[str, ...]) -> None:
-        """Remove objects; one that does not exist is no error.
+        """Remove objects; one that does not exist is not an error.
 
         S3 and R2 remove up to 1,000 objects by one request, Azure up to 256. Other stores take a request an object. If
         one request does not remove all of them, each is removed by its own request, so that the error names the object.

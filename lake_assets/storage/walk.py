@@ -67,7 +67,16 @@ def pages(
 def unordered_pages(
     store: Client, storage: AnyStorage, prefix: str, hides: Hides | None = None
 ) -> Iterator[Sequence["ObjectMeta"]]:
-    """Yield the objects below a folder in any order; of a local folder those of `files_below`.
+    """Yield the objects below a folder in any order.
+
+    Of a local folder hidden files are yielded only if it is known which folders the layout hides. A byte of a name that
+    is not UTF-8 is a surrogate in the key, as in Python's names of files.
+
+    Args:
+        store: a client of the storage.
+        storage: the storage.
+        prefix: folder below its root.
+        hides: see `Hides`; such a local folder may refuse to be read. None: hidden folders are not opened.
 
     Raises:
         ObstoreError: the client's own.
@@ -77,26 +86,9 @@ def unordered_pages(
         yield from obstore.list(store, prefix=prefix or None, chunk_size=_PAGE)
         return
     # The client fails at a name that is not UTF-8, and omits files that it may not read.
-    files = files_below(storage.root, prefix, hides)
+    files = _files(storage.root, prefix.rstrip("/"), "", with_hidden=hides is not None, hides=hides)
     while page := list(islice(files, _PAGE)):
         yield page
-
-
-def files_below(root: str, prefix: str, hides: Hides | None = None) -> Iterator["ObjectMeta"]:
-    """Yield all files below a folder, also hidden ones if it is known which folders the layout hides.
-
-    A byte of a name that is not UTF-8 is a surrogate in the key, as in Python's names of files.
-
-    Args:
-        root: of the storage.
-        prefix: folder below it; one that does not exist has no files.
-        hides: whether a folder with these names is hidden, and so may refuse to be read. When None, hidden files are
-            left out, and hidden folders not opened.
-
-    Raises:
-        OSError: a folder or file cannot be read.
-    """
-    yield from _files(root, prefix.rstrip("/"), "", with_hidden=hides is not None, hides=hides)
 
 
 def _below(after: str) -> str | None:
@@ -151,7 +143,7 @@ def _files(
 
 def _entries(root: str, folder: str) -> list[tuple[str, "os.DirEntry[str]"]]:
     """Return the entries of a folder by key; keys of folders end in a slash. A folder that does not exist has none."""
-    path = os.path.join(root, *folder.split("/")) if folder else root  # noqa: PTH118 - a path of bytes that are no text
+    path = os.path.join(root, *folder.split("/")) if folder else root  # noqa: PTH118 - a path of bytes that are not text
     start = f"{folder}/" if folder else ""
     try:
         with os.scandir(path) as entries:

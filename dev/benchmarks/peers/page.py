@@ -8,7 +8,7 @@ from dev.benchmarks.peers.catalogue import OURS, PEERS
 from dev.benchmarks.peers.results import Backfill, Failure, Machine, ManyFiles, Refresh, Results, Writers
 
 _LONGEST = 160  # characters of a cell
-_ABOUT = 1.05  # a smaller ratio of two times is no difference
+_ABOUT = 1.05  # a smaller ratio of two times does not count
 
 
 def with_figures(page: str, results: Results) -> str:

@@ -36,7 +36,7 @@ def read_changes(
 
     The columns are those of the table in the last snapshot, then `_change` (`insert` or `delete`), `_snapshot`,
     `_run_id` and `_committed_at`. Of each snapshot the deletes come first. A row that a snapshot deleted and inserted
-    again, with all values the same, is no change. Only files that began or ended in these snapshots are read.
+    again, with all values the same, is not a change. Only files that began or ended in these snapshots are read.
 
     Args:
         session: an open lake, which must remain open while the batches are taken.

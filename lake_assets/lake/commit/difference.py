@@ -50,7 +50,7 @@ class Rows:
 def difference(columns: Sequence[str], deleted: Rows | None, inserted: Rows | None) -> Rows:
     """Return the query of the changes between two sets of rows: the columns, and the text `delete` or `insert`.
 
-    A row that both sets have is no change; of a row that they have several times, the surplus is. Deletes come first.
+    A row that both sets have is not a change. Of one that they have several times, the surplus is. Deletes come first.
     If one of the sets is known to be empty (None), the rows are streamed. Otherwise DuckDB aggregates them, and spills
     to disk what exceeds its memory.
     """

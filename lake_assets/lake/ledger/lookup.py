@@ -46,34 +46,7 @@ _A_STATEMENT = 1_000  # partitions, because a database limits the parameters of 
 _SINGLY = 20  # partitions; the data files of more are found by one query
 _SOME = 500  # partitions; for more, that query returns the data files of the whole table
 
-# The columns of the newest runs.
-_COLUMNS = (
-    "load_partition",
-    "status",
-    "started_at",
-    "finished_at",
-    "error",
-    "source_fingerprint",
-    "row_count",
-    "rows_before",
-    "snapshot_id",
-    "hold",
-    "mode",
-    # Figures that Dagster shows of a commit.
-    "run_id",
-    "stream",
-    "requested_by",
-    "source_glob",
-    "source_files",
-    "source_bytes",
-    "files_written",
-    "files_copied",
-    "bytes_written",
-    "files_quarantined",
-    "rows_dead_lettered",
-    "seconds",
-)
-_TYPES = [LEDGER_COLUMNS[name] for name in _COLUMNS]
+_COLUMNS, _TYPES = tuple(LEDGER_COLUMNS), tuple(LEDGER_COLUMNS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +214,7 @@ def _aggregated(
     among: dict[str, Sequence[str]] = {"destination_table": [str(table)]}
     if load_partitions is not None:
         among["load_partition"] = load_partitions
-    wanted = Wanted(LEDGER, (*_COLUMNS, "on_empty"), among)
+    wanted = Wanted(LEDGER, _COLUMNS, among)
     rows = (
         relation_of_lake(session, wanted) if files is None else relation_of_files([file.uri for file in files], wanted)
     )

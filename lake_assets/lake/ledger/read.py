@@ -1,7 +1,7 @@
 """The rows of the ledger: the newest runs and commits of partitions, and rows by stream, partition, run and time.
 
 Every function raises CatalogError if the ledger cannot be read, and finds nothing if there is no ledger yet, unless it
-says otherwise. See `lookup.py` for what the newest runs of partitions cost, and `relation.py` for the other rows.
+says otherwise. See `lookup.py` for what the newest runs of partitions cost, `ledger_relation.py` for the other rows.
 """
 
 import datetime as dt

@@ -56,7 +56,7 @@ class StreamIOManager(_ReadOnly):
         """Return the rows of the input's partitions.
 
         Raises:
-            ConfigError: the annotation is no class of rows, or Dagster has no partitions of the stream's asset.
+            ConfigError: the annotation is not a class of rows, or Dagster has no partitions of the stream's asset.
             LakeAssetsError: the lake cannot be read, or has no such table or column.
         """
         return _loaded(context, self._stream)
@@ -145,7 +145,7 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
 
         Raises:
             ConfigError: the config cannot be read or has no such stream, the asset does not depend on it or on several,
-                `into` is no such class, or Dagster has no partitions of the stream's asset.
+                `into` is not such a class, or Dagster has no partitions of the stream's asset.
             LakeAssetsError: the lake cannot be read, or has no such table or column.
         """
         inputs = {key: name for name, key in context.assets_def.keys_by_input_name.items()}
