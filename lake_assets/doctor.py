@@ -30,7 +30,7 @@ from lake_assets.config.spark import without_parameters
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.documented import Documented
 from lake_assets.duckdb_engine import find_extension, open_engine
-from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
+from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError, install
 from lake_assets.lake.attach import extensions, motherduck_token
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import catalog_location
@@ -173,7 +173,7 @@ def _packages() -> Iterator[Finding]:
         missing = ", ".join(requirement.name for requirement, _ in _unmet(requirements, extra=extra))
         if missing:
             text = f"{missing}, for {purpose}, not installed as needed:"
-            yield Finding(f"extra {extra}", "warning", text, f"pip install '{DISTRIBUTION}[{extra}]'.")
+            yield Finding(f"extra {extra}", "warning", text, f"{install(extra)}.")
 
 
 def _unmet(requirements: list[Requirement], *, extra: str) -> Iterator[tuple[Requirement, str | None]]:

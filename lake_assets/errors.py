@@ -248,6 +248,11 @@ class MissingExtraError(LakeAssetsError):
     """A package of an extra of lake-assets is not installed."""
 
 
+def install(extra: str) -> str:
+    """Return how to install an extra, for the hint of an error. No package index has lake-assets."""
+    return f"run `pip install '.[{extra}]'` in the clone of lake-assets"
+
+
 def is_interrupt(error: BaseException | None) -> bool:
     """Return whether an error means that the run is cancelled, by Ctrl-C or Dagster's *Terminate*.
 

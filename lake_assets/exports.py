@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lake_assets.errors import MissingExtraError
+from lake_assets.errors import MissingExtraError, install
 from lake_assets.events import listening
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def telemetry() -> Iterator[None]:
     try:
         from lake_assets.telemetry.exported import exported_by_otlp  # noqa: PLC0415 - a wing
     except ImportError:
-        _LOG.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, but not the extra: pip install 'lake-assets[otel]'")
+        _LOG.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, but the extra is not installed: %s.", install("otel"))
         yield
         return
     exported = exported_by_otlp()
@@ -94,7 +94,7 @@ def lineage(stream: "OpenStream", run: tuple[str, str] | None = None) -> Iterato
     except ImportError as error:
         raise MissingExtraError(
             "the environment configures OpenLineage, but its package is not installed:",
-            "pip install 'lake-assets[openlineage]', or set OPENLINEAGE_DISABLED=true.",
+            f"{install('openlineage')}, or set OPENLINEAGE_DISABLED=true.",
         ) from error
     with sent_lineage(stream, run):
         yield

@@ -75,6 +75,17 @@ def test_no_cell_of_a_table_is_long(page: Path) -> None:
     assert [cell for cell in cells(page.read_text("utf-8")) if len(cell) > MAX_CELL] == []
 
 
+def test_no_text_installs_the_package_from_an_index() -> None:
+    """No index has it; from its clone it is `.[extra]`."""
+    kinds = (".md", ".py", ".j2", ".yaml", ".toml")
+    folders = ("docs", "deploy", "examples", "lake_assets")
+    files = [file for name in folders for file in (ROOT / name).rglob("*") if file.suffix in kinds]
+
+    assert [
+        file for file in (*WRITTEN, *files) if re.search(r"install [^\n`]*lake-assets\[", file.read_text("utf-8"))
+    ] == []
+
+
 @pytest.mark.parametrize("path", GENERATED)
 def test_no_cell_of_a_generated_table_is_long(path: str) -> None:
     shown = re.sub(r"\]\([^)]*\)", "]", GENERATED[path]())

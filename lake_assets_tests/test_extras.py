@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from lake_assets_tests.test_rooms import DOORS
 
 PACKAGES = ("pandas", "matplotlib", "PIL")
-INSTALL = "pip install 'lake-assets[report]'."
+INSTALL = "run `pip install '.[report]'` in the clone of lake-assets."
 CONFIG = """\
 lakes:
   shop: {catalog: {type: sqlite, path: catalog.sqlite}, storage: data}

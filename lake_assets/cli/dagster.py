@@ -15,7 +15,7 @@ import click
 from lake_assets.cli.common import Options, stream_argument
 from lake_assets.cli.output import Form, collected, form_option
 from lake_assets.cli.terminal import echo, info
-from lake_assets.errors import ConfigError, MissingExtraError
+from lake_assets.errors import ConfigError, MissingExtraError, install
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, first_lines
 from lake_assets.progress import counted
@@ -46,7 +46,7 @@ def dev(options: Options, host: str, port: int) -> None:
 
     config = options.config
     if importlib.util.find_spec("dagster_webserver") is None:
-        raise MissingExtraError("Dagster's UI needs dagster-webserver:", "pip install 'lake-assets[ui]'.")
+        raise MissingExtraError("Dagster's UI needs dagster-webserver:", f"{install('ui')}.")
     with suppress(OSError), socket.create_connection((host, port), _SECONDS):
         raise click.UsageError(f"port {port} of {host} is in use: choose another one with --port.")
     home = _home(config)

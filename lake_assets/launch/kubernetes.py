@@ -21,7 +21,7 @@ from dagster_pipes import (
 )
 
 from lake_assets.config.runs import Kubernetes
-from lake_assets.errors import DriverLostError, LauncherError, MissingExtraError
+from lake_assets.errors import DriverLostError, LauncherError, MissingExtraError, install
 from lake_assets.launch.pipes import BucketMessages, context_of, variables
 from lake_assets.launch.received import Ended, Received
 from lake_assets.remote.request import Request
@@ -189,9 +189,7 @@ class _Pod:
             from kubernetes import client, config  # noqa: PLC0415 - an extra
             from urllib3.exceptions import HTTPError  # noqa: PLC0415 - of that package
         except ImportError as error:
-            raise MissingExtraError(
-                "runs: kubernetes needs dagster-k8s:", "pip install 'lake-assets[kubernetes]'."
-            ) from error
+            raise MissingExtraError("runs: kubernetes needs dagster-k8s:", f"{install('kubernetes')}.") from error
         self._refused: type[Exception] = client.ApiException
         self._away: type[Exception] = HTTPError
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from lake_assets.errors import LakeAssetsError, MissingExtraError
+from lake_assets.errors import LakeAssetsError, MissingExtraError, install
 from lake_assets.escapes import visible
 from lake_assets.ingest.view import view_partition
 from lake_assets.lake.catalog.preview import PartitionView
@@ -152,6 +152,7 @@ def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
         limit=LIMIT,
         few=FEW,
         most=LINES,
+        install=install("report"),
     )
 
 

@@ -2,7 +2,7 @@
 
 import importlib.util
 
-from lake_assets.errors import MissingExtraError
+from lake_assets.errors import MissingExtraError, install
 from lake_assets.report.state import StreamState
 
 _PACKAGES = ("matplotlib", "PIL")
@@ -15,7 +15,7 @@ def require_pictures() -> None:
         MissingExtraError: Matplotlib or Pillow is not installed.
     """
     if not all(_is_installed(package) for package in _PACKAGES):
-        raise MissingExtraError("pictures need Matplotlib and Pillow:", "pip install 'lake-assets[report]'.")
+        raise MissingExtraError("pictures need Matplotlib and Pillow:", f"{install('report')}.")
 
 
 def heat_map(state: StreamState) -> bytes:

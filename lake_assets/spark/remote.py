@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lake_assets.config.spark import REMOTE, without_parameters
-from lake_assets.errors import LakeAssetsError, SessionLostError, SparkUnavailableError, SparkUnreachableError
+from lake_assets.errors import LakeAssetsError, SessionLostError, SparkUnavailableError, SparkUnreachableError, install
 from lake_assets.events import report
 from lake_assets.spark.vendor_errors import Meaning, find
 
@@ -46,7 +46,7 @@ def check_client(url: str) -> None:
     except ImportError as error:
         raise SparkUnavailableError(
             f"packages of Spark Connect's client are missing ({' '.join(str(error).split())}):",
-            "pip install 'lake-assets[connect]'.",
+            f"{install('connect')}.",
         ) from error
     if is_local(url):
         return

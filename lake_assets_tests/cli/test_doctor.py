@@ -176,7 +176,7 @@ def test_without_java_the_doctor_names_the_hint_and_exits_with_1(
 
     assert result.exit_code == 1
     assert "✗ Java" in result.output
-    assert "pip install lake-assets[java]" in result.output
+    assert "or run `pip install '.[java]'` in the clone of lake-assets." in result.output
     assert "! config" in result.output
     assert "1 to fix." in result.stderr
 

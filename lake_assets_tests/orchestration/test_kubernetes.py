@@ -196,6 +196,6 @@ def test_without_the_extra_the_error_names_it(cluster: Cluster, local_world: Wor
     runs: Any = load_config(config_of(cluster, local_world, tmp_path)).runs
     with (
         patch.dict(sys.modules, {"kubernetes": None}),
-        pytest.raises(MissingExtraError, match=r"pip install 'lake-assets\[kubernetes\]'"),
+        pytest.raises(MissingExtraError, match=r"run `pip install '\.\[kubernetes\]'` in"),
     ):
         PodDriver(runs, request("r1"), Received([], lambda _: None))

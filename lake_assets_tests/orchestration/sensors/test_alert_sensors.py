@@ -353,5 +353,5 @@ def test_without_alerts_there_is_no_sensor_and_with_them_their_names_are_their_o
 def test_slack_without_its_package_names_the_extra(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dagster_slack", None)
 
-    with pytest.raises(MissingExtraError, match=r"dagster-slack: pip install 'lake-assets\[slack\]'"):
+    with pytest.raises(MissingExtraError, match=r"dagster-slack: run `pip install '\.\[slack\]'`"):
         build_definitions(configured(local_world, slack=slack()))
