@@ -32,8 +32,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 FOLDERS = 10  # with objects in no partition, that are shown
 CELL_WIDTH = 100  # characters; longer texts are folded where nothing is cut
+KEYS = ("stream", "partition", "finished (UTC)", "time (UTC)")  # columns of texts that are never cut
 FLOOR = 12  # characters that a narrow terminal leaves to texts
-FLOORS = {"partition": 24, "error": 16, "finished (UTC)": 19, "time (UTC)": 19}  # and to those of some columns
+FLOORS = {"error": 16} | dict.fromkeys(KEYS, 32)  # and to those of some columns
 
 format_option = click.option(
     "--format",
@@ -112,9 +113,9 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, ri
 def print_table(table: "Table", least: Sequence[str] = ()) -> None:
     """Print a table that is as wide as the terminal at most.
 
-    On a terminal, texts that are too long end in an ellipsis, and numbers are never cut; columns whose overflow is
-    `fold` are folded. If that is not enough, columns are left out, and a line names them. In a pipe or file nothing is
-    cut; if `COLUMNS` is set, cells are folded.
+    On a terminal, texts that are too long end in an ellipsis. Numbers and the columns of `KEYS` are never cut: a long
+    key is folded, as are columns whose overflow is `fold`. If that is not enough, columns are left out, and a line
+    names them. In a pipe or file nothing is cut; if `COLUMNS` is set, cells are folded.
 
     Args:
         table: of texts.
@@ -148,14 +149,20 @@ def _fit(table: "Table", width: int, least: Sequence[str]) -> list[str]:
         size if column.justify == "right" else min(size, max(cell_len(name), FLOORS.get(name, FLOOR)))
         for name, column, size in zip(names, columns, widths, strict=True)
     ]
-    shown = list(range(len(columns)))
-    while len(shown) > 1 and sum(floors[at] for at in shown) + gap * (len(shown) - 1) > width:
-        shown.remove(next((at for name in least for at in shown[1:] if names[at] == name), shown[-1]))
+    rank = {name: -number for number, name in enumerate(least, -len(least))}  # of one that is not among them: 0
+    shown = [0]
+    for at in sorted(range(1, len(columns)), key=lambda at: rank.get(names[at], 0)):
+        if sum(floors[other] for other in (*shown, at)) + gap * len(shown) <= width:
+            shown.append(at)
+    shown.sort()
     free = width - gap * (len(shown) - 1)
     while sum(widths[at] for at in shown) > free and any(widths[at] > floors[at] for at in shown):
         widths[max(shown, key=lambda at: widths[at] - floors[at])] -= 1
-    for at in shown:
+    for index, at in enumerate(shown):
+        if names[at] in KEYS:
+            columns[at].overflow = "fold"
         columns[at].width, columns[at].no_wrap = widths[at], columns[at].overflow != "fold"
+        columns[at]._index = index  # noqa: SLF001 - rich takes the column for the last one, without padding, by it
     table.columns = [columns[at] for at in shown]
     return [name for at, name in enumerate(names) if at not in shown]
 

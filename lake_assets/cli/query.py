@@ -250,7 +250,8 @@ def print_ledger(rows: "list[LedgerRow]") -> None:
         ]
         for row in rows
     ]
-    least = ("copied", "files", "before", "run", "snapshot", "rows", "stream")
+    least = ["copied", "files", "before", "run", "snapshot", "rows"]
+    least.insert(0 if len({row.stream for row in rows}) == 1 else len(least), "stream")
     print_table(table_of(columns + ["error"] * has_errors, texts, right=numbers), least)
 
 

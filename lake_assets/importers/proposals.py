@@ -289,7 +289,7 @@ def _records(objects: Sequence[LandedObject]) -> list[str]:
         with suppress(LandingError):  # the name shows no format
             if form_of(landed.key) in ("csv", "jsonl"):
                 names.append(landed.key.rpartition("/")[2])
-    way = "`lake-assets land STREAM FILE…` writes them as Parquet into a stream's landing zone (see docs/landing.md)"
+    way = "`lake-assets land STREAM FILE…` writes them as Parquet into a stream's landing zone; `land --help` has more"
     return [f"the records of {several(names)} are CSV or JSON, which no stream reads: {way}"] if names else []
 
 

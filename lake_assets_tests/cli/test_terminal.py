@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 import lake_assets.cli
 from lake_assets.cli import main
+from lake_assets.cli.output import print_table, table_of
 from lake_assets.config.load import load_config
 from lake_assets_tests.cli.terminals import on_a_terminal
 from lake_assets_tests.world import NW, World, sales
@@ -64,6 +65,37 @@ def test_tables_fit_the_terminal(config: Path, arguments: list[str], width: int)
         assert f"left out: {left_out}; see --format json" in output
         assert "12345678" in output  # numbers are never cut
         assert "aaaaaa…" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "header", "texts"),
+    [
+        (["ledger"], "finished (UTC) partition status rows snapshot", {"committed", "2"}),
+        (["history"], "snapshot time (UTC) partition what rows", {"replace", "2"}),
+    ],
+    ids=["ledger", "history"],
+)
+def test_a_narrow_terminal_cuts_no_key_and_no_status(
+    config: Path, arguments: list[str], header: str, texts: set[str]
+) -> None:
+    output, code = on_a_terminal(config, *arguments, COLUMNS="80", NO_COLOR="1")
+
+    assert code == 0, output
+    first, _, row, *_ = output.splitlines()
+    assert " ".join(first.split()).startswith(header)
+    assert {"region=NW/date=2026-02-11", *texts} <= set(row.split())
+
+
+def test_a_long_key_is_folded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    partition = f"region={'x' * 40}/date=2026-02-11"
+    print_table(table_of(["time (UTC)", "partition", "error"], [["2026-02-11 10:00:00", partition, "e" * 90]]))
+
+    _, _, *rows, last = capsys.readouterr().out.splitlines()
+    assert "".join(row.split()[-1] for row in rows) == partition
+    assert last == "left out: error; see --format json"
 
 
 def test_validate_cuts_no_text_that_people_copy(config: Path) -> None:
