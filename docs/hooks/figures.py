@@ -43,8 +43,7 @@ def _scale(markdown: str) -> str:
 
 
 def _tpch(markdown: str) -> str:
-    text = (DOCS / "explanation" / "tpch" / "results.json").read_text(encoding="utf-8")
-    return tpch_page.with_figures(markdown, tpch_results.Results.model_validate_json(text))
+    return tpch_page.with_figures(markdown, *tpch_results.read_all(DOCS / "explanation" / "tpch"))
 
 
 _TABLES: Mapping[str, Callable[[], str]] = {

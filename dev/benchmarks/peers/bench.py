@@ -31,6 +31,11 @@ class Running:
     folder: Path
 
 
+def local_places(landed: Landed, folder: Path) -> Mapping[str, str]:
+    """Everything in files of this machine."""
+    return {"landing": str(landed.folder), "data": str(folder), "catalog": f"sqlite:///{folder}/catalog.sqlite"}
+
+
 @dataclass
 class Bench:
     """What all parts share."""
@@ -39,6 +44,7 @@ class Bench:
     commands: Mapping[str, Command]
     say: Callable[[str], object]
     limit: float = LIMIT
+    places: Callable[[Landed, Path], Mapping[str, str]] = local_places  # by the peer's folder
     versions: dict[str, Mapping[str, str]] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)  # of the part that runs
     expected: Digest | None = None  # of what is landed at the end, the same for all peers of a part
@@ -51,7 +57,7 @@ class Bench:
         """
         process = PeerProcess(self.commands[name], folder, self.folder / "logs" / f"{name}.log", self.limit)
         try:
-            process.call("place", CALL, landing=str(landed.folder), folder=str(folder), columns=dict(landed.columns))
+            process.call("place", CALL, folder=str(folder), columns=dict(landed.columns), **self.places(landed, folder))
             if name not in self.versions:
                 self.versions[name] = process.call("versions", CALL)[0]
             process.call(how, CALL)

@@ -41,7 +41,7 @@ class FakePeer(Peer):
         folder = self._folder(partition)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        for path in self.place.objects(partition):
+        for path in map(Path, self.place.objects(partition)):
             shutil.copy(path, folder / f"{path.stem}.copying")
             (folder / f"{path.stem}.copying").rename(folder / path.name)
         self._wrong(how, folder)

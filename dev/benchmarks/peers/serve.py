@@ -32,15 +32,47 @@ How = Literal["some", "whole", "again"]
 class Place:
     """Where a peer reads and writes."""
 
-    landing: Path  # the landing zone: `<column>=<value>/<column>=<value>/*.parquet`, without the partition columns
-    folder: Path  # of the peer's table and catalog
+    landing: str  # the landing zone: `<column>=<value>/<column>=<value>/*.parquet`, without the partition columns
+    folder: Path  # of the peer, on this machine
     columns: Mapping[str, str]  # the partition columns and their types, `string` or `date`
+    data: str  # where its table is: the folder, or one of a bucket, whose keys are in the environment (`AWS_…`)
+    catalog: str  # URL of its catalog, if it has one: `sqlite:///…` or `postgresql://…`
 
-    def objects(self, partition: Values) -> list[Path]:
-        """The landed objects of a partition."""
-        return sorted(
-            self.landing.joinpath(*(f"{name}={value}" for name, value in partition.items())).glob("*.parquet")
-        )
+    def glob(self, partition: Values) -> str:
+        """Of the landed objects of a partition."""
+        return "/".join([self.landing, *(f"{name}={value}" for name, value in partition.items()), "*.parquet"])
+
+    @property
+    def on_s3(self) -> bool:
+        """Whether landing zone and table are in a bucket."""
+        return self.landing.startswith("s3://")
+
+    @property
+    def base(self) -> str:
+        """The landing zone as pyarrow names it in its file system."""
+        return self.landing.removeprefix("s3://")
+
+    def objects(self, partition: Values) -> list[str]:
+        """The landed objects of a partition, below `base`."""
+        folder = self.glob(partition).removesuffix("/*.parquet").removeprefix("s3://")
+        if not self.on_s3:
+            return sorted(map(str, Path(folder).glob("*.parquet")))
+        from pyarrow.fs import FileSelector  # noqa: PLC0415 - of the peer
+
+        return sorted(found.path for found in self.files.get_file_info(FileSelector(folder)))
+
+    @property
+    def files(self) -> Any:
+        """The file system of the landing zone for pyarrow, which takes the keys from the environment."""
+        from pyarrow.fs import FileSystem  # noqa: PLC0415 - of the peer
+
+        return FileSystem.from_uri(self.landing)[0]
+
+    def schema(self) -> Any:
+        """The columns of the landed objects, as pyarrow reads them."""
+        from pyarrow.dataset import dataset  # noqa: PLC0415 - of the peer
+
+        return dataset(self.base, format="parquet", filesystem=self.files, partitioning=None).schema
 
 
 class CannotError(Exception):
@@ -152,8 +184,7 @@ def serve(kind: type[Peer]) -> None:
         reply: dict[str, Any]
         try:
             if request["call"] == "place":
-                columns = dict(arguments["columns"])
-                peer, value = kind(Place(Path(arguments["landing"]), Path(arguments["folder"]), columns)), None
+                peer, value = kind(Place(**arguments | {"folder": Path(arguments["folder"])})), None
             else:
                 assert peer is not None, "`place` comes first"
                 value = _execute(peer, request["call"], arguments)

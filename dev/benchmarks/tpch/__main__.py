@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from dev.benchmarks.peers.__main__ import say, start_commands
-from dev.benchmarks.peers.bench import Bench
+from dev.benchmarks.peers.bench import Bench, local_places
 from dev.benchmarks.peers.catalogue import COPIED, PEERS
 from dev.benchmarks.peers.environments import ROOT
 from dev.benchmarks.peers.results import Machine
@@ -23,6 +23,7 @@ from dev.benchmarks.tpch.parts import PARTS, RESTATED, Course
 from dev.benchmarks.tpch.plots import drawings
 from dev.benchmarks.tpch.queries import queries
 from dev.benchmarks.tpch.results import Results
+from dev.benchmarks.tpch.servers import servers
 
 PAGE = ROOT / "docs" / "explanation" / "tpch.md"
 FIGURES = PAGE.with_suffix("")  # the folder of the plots and of the results
@@ -35,26 +36,33 @@ _write = partial(write, drawings=drawings)
 @click.option("--scale", default=SCALE, help="TPC-H's scale factor: 1 has 6 million rows. 1 if absent.")
 @click.option("--by", type=click.Choice(list(DATES)), default="month", help="The second partition column.")
 @click.option("--only", type=click.Choice([name for name in PEERS if name != COPIED]), multiple=True)
+@click.option("--s3", is_flag=True, help="On SeaweedFS with PostgreSQL instead of local files with SQLite.")
 @click.option("--redraw", is_flag=True, help="Measure nothing: draw the plots of results.json of --out again.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where data is kept; else a temporary folder.")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Where results and plots are written; else the docs, or build/."
 )
-def main(scale: float, by: str, only: tuple[str, ...], folder: Path | None, out: Path | None, *, redraw: bool) -> None:
+def main(
+    scale: float, by: str, only: tuple[str, ...], folder: Path | None, out: Path | None, *, s3: bool, redraw: bool
+) -> None:
     """Measure the peers one after the other, and compare their tables with the landed rows."""
     complete = not only and scale >= SCALE and by == "month"
-    target = out.absolute() if out else FIGURES if complete else ELSEWHERE
+    target = out.absolute() if out else (FIGURES / "servers" if s3 else FIGURES) if complete else ELSEWHERE
     if redraw:
         _write(Results.model_validate_json((target / "results.json").read_text(encoding="utf-8")), target)
         return
     commands, missing = start_commands(only or tuple(name for name in PEERS if name != COPIED))
-    with nullcontext(str(folder)) if folder else tempfile.TemporaryDirectory(prefix="lake-assets-bench-") as path:
+    place = nullcontext(str(folder)) if folder else tempfile.TemporaryDirectory(prefix="lake-assets-bench-")
+    with place as path, servers() if s3 else nullcontext() as remote:
         hour = 3600.0
-        bench = Bench(Path(path).absolute(), commands, say, limit=24 * hour)
+        bench = Bench(
+            Path(path).absolute(), commands, say, limit=24 * hour, places=remote.places if remote else local_places
+        )
         say(f"lineitem of scale {scale:g}")
-        landing = Lineitem.generate(bench.folder, scale, by)
+        landing = Lineitem.generate(bench.folder, scale, by, remote.put if remote else None)
         courses = {
-            name: Course(bench, name, landing, hour, max(120 * scale, 60), max(8 * scale, 2)) for name in commands
+            name: Course(bench, name, landing, hour, max(120 * scale, 60), max(8 * scale, 2), not s3)
+            for name in commands
         }
         for name, course in courses.items():
             with bench.part(name):
@@ -62,7 +70,7 @@ def main(scale: float, by: str, only: tuple[str, ...], folder: Path | None, out:
             results = Results(
                 measured=dt.datetime.now(dt.UTC).date(),
                 scale=scale,
-                storage="local files",
+                storage="on SeaweedFS with PostgreSQL" if s3 else "on local files with SQLite",
                 machine=Machine.here(),
                 versions=bench.versions,
                 partitions=len(landing.partitions),

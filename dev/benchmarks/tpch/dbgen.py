@@ -10,10 +10,7 @@ import duckdb
 
 from dev.benchmarks.peers.scripts.duckdb import extension
 
-DATES = {
-    "month": ("ship_month", "date_trunc('month', l_shipdate)::DATE"),
-    "day": ("ship_date", "l_shipdate"),
-}
+DATES = {"month": ("ship_month", "date_trunc('month', l_shipdate)::DATE"), "day": ("ship_date", "l_shipdate")}
 
 
 def land(scale: str, by: str, folder: Path) -> None:

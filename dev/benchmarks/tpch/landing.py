@@ -3,7 +3,8 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,17 +15,21 @@ from dev.benchmarks.peers.environments import ROOT, python_of
 from dev.benchmarks.peers.serve import Values
 from dev.benchmarks.tpch.dbgen import DATES
 
+Put = Callable[[str, Path], object]  # a key, and the file with its bytes
+
 
 class Lineitem:
     """Objects that are hard links to the generated ones until their partition is restated."""
 
-    def __init__(self, generated: Path, date: str) -> None:
+    def __init__(self, generated: Path, date: str, put: Put | None = None) -> None:
         """Read the generated partitions.
 
         Args:
             generated: `ship_mode=…/<date>=…/*.parquet`.
             date: the second partition column.
+            put: lands a file in a bucket too, for the peers; the rows are compared with the local ones.
         """
+        self._put = put
         self._generated = generated
         self.date = date
         self.landed = Landed(generated.with_name("landing"), {"ship_mode": "string", date: "date"})
@@ -34,7 +39,7 @@ class Lineitem:
         self.rows = {key: [pq.read_metadata(path).num_rows] for key, path in self._objects.items()}
 
     @classmethod
-    def generate(cls, folder: Path, scale: float, by: str) -> "Lineitem":
+    def generate(cls, folder: Path, scale: float, by: str, put: Put | None = None) -> "Lineitem":
         """Generate the rows unless an earlier run has."""
         generated, complete = (
             folder / f"lineitem-{scale:g}-{by}" / "generated",
@@ -53,7 +58,7 @@ class Lineitem:
             ]
             subprocess.run(command, cwd=ROOT, check=True)
             complete.touch()
-        return cls(generated, DATES[by][0])
+        return cls(generated, DATES[by][0], put)
 
     @property
     def partitions(self) -> list[Values]:
@@ -72,6 +77,13 @@ class Lineitem:
             place.parent.mkdir(parents=True)
             os.link(path, place)
             del self.rows[key][1:]
+        self._upload(self._objects)
+
+    def _upload(self, keys: Iterable[tuple[str, ...]]) -> None:
+        if put := self._put:
+            places = [self._place(key) for key in keys]
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda place: put(str(place.relative_to(self.landed.folder)), place), places))
 
     def restate(self, partitions: Sequence[Values]) -> None:
         """Land other rows in place of these partitions' objects."""
@@ -84,6 +96,7 @@ class Lineitem:
             place.unlink()  # the generated object is the same file
             pq.write_table(rows, place, compression="zstd")
             self.rows[key].append(rows.num_rows)
+        self._upload(tuple(partition.values()) for partition in partitions)
 
     def an_order(self) -> tuple[Values, int]:
         """A partition in the middle, and the key of an order in it."""

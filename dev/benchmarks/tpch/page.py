@@ -13,14 +13,30 @@ _FULL = 1.0  # the scale of the page
 _HEAD = ("seconds", "times ours", "processor seconds", "peak MB", "MB read", "MB written", "partitions", "wrong reads")
 
 
-def with_figures(page: str, results: Results) -> str:
+def with_figures(page: str, results: Results, on_servers: Results | None) -> str:
     """The page with the figures of these results.
+
+    Args:
+        page: as it is written.
+        results: of local files.
+        on_servers: of SeaweedFS with PostgreSQL, if it was measured.
 
     Raises:
         ValueError: the page lacks a marker.
     """
     parts = {part: _part(results, part) for part in PARTS}
-    return with_sections(page, {"machine": _machine(results), **parts, "queries": _queries(results)})
+    servers = _whole(on_servers) if on_servers else iter(["Not measured yet."])
+    sections = {"machine": _machine(results), **parts, "queries": _queries(results), "servers": servers}
+    return with_sections(page, sections)
+
+
+def _whole(results: Results) -> Iterator[str]:
+    yield from _machine(results)
+    for part in PARTS:
+        yield ""
+        yield from _part(results, part)
+    yield ""
+    yield from _queries(results)
 
 
 def _machine(results: Results) -> Iterator[str]:
@@ -49,7 +65,7 @@ def _part(results: Results, part: str) -> Iterator[str]:
             rows.append((_title(name), reason(one), *[""] * (len(_HEAD) - 1)))
             continue
         ratio = f"{_compared(part, one) / _compared(part, ours):.2f}" if isinstance(ours, Measured) else ""
-        amounts = (f"{value:,.0f}" for value in (one.memory, one.read, one.written))
+        amounts = ("" if value is None else f"{value:,.0f}" for value in (one.memory, one.read, one.written))
         reads = f"{one.wrong} of {one.reads}" if one.reads else ""
         errors = "".join(f"; {number} x {text}" for text, number in one.errors.items()).replace("|", "\\|")
         done = f"{one.done:,}" + (f", {one.refused} refused" if one.refused else "")

@@ -54,6 +54,7 @@ class Course:
     call: float  # seconds that a call may take
     each: float  # seconds that a backfill with a commit for each partition may take; then no partition is begun
     read: float  # seconds of the reader
+    local: bool = True  # files of this machine: then the bytes of the system calls are those of the files
     parts: dict[str, Measured | Failure] = field(default_factory=dict)
     queries: dict[str, tuple[float, float] | Failure] = field(default_factory=dict)
 
@@ -205,15 +206,14 @@ class Course:
             wall = time.perf_counter() - begun
         processor, read, written = (now - then for now, then in zip(used(), before, strict=True))
         memory = sum(peak for (peak,) in peaks)
-        return Measured(
-            done=done, wall=wall, processor=processor, memory=memory, read=read / 1e6, written=written / 1e6
-        )
+        moved = {"read": read / 1e6, "written": written / 1e6} if self.local else {"read": None, "written": None}
+        return Measured(done=done, wall=wall, processor=processor, memory=memory, **moved)
 
     def _found(self, part: str, found: Measured) -> None:
         self.parts[part] = found
         self.bench.say(
             f"  {self.name}, {part}: {found.done:,} partitions in {found.wall:.1f} s, processor {found.processor:.1f},"
-            f" {found.memory:,.0f} MB, read {found.read:,.0f} MB, written {found.written:,.0f} MB,"
+            f" {found.memory:,.0f} MB, {found.read or 0:,.0f} MB read, {found.written or 0:,.0f} MB written,"
             f" {found.wrong} of {found.reads} reads wrong, {sum(found.errors.values())} errors"
         )
 

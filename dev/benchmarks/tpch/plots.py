@@ -34,6 +34,11 @@ def _headline(results: Results) -> Figure:
     bars(grid[-1][1], "failed reads", failed, "{:,.0f}")
     for row in grid:
         row[1].set_yticklabels([])
+    figure.suptitle(
+        f"TPC-H's lineitem of scale {results.scale:g}: {results.rows:,} rows in {results.partitions:,} partitions,"
+        f" {results.storage}",
+        fontsize=10,
+    )
     return figure
 
 

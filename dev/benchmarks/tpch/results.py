@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Mapping
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
@@ -17,8 +18,8 @@ class Measured(BaseModel):
     wall: float  # seconds
     processor: float  # seconds, of all processes
     memory: float  # MB at the peak, of all processes
-    read: float  # MB, by system calls
-    written: float  # MB
+    read: float | None  # MB, by system calls; of local files only
+    written: float | None
     reads: int = 0  # of a reader beside it, or after a kill
     wrong: int = 0  # reads that found a partition with neither its old nor its new rows
     errors: Mapping[str, int] = {}  # of failed reads, or of failed attempts to write
@@ -40,3 +41,10 @@ class Results(BaseModel):
     rows: int
     parts: Mapping[str, Mapping[str, Measured | Failure]]
     queries: Mapping[str, Mapping[str, tuple[float, float] | Failure]]
+
+
+def read_all(folder: Path) -> tuple[Results, Results | None]:
+    """The results of local files, and those of servers if they were measured."""
+    local, servers = folder / "results.json", folder / "servers" / "results.json"
+    found = Results.model_validate_json(servers.read_text(encoding="utf-8")) if servers.exists() else None
+    return Results.model_validate_json(local.read_text(encoding="utf-8")), found

@@ -65,7 +65,8 @@ def placed(tmp_path: Path, wrong: str, limit: float = 600) -> PeerProcess:
     peer = PeerProcess(command(wrong), tmp_path / "work", tmp_path / "log", limit=limit)
     (tmp_path / "region=NW").mkdir()
     (tmp_path / "region=NW" / "a.parquet").write_bytes(b"x")
-    peer.call("place", 60, landing=str(tmp_path), folder=str(tmp_path / "work"), columns={"region": "string"})
+    places = {"landing": str(tmp_path), "folder": str(tmp_path / "work"), "data": str(tmp_path / "work"), "catalog": ""}
+    peer.call("place", 60, columns={"region": "string"}, **places)
     return peer
 
 

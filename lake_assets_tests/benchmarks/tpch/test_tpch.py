@@ -20,7 +20,7 @@ from dev.benchmarks.tpch.landing import Lineitem
 from dev.benchmarks.tpch.page import with_figures
 from dev.benchmarks.tpch.parts import PARTS, WRITERS, Course
 from dev.benchmarks.tpch.plots import drawings
-from dev.benchmarks.tpch.results import Measured, Results
+from dev.benchmarks.tpch.results import Measured, read_all
 from docs.hooks.figures import with_figures as with_site_figures
 
 MONTHS = 60
@@ -80,11 +80,11 @@ def test_restated_objects_have_other_rows_and_the_generated_ones_are_kept(landin
 
 
 def test_the_page_has_the_figures_and_the_plots_of_the_committed_results(tmp_path: Path) -> None:
-    results = Results.model_validate_json((FIGURES / "results.json").read_text(encoding="utf-8"))
+    results, servers = read_all(FIGURES)
     page = PAGE.read_text(encoding="utf-8")
     shown = with_site_figures("explanation/tpch.md", page)
 
-    assert shown == with_figures(page, results)
+    assert shown == with_figures(page, results, servers)
     for part, of_peers in results.parts.items():
         section = shown.partition(f"<!-- {part} -->")[2].partition("<!-- end")[0]
         assert [line.split(" | ")[0].strip("| *") for line in section.strip().splitlines()[2:]] == [

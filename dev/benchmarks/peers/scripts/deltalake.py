@@ -27,13 +27,16 @@ class Deltalake(Peer):
 
     @property
     def _table(self) -> str:
-        return str(self.place.folder / "table")
+        return f"{self.place.data}/table"
 
-    def _landed(self, source: Path | list[str]) -> ds.Dataset:
+    def _landed(self, source: str | list[str]) -> ds.Dataset:
         types = {"string": pa.string(), "date": pa.date32()}
         schema = pa.schema([(name, types[kind]) for name, kind in self.place.columns.items()])
         hive = ds.partitioning(schema, flavor="hive")
-        return ds.dataset(source, format="parquet", partitioning=hive, partition_base_dir=str(self.place.landing))
+        place = self.place
+        return ds.dataset(
+            source, format="parquet", filesystem=place.files, partitioning=hive, partition_base_dir=place.base
+        )
 
     def _write(self, data: pa.RecordBatchReader, predicate: str | None) -> None:
         write_deltalake(
@@ -48,8 +51,8 @@ class Deltalake(Peer):
     def refresh(self, partition: Values) -> None:
         """The predicate limits what is overwritten to the partition; the rows are streamed."""
         types = {"string": pa.string(), "date": pa.date32()}
-        objects = [str(path) for path in self.place.objects(partition)]
-        data = ds.dataset(objects, format="parquet").scanner().to_reader()
+        objects = self.place.objects(partition)
+        data = ds.dataset(objects, format="parquet", filesystem=self.place.files).scanner().to_reader()
         constants = [
             (name, pa.scalar(value).cast(types[self.place.columns[name]])) for name, value in partition.items()
         ]
@@ -70,11 +73,11 @@ class Deltalake(Peer):
     def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
         """One overwrite, of the whole table or with a predicate for all partitions."""
         if how == "some":
-            objects = [str(path) for partition in partitions for path in self.place.objects(partition)]
+            objects = [path for partition in partitions for path in self.place.objects(partition)]
             predicate = " OR ".join(map(self._where, partitions))
             self._write(self._landed(objects).scanner().to_reader(), predicate)
         else:
-            self._write(self._landed(self.place.landing).scanner().to_reader(), None)
+            self._write(self._landed(self.place.base).scanner().to_reader(), None)
 
     def query(self, sql: str, columns: Sequence[str], where: str) -> list[tuple[Any, ...]]:
         """By its own engine, DataFusion, of the newest version of the table."""

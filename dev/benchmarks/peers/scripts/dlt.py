@@ -1,5 +1,6 @@
 """dlt with its destination `ducklake`: write disposition `merge` by the strategy `delete-insert`."""
 
+import importlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from dev.benchmarks.peers.serve import How, Peer, Values, serve
 
@@ -32,23 +32,34 @@ class Dlt(Peer):
         import dlt  # noqa: PLC0415 - it reads the environment
         from dlt.destinations.impl.ducklake.configuration import DuckLakeCredentials  # noqa: PLC0415
 
-        credentials = DuckLakeCredentials(
-            "lake",
-            catalog=f"sqlite:///{self.place.folder}/catalog.sqlite",
-            storage=f"file://{self.place.folder}/data",
-        )
+        credentials = DuckLakeCredentials("lake", catalog=self.place.catalog, storage=self._storage())
         # By default all pipelines of a dataset share its staging tables, and concurrent loads lose rows.
         destination = dlt.destinations.ducklake(
             credentials=credentials, staging_dataset_name_layout=f"%s_staging_{os.getpid()}"
         )
         self.pipeline = dlt.pipeline("bench", destination=destination, dataset_name="bench")
 
+    def _storage(self) -> Any:
+        if not self.place.on_s3:
+            return f"file://{self.place.data}/data"
+        from dlt.common.configuration.specs import AwsCredentials  # noqa: PLC0415
+        from dlt.common.storages.configuration import FilesystemConfiguration  # noqa: PLC0415
+
+        keys = AwsCredentials(
+            aws_access_key_id=os.environ["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=os.environ["AWS_SECRET_ACCESS_KEY"],
+            region_name=os.environ["AWS_REGION"],
+            endpoint_url=os.environ["AWS_ENDPOINT_URL"],
+            s3_url_style="path",
+        )
+        return FilesystemConfiguration(bucket_url=f"{self.place.data}/data", credentials=keys)
+
     def _load(self, data: Any, disposition: Any) -> None:
         import dlt  # noqa: PLC0415
         from dlt.pipeline.exceptions import PipelineStepFailed  # noqa: PLC0415
 
         columns: Any = {name: {"partition": True} for name in self.place.columns}
-        for field in pq.read_schema(next(self.place.landing.rglob("*.parquet"))):
+        for field in self.place.schema():
             if pa.types.is_timestamp(field.type) and field.type.tz is None:
                 columns[field.name] = {"timezone": False}
         resource = dlt.resource(
@@ -65,10 +76,10 @@ class Dlt(Peer):
 
     def refresh(self, partition: Values) -> None:
         """The merge deletes the rows with the merge keys that are loaded, and inserts the loaded rows."""
-        objects = [str(path) for path in self.place.objects(partition)]
+        objects = self.place.objects(partition)
 
         def batches() -> Any:
-            for batch in ds.dataset(objects, format="parquet").scanner().to_batches():
+            for batch in ds.dataset(objects, format="parquet", filesystem=self.place.files).scanner().to_batches():
                 rows = pa.Table.from_batches([batch])
                 for name, value in partition.items():
                     constant = pa.scalar(value).cast(TYPES[self.place.columns[name]])
@@ -79,13 +90,14 @@ class Dlt(Peer):
 
     def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
         """One load of all, which replaces the table, or one merge."""
-        some = [str(path) for partition in partitions for path in self.place.objects(partition)]
+        some = [path for partition in partitions for path in self.place.objects(partition)]
         schema = pa.schema([(name, TYPES[kind]) for name, kind in self.place.columns.items()])
         landed = ds.dataset(
-            some if how == "some" else self.place.landing,
+            some if how == "some" else self.place.base,
             format="parquet",
+            filesystem=self.place.files,
             partitioning=ds.partitioning(schema, flavor="hive"),
-            partition_base_dir=str(self.place.landing),
+            partition_base_dir=self.place.base,
         )
 
         def batches() -> Any:
@@ -115,13 +127,13 @@ class Dlt(Peer):
 def _install_extensions(home: Path) -> None:
     """The wheels' extensions where DuckDB looks for installed ones."""
     import duckdb  # noqa: PLC0415
-    import duckdb_extension_ducklake  # noqa: PLC0415
-    import duckdb_extension_sqlite_scanner  # noqa: PLC0415
 
     platform = duckdb.execute("PRAGMA platform").fetchall()[0][0]
     folder = home / ".duckdb" / "extensions" / f"v{duckdb.__version__}" / platform
     folder.mkdir(parents=True)
-    for package in (duckdb_extension_ducklake, duckdb_extension_sqlite_scanner):
+    for name in ("ducklake", "sqlite_scanner", "postgres_scanner", "httpfs"):
+        package = importlib.import_module(f"duckdb_extension_{name}")
+        assert package.__file__ is not None
         (file,) = Path(package.__file__).parent.rglob("*.duckdb_extension")
         (folder / file.name).symlink_to(file)
 

@@ -1,6 +1,7 @@
 """DuckDB on DuckLake: `DELETE` and `INSERT` in one transaction, as MotherDuck's Flight of partitioned Parquet does."""
 
 import importlib.util
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,12 +22,17 @@ def extension(name: str) -> Path:
     return Path(spec.origin).parent / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
 
 
-def connect(catalog: Path, data: Path) -> duckdb.DuckDBPyConnection:
+def connect(catalog: str, data: str) -> duckdb.DuckDBPyConnection:
     """A DuckDB to which the lake is attached."""
     client = duckdb.connect()
-    for name in ("ducklake", "sqlite_scanner"):
+    for name in ("ducklake", *(("postgres_scanner", "httpfs") if data.startswith("s3:") else ("sqlite_scanner",))):
         client.execute(f"LOAD '{extension(name)}'")
-    client.execute(f"ATTACH 'ducklake:sqlite:{catalog}' AS lake (DATA_PATH '{data}/')")
+    if data.startswith("s3:"):
+        endpoint = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
+        keys = f"KEY_ID '{os.environ['AWS_ACCESS_KEY_ID']}', SECRET '{os.environ['AWS_SECRET_ACCESS_KEY']}'"
+        client.execute(f"CREATE SECRET (TYPE s3, {keys}, ENDPOINT '{endpoint}', USE_SSL false, URL_STYLE 'path')")
+    database = catalog.replace("sqlite:///", "sqlite:").replace("postgresql:", "postgres:postgresql:")
+    client.execute(f"ATTACH 'ducklake:{database}' AS lake (DATA_PATH '{data}/data/')")
     return client
 
 
@@ -44,16 +50,11 @@ class DuckLake(Peer):
     def _where(self, partition: Values) -> str:
         return "(" + " AND ".join(f"{name} = '{value}'" for name, value in partition.items()) + ")"
 
-    def _objects(self, partition: Values) -> str:
-        return "/".join(
-            [str(self.place.landing), *(f"{name}={value}" for name, value in partition.items()), "*.parquet"]
-        )
-
     def create(self) -> None:
         """The table has the columns of the landed objects."""
         self.open()
-        first = next(self.place.landing.rglob("*.parquet"))
-        self.client.execute(f"CREATE TABLE lake.sales AS SELECT * FROM {self._source(str(first))} LIMIT 0")
+        landed = self._source(f"{self.place.landing}/*/*/*.parquet")
+        self.client.execute(f"CREATE TABLE lake.sales AS SELECT * FROM {landed} LIMIT 0")
         self.client.execute(f"ALTER TABLE lake.sales SET PARTITIONED BY ({', '.join(self.place.columns)})")
         self.client.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
         self.client.execute("CALL lake.set_option('parquet_compression', 'zstd')")
@@ -61,7 +62,7 @@ class DuckLake(Peer):
 
     def open(self) -> None:
         """Attach the lake."""
-        self.client = connect(self.place.folder / "catalog.sqlite", self.place.folder / "data")
+        self.client = connect(self.place.catalog, self.place.data)
 
     def _replace(self, condition: str, source: str) -> None:
         self.client.execute("BEGIN")
@@ -77,12 +78,12 @@ class DuckLake(Peer):
 
     def refresh(self, partition: Values) -> None:
         """Two statements, one transaction."""
-        self._replace(self._where(partition), self._source(self._objects(partition)))
+        self._replace(self._where(partition), self._source(self.place.glob(partition)))
 
     def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
         """The same two statements for all partitions."""
         if how == "some":
-            self._replace(" OR ".join(map(self._where, partitions)), self._source(*map(self._objects, partitions)))
+            self._replace(" OR ".join(map(self._where, partitions)), self._source(*map(self.place.glob, partitions)))
         else:
             self._replace("true", self._source(f"{self.place.landing}/*/*/*.parquet"))
 

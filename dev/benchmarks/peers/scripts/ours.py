@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import duckdb
 from pyspark.sql import SparkSession
@@ -42,14 +43,20 @@ class Ours(Peer):
         self.spark = start_session(spark_config(app_name="lake-assets-bench", transforms=False))
         self.stream = self._stream(self.place.landing, copy=self.copying)
 
-    def _stream(self, source: Path, **options: Any) -> OpenStream:
+    def _catalog(self) -> dict[str, Any]:
+        url = urlsplit(self.place.catalog)
+        if url.scheme == "sqlite":
+            return {"type": "sqlite", "path": url.path}
+        access = {"host": url.hostname, "port": url.port, "database": url.path.strip("/")}
+        return {"type": "postgres", "user": url.username, "password": url.password, **access}
+
+    def _stream(self, source: str, **options: Any) -> OpenStream:
         partitions = {
             name: {"type": "date", "start": "1992-01-01"} if kind == "date" else {}
             for name, kind in self.place.columns.items()
         }
-        catalog = {"type": "sqlite", "path": str(self.place.folder / "catalog.sqlite")}
-        stream = {"source": str(source), "partitions": partitions, "destination": {"table": "sales"}} | options
-        lakes = {"bench": {"catalog": catalog, "storage": str(self.place.folder / "data")}}
+        stream = {"source": source, "partitions": partitions, "destination": {"table": "sales"}} | options
+        lakes = {"bench": {"catalog": self._catalog(), "storage": f"{self.place.data}/data"}}
         return open_stream(LakeConfig.model_validate({"lakes": lakes, "streams": {"sales": stream}}), "sales")
 
     def _partition(self, values: Values) -> Partition:
@@ -88,7 +95,7 @@ class Ours(Peer):
     def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
         """A stream of mode index over the files' folder, which commits all of them to the same table."""
         names = len(self.place.columns)
-        stream = self._stream(Path(files[0]).parents[names], mode="index")
+        stream = self._stream(str(Path(files[0]).parents[names]), mode="index")
         for outcome in index_all(stream):
             if outcome.error is not None:
                 raise outcome.error

@@ -1,5 +1,6 @@
 """PyIceberg: `table.overwrite(rows, overwrite_filter=…)`, with a SQLite catalog."""
 
+import os
 from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
@@ -28,7 +29,7 @@ class PyIceberg(Peer):
         """The table has the columns of the landed objects."""
         self.open()
         self.catalog.create_namespace("bench")
-        schema = pq.read_schema(next(self.place.landing.rglob("*.parquet")))
+        schema = self.place.schema()
         for name, kind in self.place.columns.items():
             schema = schema.append(pa.field(name, TYPES[kind]))
         properties = {"write.parquet.compression-codec": "zstd", "write.parquet.compression-level": "1"}
@@ -39,8 +40,14 @@ class PyIceberg(Peer):
 
     def open(self) -> None:
         """The catalog is opened once; each refresh loads the table."""
-        uri, warehouse = f"sqlite:///{self.place.folder}/catalog.sqlite", f"file://{self.place.folder}/warehouse"
-        self.catalog = SqlCatalog("bench", uri=uri, warehouse=warehouse)
+        warehouse = f"{self.place.data}/warehouse"
+        uri = self.place.catalog.replace("postgresql:", "postgresql+psycopg2:")
+        if not self.place.on_s3:
+            self.catalog = SqlCatalog("bench", uri=uri, warehouse=f"file://{warehouse}")
+            return
+        names = {"endpoint": "ENDPOINT_URL", "access-key-id": "ACCESS_KEY_ID", "secret-access-key": "SECRET_ACCESS_KEY"}
+        keys = {f"s3.{key}": os.environ[f"AWS_{name}"] for key, name in (names | {"region": "REGION"}).items()}
+        self.catalog = SqlCatalog("bench", uri=uri, warehouse=warehouse, **keys)
 
     def _table(self) -> Table:
         return self.catalog.load_table(NAME)
@@ -53,20 +60,21 @@ class PyIceberg(Peer):
 
     def refresh(self, partition: Values) -> None:
         """A table in memory: PyIceberg writes no stream of rows to a partitioned table."""
-        objects = [str(path) for path in self.place.objects(partition)]
-        rows = self._constant(ds.dataset(objects, format="parquet").to_table(), partition)
+        objects = self.place.objects(partition)
+        rows = self._constant(ds.dataset(objects, format="parquet", filesystem=self.place.files).to_table(), partition)
         equal: list[BooleanExpression] = [EqualTo(name, value) for name, value in partition.items()]
         self._table().overwrite(rows, overwrite_filter=reduce(And, equal))
 
     def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
         """One overwrite, of the whole table or of the partitions of the rows."""
-        some = [str(path) for partition in partitions for path in self.place.objects(partition)]
+        some = [path for partition in partitions for path in self.place.objects(partition)]
         schema = pa.schema([(name, TYPES[kind]) for name, kind in self.place.columns.items()])
         landed = ds.dataset(
-            some if how == "some" else self.place.landing,
+            some if how == "some" else self.place.base,
             format="parquet",
+            filesystem=self.place.files,
             partitioning=ds.partitioning(schema, flavor="hive"),
-            partition_base_dir=str(self.place.landing),
+            partition_base_dir=self.place.base,
         )
         if how == "some":
             self._table().dynamic_partition_overwrite(landed.to_table())

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
-from dev.benchmarks.peers.serve import How, Peer, Values, serve
+from dev.benchmarks.peers.serve import CannotError, How, Peer, Values, serve
 
 
 class Spark(Peer):
@@ -18,6 +18,8 @@ class Spark(Peer):
 
     def create(self) -> None:
         """The first refresh makes the folder."""
+        if self.place.on_s3:
+            raise CannotError("its distribution has no file system for S3")
         self.open()
 
     def open(self) -> None:
@@ -43,16 +45,16 @@ class Spark(Peer):
 
     def refresh(self, partition: Values) -> None:
         """The overwrite replaces the partitions of the rows that it writes."""
-        rows = self.spark.read.parquet(*(str(path) for path in self.place.objects(partition)))
+        rows = self.spark.read.parquet(*self.place.objects(partition))
         for name, value in partition.items():
             rows = rows.withColumn(name, lit(value).cast(self.place.columns[name]))
         self._write(rows)
 
     def refresh_all(self, partitions: Sequence[Values], how: How) -> None:
         """One job; rows of a partition meet in one task, so that there is one file for each."""
-        some = [str(path) for partition in partitions for path in self.place.objects(partition)]
-        reader = self.spark.read.option("basePath", str(self.place.landing))
-        rows = reader.parquet(*(some if how == "some" else [str(self.place.landing)]))
+        some = [path for partition in partitions for path in self.place.objects(partition)]
+        reader = self.spark.read.option("basePath", self.place.landing)
+        rows = reader.parquet(*(some if how == "some" else [self.place.landing]))
         self._write(rows.repartition(*self.place.columns))
 
     def query(self, sql: str, columns: Sequence[str], where: str) -> list[tuple[Any, ...]]:
