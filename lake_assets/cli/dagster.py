@@ -93,8 +93,7 @@ def sync_dagster(options: Options, stream: str | None, *, dry_run: bool, form: F
     streams = list(open_streams(config).values()) if stream is None else [options.stream(stream)]
     with collected(form) as documents, _instance(config) as instance:
         for opened in counted(streams, "sync-dagster", "streams", len(streams)):
-            specs = specs_of(opened)
-            synced = sync_stream(opened, specs.table.key, instance, landing=specs.landing.key, dry_run=dry_run)
+            synced = sync_stream(specs_of(opened), instance, dry_run=dry_run)
             documents.append(synced)
             if form == "text":
                 _print(synced)

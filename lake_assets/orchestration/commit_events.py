@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.lake.ledger.read import recorded_commits
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.ledger.read import commit_of, commits, recorded_commits
+from lake_assets.lake.ledger.tables import RELEASE, LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.dagster_private import newest_materializations
 from lake_assets.orchestration.partition_keys import dimension_tags, partition_key
@@ -25,7 +25,7 @@ def outcome_of_commit(stream: OpenStream, partition: Partition, row: LedgerRow) 
 
 
 def commits_of(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, LedgerRow]:
-    """Return the newest commit of each of the partitions that has one.
+    """Return each partition's newest commit that changed its rows; a partition without one is left out.
 
     Raises:
         CatalogError: the ledger cannot be read.
@@ -33,12 +33,17 @@ def commits_of(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Part
     if not partitions:
         return {}
     with stream.lake.open_if_exists() as session:
-        rows = {} if session is None else recorded_commits(session, stream.table, partitions)
-    return stream.config.by_partition(rows)
+        if session is None:
+            return {}
+        rows = {
+            path: commit_of(commits(session, stream.table, [path]), row.snapshot) if row.mode == RELEASE else row
+            for path, row in recorded_commits(session, stream.table, partitions).items()
+        }
+    return stream.config.by_partition({path: row for path, row in rows.items() if row is not None})
 
 
 def known_to_dagster(
-    instance: dg.DagsterInstance, asset: dg.AssetKey, commits: Mapping[str, LedgerRow]
+    instance: dg.DagsterInstance, asset: dg.AssetKey, newest: Mapping[str, LedgerRow]
 ) -> dict[str, str]:
     """Return the keys of the commits that Dagster has, each with the run that materialized it last.
 
@@ -47,10 +52,10 @@ def known_to_dagster(
     Args:
         instance: of Dagster.
         asset: key of the stream's asset.
-        commits: the newest of each partition, by its key.
+        newest: the newest commit of each partition, by its key.
     """
-    newest = newest_materializations(instance, asset, commits)
-    return {key: event.run_id for key, event in newest if _describes(event, commits[key])}
+    events = newest_materializations(instance, asset, newest)
+    return {key: event.run_id for key, event in events if _describes(event, newest[key])}
 
 
 def _describes(event: dg.EventLogRecord, row: LedgerRow) -> bool:

@@ -176,7 +176,7 @@ def checks_in_run(context: dg.AssetExecutionContext) -> set[str]:
 
 def unfinished_runs(instance: dg.DagsterInstance) -> frozenset[str]:
     """Return the ids of the runs that have not ended."""
-    return frozenset(run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)))
+    return frozenset(instance.get_run_ids(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)))
 
 
 def runs_of_server(context: dg.SensorEvaluationContext) -> Iterator[tuple[dg.DagsterRun, int | None, float]]:
@@ -344,22 +344,29 @@ def store_result(
 def store_result_of_others(instance: dg.DagsterInstance, run_id: str, evaluation: dg.AssetCheckEvaluation) -> None:
     """Store the result of a check under the run of another process, of which Dagster has no record.
 
-    Dagster takes one result of each check and partition for a run, so a second one without a run is refused. A result
+    Dagster takes one result of each check and partition for a run. Without a run, it refuses a second one. Of one run,
+    it would give a second one the place of the first, behind all results since; so the first one is deleted. A result
     of the whole table is of the asset's newest materialization: without that, Dagster compares times, and it stores the
     time of a result in whole seconds.
     """
-    storage = instance.event_log_storage
-    newest = instance.fetch_materializations(evaluation.asset_key, limit=1).records
-    if newest and evaluation.target_materialization_data is None:
-        record = newest[0]
-        target = Target(storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp)
-        evaluation = replace(evaluation, target_materialization_data=target)
+    storage, checks = instance.event_log_storage, AssetCheckExecutionsTable.c
+    if evaluation.partition is None and evaluation.target_materialization_data is None:
+        for newest in instance.fetch_materializations(evaluation.asset_key, limit=1).records:
+            target = Target(storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp)
+            evaluation = replace(evaluation, target_materialization_data=target)
     event = _entry(dg.DagsterEventType.ASSET_CHECK_EVALUATION, evaluation, run_id)
     if not isinstance(storage, SqlEventLogStorage):
         storage.store_event(event)
         return
+    earlier = AssetCheckExecutionsTable.delete().where(
+        checks.asset_key == evaluation.asset_key.to_string(),
+        checks.check_name == evaluation.check_name,
+        checks.run_id == run_id,
+        checks.partition.is_not_distinct_from(evaluation.partition),
+    )
     # Not by `store_event`: SQLite would get a file for the run.
     with storage.index_transaction() as connection:
+        connection.execute(earlier)
         insert = storage.prepare_insert_event(event)
         number = connection.execute(insert.returning(SqlEventLogStorageTable.c.id)).scalar_one()
     storage.store_asset_check_event(event, number)
@@ -419,7 +426,7 @@ def cancel_checks(
         partitions: their keys; all that the run has not checked, and the whole table, when None.
     """
     storage, checks = instance.event_log_storage, AssetCheckExecutionsTable.c
-    if not isinstance(storage, SqlEventLogStorage):
+    if not isinstance(storage, SqlEventLogStorage) or partitions == []:
         return
     plans = AssetCheckExecutionsTable.delete().where(
         checks.asset_key == asset.to_string(),

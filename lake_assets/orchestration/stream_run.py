@@ -3,7 +3,6 @@
 import datetime as dt
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -283,6 +282,11 @@ class StreamRun:
         self.progress = []
         self.logged_at = time.monotonic()
 
+    @property
+    def committed(self) -> int:
+        """The number of partitions that the run has committed."""
+        return sum(outcome.row.status == "committed" for outcome in self.done.values())
+
     def metadata(self) -> Iterator[tuple[str, Metadata]]:
         """Yield the key and the metadata of each partition that is committed."""
         for key, outcome in self.done.items():
@@ -306,6 +310,8 @@ class StreamRun:
     def _unchanged(self) -> Iterator[PartitionEvent]:
         instance, run = self._context.instance, self._context.run
         skipped = {key: outcome for key, outcome in self.done.items() if outcome.row.status == "skipped"}
+        if not skipped:
+            return
         commits: dict[str, LedgerRow] = {}
         try:
             of_partitions = commits_of(self.stream, [outcome.partition for outcome in skipped.values()])
@@ -314,8 +320,9 @@ class StreamRun:
         except LakeAssetsError as error:
             self._context.log.warning(f"The events of unchanged partitions lack the figures of their commits: {error}")
             is_read = False
-        known = known_to_dagster(instance, self.asset, commits)
+        # In this order: a run that ends in between has reported its commits by then.
         running = unfinished_runs(instance) - {run.run_id}
+        known = known_to_dagster(instance, self.asset, commits)
         tries = {run.run_id, *(run.tags[tag] for tag in _TRIES if tag in run.tags)}
         for key, outcome in skipped.items():
             row = commits.get(key)
@@ -323,10 +330,11 @@ class StreamRun:
             is_new = row is not None and not is_known
             if BACKFILL in run.tags and not is_new:
                 is_new = not is_read or (key in known and known[key] not in tries)
-            metadata = materialization_metadata(outcome, self._lineage)
+            commit, elsewhere = outcome, None
             if row is not None:
                 commit = replace(outcome_of_commit(self.stream, outcome.partition, row), view=outcome.view)
-                metadata = materialization_metadata(commit, self._lineage, elsewhere_metadata(row))
+                elsewhere = elsewhere_metadata(row)
+            metadata = materialization_metadata(commit, self._lineage, elsewhere)
             if row is None or is_known:
                 metadata["status"] = dg.MetadataValue.text(_figures(outcome))
             if is_new:
@@ -342,7 +350,8 @@ class StreamRun:
         """
         instance, run = self._context.instance, self._context.run
         nothing = [key for key in keys if key not in self._materialized and key not in self.failed]
-        cancel_checks(instance, self.asset, run.run_id, self.absent)
+        left_out = [key for key in nothing if key not in self.done]
+        cancel_checks(instance, self.asset, run.run_id, left_out)
         if self.failed:
             cancel_plans(instance, self.asset, run.run_id, nothing)
         has_left = poll(
@@ -370,9 +379,8 @@ class StreamRun:
         if self.number == 1:
             lines = list(texts.values())
         else:
-            statuses = Counter(outcome.row.status for outcome in self.done.values())
-            others = {"committed": statuses["committed"], "unchanged": statuses["skipped"]}
-            others["never landed"] = len(self.absent)
+            unchanged = len(self.done) - self.committed
+            others = {"committed": self.committed, "unchanged": unchanged, "never landed": len(self.absent)}
             numbers = [f"{number:,} {what}" for what, number in others.items() if number]
             failed = f"{len(texts):,} of {self.number:,} partitions failed"
             lines = [f"{'; '.join([failed, *([', '.join(numbers)] if numbers else [])])}."]

@@ -123,8 +123,7 @@ def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -
         raise failure
     hand_on_scope(stream.name, run.scope())
     # Dagster itself makes the events of a run that commits all its partitions.
-    metadata = dict(run.metadata())
-    if len(metadata) < run.number:
+    if run.committed < run.number:
         yield from run.events()
         run.settle_plans(keys)
         if run.done:
@@ -134,7 +133,7 @@ def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -
         else:
             yield from evaluations_of_idle_run(stream, context)
         return
-    for key, of_partition in metadata.items():
+    for key, of_partition in run.metadata():
         context.add_asset_metadata(of_partition, partition_key=key)
     yield dg.MaterializeResult()
 

@@ -44,7 +44,6 @@ from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.progress import counting
 from lake_assets.retrying import Limit, pause_between, poll
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.stream import OpenStream
 
 _LOG = logging.getLogger(__name__)
 
@@ -101,7 +100,7 @@ REPORTED = 10_000  # materializations of one tick, to which Dagster gives a minu
 RETRY_SECONDS = 5  # how long a tick retries while another sync runs; after that, the next tick does its work
 CHECKED = 100  # partitions of one sync, whose checks are made: Dagster stores a result in some milliseconds
 CHECKED_TOGETHER = 20
-CHECK_SECONDS = 20.0
+CHECK_SECONDS = 20.0  # of the checks of one tick
 TOGETHER = 500  # materializations of one transaction: SQLite has a limit of parameters
 
 
@@ -124,34 +123,33 @@ class Synced(Documented):
 
 
 def sync_stream(
-    stream: OpenStream,
-    asset: dg.AssetKey,
+    specs: StreamSpecs,
     instance: dg.DagsterInstance,
     *,
     since: dt.datetime | None = None,
     most: int | None = None,
-    landing: dg.AssetKey | None = None,
     dry_run: bool = False,
     retry_seconds: float = 60,
+    check_until: float | None = None,
 ) -> Synced:
     """Report a materialization of each partition whose newest commit Dagster lacks, and the checks of the newest ones.
 
     Another sync of the same instance reports before or after this one, so none is reported twice; see `sync_lock`.
 
     Args:
-        stream: of the partitions.
-        asset: key of the stream's asset.
+        specs: of the stream and its assets.
         instance: of Dagster.
         since: commits that ended then or later only, with a time zone; all when None.
         most: the number of partitions to report at most; the others remain for the next sync.
-        landing: key of the landing asset, from which the table's columns come; None: no column lineage.
         dry_run: find them, and report nothing.
         retry_seconds: seconds after which to give up, if another sync is under way.
+        check_until: when to begin no more checks, by the monotonic clock; None: no limit of time.
 
     Raises:
         CatalogError: the ledger cannot be read.
         SyncUnderWayError: another sync takes longer; nothing was reported.
     """
+    stream = specs.stream
     with nullcontext() if dry_run else sync_lock(instance, retry_seconds):
         with stream.lake.open_if_exists() as session:
             commits = newest_commits(session, stream.name, stream.table, since) if session is not None else []
@@ -161,33 +159,28 @@ def sync_stream(
         ended = {partition: row for partition, row in rows.items() if row.run_id not in running}
         calendar = Calendar(stream.config)
         inside = {partition_key(p): (p, row) for p, row in ended.items() if calendar.outside(p) is None}
-        known = known_to_dagster(instance, asset, {key: row for key, (_, row) in inside.items()})
+        known = known_to_dagster(instance, specs.table.key, {key: row for key, (_, row) in inside.items()})
         lacking = [key for key in inside if key not in known]
         reported = lacking[:most]
         if not dry_run:
-            landing = None if stream.config.transform else landing
-            _report(stream, (asset, landing), instance, [inside[key] for key in reported])
+            _report(specs, instance, [inside[key] for key in reported])
     # Not under the lock: checks may take long, and nothing reports these commits again.
     if not dry_run:
-        _check(stream, asset, instance, [inside[key] for key in reported[-CHECKED:]])
+        _check(specs, instance, [inside[key] for key in reported], check_until)
     under_way = len(rows) - len(ended) + len(lacking) - len(reported)
     return Synced(stream.name, dry_run, reported, len(known), len(ended) - len(inside), under_way)
 
 
-def _report(
-    stream: OpenStream,
-    assets: tuple[dg.AssetKey, dg.AssetKey | None],
-    instance: dg.DagsterInstance,
-    commits: Sequence[tuple[Partition, LedgerRow]],
-) -> None:
+def _report(specs: StreamSpecs, instance: dg.DagsterInstance, commits: Sequence[tuple[Partition, LedgerRow]]) -> None:
     """Store the materializations of commits, the oldest first."""
+    stream = specs.stream
     partitions = [partition for partition, _ in commits]
     for name, keys in new_dynamic_keys(stream, instance, partitions).items():
         instance.add_dynamic_partitions(name, keys)
-    asset, landing = assets
+    landing = None if stream.config.transform else specs.landing.key
     viewer = Viewer(stream, _LOG.warning)
     materializations = [
-        materialization(asset, partition, materialization_metadata(viewed, landing, elsewhere_metadata(row)))
+        materialization(specs.table.key, partition, materialization_metadata(viewed, landing, elsewhere_metadata(row)))
         for partition, row in reversed(commits)  # the first ones of a viewer have a preview
         for viewed in [viewer.viewed(outcome_of_commit(stream, partition, row))]
     ][::-1]
@@ -199,20 +192,20 @@ def _report(
 
 
 def _check(
-    stream: OpenStream,
-    asset: dg.AssetKey,
+    specs: StreamSpecs,
     instance: dg.DagsterInstance,
     commits: Sequence[tuple[Partition, LedgerRow]],
+    until: float | None,
 ) -> None:
-    """Store the results of the checks of commits, the newest first, for as long as a tick may take."""
-    began = time.monotonic()
+    """Store the results of the checks of commits, the newest first, up to a number and a time."""
+    stream, asset = specs.stream, specs.table.key
     newest = commits[-1][1].run_id if commits else ""
     runs: dict[str | None, str] = {partition_key(partition): row.run_id for partition, row in commits}
-    for end in range(len(commits), 0, -CHECKED_TOGETHER):
-        if time.monotonic() > began + CHECK_SECONDS:
-            _LOG.warning("%s: the checks of %d partitions are left to an audit", stream.name, end)
+    for left in range(len(commits), 0, -CHECKED_TOGETHER):
+        if len(commits) - left >= CHECKED or (until is not None and time.monotonic() >= until):
+            _LOG.warning("%s: the checks of %s are left to an audit", stream.name, count(left, "partition"))
             return
-        scope = Scope(None, tuple(partition for partition, _ in commits[max(0, end - CHECKED_TOGETHER) : end]))
+        scope = Scope(None, tuple(partition for partition, _ in commits[max(0, left - CHECKED_TOGETHER) : left]))
         try:
             for evaluation in evaluations_of_commits(stream, asset, instance, newest, scope, _LOG.warning):
                 store_result_of_others(instance, runs.get(evaluation.partition, newest), evaluation)
@@ -240,17 +233,17 @@ def sync_sensor(lake: str, streams: Sequence[StreamSpecs]) -> dg.SensorDefinitio
         last = time_of(context.cursor)
         since = last - OVERLAP if last is not None else None
         done: Counter[str] = Counter()
+        check_until = time.monotonic() + CHECK_SECONDS
         for specs in streams:
             left = REPORTED - done["reported"]
             try:
                 synced = sync_stream(
-                    specs.stream,
-                    specs.table.key,
+                    specs,
                     context.instance,
                     since=since,
                     most=left,
-                    landing=specs.landing.key,
                     retry_seconds=RETRY_SECONDS,
+                    check_until=check_until,
                 )
             except SyncUnderWayError as error:
                 return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)

@@ -8,9 +8,11 @@ import pytest
 
 from lake_assets.config.spark import Spark
 from lake_assets.errors import ConfigError
+from lake_assets.history.restore import release, restore
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.texts import size
 from lake_assets.orchestration.assets.stream_asset import stream_asset
+from lake_assets.orchestration.commit_events import known_to_dagster
 from lake_assets.orchestration.dagster_private import BACKFILL
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
@@ -129,7 +131,17 @@ def test_an_unchanged_partition_of_a_backfill_is_materialized_once(
     assert len(events) == 2
 
 
-def test_a_commit_of_a_run_under_way_is_left_to_that_run(materialize: Materialize, local_world: World) -> None:
+def test_a_commit_of_a_run_under_way_is_left_to_that_run(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if that run ends meanwhile."""
+
+    def known(*arguments: Any) -> dict[str, str]:
+        found = known_to_dagster(*arguments)
+        instance.report_run_canceled(other)
+        return found
+
+    monkeypatch.setattr("lake_assets.orchestration.stream_run.known_to_dagster", known)
     local_world.land(NW, sales(1))
     with dg.DagsterInstance.ephemeral() as instance:
         other = dg.DagsterRun(job_name="other", status=dg.DagsterRunStatus.STARTED)
@@ -139,6 +151,22 @@ def test_a_commit_of_a_run_under_way_is_left_to_that_run(materialize: Materializ
 
     assert result.success
     assert metadata_of(result) == {}
+
+
+def test_the_end_of_a_hold_is_no_commit_to_materialize(materialize: Materialize, local_world: World) -> None:
+    local_world.land(NW, sales(1, 2))
+    stream, partition = local_world.stream, local_world.partition(NW)
+    with dg.DagsterInstance.ephemeral() as instance:
+        materialize("2026-02-11|NW", instance=instance)
+        held = restore(stream, partition, local_world.ledger(NW)[0].snapshot, hold=True)
+        (shown,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
+        release(stream, partition)
+        again = materialize("2026-02-11|NW", instance=instance)
+
+    assert held.row is not None
+    assert shown["snapshot"] == held.row.snapshot_id
+    assert [row.mode for row in local_world.ledger(NW)] == ["replace", "release", "replace", "restore", "replace"]
+    assert metadata_of(again) == {}
 
 
 @pytest.mark.parametrize("options", [{}, {"mode": "append"}, {"mode": "index"}, {"on_empty": "clear"}])

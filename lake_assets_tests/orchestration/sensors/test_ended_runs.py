@@ -4,6 +4,7 @@ import datetime as dt
 from typing import Any, NoReturn
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.event_api import PartitionKeyFilter
@@ -14,6 +15,7 @@ from dagster_shared.record import replace
 from lake_assets.ingest.index.index_run import IndexRun
 from lake_assets.orchestration.sensors import ended_runs
 from lake_assets.orchestration.sensors.sync import sync_stream
+from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
@@ -50,10 +52,9 @@ def job_of(ticks: Ticks) -> dg.JobDefinition:
     )
 
 
-def materialize(ticks: Ticks, *keys: str, landed_only: bool = False) -> dg.ExecuteInProcessResult:
-    config = {"ops": {"sales": {"config": {"landed_only": landed_only}}}}
-    job, options = job_of(ticks), _keys(keys)
-    return job.execute_in_process(config, instance=ticks.instance, raise_on_error=False, **options)
+def materialize(ticks: Ticks, *keys: str, **options: Any) -> dg.ExecuteInProcessResult:
+    config = {"ops": {"sales": {"config": options}}}
+    return job_of(ticks).execute_in_process(config, instance=ticks.instance, raise_on_error=False, **_keys(keys))
 
 
 def queued(ticks: Ticks, *keys: str) -> dg.DagsterRun:
@@ -160,7 +161,7 @@ def with_one_bad_object(ticks: Ticks) -> None:
 def test_a_partition_that_failed_and_is_then_committed_by_the_command_line_fails_no_check(ticks: Ticks) -> None:
     with_one_bad_object(ticks)
     ticks.world.ingest(SW)
-    sync_stream(ticks.world.stream, SALES_KEY, ticks.instance)
+    sync_stream(specs_of(ticks.world.stream), ticks.instance)
     tick(ticks)
 
     statuses = {name: resolved(ticks, name)[KEYS[1]] for name in PARTITIONED}
@@ -256,6 +257,18 @@ def test_a_run_that_passed_all_over_leaves_the_checks_of_the_table_as_they_were(
     assert result.success
     assert {name: shown(ticks, name)[None] for name in names(ticks)} == before
     assert shown(ticks, "positive")[KEYS[0]] == "FAILED"
+
+
+@pytest.mark.parametrize("landed", [sales(1), b"no Parquet"], ids=["committed", "failed"])
+def test_partitions_that_the_config_leaves_out_have_no_checks_that_look_skipped(
+    ticks: Ticks, landed: pa.Table | bytes
+) -> None:
+    ticks.world.land(NW, landed)
+    ticks.world.land(SW, sales(1))
+
+    materialize(ticks, *KEYS, partitions=["region=NW"])
+
+    assert {key for name in PARTITIONED for key in shown(ticks, name)} == {KEYS[0], None}
 
 
 def test_a_run_that_is_terminated_repeats_what_it_did_not_check(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:

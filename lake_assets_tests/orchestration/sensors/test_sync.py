@@ -20,11 +20,13 @@ from lake_assets.cli import main
 from lake_assets.errors import SyncUnderWayError
 from lake_assets.lake.ledger.read import newest_commits
 from lake_assets.lake.ledger.tables import COMPACT, LEDGER, RELEASE, LedgerRow
+from lake_assets.layout.texts import count
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.dagster_private import store_materializations
 from lake_assets.orchestration.partition_keys import dimension_tags
 from lake_assets.orchestration.sensors import sync
 from lake_assets.orchestration.sensors.sync import Synced, sync_lock, sync_stream
+from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
@@ -66,8 +68,8 @@ def test_a_commit_of_the_command_line_is_reported_once_with_the_figures_of_its_l
     committed: World, storage: dg.DagsterInstance
 ) -> None:
     instance = storage
-    first = sync_stream(committed.stream, KEY, instance)
-    again = sync_stream(committed.stream, KEY, instance)
+    first = sync_stream(specs_of(committed.stream), instance)
+    again = sync_stream(specs_of(committed.stream), instance)
 
     assert first == synced([NW_KEY, SW_KEY])
     assert again == synced([], known=2)
@@ -94,10 +96,46 @@ def test_a_commit_of_the_command_line_is_reported_once_with_the_figures_of_its_l
     assert [status and status.value for status in statuses.values()] == ["MATERIALIZED"]
 
 
+def test_a_failure_among_many_commits_is_what_the_overview_shows(
+    committed: World, storage: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "CHECKED_TOGETHER", 1)
+    committed.unland(SW)  # its commit is the newest, so it is checked first
+    sync_stream(specs_of(committed.stream), storage)
+
+    key = dg.AssetCheckKey(KEY, "indexed_objects")
+    of_table = storage.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+
+    assert of_table.status.value == "FAILED"
+    assert of_table.evaluation is not None
+    assert of_table.evaluation.partition is None
+    results = storage.event_log_storage.get_asset_check_execution_history(key, limit=10)
+    assert sorted(str(record.partition) for record in results) == [NW_KEY, SW_KEY, "None"]
+
+
+@pytest.mark.parametrize(("until", "checked"), [(0, []), (None, [SW_KEY])], ids=["time", "number"])
+def test_one_warning_counts_the_commits_whose_checks_are_left_to_an_audit(
+    committed: World,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    until: float | None,
+    checked: list[str],
+) -> None:
+    for name in ("CHECKED", "CHECKED_TOGETHER"):
+        monkeypatch.setattr(sync, name, 1)
+    sync_stream(specs_of(committed.stream), instance, check_until=until)
+
+    infos = instance.event_log_storage.get_asset_check_partition_info([dg.AssetCheckKey(KEY, "row_counts")])
+    assert [info.partition_key for info in infos if info.partition_key] == checked
+    left = count(2 - len(checked), "partition")
+    assert [record.message for record in caplog.records] == [f"sales: the checks of {left} are left to an audit"]
+
+
 def test_a_newer_commit_is_reported_whatever_the_clocks_say(
     committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sync_stream(committed.stream, KEY, instance)
+    sync_stream(specs_of(committed.stream), instance)
     committed.land(NW, sales(5), "b.parquet")
     committed.ingest(NW)
     real = newest_commits
@@ -110,8 +148,8 @@ def test_a_newer_commit_is_reported_whatever_the_clocks_say(
 
     monkeypatch.setattr(sync, "newest_commits", slow)
 
-    assert sync_stream(committed.stream, KEY, instance) == synced([NW_KEY], known=1)
-    assert sync_stream(committed.stream, KEY, instance) == synced([], known=2)
+    assert sync_stream(specs_of(committed.stream), instance) == synced([NW_KEY], known=1)
+    assert sync_stream(specs_of(committed.stream), instance) == synced([], known=2)
     assert shown(instance)[NW_KEY]["rows"] == 3
 
 
@@ -123,7 +161,7 @@ def test_what_dagster_has_done_itself_is_not_reported(
     for _ in range(2):  # committed, then skipped
         materialize(NW_KEY, instance=instance)
 
-    assert sync_stream(local_world.stream, KEY, instance) == synced([], known=1)
+    assert sync_stream(specs_of(local_world.stream), instance) == synced([], known=1)
     assert events(instance) == 1
 
 
@@ -132,11 +170,11 @@ def test_the_commits_of_a_run_that_has_not_ended_are_left_to_it(committed: World
     run = instance.create_run_for_job(job, run_id=committed.ledger(NW)[0].run_id)
     instance.report_run_canceling(run)
 
-    assert sync_stream(committed.stream, KEY, instance) == synced([SW_KEY], under_way=1)
+    assert sync_stream(specs_of(committed.stream), instance) == synced([SW_KEY], under_way=1)
 
     instance.report_run_canceled(run)  # it was killed before it could report
 
-    assert sync_stream(committed.stream, KEY, instance) == synced([NW_KEY], known=1)
+    assert sync_stream(specs_of(committed.stream), instance) == synced([NW_KEY], known=1)
 
 
 def test_a_sync_that_breaks_off_is_continued_by_the_next(
@@ -152,9 +190,9 @@ def test_a_sync_that_breaks_off_is_continued_by_the_next(
     with monkeypatch.context() as patch:
         patch.setattr(sync, "store_materializations", store)
         with pytest.raises(KeyboardInterrupt):
-            sync_stream(committed.stream, KEY, instance)
+            sync_stream(specs_of(committed.stream), instance)
 
-    assert sync_stream(committed.stream, KEY, instance) == synced([SW_KEY], known=1)
+    assert sync_stream(specs_of(committed.stream), instance) == synced([SW_KEY], known=1)
     assert events(instance) == 2
 
 
@@ -167,15 +205,15 @@ def test_two_syncs_at_the_same_moment_report_a_commit_once(
     def store(instance: dg.DagsterInstance, together: list[dg.AssetMaterialization]) -> None:
         """Another sync begins before the first one has stored what it found."""
         with pytest.raises(SyncUnderWayError, match="another sync reports commits"):
-            sync_stream(committed.stream, KEY, instance, retry_seconds=0)
-        assert sync_stream(committed.stream, KEY, instance, dry_run=True) == synced([NW_KEY, SW_KEY], dry_run=True)
-        others.append(threading.Thread(target=lambda: ended.append(sync_stream(committed.stream, KEY, instance))))
+            sync_stream(specs_of(committed.stream), instance, retry_seconds=0)
+        assert sync_stream(specs_of(committed.stream), instance, dry_run=True) == synced([NW_KEY, SW_KEY], dry_run=True)
+        others.append(threading.Thread(target=lambda: ended.append(sync_stream(specs_of(committed.stream), instance))))
         others[0].start()
         store_materializations(instance, together)
 
     monkeypatch.setattr(sync, "store_materializations", store)
 
-    assert sync_stream(committed.stream, KEY, storage) == synced([NW_KEY, SW_KEY])
+    assert sync_stream(specs_of(committed.stream), storage) == synced([NW_KEY, SW_KEY])
     others[0].join()
     assert ended == [synced([], known=2)]
     assert events(storage) == 2
@@ -195,11 +233,11 @@ def test_a_sync_that_is_killed_keeps_no_other_one_off(committed: World, storage:
             assert process.stdout is not None
             assert process.stdout.readline() == b"held\n"
             with pytest.raises(SyncUnderWayError):
-                sync_stream(committed.stream, KEY, storage, retry_seconds=0)
+                sync_stream(specs_of(committed.stream), storage, retry_seconds=0)
         finally:
             process.kill()
 
-    assert sync_stream(committed.stream, KEY, storage) == synced([NW_KEY, SW_KEY])
+    assert sync_stream(specs_of(committed.stream), storage) == synced([NW_KEY, SW_KEY])
 
 
 def test_a_tick_during_another_sync_leaves_the_work_to_the_next(
@@ -223,12 +261,12 @@ def test_partitions_outside_the_config_are_counted_and_not_reported(
         "date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"},
     }
 
-    assert sync_stream(committed.stream, KEY, instance) == synced([NW_KEY], outside=1)
+    assert sync_stream(specs_of(committed.stream), instance) == synced([NW_KEY], outside=1)
 
 
 def test_compaction_and_the_end_of_a_hold_are_no_new_rows(committed: World, instance: dg.DagsterInstance) -> None:
     (row,) = committed.ledger(NW)
-    sync_stream(committed.stream, KEY, instance)
+    sync_stream(specs_of(committed.stream), instance)
     with committed.stream.lake.open() as session:
         table = LEDGER.name(session.config).sql
         for mode in (COMPACT, RELEASE):
@@ -238,11 +276,11 @@ def test_compaction_and_the_end_of_a_hold_are_no_new_rows(committed: World, inst
                 [row.run_id],
             )
 
-    assert sync_stream(committed.stream, KEY, instance) == synced([], known=2)
+    assert sync_stream(specs_of(committed.stream), instance) == synced([], known=2)
 
 
 def test_a_lake_that_does_not_exist_yet_has_nothing_to_report(local_world: World, instance: dg.DagsterInstance) -> None:
-    assert sync_stream(local_world.stream, KEY, instance) == synced([])
+    assert sync_stream(specs_of(local_world.stream), instance) == synced([])
 
 
 @pytest.mark.parametrize("cursor", ["no time", "2026-02-11T00:00:00"])
