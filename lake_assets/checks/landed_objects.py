@@ -46,8 +46,17 @@ def last_run(facts: Facts) -> PreparedCheck:
         numbers={"partitions": checked, "failed": len(failed)},
     )
     passed = CheckResult("last_run", True, "The last run of the partition succeeded.")
-    by_partition = {p: CheckResult("last_run", False, f"{p}: {error}") for p, error in failed.items()}
+    by_partition = {p: last_run_failed(facts.stream, p, error) for p, error in failed.items()}
     return PreparedCheck(lambda: whole, lambda: dict.fromkeys(tried or (), passed) | by_partition)
+
+
+def last_run_failed(stream: OpenStream, partition: Partition, error: str) -> CheckResult:
+    """Return the result of `last_run` for a partition that its last run did not commit, with the reason.
+
+    Its text has objects by their names in the partition's folder, and `named` by their URIs.
+    """
+    short = re.sub(rf"\bthe object {re.escape(stream.source.root)}/(?:{re.escape(partition.path)}/)?", "", error)
+    return CheckResult("last_run", False, f"{partition}: {short}", named=() if short == error else (error,))
 
 
 def not_committed(row: LedgerRow) -> str:

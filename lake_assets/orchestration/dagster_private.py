@@ -20,6 +20,7 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
+from dagster._core.errors import DagsterUserCodeProcessError
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.events import AssetMaterializationPlannedData, StepMaterializationData
 from dagster._core.execution.backfill import BulkActionStatus
@@ -35,6 +36,7 @@ from dagster._core.storage.runs.schema import KeyValueStoreTable
 from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster._utils.alert import EMAIL_MESSAGE, send_email_via_ssl, send_email_via_starttls
 from dagster_pyspark import LazyPySparkResource
+from dagster_shared.error import SerializableErrorInfo
 from dagster_shared.record import replace
 from dagster_spark.utils import flatten_dict
 
@@ -488,21 +490,22 @@ def leave_backfill(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: dg.A
     return False
 
 
-class UserFailure(dg.Failure):
-    """The failure of a step by an error whose text says all: Dagster shows no traceback of its own code with it."""
+class UserFailure(DagsterUserCodeProcessError, dg.Failure):  # noqa: N818 - named as its base is
+    """The failure of a step by an error whose text says all, without a retry.
 
-    __module__ = "builtins"  # Dagster writes the class before the text, and the module of others
+    Dagster shows the text alone. It takes the failure for one of another process, which has said what is to be shown,
+    and so stores neither the traceback of its own code nor the name of this class.
 
-    @property
-    def description(self) -> str | None:
-        """The text. Dagster asks for it between the end of the step and the storage of the traceback."""
-        if self.__cause__ is None and self.__traceback__ is not None:
-            self.__traceback__.tb_next = None
-        return self._description
+    Args:
+        text: what is wrong, and how to fix it.
+        metadata: shown below the text.
+    """
 
-    @description.setter
-    def description(self, text: str | None) -> None:
-        self._description = text
+    __module__ = "builtins"  # a retried step shows the class before the text, and the module of others
+
+    def __init__(self, text: str, metadata: Mapping[str, dg.MetadataValue[Any]] | None = None) -> None:
+        shown = [SerializableErrorInfo(text, stack=[], cls_name=None)]
+        super().__init__(text, metadata, allow_retries=False, user_code_process_error_infos=shown)
 
 
 def event_database(instance: dg.DagsterInstance) -> Path | Begin | None:

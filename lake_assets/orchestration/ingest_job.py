@@ -70,7 +70,7 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
         try:
             selection = select(stream, config.wanted)
         except LakeAssetsError as error:
-            raise UserFailure(str(error), allow_retries=False) from None
+            raise UserFailure(str(error)) from None
         run.log.info(f"{stream.name}: {selection}")
         for name, keys in new_dynamic_keys(stream, context.instance, selection.partitions).items():
             context.instance.add_dynamic_partitions(name, keys)

@@ -12,6 +12,7 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.exports import telemetry
 from lake_assets.maintenance.maintenance_run import Maintained, maintain
+from lake_assets.orchestration.dagster_private import UserFailure
 from lake_assets.orchestration.metadata import lines_by_text, markdown_list
 from lake_assets.orchestration.queued_runs import job_schedule
 from lake_assets.orchestration.resources import sessions
@@ -35,7 +36,7 @@ def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
             with telemetry():
                 maintained = maintain(lakes, lake, sessions(pyspark, lakes.spark), dry_run=config.dry_run)
         except LakeAssetsError as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
+            raise UserFailure(str(error)) from None
         figures = maintenance_figures(maintained)
         context.log.info(", ".join(f"{name} {number:,}" for name, number in figures.items()))
         for uri in [*maintained.cleaned.deleted, *(orphan.uri for orphan in maintained.orphans)]:
@@ -48,9 +49,7 @@ def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
         if maintained.left:
             texts = {f"{left.stream} {left.partition}": left.why or "" for left in maintained.left}
             lines = lines_by_text(texts, NAMED, "the command `lake-assets maintain` names them all.")
-            raise dg.Failure(
-                "\n".join([f"{len(maintained.left)} partitions could not be compacted.", *lines]), allow_retries=False
-            )
+            raise UserFailure("\n".join([f"{len(maintained.left)} partitions could not be compacted.", *lines]))
 
     @dg.job(
         name=f"maintain_{lake}",

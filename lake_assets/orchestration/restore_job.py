@@ -68,11 +68,11 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
                     "snapshot is missing: set it to a number of the history below, or set release: true to end a hold."
                 )
                 shown = dg.MetadataValue.md(history_markdown(stream, partition))
-                raise dg.Failure(text, {"history": shown}, allow_retries=False)
+                raise UserFailure(text, {"history": shown})
             restored = _run(stream, partition, config, context)
             metadata: Metadata = {"history": dg.MetadataValue.md(history_markdown(stream, partition))}
         except LakeAssetsError as error:
-            raise UserFailure(str(error), allow_retries=False) from None
+            raise UserFailure(str(error)) from None
         if restored is not None:
             metadata |= _metadata(restored)
             text = f"{partition}: {count(restored.rows, 'row')} of snapshot {restored.snapshot}. {restored.next}"

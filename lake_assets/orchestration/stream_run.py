@@ -385,12 +385,13 @@ class StreamRun:
             failed = f"{len(texts):,} of {self.number:,} partitions failed"
             lines = [f"{'; '.join([failed, *([', '.join(numbers)] if numbers else [])])}."]
             lines += lines_by_text(texts, NAMED_FAILURES, "the log and the ledger name them all.")
-        failure = UserFailure("\n".join(lines), allow_retries=False)
+        unforeseen = next((error for error in self.failed.values() if not isinstance(error, LakeAssetsError)), None)
+        text = "\n".join(lines)
+        failure = UserFailure(text) if unforeseen is None else dg.Failure(text, allow_retries=False)
+        failure.__cause__ = unforeseen
         retry = self._context.retry_number
         if retry < RETRIES and all(isinstance(error, TRANSIENT) for error in self.failed.values()):
             raise dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry) from failure
-        unforeseen = (error for error in self.failed.values() if not isinstance(error, LakeAssetsError))
-        failure.__cause__ = next(unforeseen, None)
         return failure
 
 

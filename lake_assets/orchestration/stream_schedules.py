@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, step_of
+from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, UserFailure, step_of
 from lake_assets.orchestration.partition_keys import joined_key, partition_of, recent_keys
 from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job
 from lake_assets.streams.stream import OpenStream
@@ -82,7 +82,7 @@ def drain_schedule(stream: OpenStream) -> dg.ScheduleDefinition | None:
             )
         if problems:
             # The next tick of the schedule is the retry.
-            raise dg.Failure("\n".join(problems), allow_retries=False)
+            raise UserFailure("\n".join(problems))
 
     @dg.job(name=f"drain_{stream.name}", description=f"Upload the batches in the landing buffer of {stream.name}.")
     def job() -> None:

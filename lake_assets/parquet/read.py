@@ -114,8 +114,11 @@ def readable(storage: AnyStorage, uri: str) -> Iterator[None]:
 
 
 def _damaged(uri: str, error: Exception) -> SourceError:
+    why = " ".join(str(error).split()).rstrip(".")
+    if why.startswith("Parquet magic bytes not found in footer"):  # Arrow's text is two sentences that guess
+        why = "it has no Parquet footer"
     return SourceError(
-        f"the object {visible_name(uri)} cannot be read as Parquet: {' '.join(str(error).split()).rstrip('.')}:",
+        f"the object {visible_name(uri)} cannot be read as Parquet: {why}:",
         "remove it or let its writer land it again.",
     )
 

@@ -9,6 +9,7 @@ import pytest
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.landing.streams import COLUMNS, landed_ids, rows
+from lake_assets_tests.orchestration.in_process import failure_of, shown_error
 from lake_assets_tests.world import World
 
 
@@ -38,9 +39,8 @@ def test_the_job_uploads_what_is_pending(buffered: World, tmp_path: Path) -> Non
 def test_a_job_that_cannot_upload_fails_with_the_reason(buffered: World) -> None:
     result = drain(buffered)
 
-    (event,) = result.get_step_failure_events()
-    assert event.step_failure_data.error is not None
-    assert "cannot be reached" in str(event.step_failure_data)
+    assert "cannot be reached" in failure_of(result)
+    assert shown_error(result) == failure_of(result)
 
 
 def test_the_schedule_is_the_configs_and_runs_at_once(buffered: World) -> None:

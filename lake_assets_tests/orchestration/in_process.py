@@ -22,6 +22,12 @@ def failure_of(result: dg.ExecuteInProcessResult) -> str:
     return event.step_failure_data.user_failure_data.description or ""
 
 
+def shown_error(result: dg.ExecuteInProcessResult) -> str:
+    """What Dagster shows of the failure of a run's step: the text, with tracebacks if it has any."""
+    (event,) = result.get_step_failure_events()
+    return event.step_failure_data.error_display_string
+
+
 def failing_once(
     error: BaseException, monkeypatch: pytest.MonkeyPatch, after: int = 0, times: int = 1
 ) -> Iterator[int]:

@@ -9,7 +9,7 @@ from lake_assets.checks.check_run import checks_of
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.storage.store import Store
-from lake_assets_tests.orchestration.in_process import REGIONS, failure_of
+from lake_assets_tests.orchestration.in_process import REGIONS, failure_of, shown_error
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -66,6 +66,7 @@ def test_without_a_lake_the_run_fails_with_one_sentence(local_world: World) -> N
     )
 
     assert "there is no lake at sqlite:" in failure_of(result)
+    assert shown_error(result) == failure_of(result)
 
 
 def test_an_audit_checks_whole_tables_and_a_run_does_not(local_world: World) -> None:
@@ -88,8 +89,8 @@ def test_an_audit_checks_whole_tables_and_a_run_does_not(local_world: World) -> 
     assert named.keys() == {"ledger", "data_files"}
     assert missing in named["data_files"]
     # The rows could not be counted without the file; the checks after that one are made all the same.
-    (failure,) = [event for event in audit.all_events if event.is_step_failure]
-    assert missing in str(failure.step_failure_data.error)
+    assert missing in failure_of(audit)
+    assert shown_error(audit) == failure_of(audit)
 
 
 def test_a_lake_without_checks_has_no_audit(local_world: World) -> None:

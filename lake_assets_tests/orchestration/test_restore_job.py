@@ -13,7 +13,7 @@ from dagster._core.storage.tags import (
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.stream_run import requester
 from lake_assets_tests.history.test_restore import ingested
-from lake_assets_tests.orchestration.in_process import failure_of
+from lake_assets_tests.orchestration.in_process import failure_of, shown_error
 from lake_assets_tests.world import NW, World
 
 
@@ -31,6 +31,7 @@ def test_a_run_without_a_snapshot_fails_and_shows_the_history(local_world: World
     assert failure_of(result) == (
         "snapshot is missing: set it to a number of the history below, or set release: true to end a hold."
     )
+    assert shown_error(result) == failure_of(result)
     (failed,) = [event.step_failure_data for event in result.all_events if event.is_step_failure]
     assert failed.user_failure_data is not None
     assert f"| {first} |" in str(failed.user_failure_data.metadata["history"].value)

@@ -161,7 +161,7 @@ def _selected(run: StreamRun, partitions: dict[Partition, str], wanted: Wanted) 
     try:
         kept = narrowed(run.stream, list(partitions), wanted)
     except LakeAssetsError as error:
-        raise UserFailure(str(error), allow_retries=False) from None
+        raise UserFailure(str(error)) from None
     run.not_selected = len(partitions) - len(kept)
     run.log.info(f"The run's config selects {count(len(kept), 'partition')} of {len(partitions):,}.")
     return {partition: partitions[partition] for partition in kept}

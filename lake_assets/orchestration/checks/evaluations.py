@@ -12,6 +12,7 @@ from functools import cached_property
 import dagster as dg
 
 from lake_assets.checks.check_run import CheckRun, is_by_partition, is_error, keeps_failures
+from lake_assets.checks.landed_objects import last_run_failed
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.lake.catalog.past import key_of
 from lake_assets.lake.catalog.table import Key
@@ -146,7 +147,7 @@ class Evaluator:
         Nothing is read for them. They are marked as blocking, because *Re-execute from asset failure* finds the
         partitions of a run that committed only some of them by this mark alone.
         """
-        results = {p: CheckResult("last_run", False, f"{p}: {error}") for p, error in partitions.items()}
+        results = {p: last_run_failed(self.stream, p, error) for p, error in partitions.items()}
         yield from self._of_partitions(results, tuple(results))
 
     def _of_table(self, name: str, check_run: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:

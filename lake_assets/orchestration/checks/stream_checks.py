@@ -11,10 +11,11 @@ import dagster as dg
 from lake_assets.checks.check_run import CheckRun, checks_of, describe, is_by_partition, scope_of_run
 from lake_assets.checks.result import Scope
 from lake_assets.errors import LakeAssetsError
-from lake_assets.ingest.outcome import error_text
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
 from lake_assets.orchestration.checks.evaluations import Evaluator, step_of_checks
 from lake_assets.orchestration.dagster_private import (
+    UserFailure,
     cancel_checks,
     checks_in_run,
     is_refresh,
@@ -80,12 +81,11 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
     return check
 
 
-def _failure(errors: Mapping[str, LakeAssetsError]) -> Exception:
+def _failure(errors: Mapping[str, LakeAssetsError]) -> dg.Failure:
     """Return the error of the step for the checks that could not be made."""
-    if len(errors) == 1:
-        return next(iter(errors.values()))
-    lines = lines_by_text({name: error_text(error) for name, error in errors.items()}, len(errors), "")
-    return dg.Failure("\n".join([f"{len(errors)} checks could not be made.", *lines]), allow_retries=False)
+    texts = {name: str(error) for name, error in errors.items()}
+    lines = lines_by_text(texts, len(errors), "")
+    return UserFailure("\n".join([f"{count(len(errors), 'check')} could not be made.", *lines]))
 
 
 def _spec(stream: OpenStream, asset: dg.AssetKey, name: str) -> dg.AssetCheckSpec:

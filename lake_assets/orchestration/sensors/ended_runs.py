@@ -54,7 +54,9 @@ def ended_runs_sensor(lake: str, streams: Sequence[StreamSpecs]) -> dg.SensorDef
             if repeated == RESULTS:
                 break
         is_over = repeated < RESULTS and not has_deferred
-        reason = f"{count(len(runs), 'run')} cancelled or failed; {count(repeated, 'result')} of checks repeated."
+        reason = "No cancelled or failed runs."
+        if runs:
+            reason = f"{count(len(runs), 'run')} cancelled or failed; {count(repeated, 'result')} of checks repeated."
         return dg.SensorResult(skip_reason=reason, cursor=(now if is_over else since).isoformat())
 
     return checks

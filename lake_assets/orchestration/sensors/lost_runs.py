@@ -38,7 +38,10 @@ def lost_runs_sensor(lake: str) -> dg.SensorDefinition:
         failed = [run_id for run_id, pid in lost if fail_run(context.instance, run_id, _reason(pid))]
         for run_id in failed:
             context.log.warning(f"the process of run {run_id} is gone: the run has failed")
-        return dg.SkipReason(f"Failed because their processes are gone: {count(len(failed), 'run')}.")
+        if not failed:
+            return dg.SkipReason("No lost runs.")
+        gone = "its process is gone" if len(failed) == 1 else "their processes are gone"
+        return dg.SkipReason(f"{count(len(failed), 'run')} failed, because {gone}.")
 
     return lost_runs
 

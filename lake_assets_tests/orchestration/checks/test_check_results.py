@@ -74,10 +74,10 @@ def test_the_last_run_of_a_partition_that_failed_has_its_error(local_world: Worl
         e for e in result.get_asset_check_evaluations() if (e.check_name, e.partition) == ("last_run", "2026-02-11|SW")
     )
     assert wrong.severity == dg.AssetCheckSeverity.ERROR
+    why = "cannot be read as Parquet: it has no Parquet footer: remove it or let its writer land it again."
+    assert wrong.description == f"region=SW/date=2026-02-11: batch_1.parquet {why}"
     path = f"{local_world.source['path']}/region=SW/date=2026-02-11/batch_1.parquet"
-    assert wrong.description is not None
-    assert wrong.description.startswith(f"region=SW/date=2026-02-11: the object {path} cannot be read as Parquet")
-    assert wrong.description.endswith("remove it or let its writer land it again.")
+    assert f"the object {path} cannot" in str(wrong.metadata["named"].value).replace("\\", "")
 
 
 @pytest.mark.parametrize("skipped", [[], ["last_run"]])

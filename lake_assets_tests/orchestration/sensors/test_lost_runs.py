@@ -4,9 +4,13 @@ import subprocess
 import sys
 import time
 
+import dagster as dg
 import pytest
 
+from lake_assets.orchestration.sensors import lost_runs
 from lake_assets.orchestration.sensors.lost_runs import _is_alive
+from lake_assets_tests.orchestration.ticks import Ticks
+from lake_assets_tests.world import World
 
 
 @pytest.fixture
@@ -29,3 +33,22 @@ def test_a_later_process_of_the_same_number_is_another_one(process: subprocess.P
     assert not _is_alive(process.pid, time.time() - 60)
     process.kill()
     process.wait()
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "No lost runs."),
+        (1, "1 run failed, because its process is gone."),
+        (2, "2 runs failed, because their processes are gone."),
+    ],
+)
+def test_a_tick_counts_the_lost_runs(
+    local_world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, number: int, text: str
+) -> None:
+    runs = [dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.STARTED) for _ in range(number)]
+    for run in runs:
+        instance.add_run(run)
+    monkeypatch.setattr(lost_runs, "runs_of_server", lambda _: [(run, None, 0.0) for run in runs])
+
+    assert Ticks(local_world, instance, sensor="test_lost_runs").evaluate().skip_message == text
