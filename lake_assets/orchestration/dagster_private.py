@@ -505,7 +505,7 @@ class UserFailure(DagsterUserCodeProcessError, dg.Failure):  # noqa: N818 - name
 
     def __init__(self, text: str, metadata: Mapping[str, dg.MetadataValue[Any]] | None = None) -> None:
         shown = [SerializableErrorInfo(text, stack=[], cls_name=None)]
-        super().__init__(text, metadata, allow_retries=False, user_code_process_error_infos=shown)
+        super().__init__(text, metadata, allow_retries=False, user_code_process_error_infos=shown)  # type: ignore[no-untyped-call]
 
 
 def event_database(instance: dg.DagsterInstance) -> Path | Begin | None:

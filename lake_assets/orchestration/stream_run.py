@@ -269,7 +269,8 @@ class StreamRun:
                 self.log.error(f"{label} failed unexpectedly", exc_info=error)
         else:
             self.absent.append(key)
-            self._log(f"{label} left out: nothing has landed yet")
+            where = f" at {visible_name(outcome.row.source_glob)}" if self.number == 1 else ""
+            self._log(f"{label} left out, and stays missing: nothing has landed yet{where}")
 
     def _log(self, line: str) -> None:
         self.progress.append(line)

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, UserFailure, step_of
+from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, UserFailure
 from lake_assets.orchestration.partition_keys import joined_key, partition_of, recent_keys
 from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job
 from lake_assets.streams.stream import OpenStream
@@ -49,9 +49,7 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
         ends = (partition_of(stream.config.columns, key) for key in (first, last))
         if instance is not None and QueuedRuns(stream, asset, instance).have(*ends):
             return dg.SkipReason("A queued run has all these partitions.")
-        # Also where the run has one partition, in which nothing may have landed yet.
-        run_config = {"ops": {step_of(asset): {"config": {"landed_only": True}}}}
-        return dg.RunRequest(run_config=run_config, **run_range(first, last))
+        return dg.RunRequest(**run_range(first, last))
 
     return schedule
 

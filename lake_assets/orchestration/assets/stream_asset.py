@@ -19,7 +19,7 @@ from lake_assets.orchestration.checks.stream_checks import (
     evaluations_of_idle_run,
     hand_on_scope,
 )
-from lake_assets.orchestration.dagster_private import BACKFILL, OUTPUT_WITHOUT_EVENT, UserFailure
+from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, UserFailure
 from lake_assets.orchestration.partition_keys import partition_of, partitions_def, summary_of
 from lake_assets.orchestration.resources import sessions
 from lake_assets.orchestration.stream_run import StreamRun, options_of
@@ -34,10 +34,8 @@ class IngestConfig(dg.Config):
     """The options of a run in the launchpad."""
 
     force: bool = Field(False, description="Read partitions again even if their objects have not changed.")
-    landed_only: bool | None = Field(
-        None,
-        description="Leave out partitions in which nothing has ever landed. By default a run of several partitions and "
-        "a backfill leave them out, and a run of one partition applies `on_empty`.",
+    landed_only: bool = Field(
+        True, description="Leave out partitions in which nothing has ever landed; if false, `on_empty` decides on them."
     )
     partitions: list[str] = Field(
         default=[],
@@ -74,9 +72,7 @@ def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.Ass
     stream, spec, lake_config = specs.stream, specs.table, config
 
     def materialize(context: dg.AssetExecutionContext, config: IngestConfig, pyspark: LazyPySparkResource) -> Events:
-        is_of_many = len(context.partition_keys) > 1 or BACKFILL in context.run.tags
-        landed_only = is_of_many if config.landed_only is None else config.landed_only
-        options = options_of(context, force=config.force, landed_only=landed_only)
+        options = options_of(context, force=config.force, landed_only=config.landed_only)
         run = StreamRun(specs, context, sessions(pyspark, stream.spark), lake_config, options)
         with run.open():
             yield from _events(run, context, config.wanted)

@@ -16,6 +16,8 @@ from lake_assets.orchestration.commit_events import known_to_dagster
 from lake_assets.orchestration.dagster_private import BACKFILL
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
+from lake_assets.report.state import read_state
+from lake_assets.selection.select import Wanted, select
 from lake_assets_tests.orchestration.in_process import FEBRUARY_11, Materialize, failing_once, failure_of, shown_error
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -183,12 +185,32 @@ def test_partitions_that_never_landed_are_left_out_of_a_run_of_many(
     assert [row.load_partition for row in local_world.ledger()] == ["region=NW/date=2026-02-11"]
 
 
-def test_a_partition_that_never_landed_fails_if_it_is_asked_for_alone(
-    materialize: Materialize, local_world: World
+def test_a_partition_that_never_landed_is_left_out_also_if_it_is_asked_for_alone(
+    materialize: Materialize, local_world: World, storage: dg.DagsterInstance, capfd: pytest.CaptureFixture[str]
 ) -> None:
     local_world.land(SW, sales(1))
 
-    assert "on_empty" in failure_of(materialize("2026-02-11|NW", raise_on_error=False))
+    result = materialize("2026-02-11|NW", instance=storage)
+
+    assert result.success
+    where = f"{local_world.source['path']}/region=NW/date=2026-02-11/*.parquet"
+    text = f"2026-02-11|NW (1 of 1) left out, and stays missing: nothing has landed yet at {where}"
+    assert text in capfd.readouterr().err
+    keys = stream_asset(specs_of(local_world.stream)).partitions_def
+    assert keys is not None
+    assert storage.get_status_by_partition(dg.AssetKey("sales"), ["2026-02-11|NW"], keys) == {"2026-02-11|NW": None}
+    states = {partition.partition: partition.state for partition in read_state(local_world.stream).partitions}
+    assert states[local_world.partition(NW)] == "absent"
+    assert select(local_world.stream, Wanted(failed=True)).partitions == ()
+
+
+def test_on_empty_decides_on_a_partition_that_never_landed_if_the_launchpad_says_so(
+    materialize: Materialize, local_world: World
+) -> None:
+    local_world.land(SW, sales(1))
+    config = {"ops": {"sales": {"config": {"landed_only": False}}}}
+
+    assert "on_empty" in failure_of(materialize("2026-02-11|NW", raise_on_error=False, run_config=config))
 
 
 def test_a_failed_partition_leaves_the_status_of_absent_and_unchanged_ones_as_it_was(
