@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 
 from dev.benchmarks.peers.__main__ import PARTS, _taking_part
-from dev.benchmarks.peers.bench import Bench
+from dev.benchmarks.peers.bench import Bench, local_places
 from dev.benchmarks.peers.catalogue import COPIED, LOCKS, PEERS
+from dev.benchmarks.peers.compare import Landed
 from dev.benchmarks.peers.growth import backfill, files
 from dev.benchmarks.peers.process import Command, PeerFailedError, PeerProcess
 from dev.benchmarks.peers.readers import readers
 from dev.benchmarks.peers.refresh import refresh
 from dev.benchmarks.peers.results import Backfill, Failure, ManyFiles, Readers, Refresh, Writers
+from dev.benchmarks.peers.scripts.ours import Ours
+from dev.benchmarks.peers.serve import Place
 from dev.benchmarks.peers.writers import writers
 
 pytestmark = pytest.mark.long
@@ -68,6 +71,15 @@ def placed(tmp_path: Path, wrong: str, limit: float = 600) -> PeerProcess:
     places = {"landing": str(tmp_path), "folder": str(tmp_path / "work"), "data": str(tmp_path / "work"), "catalog": ""}
     peer.call("place", 60, columns={"region": "string"}, **places)
     return peer
+
+
+def test_the_places_of_this_package_are_its_config(tmp_path: Path) -> None:
+    landed = Landed(tmp_path / "landing", {"region": "string", "date": "date"})
+    place = Place(folder=tmp_path, columns=landed.columns, **local_places(landed, tmp_path))
+    stream = Ours(place)._stream(place.landing)
+
+    assert stream.lake_config.catalog.model_dump()["path"] == f"{tmp_path}/catalog.sqlite"
+    assert stream.config.source.root == f"{tmp_path}/landing"
 
 
 def test_a_peer_that_hangs_is_ended(tmp_path: Path) -> None:

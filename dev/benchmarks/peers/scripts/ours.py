@@ -46,7 +46,7 @@ class Ours(Peer):
     def _catalog(self) -> dict[str, Any]:
         url = urlsplit(self.place.catalog)
         if url.scheme == "sqlite":
-            return {"type": "sqlite", "path": url.path}
+            return {"type": "sqlite", "path": self.place.catalog.removeprefix("sqlite:///")}
         access = {"host": url.hostname, "port": url.port, "database": url.path.strip("/")}
         return {"type": "postgres", "user": url.username, "password": url.password, **access}
 
