@@ -67,9 +67,9 @@ def plan(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Show what an ingest would read, replace and write now. Nothing is written.
 
-    A partition whose values are all named is shown at length, others in a table. The whole landing zone is listed, to
-    count the objects that no refresh reads. The exit code is 1 if the catalog and the objects' footers show that the
-    ingest would fail.
+    A partition whose values are all named is shown at length, others in a table. If the selection is found by a listing
+    of the whole landing zone, as with --waiting alone, the objects that no refresh reads are counted. The exit code is
+    1 if the catalog and the objects' footers show that the ingest would fail.
     """
     from lake_assets.cli.run_documents import PlanDocument
     from lake_assets.ingest.dry_run import plan_stream
@@ -87,9 +87,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     selection = _selected(opened, wanted, outside=options.outside)
     options = starting_now(options, opened, is_named=selection.is_named or wanted.failed)
     made = plan_stream(opened, selection.partitions, force=options.force, landed_only=options.landed_only)
-    left_out = LeftOut()
-    if opened.source.is_listable:  # the selection may have listed it
-        left_out = selection.left_out or list_landed(opened)[1].taking(outside=options.outside)
+    left_out = selection.left_out or LeftOut()  # nothing but the selected folders is listed for a plan
     if form == "json":
         echo(json_of(PlanDocument.of(opened, made, left_out=left_out, outside=options.outside), indent=1))
     else:

@@ -182,9 +182,9 @@ class PlanDocument(Document):
     seconds: float | None
     """The estimated time in seconds; null without earlier runs, or if nothing is read."""
     objects_in_no_partition: int
-    """The number of landed objects whose folder is not of a partition."""
+    """The number of landed objects whose folder is not of a partition; 0 if the selection is listed by its folders."""
     left_out: LeftOutCounts
-    """All landed objects that no refresh reads."""
+    """All landed objects that no refresh reads; `listed` and all others are 0 if the selection is listed so."""
     partitions: list[PlanPartition]
     """In the order of the selection."""
 
@@ -195,7 +195,7 @@ class PlanDocument(Document):
         Args:
             stream: of the plan.
             made: the plan.
-            left_out: what a listing of the whole landing zone left out.
+            left_out: what a listing of the whole landing zone left out; of nothing if only some folders were listed.
             outside: whether partitions outside the config are accepted.
         """
         return cls(

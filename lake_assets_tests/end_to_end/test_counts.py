@@ -1,4 +1,6 @@
-"""What a Dagster run of one partition asks for, checks included: the same in a small table and in a large one.
+"""What a Dagster run of one partition asks for, checks included, and what commands about one partition do.
+
+Both are the same in a small table and in a large one.
 
 All statements and rows of the catalog are counted: on PostgreSQL by a proxy before the server, on SQLite at Python's
 driver. DuckDB's scanner would read rows inside a SQLite file that nothing counts, so the tests also read DuckDB's log:
@@ -23,6 +25,7 @@ import pytest
 
 from dev.servers.postgres_proxy import PostgresProxy, plain, postgres_proxy
 from dev.servers.proxy import S3Proxy
+from lake_assets.cli.common import Options
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.lake.catalog_driver import Driver
@@ -30,11 +33,14 @@ from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.storage import walk
 from lake_assets.streams.stream import OpenStream, open_streams
+from lake_assets_tests.cli.conftest import Run, run
+from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 
-pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.long]
+__all__ = ["run"]
 
 # Partitions of the table, and rows of the ledger.
 SMALL = (10, 100)
@@ -159,6 +165,21 @@ def logged(stream: OpenStream, counted: Counted) -> Iterator[None]:
 
 
 @contextmanager
+def listing(counted: Counted) -> Iterator[None]:
+    """Count the objects that are listed."""
+    pages = walk.unordered_pages
+
+    def counting(*arguments: Any) -> Iterator[Any]:
+        for page in pages(*arguments):
+            counted.requests["listed", "objects"] += len(page)
+            yield page
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk, "unordered_pages", counting)
+        yield
+
+
+@contextmanager
 def by_driver(counted: Counted) -> Iterator[None]:
     """Count what Python's driver asks of SQLite."""
     connect = Driver._connect
@@ -238,6 +259,15 @@ def proxied(request: pytest.FixtureRequest, storage: str) -> S3Proxy | None:
     return proxy
 
 
+def new_lake(world: World, catalogs: Catalogs, proxy: S3Proxy | None, folder: Path) -> None:
+    """Let the world have a new catalog, a new storage and a new landing zone."""
+    world.catalog = catalogs.new()
+    world.storage, world.source = (
+        {"type": "local", "path": str(folder / name)} if proxy is None else bucket_on(proxy.s3)
+        for name in ("data", "landing")
+    )
+
+
 # Each catalog and each storage once; what is asked of one does not depend on the other.
 PAIRS = [
     pytest.param("sqlite", "local"),
@@ -247,6 +277,8 @@ PAIRS = [
 ]
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(("catalog", "storage"), PAIRS)
 @pytest.mark.parametrize("mode", ["replace", "append"])
 def test_a_run_of_one_partition_asks_for_the_same_in_a_small_table_and_in_a_large_one(
@@ -262,11 +294,7 @@ def test_a_run_of_one_partition_asks_for_the_same_in_a_small_table_and_in_a_larg
         monkeypatch.setattr(flush, "FILES", 2)
     counts: dict[tuple[int, int], list[Counted]] = {}
     for size in (SMALL, LARGE):
-        local_world.catalog = catalogs.new()
-        local_world.storage, local_world.source = (
-            {"type": "local", "path": str(tmp_path / f"{size[0]}-{name}")} if proxied is None else bucket_on(proxied.s3)
-            for name in ("data", "landing")
-        )
+        new_lake(local_world, catalogs, proxied, tmp_path / str(size[0]))
         local_world.options = {"partitions": PARTITIONS, "mode": mode}
         fill(local_world, *size)
         local_world.land(NW, sales(1, 2, 3), "batch_1.parquet" if mode == "replace" else "batch_2.parquet")
@@ -281,3 +309,46 @@ def test_a_run_of_one_partition_asks_for_the_same_in_a_small_table_and_in_a_larg
         assert small.rows.total()
         assert bool(small.requests) == (proxied is not None)
         assert not any("attach" in text.lower() or "ducklake" in text.lower() for text in small.duckdb), small.duckdb
+
+
+# Commands about the partition; `ingest` finds nothing new.
+COMMANDS = {
+    "plan": ("plan", "--partition", NW),
+    "plan of a new version": ("plan", "--force", "--partition", NW),
+    "check": ("check", "--partition", NW),
+    "history": ("history", "--partition", NW),
+    "ledger": ("ledger", "--partition", NW),
+    "ingest": ("ingest", "--partition", NW),
+}
+
+
+@pytest.mark.parametrize(("catalog", "storage"), PAIRS)
+def test_a_command_about_one_partition_asks_for_the_same_in_a_small_table_and_in_a_large_one(
+    local_world: World,
+    run: Run,
+    catalogs: Catalogs,
+    proxied: S3Proxy | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Options, "stream", lambda *_: local_world.stream)
+    local_world.sessions = no_session
+    counts: dict[tuple[int, int], dict[str, Counted]] = {}
+    for size in (SMALL, LARGE):
+        new_lake(local_world, catalogs, proxied, tmp_path / str(size[0]))
+        local_world.options = {"partitions": PARTITIONS}
+        with jobs_here():
+            fill(local_world, *size)
+        counts[size] = {}
+        for name, command in COMMANDS.items():
+            counts[size][name] = counted = Counted()
+            with logged(local_world.stream, counted), listing(counted), catalogs.count(counted):
+                result = run(*command)
+            assert result.exit_code == 0, result.output
+            assert counted.requests["listed", "objects"] == (name not in ("history", "ledger"))
+
+    for name, small in counts[SMALL].items():
+        found = differences(small, counts[LARGE][name])
+        assert not found, f"{name}: " + "\n".join(found)
+        assert small.statements.total()
+        assert small.rows.total()
