@@ -433,7 +433,7 @@ class Stream(Model):
         """The partition columns that are derived from another column of the rows."""
         return tuple(derived_columns(self.template, self.partitions, self.time_zone))
 
-    @property
+    @cached_property
     def columns(self) -> tuple[PartitionColumn, ...]:
         """The partition columns in the order of the config and of the path."""
         return tuple(

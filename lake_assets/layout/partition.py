@@ -9,6 +9,7 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Integral
 from typing import Literal
 
@@ -26,6 +27,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,19}")  # `\d` would accept digits of other scr
 _ENCODED_IN_SHELL = re.compile(r"[,%\x00-\x1f\x7f]")  # separators and control characters
 _OF_SELECTIONS = re.compile(r"[,|]|\.(?=\.)|(?<=\.)\.")  # separators, alternatives and ranges
 _INT64 = range(-(2**63), 2**63)
+_REMEMBERED = 65_536  # values of all columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class PartitionColumn:
     in_rows: bool = False
     empty: Empty = "refuse"
 
+    @lru_cache(_REMEMBERED)  # noqa: B019 - columns are few, and each value is one of many partitions
     def parse(self, text: str) -> PartitionValue:
         """Return the typed value of a path's text for this column.
 
@@ -97,6 +100,7 @@ class PartitionColumn:
             f"partition value {self.name}={shown(value)} is not UTF-8:", "write it in UTF-8, or rename the folder."
         )
 
+    @lru_cache(_REMEMBERED)  # noqa: B019
     def text(self, value: PartitionValue) -> str:
         """Return the value in a path: percent-encoded, NULL as `__HIVE_DEFAULT_PARTITION__`."""
         if value is None:
@@ -117,6 +121,10 @@ class Partition:
 
     columns: tuple[PartitionColumn, ...]
     values: tuple[PartitionValue, ...]
+
+    def __hash__(self) -> int:
+        """Return the hash of the values, as partitions of one stream have the same columns."""
+        return hash(self.values)
 
     def __post_init__(self) -> None:
         """Refuse a value that catalogs, stores and paths cannot hold.

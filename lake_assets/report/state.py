@@ -19,7 +19,7 @@ from typing import Literal, get_args
 
 from lake_assets.errors import OutsidePartitionError
 from lake_assets.ingest.plan import edited_text
-from lake_assets.lake.catalog.past import LIVE, past_table
+from lake_assets.lake.catalog.past import LIVE, key_of, live_rows, past_table
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.ledger.tables import LedgerRow
@@ -133,6 +133,8 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
     def with_lake(before: PartitionState) -> PartitionState:
         partition, now = before.partition, rows.get(before.partition, before.rows)
         reasons = left_out.get(partition, {})
+        if before.rows == now and not reasons and partition not in letters:
+            return before
         is_edited = before.rows is not None and before.rows != now
         return replace(
             before,
@@ -147,6 +149,8 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
 
 def _live_rows(stream: OpenStream, lake: LakeSession, ledger: Mapping[Partition, LastRuns]) -> Mapping[Partition, int]:
     """Return the rows that each partition has now, which other clients may have changed; empty if only DuckLake can."""
+    if (rows := live_rows(lake, stream.table, stream.config.columns)) is not None:
+        return {p: rows.get(key_of(p), 0) for p, last in ledger.items() if last.snapshot is not None}
     past = past_table(lake, stream.table, stream.config.columns, since=LIVE)
     if not past.is_read:
         return {}
@@ -239,28 +243,22 @@ def partition_state(
     pending = is_pending(stream, manifest, last)
     state = _state_of(stream, manifest, last, pending=pending)
     outside = calendar.outside(partition)
-    result = PartitionState(
+    return PartitionState(
         stream.name,
         partition,
-        state,
+        state if outside is None else "outside",
         len(manifest.objects),
         manifest.size,
-        is_waiting=pending or state == "stale",
-        is_pending=pending,
-    )
-    if outside is not None:
-        result = replace(result, state="outside", is_waiting=False, is_pending=False, outside=outside)
-        result = replace(result, is_left_out=pending and bool(manifest.objects))
-    if last is None:
-        return result
-    return replace(
-        result,
-        rows=last.rows,
-        committed_at=last.committed_at,
-        snapshot=last.snapshot,
-        finished_at=last.newest.finished_at,
-        error=last.newest.error if last.status == "failed" else None,
-        holder=None if last.holder is None else holder_text(last.holder),
+        rows=last and last.rows,
+        committed_at=last and last.committed_at,
+        snapshot=last and last.snapshot,
+        finished_at=last and last.newest.finished_at,
+        error=last.newest.error if last is not None and last.status == "failed" else None,
+        is_waiting=outside is None and (pending or state == "stale"),
+        is_pending=outside is None and pending,
+        outside=outside,
+        holder=None if last is None or last.holder is None else holder_text(last.holder),
+        is_left_out=outside is not None and pending and bool(manifest.objects),
     )
 
 

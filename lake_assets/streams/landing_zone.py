@@ -46,6 +46,8 @@ def list_landed(
     with counting(f"list {stream.name}", "objects") as count_of:
         objects = stream.source.all(listed=count_of.advance, hides=stream.layout.hides)
     by_path_part, left_out = _by_path_part(stream, objects, calendar)
+    if not stream.config.selects_rows:  # a path part is a partition
+        return by_path_part, left_out
     sharing = {path_part: list(_at(stream, path_part, calendar)) for path_part in by_path_part}
     for partition in known:
         if partition.path_part in sharing:

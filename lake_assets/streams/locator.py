@@ -135,8 +135,11 @@ class PartitionLocator:
                 f"the path is not of the layout {self._template.text!r}:", "move the object, or correct `layout`."
             )
         partition = Partition.of(self._columns, {column.name: texts[column.name] for column in self._columns})
-        prefix, *others = folder_prefixes(self._template, partition)
-        if not (key.startswith((prefix, *others)) and _is_canonical(partition, texts)):
+        canonical = partition.texts()
+        prefix = self._template.prefix(canonical)
+        if not (texts == canonical and key.startswith(prefix)) and not (
+            key.startswith(tuple(folder_prefixes(self._template, partition))) and _is_canonical(partition, texts)
+        ):
             # 07 is 7, and %61 is a, but a run lists only the folders that writers make.
             raise SpellingError(
                 f"the path has the values of partition {partition}, but is not in its folder {prefix}:",

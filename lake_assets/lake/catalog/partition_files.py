@@ -115,14 +115,14 @@ def values_of_files(places: Sequence[int]) -> tuple[str, str]:
     return columns, joins
 
 
-def partition_rows(database: CatalogDatabase, table_id: int, keys: int) -> dict[Key, int]:
-    """Return the number of rows of each partition, without deleted rows; the table has `keys` partition columns.
+def partition_rows(database: CatalogDatabase, table_id: int, places: Sequence[int]) -> dict[Key, int]:
+    """Return the number of rows of each partition, without deleted rows, by the values of these keys of its table.
 
     Raises:
         NotDirectError: the table has inlined rows.
     """
     refuse_inlined_rows(database, table_id)
-    values, joins = values_of_files(range(keys))
+    values, joins = values_of_files(places)
     deletes = [(f"SELECT data_file_id, delete_count FROM {spec.DELETE_FILE} WHERE end_snapshot IS NULL")]
     if database.has_table(inlined := spec.inlined_deletes(table_id)):
         deletes.append(f"SELECT file_id, count(*) FROM {identifier(inlined)} GROUP BY file_id")

@@ -14,7 +14,7 @@ from lake_assets.errors import PartitionError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_reading
 from lake_assets.lake.catalog.inlined import inlined_tables
-from lake_assets.lake.catalog.partition_files import of_partition, values_of_files
+from lake_assets.lake.catalog.partition_files import of_partition, partition_rows, values_of_files
 from lake_assets.lake.catalog.snapshots import Snapshot, snapshots_with_rows
 from lake_assets.lake.catalog.table import Key, read_folder
 from lake_assets.lake.session import LakeSession, TableName
@@ -317,6 +317,24 @@ def past_table(
         return PastTable(session, name)
 
 
+def live_rows(session: LakeSession, name: TableName, columns: Sequence[PartitionColumn]) -> Mapping[Key, int] | None:
+    """Return the number of rows that each partition has now, by its key; None if a row may be in no file of its own.
+
+    Args:
+        session: an open lake.
+        name: of the table.
+        columns: the partition columns.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    try:
+        with catalog_reading(session) as database:
+            return _Reader(session, database, name, columns).live_rows()
+    except NotDirectError:
+        return None
+
+
 def changed_partitions(
     session: LakeSession, name: TableName, columns: Sequence[PartitionColumn], numbers: Sequence[Snapshot], most: int
 ) -> dict[int, set[Key]]:
@@ -412,6 +430,16 @@ class _Reader:
         is_hidden = bool(elsewhere) or any(entry.until is not None for entries in groups for entry in entries)
         changed = snapshots_with_rows(self.database, self.table_id) if is_hidden and since != LIVE else ()
         return PastTable(self.session, self.name, True, files, deletes, elsewhere, changed, self.names)
+
+    def live_rows(self) -> Mapping[Key, int]:
+        """Return the number of rows that each partition has now.
+
+        Raises:
+            NotDirectError: the table has rows that are in no file of a partition.
+        """
+        if len(self.groups) != 1 or any(self._of_others(None, *_ended_after(LIVE))):
+            raise NotDirectError(f"{self.name} has files of another partitioning")
+        return partition_rows(self.database, self.table_id, next(iter(self.groups)))
 
     def changed(self, numbers: Sequence[int], most: int) -> dict[int, set[Key]]:
         """Return the partitions in which these snapshots added or ended files, or deleted rows of these."""

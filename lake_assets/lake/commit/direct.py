@@ -68,7 +68,7 @@ class OpenTable:
         Raises:
             NotDirectError: the table is partitioned by other columns, or has inlined rows.
         """
-        counts = partition_rows(self.database, self.table.table_id, len(self.partitioning.columns))
+        counts = partition_rows(self.database, self.table.table_id, range(len(self.partitioning.columns)))
         return {partition: counts.get(self.values(partition), 0) for partition in partitions}
 
     def mapping(self, file: LandedFile | None = None) -> int:

@@ -46,7 +46,37 @@ _A_STATEMENT = 1_000  # partitions, because a database limits the parameters of 
 _SINGLY = 20  # partitions; the data files of more are found by one query
 _SOME = 500  # partitions; for more, that query returns the data files of the whole table
 
-_COLUMNS, _TYPES = tuple(LEDGER_COLUMNS), tuple(LEDGER_COLUMNS.values())
+
+STATE = (
+    "load_partition",
+    "status",
+    "started_at",
+    "finished_at",
+    "error",
+    "source_fingerprint",
+    "row_count",
+    "rows_before",
+    "snapshot_id",
+    "hold",
+    "mode",
+)
+"""The columns of the newest runs that say what the lake has of a partition."""
+
+FIGURES = (
+    "run_id",
+    "stream",
+    "requested_by",
+    "source_glob",
+    "source_files",
+    "source_bytes",
+    "files_written",
+    "files_copied",
+    "bytes_written",
+    "files_quarantined",
+    "rows_dead_lettered",
+    "seconds",
+)
+"""Further columns, which Dagster shows of a commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +133,12 @@ class LastRuns:
         )
 
 
-def newest_runs(session: LakeSession, table: TableName, load_partitions: Sequence[str] | None) -> dict[str, LastRuns]:
+def newest_runs(
+    session: LakeSession, table: TableName, load_partitions: Sequence[str] | None, columns: Sequence[str] = STATE
+) -> dict[str, LastRuns]:
     """Return the newest runs of partitions of a table, by their path; of all its partitions if None are given.
+
+    Of their rows these columns are read, among them `STATE`; the others are None.
 
     Raises:
         CatalogError: the ledger cannot be read.
@@ -117,20 +151,20 @@ def newest_runs(session: LakeSession, table: TableName, load_partitions: Sequenc
             since = named_since(session, table, database)
             for name in inlined_tables(database, ledger_id):
                 for paths in _statements(_lacking(load_partitions, found)):
-                    for path, runs in _inlined(database, name, str(table), paths, since).items():
+                    for path, runs in _inlined(database, name, str(table), paths, since, columns).items():
                         found[path] = found[path].or_older(runs) if path in found else runs
             older = _lacking(load_partitions, found)
             files = flushed_files(database, ledger) if older is None or older else []
     except NotDirectError:
         if not session.exists(ledger):
             return {}
-        return _aggregated(session, table, load_partitions, None, named_since(session, table))
+        return _aggregated(session, table, load_partitions, None, named_since(session, table), columns)
     flushed: dict[str, LastRuns] = {}
     for batch in _batches(files):
         # A commit after the last snapshot of these files is newer than all of their rows.
         wanted = _lacking(older, flushed, max(file.until for file in batch))
         if wanted is None or wanted:
-            for path, runs in _aggregated(session, table, wanted, batch, since).items():
+            for path, runs in _aggregated(session, table, wanted, batch, since, columns).items():
                 flushed[path] = flushed[path].or_later(runs) if path in flushed else runs
     return found | {path: found[path].or_older(runs) if path in found else runs for path, runs in flushed.items()}
 
@@ -161,7 +195,7 @@ def _batches(files: Sequence[FlushedFile]) -> Iterator[Sequence[FlushedFile]]:
 
 
 def _inlined(
-    database: CatalogDatabase, name: str, table: str, paths: Sequence[str] | None, since: int
+    database: CatalogDatabase, name: str, table: str, paths: Sequence[str] | None, since: int, columns: Sequence[str]
 ) -> dict[str, LastRuns]:
     """Return the newest rows in one table, by their row numbers, because the clocks of two writers differ."""
     version = database.version
@@ -179,13 +213,14 @@ def _inlined(
         f"AND status <> ? AND {version.end_snapshot} IS NULL GROUP BY load_partition"
     )
     present = set(database.columns(name))  # a table that an older version of this package created has fewer
-    columns = ", ".join(identifier(column) if column in present else "NULL" for column in _COLUMNS)
+    listed = ", ".join(identifier(column) if column in present else "NULL" for column in columns)
+    types = [LEDGER_COLUMNS[column] for column in columns]
     of_commit: list[object] = ["committed", since]
     of_source = [*of_commit, "skipped", *ADDING, since]
     # Not by a join, for which SQLite would read the table once for each number.
     rows = database.rows(
         f"WITH numbers AS ({numbers}) SELECT CASE WHEN {is_source} THEN 1 ELSE 0 END, "  # noqa: S608
-        f"CASE WHEN {is_commit} THEN 1 ELSE 0 END, {columns} FROM {identifier(name)} "
+        f"CASE WHEN {is_commit} THEN 1 ELSE 0 END, {listed} FROM {identifier(name)} "
         f"WHERE {version.end_snapshot} IS NULL AND {version.row_id} IN (SELECT newest FROM numbers "
         "UNION ALL SELECT source FROM numbers UNION ALL SELECT last_commit FROM numbers) "
         f"ORDER BY {version.row_id} DESC",
@@ -196,7 +231,7 @@ def _inlined(
     )
     found: dict[str, LastRuns] = {}
     for has_source, has_commit, *values in rows:
-        row = LedgerRow.of(_COLUMNS, read_inlined(values, _TYPES))
+        row = LedgerRow.of(columns, read_inlined(values, types))
         runs = LastRuns(row, row if has_source else None, row if has_commit else None)
         path = row.load_partition
         found[path] = found[path].or_older(runs) if path in found else runs
@@ -209,16 +244,17 @@ def _aggregated(
     load_partitions: Sequence[str] | None,
     files: Sequence[FlushedFile] | None,
     since: int,
+    columns: Sequence[str],
 ) -> dict[str, LastRuns]:
     """Return the newest rows of partitions in Parquet files of the ledger; if None, in all of it, by DuckLake."""
     among: dict[str, Sequence[str]] = {"destination_table": [str(table)]}
     if load_partitions is not None:
         among["load_partition"] = load_partitions
-    wanted = Wanted(LEDGER, _COLUMNS, among)
+    wanted = Wanted(LEDGER, (*columns, "on_empty"), among)
     rows = (
         relation_of_lake(session, wanted) if files is None else relation_of_files([file.uri for file in files], wanted)
     )
-    run = f"struct_pack({', '.join(f'{name} := {name}' for name in map(identifier, _COLUMNS))})"
+    run = f"struct_pack({', '.join(f'{name} := {name}' for name in map(identifier, columns))})"
     commit = "status = 'committed' AND snapshot_id >= ?"
     found = query(
         session,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
-from lake_assets.lake.ledger.lookup import LastRuns, commits_by_files, newest_runs
+from lake_assets.lake.ledger.lookup import FIGURES, STATE, LastRuns, commits_by_files, newest_runs
 from lake_assets.lake.ledger.tables import (
     COMPACT,
     LEDGER,
@@ -89,7 +89,7 @@ def last_commits(
 
 def recorded_commits(session: LakeSession, table: TableName, partitions: Sequence[Partition]) -> dict[str, LedgerRow]:
     """Return each partition's newest commit, by its path, as the ledger has it; see `last_commits`."""
-    newest = newest_runs(session, table, [partition.path for partition in partitions])
+    newest = newest_runs(session, table, [partition.path for partition in partitions], (*STATE, *FIGURES))
     return {path: runs.commit for path, runs in newest.items() if runs.commit is not None}
 
 
