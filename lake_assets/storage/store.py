@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ class Store:
         self._client: Client | None = None
         self._once: Client | None = None  # sends each request once
 
-    @property
+    @cached_property
     def root(self) -> str:
         """The root as a URI without a trailing slash: an absolute path, or of the form `s3://bucket/prefix`."""
         return self.storage.root

@@ -43,7 +43,7 @@ from lake_assets_tests.world_fixtures import bucket_on, database_on
 __all__ = ["run"]
 
 # Partitions of the table, and rows of the ledger.
-SMALL = (10, 100)
+SMALL = (10, 3_000)
 LARGE = (1_000, 100_000)
 
 DAYS = 100  # partitions of a region
@@ -331,6 +331,7 @@ def test_a_command_about_one_partition_asks_for_the_same_in_a_small_table_and_in
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)  # most rows of both ledgers are in a file
     monkeypatch.setattr(Options, "stream", lambda *_: local_world.stream)
     local_world.sessions = no_session
     counts: dict[tuple[int, int], dict[str, Counted]] = {}

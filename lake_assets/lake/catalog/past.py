@@ -22,6 +22,7 @@ from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.layout.partition import Partition, PartitionColumn
 
 SINGLY = 20  # partitions that take a query each; more take one query of the whole table
+_VALUES = 1_000  # of a column, by which a query of many partitions opens their files only
 LIVE = -1  # in place of a snapshot: only the newest
 NEVER = 2**62  # after every snapshot
 
@@ -61,15 +62,18 @@ def where(partition: Partition, names: Mapping[str, str] | None = None) -> tuple
 
 
 def counted_rows(session: LakeSession, name: TableName, partitions: Collection[Partition]) -> dict[Partition, int]:
-    """Return the number of rows of partitions, by a query of each; of more than `SINGLY`, by one of the whole table.
+    """Return the number of rows of partitions, by a query of each; of more than `SINGLY`, by one of all.
 
     Raises:
         CatalogError: the table cannot be read.
     """
     if len(partitions) > SINGLY:
         columns = ", ".join(identifier(column.name) for column in next(iter(partitions)).columns)
+        condition, parameters = _among(partitions)
         with all_threads(session.connection):
-            counted = session.rows(f"SELECT {columns}, count(*) FROM {name.sql} GROUP BY ALL")
+            counted = session.rows(
+                f"SELECT {columns}, count(*) FROM {name.sql} WHERE {condition} GROUP BY ALL", parameters
+            )
         rows = {row[:-1]: row[-1] for row in counted}
         return {partition: rows.get(partition.values, 0) for partition in partitions}
     result = {}
@@ -77,6 +81,20 @@ def counted_rows(session: LakeSession, name: TableName, partitions: Collection[P
         condition, parameters = where(partition)
         ((result[partition],),) = session.rows(f"SELECT count(*) FROM {name.sql} WHERE {condition}", parameters)
     return result
+
+
+def _among(partitions: Collection[Partition]) -> tuple[str, list[object]]:
+    """Return an SQL condition by which DuckLake opens few files of other partitions, with its bound parameters."""
+    conditions: list[str] = ["TRUE"]
+    parameters: list[object] = []
+    for index, column in enumerate(next(iter(partitions)).columns):
+        values = {partition.values[index] for partition in partitions}
+        if len(values) <= _VALUES:
+            known, name = [value for value in values if value is not None], identifier(column.name)
+            among = [f"{name} IN ({', '.join('?' for _ in known)})"] if known else []
+            conditions.append(f"({' OR '.join([*among, *([f'{name} IS NULL'] if None in values else [])])})")
+            parameters += known
+    return " AND ".join(conditions), parameters
 
 
 class Span(NamedTuple):

@@ -254,19 +254,28 @@ def _aggregated(
     rows = (
         relation_of_lake(session, wanted) if files is None else relation_of_files([file.uri for file in files], wanted)
     )
-    run = f"struct_pack({', '.join(f'{name} := {name}' for name in map(identifier, columns))})"
+    run = f"struct_pack(number := number, {', '.join(f'{name} := {name}' for name in map(identifier, columns))})"
     commit = "status = 'committed' AND snapshot_id >= ?"
     found = query(
         session,
-        f"SELECT arg_max({run}, moment), arg_max({run}, moment) FILTER ({commit} "  # noqa: S608 - quoted names
-        f"OR status = 'skipped' AND (on_empty IS NOT NULL OR {ADDS})), arg_max({run}, snapshot_id) FILTER ({commit}) "
-        f"FROM (SELECT *, coalesce(finished_at, started_at) AS moment FROM {rows} "
-        "WHERE mode <> ? AND status <> 'cancelled') GROUP BY load_partition",
+        # Most partitions have one row that is all three, and it is returned once.
+        "SELECT source.number, last_commit.number, newest, "  # noqa: S608 - quoted names
+        "CASE WHEN source.number <> newest.number THEN source END, "
+        "CASE WHEN last_commit.number NOT IN (newest.number, source.number) THEN last_commit END "
+        f"FROM (SELECT arg_max({run}, moment) AS newest, arg_max({run}, moment) FILTER ({commit} "
+        f"OR status = 'skipped' AND (on_empty IS NOT NULL OR {ADDS})) AS source, "
+        f"arg_max({run}, snapshot_id) FILTER ({commit}) AS last_commit "
+        "FROM (SELECT *, coalesce(finished_at, started_at) AS moment, row_number() OVER () AS number "
+        f"FROM {rows} WHERE mode <> ? AND status <> 'cancelled') GROUP BY load_partition)",
         [since, since, *rows.parameters, COMPACT],
         [rows],
     )
-    last = (LastRuns(*(row and LedgerRow.of(row, row.values()) for row in runs)) for runs in found)
-    return {runs.newest.load_partition: runs for runs in last}
+    last: dict[str, LastRuns] = {}
+    for source, commit_number, *structs in found:
+        by_number = {each["number"]: LedgerRow.of(columns, [*each.values()][1:]) for each in structs if each}
+        newest = next(iter(by_number.values()))
+        last[newest.load_partition] = LastRuns(newest, by_number.get(source), by_number.get(commit_number))
+    return last
 
 
 def commits_by_files(
