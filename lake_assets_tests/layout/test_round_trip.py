@@ -25,7 +25,7 @@ def partition_texts(template: Template, row: dict[str, object]) -> dict[str, str
         if isinstance(value, dt.datetime):
             texts[name] = value.strftime(TIME_COLUMNS[name][1])
         else:
-            texts[name] = PartitionColumn(name, "string").text(value or None)  # type: ignore[arg-type]
+            texts[name] = PartitionColumn(name, "string").text(value or None)
     return texts
 
 
