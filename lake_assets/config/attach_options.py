@@ -4,10 +4,10 @@ Source: DuckLake's manual ("Connecting"). Each option was tried with the extensi
 `ducklake_version`, which needs DuckDB 2.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 
 from lake_assets.config.fields import check_identifier
+from lake_assets.layout.texts import meant
 
 METADATA_SCHEMA = "metadata_schema"
 DUCKLAKE_VERSION = "ducklake_version"
@@ -91,7 +91,7 @@ def check_attach_options(options: Mapping[str, OptionValue]) -> dict[str, Option
         if option.startswith("meta_"):
             raise ValueError(f"{name!r} is written as metadata_parameters: {{{option.removeprefix('meta_')}: …}}")
         if option not in _KNOWN:
-            raise ValueError(f"DuckLake has no option {name!r} for ATTACH{_suggestion(option)}")
+            raise ValueError(f"DuckLake has no option {name!r} for ATTACH: {meant(option, _KNOWN)}")
         fits, form = _KNOWN[option]
         if not fits(value):
             raise ValueError(f"attach_options: {name} is {form}")
@@ -101,8 +101,3 @@ def check_attach_options(options: Mapping[str, OptionValue]) -> dict[str, Option
         if reason := _REFUSED_PARAMETERS.get(parameter.lower()):
             raise ValueError(f"metadata_parameters cannot have {parameter!r}: {reason}")
     return checked
-
-
-def _suggestion(option: str) -> str:
-    close = difflib.get_close_matches(option, _KNOWN, n=1)
-    return f": did you mean {close[0]}?" if close else f": there are {', '.join(_KNOWN)}"

@@ -1,6 +1,5 @@
 """Error messages for keys and values of the config, with how to fix them; pydantic's own name Python types."""
 
-import difflib
 import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from pydantic_core import ErrorDetails
 from lake_assets.config.attach_options import ATTACH_OPTIONS
 from lake_assets.config.model import Model
 from lake_assets.config.streams import Destination
-from lake_assets.layout.texts import meant, shown
+from lake_assets.layout.texts import meant, nearest, shown
 
 _TEXT = "must be a text: write one value, in quotes if it is a number, a date or true"
 _LIST = "must be a list: write it in brackets, such as [a, b]"
@@ -132,7 +131,7 @@ def advice(root: type[Model], location: Sequence[str | int]) -> str:
         return ": write it one level higher, as lake of the stream"
     if hint := _ELSEWHERE.get(plain):
         return f": {hint}"
-    close = difflib.get_close_matches(plain[:100], names, n=1, cutoff=_CLOSE)
+    close = nearest(plain[:100], names, most=1, cutoff=_CLOSE)
     return f": did you mean {close[0]}?" if close else f": remove it, or use one of {', '.join(names)}"
 
 

@@ -176,7 +176,7 @@ class _Scan:
                 if not folder.is_kept:
                     partial.add(partition)
         manifests = {
-            partition: Manifest(tuple(sorted(objects, key=_key)))
+            partition: Manifest(tuple(sorted(objects, key=lambda landed: landed.key)))
             for partition, objects in landed.items()
             if objects and partition not in partial and self._is_listed(partition, readings)
         }
@@ -341,10 +341,6 @@ def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since
 def changed_folder(folder: Folder) -> ChangedFolder:
     """Return a changed folder, with its objects now."""
     return ChangedFolder(folder.path, folder.digest, tuple(folder.partitions), folder.size)
-
-
-def _key(landed: LandedObject) -> str:
-    return landed.key
 
 
 def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[DigestRange | None, list[Folder]]]:

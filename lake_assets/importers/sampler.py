@@ -2,16 +2,17 @@
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
-from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import KeyOrderError, SourceChangedError, SourceError
 from lake_assets.layout.names import is_hidden, is_reserved
-from lake_assets.parquet.read import read_schema, readable
-from lake_assets.parquet.row_groups import Span, read_spans
+from lake_assets.parquet.read import opened, read_schema
+from lake_assets.parquet.row_groups import Box, Span, read_spans
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
@@ -116,28 +117,17 @@ class Sampler:
             The days, unsorted, and whether the column's bounds are known for all objects: the limit of footers was not
             reached, and every footer has them.
         """
-        days: list[dt.date] = []
-        is_known = True
-        for landed in objects:
-            if self.footers >= MOST_FOOTERS:
-                return days, False
-            self.footers += 1
-            self._arrow = self._arrow or ArrowStore(self.storage)
-            try:
-                with (
-                    masking(self.storage),
-                    readable(self.storage, landed.uri),
-                    self._arrow.open(landed.key) as file,
-                ):
-                    boxes = read_spans(file, [name.lower()]) or {(Span(),)}
-            except SourceError:
-                boxes = {(Span(),)}
-            for (span,) in boxes:
-                is_known = is_known and span.least is not None
-                if span.least is not None:
-                    ends = (span.least, span.greatest)
-                    days += [end.date() if isinstance(end, dt.datetime) else end for end in ends]
-        return days, is_known
+        read = objects[: max(MOST_FOOTERS - self.footers, 0)]
+        self.footers += len(read)
+        self._arrow = self._arrow or ArrowStore(self.storage)
+        ends: list[Any] = []
+        for landed in read:
+            boxes: set[Box] = {(Span(),)}
+            with suppress(SourceError), opened(self._arrow, landed.key) as file:
+                boxes = read_spans(file, [name.lower()]) or boxes
+            ends += [end for (span,) in boxes for end in (span.least, span.greatest)]
+        days = [end.date() if isinstance(end, dt.datetime) else end for end in ends if end is not None]
+        return days, len(read) == len(objects) and None not in ends
 
     def _add(self, found: Folder, page: tuple[LandedObject, ...]) -> None:
         for landed in page:

@@ -10,14 +10,13 @@ A column or default with `,`, `{`, `}`, parentheses or blanks at its ends is wri
 quote in it is doubled. Except for the quotes, the grammar is that of OLake's `partition_regex`.
 """
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.errors import LayoutError
 from lake_assets.layout.hive import HIVE_NULL, escape_characters
-from lake_assets.layout.texts import with_caret
+from lake_assets.layout.texts import nearest, with_caret
 from lake_assets.layout.timestamps import GRANULARITIES, Granularity, has_iso_year
 
 NOW = "now()"
@@ -220,7 +219,7 @@ def _granularity(text: str, word: str, at: int, quoted: bool) -> Granularity | N
     for name in GRANULARITIES:
         if not quoted and (word == name or (name == "YY" and word == "YYYY")):
             return name
-    near = difflib.get_close_matches(word.upper(), [*GRANULARITIES, "YYYY"], n=1, cutoff=0.5)
+    near = nearest(word, [*GRANULARITIES, "YYYY"], most=1)
     hint = f"write {near[0]}" if near else "write YY, MM, WW, DD or HH, or leave it out"
     raise _error(text, at, f"there is no granularity {word!r}:", hint)
 

@@ -15,7 +15,7 @@ from lake_assets.layout.partition import Partition, PartitionColumn, PartitionVa
 from lake_assets.layout.texts import value_text
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.bad_rows import halved, positions
-from lake_assets.parquet.row_groups import Span, Statistics, span_of
+from lake_assets.parquet.row_groups import Span
 
 _DAY = dt.timedelta(days=1)
 
@@ -133,10 +133,9 @@ class Made:
             return False
         return bool(pc.all(pc.equal(self._texts(pa.array([least, greatest])), self._text)).as_py())
 
-    def rules_out(self, statistics: Statistics) -> bool:
-        """Return whether the statistics of the rows' column exclude the value from a row group."""
-        span = days_of(self.derived, self.column, span_of(statistics))
-        return not span.may_hold(day_of(self.column, self.value))
+    def may_be_in(self, span: Span) -> bool:
+        """Return whether a row group may have the value, by the values of the rows' column in it."""
+        return days_of(self.derived, self.column, span).may_hold(day_of(self.column, self.value))
 
     @property
     def _text(self) -> str:

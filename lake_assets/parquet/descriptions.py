@@ -5,8 +5,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.config.secrets import masking
-from lake_assets.parquet.read import readable
+from lake_assets.parquet.read import opened
 from lake_assets.storage.arrow import ArrowStore
 
 _KEYS = (b"description", b"comment")  # of a field's metadata; the first that it has counts
@@ -19,8 +18,7 @@ def column_descriptions(store: ArrowStore, key: str) -> dict[str, str]:
     Raises:
         SourceError, SourceChangedError, StorageError: as `Reader.read`.
     """
-    uri = store.uri(key)
-    with masking(store.storage), readable(store.storage, uri), store.open(key) as file:
+    with opened(store, key) as file:
         parquet = pq.ParquetFile(file)
         described = _of_spark((parquet.metadata.metadata or {}).get(_SPARK))
         return described | _of_arrow(parquet.schema_arrow)

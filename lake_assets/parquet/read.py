@@ -40,9 +40,8 @@ def read_footer(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple
         SourceError, SourceChangedError, StorageError: as `Reader.read`.
         SchemaError: as `read_schema`.
     """
-    uri = store.uri(key)
-    with masking(store.storage), readable(store.storage, uri), store.open(key) as file:
-        rows = ParquetRows(file, f"the object {visible_name(uri)}")
+    with opened(store, key) as file:
+        rows = ParquetRows(file, f"the object {visible_name(store.uri(key))}")
         if as_it_is:
             rows.refuse_int96()
             rows.refuse_old_lists()
@@ -92,9 +91,15 @@ def count_rows(store: ArrowStore, key: str) -> int:
     Raises:
         SourceError, SourceChangedError, StorageError: as `Reader.read`.
     """
-    uri = store.uri(key)
-    with masking(store.storage), readable(store.storage, uri), store.open(key) as file:
+    with opened(store, key) as file:
         return int(pq.read_metadata(file).num_rows)
+
+
+@contextmanager
+def opened(store: ArrowStore, key: str) -> Iterator[pa.NativeFile]:
+    """Open an object; errors in the block name it, as those of `readable`."""
+    with masking(store.storage), readable(store.storage, store.uri(key)), store.open(key) as file:
+        yield file
 
 
 @contextmanager

@@ -50,11 +50,6 @@ def span_of(statistics: Statistics) -> Span:
     return Span(least, greatest, not statistics.has_null_count or statistics.null_count != 0)
 
 
-def rules_out(value: PartitionValue, statistics: Statistics) -> bool:
-    """Return whether the statistics of a column exclude a partition's value from a row group."""
-    return not span_of(statistics).may_hold(value)
-
-
 def read_spans(file: pa.NativeFile, names: Sequence[str]) -> set[Box] | None:
     """Return the values of some columns in the row groups of an object, from its footer; None if it lacks a column.
 

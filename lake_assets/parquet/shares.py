@@ -21,7 +21,7 @@ from lake_assets.parquet.letters import DeadLetterWriter, Sink, refuse_taken_nam
 from lake_assets.parquet.parquet_files import ParquetRows
 from lake_assets.parquet.path_columns import with_types, with_values
 from lake_assets.parquet.read import BATCH_ROWS, readable
-from lake_assets.parquet.row_groups import Statistics, rules_out
+from lake_assets.parquet.row_groups import Span, span_of
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
@@ -261,10 +261,10 @@ def _with_rows(parquet: pq.ParquetFile, groups: Iterable[int], fitter: Fitter) -
         yield from groups
         return
     names = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
-    chosen: list[tuple[int, Callable[[Statistics], bool]]]
-    chosen = [(names.index(name), partial(rules_out, value.as_py())) for name, value in fitter.chosen.items()]
-    chosen += [(names.index(made.name), made.rules_out) for made in fitter.made if made.name in names]
+    chosen: list[tuple[int, Callable[[Span], bool]]]
+    chosen = [(names.index(name), partial(Span.may_hold, value=value.as_py())) for name, value in fitter.chosen.items()]
+    chosen += [(names.index(made.name), made.may_be_in) for made in fitter.made if made.name in names]
     for group in groups:
         facts = parquet.metadata.row_group(group)
-        if not any(rules_out(facts.column(index).statistics) for index, rules_out in chosen):
+        if all(may_be_in(span_of(facts.column(index).statistics)) for index, may_be_in in chosen):
             yield group

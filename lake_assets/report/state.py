@@ -52,7 +52,6 @@ class PartitionState:
     snapshot: int | None = None
     finished_at: dt.datetime | None = None  # the end of the newest run, with any result
     error: str | None = None  # why the newest run failed, if it did
-    is_waiting: bool = False  # the landed objects are not those in the lake, also if all of them have vanished
     is_pending: bool = False  # a refresh would change it
     outside: OutsidePartitionError | None = None  # the reason why the config does not have it
     quarantined: Mapping[str, str] = field(default_factory=dict)  # why its newest commit left objects out, by URI
@@ -60,6 +59,11 @@ class PartitionState:
     edited: str | None = None  # how another client changed the number of its rows since the newest commit
     is_left_out: bool = False  # outside, and the landed objects are not those in the lake
     dead_letters: Sequence[LetterFile] = ()  # files of landed rows that are not in the lake
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the landed objects are not those in the lake, also if all of them have vanished."""
+        return self.is_pending or self.state == "stale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +258,6 @@ def partition_state(
         snapshot=None if last is None else last.snapshot,
         finished_at=None if last is None else last.newest.finished_at,
         error=last.newest.error if last is not None and last.status == "failed" else None,
-        is_waiting=outside is None and (pending or state == "stale"),
         is_pending=outside is None and pending,
         outside=outside,
         holder=None if last is None or last.holder is None else holder_text(last.holder),

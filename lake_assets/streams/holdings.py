@@ -68,12 +68,13 @@ class Holdings:
         if not keys:
             return {}
         holding: dict[Key, list[LandedObject]] = {key: [] for key in keys.values()}
-        level = _Level(holding)
+        by_first: dict[Any, list[Key]] = {}
+        for key in holding:
+            by_first.setdefault(key[0], []).append(key)
+        values = sorted(by_first.keys() - {None})
         for obj, boxes in self._boxes(landed.objects):
-            for box in boxes:
-                for objects in level.of(box):
-                    if not objects or objects[-1] is not obj:
-                        objects.append(obj)
+            for key in {key for box in boxes for key in _in(box, by_first, values)}:
+                holding[key].append(obj)
         manifests = {key: Manifest(tuple(objects), folder=landed) for key, objects in holding.items()}
         return {partition: manifests[key] for partition, key in keys.items()}
 
@@ -144,35 +145,11 @@ class Holdings:
         return span if source is None or source.is_whole else days_of(source, column, span)
 
 
-class _Level:
-    """The objects of partitions by one column of their keys after another, sorted.
-
-    Args:
-        holding: the objects of each key.
-        at: the column.
-    """
-
-    def __init__(self, holding: Mapping[Key, list[LandedObject]], at: int = 0) -> None:
-        by_value: dict[Any, dict[Key, list[LandedObject]]] = {}
-        for key, objects in holding.items():
-            by_value.setdefault(key[at], {})[key] = objects
-        is_last = all(len(key) == at + 1 for key in holding)
-        below = {v: next(iter(each.values())) if is_last else _Level(each, at + 1) for v, each in by_value.items()}
-        self._of_null = below.pop(None, None)
-        self._values = sorted(below)
-        self._below = [below[value] for value in self._values]
-
-    def of(self, box: Box) -> Iterator[list[LandedObject]]:
-        """Yield the objects of each key that is in a box."""
-        span, *others = box
-        first, last = 0, len(self._values)
-        if self._values and type(self._values[0]) is type(span.least):
-            first, last = bisect_left(self._values, span.least), bisect_right(self._values, span.greatest)
-        found = self._below[first:last]
-        if span.has_null and self._of_null is not None:
-            found.append(self._of_null)
-        for below in found:
-            if isinstance(below, _Level):
-                yield from below.of(tuple(others))
-            else:
-                yield below
+def _in(box: Box, by_first: Mapping[Any, Sequence[Key]], values: Sequence[Any]) -> Iterator[Key]:
+    """Yield the keys in a box, given those of each first value, and these values sorted, without NULL."""
+    span, *others = box
+    first, last = 0, len(values)
+    if values and type(values[0]) is type(span.least):
+        first, last = bisect_left(values, span.least), bisect_right(values, span.greatest)
+    for value in (*values[first:last], *([None] if span.has_null else [])):
+        yield from (key for key in by_first.get(value, ()) if all(map(Span.may_hold, others, key[1:])))

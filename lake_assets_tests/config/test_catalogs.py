@@ -36,7 +36,7 @@ def test_options_that_ducklake_knows_pass_whatever_the_case() -> None:
     ("options", "message"),
     [
         ({"override_data_pth": True}, "has no option 'override_data_pth' for ATTACH: did you mean override_data_path?"),
-        ({"zzz": 1}, "for ATTACH: there are automatic_migration,"),
+        ({"zzz": 1}, "for ATTACH: use automatic_migration,"),
         ({"data_path": "x"}, "from the lake's `storage`"),
         ({"DATA_PATH": "x"}, "from the lake's `storage`"),
         ({"metadata_path": "x"}, "from the lake's `catalog`"),

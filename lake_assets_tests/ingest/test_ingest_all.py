@@ -261,7 +261,7 @@ def test_an_interrupt_of_a_checkpoint_cancels_only_partitions_that_have_begun(
 def test_a_partition_whose_commit_went_through_before_an_interrupt_is_committed(
     local_world: World, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    local_world.options = {"mode": mode}
+    local_world.options = {"mode": mode} | ({"commit_batch": 1} if mode == "replace" else {})
     run = "replace.replace_run" if mode == "replace" else "index.register"
 
     def interrupted(*arguments: Any) -> Any:

@@ -9,6 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pendulum
+
 from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import StorageError
@@ -49,7 +51,7 @@ def start(folder: Path, first: dt.date) -> list[Path]:
     Raises:
         StorageError: as `start_with`.
     """
-    end = (first.replace(day=1) + dt.timedelta(days=63)).replace(day=1) - dt.timedelta(days=1)
+    end = pendulum.date(first.year, first.month, 1).add(months=2).subtract(days=1)
     days = f"start: {first}, end: {end}" if end < first_day() else f"start: {first}"
 
     def write(building: Path) -> None:
