@@ -7,8 +7,6 @@ from dev.benchmarks.peers import page as peers_page
 from dev.benchmarks.peers import results as peers_results
 from dev.benchmarks.scale import page as scale_page
 from dev.benchmarks.scale import results as scale_results
-from dev.benchmarks.tpch import page as tpch_page
-from dev.benchmarks.tpch import results as tpch_results
 from lake_assets.report.metrics import INSTRUMENTS
 from lake_assets_tests.layout.olake_cells import olake_table
 from lake_assets_tests.values import schema_changes
@@ -42,10 +40,6 @@ def _scale(markdown: str) -> str:
     return scale_page.with_figures(markdown, scale_results.Results.model_validate_json(text))
 
 
-def _tpch(markdown: str) -> str:
-    return tpch_page.with_figures(markdown, *tpch_results.read_all(DOCS / "explanation" / "tpch"))
-
-
 _TABLES: Mapping[str, Callable[[], str]] = {
     "<!-- metrics -->": metrics_table,
     "<!-- changes -->": _changes_table,
@@ -54,7 +48,6 @@ _TABLES: Mapping[str, Callable[[], str]] = {
 _PAGES: Mapping[str, Callable[[str], str]] = {
     "explanation/benchmarks.md": _peers,
     "explanation/scale.md": _scale,
-    "explanation/tpch.md": _tpch,
 }
 
 

@@ -25,9 +25,7 @@ from dev.benchmarks.tpch.queries import queries
 from dev.benchmarks.tpch.results import Results
 from dev.benchmarks.tpch.servers import servers
 
-PAGE = ROOT / "docs" / "explanation" / "tpch.md"
-FIGURES = PAGE.with_suffix("")  # the folder of the plots and of the results
-ELSEWHERE = ROOT / "build" / "bench-tpch"  # for runs of some peers, or of another scale
+RESULTS = ROOT / "build" / "bench-tpch"
 SCALE = 1.0
 _write = partial(write, drawings=drawings)
 
@@ -39,15 +37,12 @@ _write = partial(write, drawings=drawings)
 @click.option("--s3", is_flag=True, help="On SeaweedFS with PostgreSQL instead of local files with SQLite.")
 @click.option("--redraw", is_flag=True, help="Measure nothing: draw the plots of results.json of --out again.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where data is kept; else a temporary folder.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Where results and plots are written; else the docs, or build/."
-)
+@click.option("--out", type=click.Path(path_type=Path), default=RESULTS, help="Where results and plots are written.")
 def main(
-    scale: float, by: str, only: tuple[str, ...], folder: Path | None, out: Path | None, *, s3: bool, redraw: bool
+    scale: float, by: str, only: tuple[str, ...], folder: Path | None, out: Path, *, s3: bool, redraw: bool
 ) -> None:
     """Measure the peers one after the other, and compare their tables with the landed rows."""
-    complete = not only and scale >= SCALE and by == "month"
-    target = out.absolute() if out else (FIGURES / "servers" if s3 else FIGURES) if complete else ELSEWHERE
+    target = out.absolute()
     if redraw:
         _write(Results.model_validate_json((target / "results.json").read_text(encoding="utf-8")), target)
         return
@@ -85,8 +80,7 @@ def main(
                     for query in queries(landing)
                 },
             )
-            _write(results, ELSEWHERE)  # a run that is ended leaves what it has measured
-        _write(results, target)
+            _write(results, target)  # a run that is ended leaves what it has measured
     say(f"written: {target}")
 
 

@@ -2,7 +2,6 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
@@ -41,10 +40,3 @@ class Results(BaseModel):
     rows: int
     parts: Mapping[str, Mapping[str, Measured | Failure]]
     queries: Mapping[str, Mapping[str, tuple[float, float] | Failure]]
-
-
-def read_all(folder: Path) -> tuple[Results, Results | None]:
-    """The results of local files, and those of servers if they were measured."""
-    local, servers = folder / "results.json", folder / "servers" / "results.json"
-    found = Results.model_validate_json(servers.read_text(encoding="utf-8")) if servers.exists() else None
-    return Results.model_validate_json(local.read_text(encoding="utf-8")), found

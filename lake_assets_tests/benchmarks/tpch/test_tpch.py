@@ -1,7 +1,6 @@
 """The benchmark of TPC-H's lineitem, with fake peers. `make bench-tpch` runs the real ones."""
 
 import datetime as dt
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,17 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dev.benchmarks.peers.bench import Bench
-from dev.benchmarks.peers.catalogue import PEERS
 from dev.benchmarks.peers.process import Command
 from dev.benchmarks.peers.results import Failure
-from dev.benchmarks.plotted import draw_all
-from dev.benchmarks.tpch.__main__ import FIGURES, PAGE
 from dev.benchmarks.tpch.landing import Lineitem
-from dev.benchmarks.tpch.page import with_figures
 from dev.benchmarks.tpch.parts import PARTS, WRITERS, Course
-from dev.benchmarks.tpch.plots import drawings
-from dev.benchmarks.tpch.results import Measured, read_all
-from docs.hooks.figures import with_figures as with_site_figures
+from dev.benchmarks.tpch.results import Measured
 
 MONTHS = 60
 MODES = ("AIR", "REG AIR")
@@ -77,21 +70,6 @@ def test_restated_objects_have_other_rows_and_the_generated_ones_are_kept(landin
     assert pq.ParquetFile(path).read().to_pydict() == {"l_orderkey": list(range(2, 10)), "l_returnflag": ["2"] * 8}
     landing.reset()
     assert pq.ParquetFile(path).read()["l_returnflag"].to_pylist() == ["A"] * 10
-
-
-def test_the_page_has_the_figures_and_the_plots_of_the_committed_results(tmp_path: Path) -> None:
-    results, servers = read_all(FIGURES)
-    page = PAGE.read_text(encoding="utf-8")
-    shown = with_site_figures("explanation/tpch.md", page)
-
-    assert shown == with_figures(page, results, servers)
-    for part, of_peers in results.parts.items():
-        section = shown.partition(f"<!-- {part} -->")[2].partition("<!-- end")[0]
-        assert [line.split(" | ")[0].strip("| *") for line in section.strip().splitlines()[2:]] == [
-            PEERS[name].title for name in of_peers
-        ]
-    drawn = {file.name for file in draw_all(drawings(results), tmp_path)}
-    assert drawn == {file.name for file in FIGURES.glob("*.svg")} == set(re.findall(r"\(tpch/(\w+\.svg)\)", page))
 
 
 @pytest.mark.long
