@@ -92,17 +92,23 @@ class World:
         return self.config.streams["sales"].partition(text)
 
     def land(self, text: str, rows: pa.Table | bytes, name: str = "batch_1.parquet", **writer: Any) -> str:
-        """Put one object into a partition's folder; returns its URI."""
+        """Put one object into a partition's folder, or its values into the object's name; returns its URI."""
         if isinstance(rows, bytes):
             body = rows
         else:
             buffer = io.BytesIO()
             pq.write_table(rows, buffer, **writer)
             body = buffer.getvalue()
-        key = f"{self.partition(text).path}/{name}"
+        key = self._key(text, name)
         with self.landing.create(key) as file:
             file.write(body)
         return self.landing.uri(key)
+
+    def _key(self, text: str, name: str) -> str:
+        template, partition = self.config.streams["sales"].template, self.partition(text)
+        if template.file_parts:
+            return template.glob(partition.path_part.texts()).replace("*", name.removesuffix(".parquet"))
+        return f"{partition.path}/{name}"
 
     @property
     def landing(self) -> ArrowStore:
@@ -111,7 +117,7 @@ class World:
         return ArrowStore(self.config.streams["sales"].source)
 
     def unland(self, text: str, name: str = "batch_1.parquet") -> None:
-        Store(self.config.streams["sales"].source).delete((f"{self.partition(text).path}/{name}",))
+        Store(self.config.streams["sales"].source).delete((self._key(text, name),))
 
     def ingest(self, text: str, **options: Any) -> Outcome:
         return ingest(self.stream, self.partition(text), self.sessions, IngestOptions(**options))

@@ -35,6 +35,7 @@ def stream_template(
     partitions: Mapping[str, PartitionField],
     path_columns: Mapping[str, PathColumn],
     time_zone: str,
+    files: str = "",
 ) -> Template:
     """Return the template of the layout, with the table's column names.
 
@@ -43,16 +44,34 @@ def stream_template(
         partitions: the stream's partition columns.
         path_columns: the stream's.
         time_zone: of the dates in Hive's folders.
+        files: the pattern of file names; if it has columns, Hive's folders are of the others.
 
     Raises:
         LayoutError: `from` names a column that the layout does not have, or two columns get one name.
     """
     in_path = {name: field for name, field in partitions.items() if field.where == "path"}
-    template = _hive(in_path, time_zone) if layout is None else _named(layout.parsed, in_path, path_columns)
+    names_values = has_values(files)
+    of_files = Template.root().with_files(files).columns if names_values else ()
+    named = {name: f for name, f in in_path.items() if layout is not None or (f.source or name) in of_files}
+    others = {name: field for name, field in in_path.items() if name not in named}
+    if names_values and not named and in_path:
+        raise LayoutError(
+            f"files {files!r} names {', '.join(of_files)}, and the partition columns are {', '.join(in_path)}:",
+            "name one of these, or write * for text that varies.",
+        )
+    template = _hive(others, time_zone) if layout is None else layout.parsed
+    template = template.with_files(files) if names_values else template
+    if layout is not None or names_values:
+        template = _named(template, named, path_columns)
     values, nulls = ([name for name, field in in_path.items() if field.empty == empty] for empty in ("value", "null"))
     # OLake's paths may always have empty values.
     is_as_it_is = template.compat or not (values or nulls)
     return template if is_as_it_is else template.with_empty(values=values, nulls=nulls)
+
+
+def has_values(files: str) -> bool:
+    """Return whether a pattern of file names has values of columns."""
+    return "{" in files
 
 
 def _named(

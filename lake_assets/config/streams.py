@@ -27,6 +27,7 @@ from lake_assets.config.partition_fields import PartitionField
 from lake_assets.config.path_layout import (
     PathColumns,
     derived_columns,
+    has_values,
     missing_column,
     stream_template,
 )
@@ -84,7 +85,12 @@ class Stream(Model):
     lake: str | None = Field(None, description="Name of the lake; optional if there is only one.")
     source: Source = Field(description="A folder or bucket, or a glob of the layout's folders and the files in them.")
     layout: Layout | None = Field(None, description="Path template; Hive's name=value folders when absent.")
-    files: str = Field("*.parquet", min_length=1, description="Pattern of file names; other files are ignored.")
+    files: str = Field(
+        "*.parquet",
+        min_length=1,
+        description="Pattern of file names, which may have columns as `layout` has: `sales_{date}_*.parquet`; other "
+        "files are ignored.",
+    )
     partitions: dict[Identifier, PartitionField] = Field(
         min_length=1, max_length=2, description="One or two partition columns by name, in the order of the path."
     )
@@ -232,6 +238,16 @@ class Stream(Model):
         # Pydantic does not validate the models again.
         valid = {"partitions": partitions} | ({"layout": layout} if "layout" in data else {})
         return data | valid | {"source": source, "files": files}
+
+    @field_validator("files")
+    @classmethod
+    def _names_parse(cls, files: str) -> str:
+        try:
+            if has_values(files):
+                Template.root().with_files(files)
+        except LayoutError as error:
+            raise ValueError(str(error)) from error
+        return files
 
     @field_validator("owners")
     @classmethod
@@ -426,7 +442,7 @@ class Stream(Model):
     @cached_property
     def template(self) -> Template:
         """The layout of the landing zone, with the table's column names."""
-        return stream_template(self.layout, self.partitions, self.path_columns, self.time_zone)
+        return stream_template(self.layout, self.partitions, self.path_columns, self.time_zone, self.files)
 
     @cached_property
     def derived(self) -> tuple[Derived, ...]:

@@ -186,7 +186,8 @@ class _Sorting:
         if event.hash in self.seen:
             return
         key = event.key.removeprefix(self._start)
-        folder = "".join(f"{name}/" for name in key.split("/")[: self.time_prefix.depth])
+        template, names = self.time_prefix.template, key.split("/")
+        folder = key if template.file_parts else "".join(f"{name}/" for name in names[: self.time_prefix.depth])
         if event.is_removal and self.time_prefix.active_from is not None and not self.time_prefix.is_active(folder):
             return  # old objects expire, and the lake keeps their rows
         self._add(key, event.hash, event.size)
@@ -199,18 +200,23 @@ class _Sorting:
             self.cursor.seen.append(number)
 
     def _is_deferred(self, event: Event) -> bool:
-        folder = _folder(event.key.removeprefix(self._start))
+        folder = self._folder(event.key.removeprefix(self._start))
         return folder in self.waiting or folder in self.future
+
+    def _folder(self, key: str) -> str:
+        """Return the folder of a key, or its stem; all objects there are ingested together."""
+        template = self.time_prefix.template
+        return (template.stem(key) or key) if template.file_parts else key.rpartition("/")[0]
 
     def _add(self, key: str, number: int, size: int = 0) -> None:
         where = self.locator.find(key)
         if isinstance(where, Partition):
             if not self.run_plan.take([ChangedFolder(key, FolderDigest(number, 1), (where,), size)]):
-                self.waiting[_folder(key)] = key, number
+                self.waiting[self._folder(key)] = key, number
         elif isinstance(where, FuturePartitionError):
             if number not in self.seen:
                 self.unmatched.append(UnmatchedKey(key, str(deferred(where))))
-            self.future[_folder(key)] = key, number
+            self.future[self._folder(key)] = key, number
         else:
             kind = self.left_out[key] = class_of(where)
             if kind in REPORTED:
@@ -223,10 +229,6 @@ class _Sorting:
                 reported.add(item.hash)
                 self.cursor.reported.append(item.hash)
                 yield item
-
-
-def _folder(key: str) -> str:
-    return key.rpartition("/")[0]
 
 
 def parse(body: str) -> tuple[Event, ...]:

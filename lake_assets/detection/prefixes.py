@@ -29,8 +29,10 @@ class TimePrefix:
 
     Attributes:
         template: the layout.
-        depth: of the folders that have a digest of their own; a partition has one or several of them.
+        depth: of the folders that have a digest of their own; a partition has one or several of them. If the layout has
+            the names of files, the stems of these have digests; see `Template.stem`.
         leads: the folders before the first that begins with a time, such as `region={region}`.
+        begin: the text before the time if that is in the name of a file, such as `sales_`.
         active_from: the text below a prefix at which the active partitions begin. None if the layout has no folder
             from which on names sort as times do; then only a scan of all objects finds new ones.
     """
@@ -38,6 +40,7 @@ class TimePrefix:
     template: Template
     depth: int
     leads: tuple[tuple[Part, ...], ...] = ()
+    begin: str = ""
     active_from: str | None = None
 
     @classmethod
@@ -46,21 +49,23 @@ class TimePrefix:
         template = stream.template
         segments = [tuple(folder) for folder in folders(template.parts)]
         # OLake's paths may leave folders out, so each first folder has one digest.
-        depth = 1 if template.compat else len(segments)
+        depth = 1 if template.compat else len(segments) - bool(template.file_parts)
         if not template.nested:
             types = {name: field.type for name, field in stream.partitions.items()}
             columns = {name for name, type_ in types.items() if type_ in TIME_TYPES}
             for number, segment in enumerate(segments):
                 first = next((part for part in segment if isinstance(part, Placeholder)), None)
                 if first is not None and first.name in columns:
-                    times = _sorted_times([*segment, *_joined(segments[number + 1 :])], columns)
+                    begin = number == depth and isinstance(segment[0], Static)
+                    times = _sorted_times([*segment[begin:], *_joined(segments[number + 1 :])], columns)
                     if times:
-                        return cls(template, depth, tuple(segments[:number]), _active_from(stream, times, now))
+                        text = segment[0].text if begin and isinstance(segment[0], Static) else ""
+                        return cls(template, depth, tuple(segments[:number]), text, _active_from(stream, times, now))
                     break
         return cls(template, depth)
 
     def prefixes(self, listing: Listing) -> list[str]:
-        """Return the folders above those of times, each with a slash at its end; the root is the empty text.
+        """Return the folders above those of times, each with a slash at its end, and `begin`; the root is empty.
 
         Raises:
             StorageError: the store cannot be listed, or there are too many folders.
@@ -82,14 +87,14 @@ class TimePrefix:
                     f"the layout {self.template.text!r} has {len(prefixes):,} folders above those of its times:",
                     f"put the time before them in the layout; a sensor watches {MOST_PREFIXES:,} at most.",
                 )
-        return prefixes
+        return [f"{prefix}{self.begin}" for prefix in prefixes]
 
     def prefix_of(self, folder: str) -> str:
-        """Return the prefix of a folder of `depth` parts."""
-        return "".join(f"{name}/" for name in folder.split("/")[: len(self.leads)])
+        """Return the prefix of a folder of `depth` parts, or of a stem."""
+        return "".join(f"{name}/" for name in folder.split("/")[: len(self.leads)]) + self.begin
 
     def is_active(self, folder: str) -> bool:
-        """Return whether a folder of `depth` parts, with a slash at its end, is active."""
+        """Return whether a folder of `depth` parts, with a slash at its end, or a stem is active."""
         return self.active_from is not None and folder[len(self.prefix_of(folder)) :] > self.active_from
 
 

@@ -43,9 +43,9 @@ class ScanPosition:
 
 @dataclass(slots=True)
 class Folder:
-    """The objects of a folder, as digests."""
+    """The objects of a folder, or of a stem if the layout has the names of files, as digests."""
 
-    path: str  # with a slash at its end
+    path: str  # with a slash at its end; or the stem
     digest: FolderDigest = NOTHING  # of all objects
     older: FolderDigest = NOTHING  # that of the objects that are older than the scan before this one
     newest: float = 0  # Unix time of the newest object, in seconds
@@ -153,12 +153,12 @@ class Reader:
         folder = Folder(start.folder, start.digest, partitions={self.locator.at(path): [] for path in start.partitions})
         last = start.after
         for page in self.listing.pages(start.prefix, start.after, tree=self.tree):
-            for directory, group in groupby(page, key=_directory):
-                path = "".join(f"{name}/" for name in directory[: self.depth])
-                if folder.path != path:
+            for path, group in self._groups(page):
+                if path is not None and folder.path != path:
                     _close(reading, folder)
                     if most is not None and reading.objects >= most and may_stop(folder.path, path):
-                        end = folder.end(tree=self.tree) if self._is_whole(folder) else last
+                        is_folder = self._is_whole(folder) and not self.locator.template.file_parts
+                        end = folder.end(tree=self.tree) if is_folder else last
                         reading.rest = ScanPosition(start.prefix, end)
                         return reading
                     folder = Folder(path)
@@ -186,9 +186,18 @@ class Reader:
         for partition, of_partition in data.items():
             folder.count(of_partition, partition, since, keep=self.keeps and reading.objects <= MOST_KEPT)
 
+    def _groups(self, page: Sequence[LandedObject]) -> Iterator[tuple[str | None, Iterator[LandedObject]]]:
+        """Yield neighbouring objects with their folder or stem; None for those that fit no name of files."""
+        template = self.locator.template
+        if template.file_parts:
+            yield from groupby(page, key=lambda landed: template.stem(landed.key))
+        else:
+            for directory, group in groupby(page, key=_directory):
+                yield "".join(f"{name}/" for name in directory[: self.depth]), group
+
     def _is_whole(self, folder: Folder) -> bool:
         """Return whether the folder has the layout's depth; above that depth there are only unmatched objects."""
-        return folder.path.count("/") == self.depth
+        return bool(folder.path) if self.locator.template.file_parts else folder.path.count("/") == self.depth
 
     def _interrupted(self, reading: Reading, folder: Folder, last: str) -> ScanPosition:
         """Return the position after an interruption: an unfinished folder's start, unless it takes a whole scan."""

@@ -26,11 +26,11 @@ _PARTS: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("DD", frozenset({"d", "dd", "day", "dom"}), re.compile(r"0[1-9]|[12][0-9]|3[01]")),
     ("HH", frozenset({"h", "hh", "hr", "hour"}), re.compile(r"[01][0-9]|2[0-3]")),
 )
-_KINDS: Mapping[int, PartitionType] = MappingProxyType({1: "year", 2: "month", 3: "date", 4: "hour"})
+KINDS: Mapping[int, PartitionType] = MappingProxyType({1: "year", 2: "month", 3: "date", 4: "hour"})
 
 # Times without hyphens, by the narrowest type.
 _COMPACT: Mapping[PartitionType, re.Pattern[str]] = MappingProxyType(
-    {_KINDS[parts]: re.compile("".join(f"({form.pattern})" for _, _, form in _PARTS[:parts])) for parts in (4, 3, 2)}
+    {KINDS[parts]: re.compile("".join(f"({form.pattern})" for _, _, form in _PARTS[:parts])) for parts in (4, 3, 2)}
 )
 _OF_MONTHS = re.compile(r"d(ate|t)|.*month|y*m+|period")  # names for which 202602 is a month, not a number
 
@@ -178,16 +178,16 @@ def _column(level: _Level, depth: int, names: Sequence[str], taken: Sequence[str
     if kind == "integer" and _is_year(level):
         kind = "year"
     if level.name is None:
-        name = _free(kind if kind in TIME_TYPES else f"folder_{depth + 1}", [*names, *taken])
+        name = free(kind if kind in TIME_TYPES else f"folder_{depth + 1}", [*names, *taken])
     else:
-        name = _free(identifier(level.name), names)
+        name = free(identifier(level.name), names)
     begin = "" if level.name is None else f"{level.name}="
     pieces = f"{{{name}}}"
     values = level.values
     if (compact := _compact(level)) is not None:
         kind, values = compact
-        name = name if level.name is not None else _free(kind, [*names, *taken])
-        pieces = "".join(_pieces(name, kind))
+        name = name if level.name is not None else free(kind, [*names, *taken])
+        pieces = "".join(pieces_of(name, kind))
     return Column(
         name, kind, begin + pieces, values, range(depth, depth + 1), level.has_null, is_named=level.name is not None
     )
@@ -205,8 +205,8 @@ def _time_in_parts(
         pieces.append((part, "" if level.name is None else f"{level.name}="))
     if len(pieces) < 2:
         return None
-    kind = _KINDS[len(pieces)]
-    name = _free(kind, taken)
+    kind = KINDS[len(pieces)]
+    name = free(kind, taken)
     levels_of = range(depth, depth + len(pieces))
     values = {"-".join(_Level.of({path[level]}).values[0] for level in levels_of) for path in paths}
     layout = "/".join(f"{begin}{{{name},,{part}}}" for part, begin in pieces)
@@ -224,8 +224,8 @@ def _date_and_hour(
     kind, days = _compact(day) or (_type(day.values), day.values)
     if kind != "date" or not all(map(form.fullmatch, hour.values)):
         return None
-    name = _free("hour", taken)
-    *parts, last = _pieces(name, "hour")
+    name = free("hour", taken)
+    *parts, last = pieces_of(name, "hour")
     begins = ["" if level.name is None else f"{level.name}=" for level in (day, hour)]
     layout = f"{begins[0]}{('' if _compact(day) else '-').join(parts)}/{begins[1]}{last}"
     written = dict(zip(day.values, days, strict=True))
@@ -245,10 +245,17 @@ def _compact(level: _Level) -> tuple[PartitionType, tuple[str, ...]] | None:
     return None
 
 
-def _pieces(name: str, kind: PartitionType) -> list[str]:
-    """Return the parts of a time in a layout."""
-    most = next(number for number, of in _KINDS.items() if of == kind)
+def pieces_of(name: str, kind: PartitionType) -> list[str]:
+    """Return the parts of a time in a layout, such as `{date,,YYYY}`."""
+    most = next(number for number, of in KINDS.items() if of == kind)
     return [f"{{{name},,{part}}}" for part, _, _ in _PARTS[:most]]
+
+
+def refined(layout: str, coarse: Column, fine: Column) -> str:
+    """Return the layout with the parts of another time in the folders of a coarser one, such as a month's."""
+    parts = "-".join(pieces_of(fine.name, coarse.type))
+    text = coarse.layout.replace(f"{{{coarse.name}}}", parts).replace(f"{{{coarse.name},,", f"{{{fine.name},,")
+    return layout.replace(coarse.layout, text)
 
 
 def is_part_of_time(name: str) -> bool:
@@ -276,7 +283,7 @@ def _is_year(level: _Level) -> bool:
     return is_named and all(int(value) in _YEARS for value in level.values)
 
 
-def _free(name: str, taken: Sequence[str]) -> str:
+def free(name: str, taken: Sequence[str]) -> str:
     """Return the name, extended until it is none of those that are taken."""
     known = {other.lower() for other in taken}
     while name.lower() in known:

@@ -1,7 +1,6 @@
 """The streams of a landing zone, proposed from a look at it: layout, partition columns, start, table."""
 
 import datetime as dt
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -17,13 +16,23 @@ from lake_assets.config.clashes import clash
 from lake_assets.config.sentences import sentence
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LakeAssetsError, LandingError, OutsidePartitionError
-from lake_assets.importers.folders import Column, are_partitions, columns, is_part_of_time, unfit, values_among
+from lake_assets.importers import file_names
+from lake_assets.importers.folders import (
+    Column,
+    are_partitions,
+    columns,
+    is_part_of_time,
+    refined,
+    unfit,
+    values_among,
+)
 from lake_assets.importers.olake import MOST_COLUMNS, identifier
-from lake_assets.importers.sampler import MOST_LISTINGS, Folder, Sampler
+from lake_assets.importers.sampler import MOST_LISTINGS, WORD, Folder, Sampler
 from lake_assets.landing.read_records import form_of
 from lake_assets.layout.names import is_hidden
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, several
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
@@ -33,7 +42,6 @@ MOST_VALUES = 50  # of a column; one with more gets its values from the landing 
 
 _UNFIT = "one of { } [ ] * ? \\, or a control character"
 _SUFFIXES = (".parquet", ".PARQUET", ".parq", ".pq")
-_DAY = re.compile(r"(?<!\d)(19|20)\d\d(-?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])(?!\d)")
 _DEPTH = 4  # of folders above those of streams
 _COMPARED = 3  # folders whose objects' columns are compared
 _TRIED = 3  # objects of a stream whose footers are read until one is Parquet
@@ -82,7 +90,7 @@ def propose(look: Sampler, start: dt.date | None = None) -> list[Proposal]:
         if len(found) == MOST_STREAMS or look.listings >= MOST_LISTINGS:
             found.append(Proposal("", folder.path, notes=("the look ended here: run the command on the rest alone",)))
             break
-        name = _free(identifier(folder.path.rstrip("/").rpartition("/")[2] or root), names)
+        name = _free(identifier(folder.word or folder.path.rstrip("/").rpartition("/")[2] or root), names)
         names.add(name.lower())
         proposal = _proposal(look, folder, name, start)
         found.append(replace(proposal, notes=(*notes, *proposal.notes)))
@@ -106,8 +114,7 @@ def _streams(look: Sampler, folder: Folder, depth: int) -> Iterator[tuple[Folder
     """Yield the folders of streams below a folder, each with what is not certain of it."""
     names = list(folder.folders)
     if not names or depth == 0 or are_partitions(names):
-        if folder.objects:
-            yield folder, ()
+        yield from ((table, ()) for table in _tables(look, folder) if table.objects)
         return
     first = [objects[0] for objects in folder.folders.values()]
     are_tables = any("=" in landed.key.removeprefix(folder.path).split("/")[1] for landed in first)
@@ -130,6 +137,21 @@ def _streams(look: Sampler, folder: Folder, depth: int) -> Iterator[tuple[Folder
                 Folder(path),
                 ("its name begins with _ or ., so it is not taken for a table: run the command on it alone",),
             )
+
+
+def _tables(look: Sampler, folder: Folder) -> Iterator[Folder]:
+    """Yield the files of a folder by the first word of their names if these have different columns, else the folder."""
+    tables: dict[str, list[LandedObject]] = {}
+    for landed in folder.files:
+        word = WORD.match(landed.key.removeprefix(folder.path))
+        tables.setdefault(word[0] if word else "", []).append(landed)
+    first = [objects[0] for objects in tables.values()][:_COMPARED]
+    schemas = [look.schema(landed) for landed in first] if len(tables) > 1 and not folder.folders else []
+    if None in schemas or len({frozenset(schema.names) for schema in schemas if schema is not None}) < 2:
+        yield folder
+        return
+    for word, files in tables.items():
+        yield replace(folder, files=files, word=word)
 
 
 def _have_equal_columns(look: Sampler, objects: Sequence[LandedObject]) -> bool:
@@ -170,15 +192,17 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
         )
         return Proposal(name, path, columns=len(names), notes=tuple(notes))
     found, layout = columns(paths, names) if paths[0] else ([], "")
+    keys = [key for landed in parquet if (key := landed.key.removeprefix(folder.path)).count("/") == len(paths[0])]
+    found, layout, files = _with_names(found, layout, [key.rpartition("/")[2] for key in keys], names, notes)
     example = ""
     if found:
-        config = _in_path(found, layout, folder, start, notes)
+        config = _in_path(found, layout, files, folder, start, notes)
     else:
         config, example = _in_rows(look, parquet, schema, start, notes, is_part=folder.has_more)
     if not config:
         return Proposal(name, path, columns=len(names), notes=tuple(notes))
-    files = {} if suffix == _SUFFIXES[0] else {"files": f"*{suffix}"}
-    config = files | config | {"destination": {"table": name}}
+    files = files or f"{folder.word}*{suffix}"
+    config = ({} if files == f"*{_SUFFIXES[0]}" else {"files": files}) | config | {"destination": {"table": name}}
     try:
         stream = Stream.model_validate(config | {"source": "landing"})
     except ValidationError as error:
@@ -186,7 +210,6 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
         why = f"no stream fits the folders below {path or look.storage.root}: {reason}: write the stream by hand"
         return Proposal(name, path, columns=len(names), notes=(*notes, why))
     if found:
-        keys = [key for landed in parquet if (key := landed.key.removeprefix(folder.path)).count("/") == len(paths[0])]
         example, unread = _example(stream, keys)
         if unread and not example:
             why = f"no stream fits the folders below {path or look.storage.root}: {unread[0]}"
@@ -224,8 +247,36 @@ def _paths(folder: Folder, parquet: Sequence[LandedObject], notes: list[str]) ->
     return kept
 
 
+def _with_names(
+    found: list[Column], layout: str, names: Sequence[str], taken: Sequence[str], notes: list[str]
+) -> tuple[list[Column], str, str]:
+    """Return the columns, with those of the files' names if these have a finer time than the folders, and the patterns.
+
+    Args:
+        found: columns of the folders.
+        layout: of the folders.
+        names: of the files.
+        taken: names that columns of the rows have.
+        notes: get what is not certain.
+    """
+    depth = max((column.levels.stop for column in found), default=0)
+    in_folders = [column.name for column in found if not column.is_time]
+    named = file_names.columns(names, depth, [*in_folders, *taken])
+    times = [column for column in found if column.is_time]
+    if named is None or any(map(is_part_of_time, in_folders)) or len(times) > 1:
+        return found, layout, ""
+    time = next(column for column in named[0] if column.is_time)
+    if times and list(TIME_TYPES).index(times[0].type) >= list(TIME_TYPES).index(time.type):
+        return found, layout, ""
+    for coarse in times:
+        layout = refined(layout, coarse, time)
+    if "*" in named[1]:
+        notes.append(f"* in {named[1]} is text that varies: if it is a column, write its name in braces there")
+    return [*(column for column in found if column not in times), *named[0]], layout, named[1]
+
+
 def _in_path(
-    found: Sequence[Column], layout: str, folder: Folder, start: dt.date | None, notes: list[str]
+    found: Sequence[Column], layout: str, files: str, folder: Folder, start: dt.date | None, notes: list[str]
 ) -> dict[str, Any]:
     """Return the keys of a stream with partition columns in the path."""
     times = [column for column in found if column.is_time]
@@ -233,7 +284,7 @@ def _in_path(
     partitions = [column for column in found if column in selected]
     others = [column for column in found if column not in selected]
     config: dict[str, Any] = {}
-    if layout != "/".join(f"{column.name}={{{column.name}}}" for column in partitions):
+    if layout != "/".join(f"{c.name}={{{c.name}}}" for c in partitions if c.layout not in files):
         config["layout"] = layout
     config["partitions"] = {c.name: _field(c, folder, start, notes) for c in partitions}
     if others:
@@ -318,9 +369,6 @@ def _in_rows(
     chosen = date or time
     if chosen is None or (identifier(chosen.name) != chosen.name and chosen is date):
         notes.append("the paths have no partition columns and the rows no date: the stream is left out")
-        dated = next((name for landed in parquet if _DAY.search(name := landed.key.rpartition("/")[2])), None)
-        if dated is not None:
-            notes.append(f"a layout names folders, not files: move {dated} and the others into folders of their dates")
         return {}, ""
     notes.append(f"the paths have no partition columns, so the rows' {chosen.name} is the partition")
     today = dt.datetime.now(dt.UTC).date()

@@ -1,6 +1,7 @@
 """A look at a landing zone by a bounded number of requests: folders, first objects and footers."""
 
 import datetime as dt
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ MOST_FOOTERS = 60
 MOST_FOLDERS = 60  # of one folder, each by a listing of its own
 
 _PAGE = 1000  # the most objects of one listing
+WORD = re.compile(r"[^\W\d_]+")
 
 # What a table of another format has in its folder, by the folder's name; an object of Iceberg's ends in the text.
 _LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
@@ -38,6 +40,7 @@ class Folder:
         files: the first objects that are right in it.
         is_complete: whether all folders in it were seen.
         has_more: whether there are objects below it that were not seen.
+        word: that the names of its files begin with, if others are of other tables.
     """
 
     path: str
@@ -45,6 +48,7 @@ class Folder:
     files: list[LandedObject] = field(default_factory=list)
     is_complete: bool = False
     has_more: bool = False
+    word: str = ""
 
     @property
     def objects(self) -> list[LandedObject]:
@@ -81,11 +85,14 @@ class Sampler:
     def folder(self, path: str) -> Folder:
         """The folders and objects of a folder: a listing for the first 1,000 objects, and one for each folder after.
 
+        If there are files only, it is a listing for each word that their names begin with.
+
         Raises:
             StorageError: the storage cannot be listed.
         """
         found, after = Folder(path), ""
-        while len(found.folders) < MOST_FOLDERS and self.listings < MOST_LISTINGS:
+        words: set[str] = set()
+        while len(found.folders) + len(words) < MOST_FOLDERS and self.listings < MOST_LISTINGS:
             page = self._page(path, after)
             self._add(found, page)
             if len(page) < _PAGE:
@@ -94,7 +101,11 @@ class Sampler:
             found.has_more = True
             name, slash, _ = page[-1].key.removeprefix(path).partition("/")
             if not slash and not found.folders:
-                return found  # a folder with many files, and as it seems without folders
+                if (word := WORD.match(name)) is None or word[0] in words:
+                    return found  # a folder with many files, and as it seems without folders
+                words.add(word[0])
+                after = f"{path}{word[0]}\U0010ffff"  # files whose names begin with another word, as with a region
+                continue
             # The text sorts behind all that is in the folder: 0 is the character after the slash.
             after = f"{path}{name}0" if slash else page[-1].key
         return found

@@ -25,11 +25,13 @@ class HiveCodec:
         parts: the template's.
         zone: the time zone of dates and hours.
         nested: a `/` in a value makes folders.
+        names_files: the last folder of the parts is the name of a file.
     """
 
     parts: Sequence[Part]
     zone: ZoneInfo
     nested: bool = False
+    names_files: bool = False
 
     def write(self, placeholder: Placeholder, value: object, spelling: str = SPELLINGS[0]) -> str:
         """Write a row's value as a placeholder's text: one folder unless `nested`; empty only if it keeps empty values.
@@ -104,12 +106,13 @@ class HiveCodec:
             return re.compile(".*", re.DOTALL)
         # Each value ends where its separator first occurs, so the shortest match is the value that was written.
         text = "".join(map(self.group, self.parts))
-        return re.compile(text if self.nested else f"{text}(?:/.*)?", re.DOTALL)
+        return re.compile(text if self.nested or self.names_files else f"{text}(?:/.*)?", re.DOTALL)
 
     @cached_property
     def folder_patterns(self) -> tuple[re.Pattern[str], ...]:
         """The names that each folder of a template without nested values can have."""
-        texts = ("".join(map(self._named, folder)) for folder in folders(self.parts))
+        names = folders(self.parts)
+        texts = ("".join(map(self._named, folder)) for folder in (names[:-1] if self.names_files else names))
         return tuple(re.compile(text, re.DOTALL) for text in texts if text)
 
     def _named(self, part: Part) -> str:
@@ -121,6 +124,8 @@ class HiveCodec:
         """Return a part of the template as a regular expression."""
         if isinstance(part, Static):
             return re.escape(part.text)
+        if part.is_wildcard:
+            return "([^/]*)"
         if part.granularity is None:
             return f"({'.' if self.nested else '[^/]'}{'*' if part.may_be_empty else '+'}?)"
         digits = DIGITS[part.granularity]

@@ -74,10 +74,18 @@ def check_time_type(template: Template, column: PartitionColumn, field: str) -> 
 
     Raises:
         ValueError: the paths hold parts of a time that are not a value of the type; or they hold hours of another time
-            zone than UTC, two of which have the same name when daylight saving ends.
+            zone than UTC, two of which have the same name when daylight saving ends; or the name of a file has the
+            whole value, and the text behind it would end it too early.
     """
     text = _sample_text(template, column.name)
     if text is None:
+        for part in template.placeholders if template.file_parts and column.type in TIME_TYPES else ():
+            if part.name == column.name and part.separator and part.separator in TIME_TYPES[column.type].form:
+                parts = placeholders(column.type, part.column)
+                raise ValueError(
+                    f"{field} is {column.type}, and in the layout {template.text!r} its value would end at the first "
+                    f"{part.separator!r}: write {parts} in files"
+                )
         return
     if column.type == "hour" and template.time_zone != "UTC":
         raise ValueError(
@@ -108,5 +116,6 @@ def _sample_text(template: Template, column: str) -> str | None:
     now = _SAMPLE.replace(tzinfo=ZoneInfo(template.time_zone))
     whole = {placeholder.column for placeholder in template.placeholders if placeholder.granularity is None}
     row = {p.column: "1" if p.column in whole else now for p in template.placeholders}
-    values = template.match(f"{template.render_row(row, now=now)}/file", file=True)
+    path = template.render_row(row, now=now)
+    values = template.match(path if template.file_parts else f"{path}/file", file=True)
     return values[column] if values else None

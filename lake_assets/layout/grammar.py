@@ -8,6 +8,8 @@
 
 A column or default with `,`, `{`, `}`, parentheses or blanks at its ends is written in single quotes, and a single
 quote in it is doubled. Except for the quotes, the grammar is that of OLake's `partition_regex`.
+
+The name of a file is a segment without `now()`; a `*` in it is text that varies. It ends in a text or `*`.
 """
 
 import re
@@ -67,6 +69,11 @@ class Placeholder:
     may_be_empty: bool = False
     keeps_empty: bool = False
 
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it is a `*` in the name of a file."""
+        return self.name is None and not self.is_now
+
 
 Part = Static | Placeholder
 
@@ -94,10 +101,27 @@ def parse(text: str) -> tuple[Part, ...]:
         _check_names(text, parts, names, len(segments) + 1)
         segments.append(parts)
         start = until + 1
-    return _with_iso_years(with_slashes(segments))
+    return with_iso_years(with_slashes(segments))
 
 
-def _with_iso_years(parts: Sequence[Part]) -> tuple[Part, ...]:
+def parse_file(text: str) -> tuple[Part, ...]:
+    """Return the parts of a file's name with values, such as `sales_{date}_*.parquet`.
+
+    Raises:
+        LayoutError: the name is malformed.
+    """
+    parts, end = _segment(text, 0, len(text), is_file=True)
+    if end < len(text):
+        raise _error(text, end, "the name of a file has no folders:", "write the folders as `layout`")
+    if now := next((part for part in parts if isinstance(part, Placeholder) and part.is_now), None):
+        raise _error(text, now.start, f"{NOW} is for folders:", "write * for the time in the name of a file")
+    if isinstance(last := parts[-1], Placeholder) and not last.is_wildcard:
+        raise _error(text, last.end, "the name ends in a value:", "write the text behind it, such as .parquet, or *")
+    return tuple(_with_separators(text, parts, is_file=True))
+
+
+def with_iso_years(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Return the parts, those of a column's year with the year of its week if it has a week and no month."""
     granularities: dict[str | None, set[Granularity]] = {}
     for part in parts:
         if isinstance(part, Placeholder) and part.granularity:
@@ -134,18 +158,19 @@ def with_slashes(folders: Iterable[Sequence[Part]]) -> tuple[Part, ...]:
     return tuple(result)
 
 
-def _segment(text: str, start: int, end: int) -> tuple[list[Part], int]:
+def _segment(text: str, start: int, end: int, *, is_file: bool = False) -> tuple[list[Part], int]:
     """Return the parts of the segment that begins at `start`, and its end."""
     parts: list[Part] = []
     at = static = start
     while at < end and text[at] != "/":
-        if text[at] == "{":
+        if text[at] == "{" or (is_file and text[at] == "*"):
             if static < at:
                 parts.append(Static(text[static:at]))
-            parts.append(placeholder := _placeholder(text, at))
+            wildcard = Placeholder("*", "*", None, at, at + 1, optional=True)
+            parts.append(placeholder := _placeholder(text, at) if text[at] == "{" else wildcard)
             at = static = placeholder.end
         else:
-            _check_static(text, at, static if parts else at)
+            _check_static(text, at, static if parts else at, is_file=is_file)
             at += 1
     if static < at:
         parts.append(Static(text[static:at]))
@@ -158,7 +183,7 @@ def _segment(text: str, start: int, end: int) -> tuple[list[Part], int]:
     return parts, at
 
 
-def _check_static(text: str, at: int, since: int) -> None:
+def _check_static(text: str, at: int, since: int, *, is_file: bool) -> None:
     """Refuse a character of static text; `since` is the end of the placeholder before it."""
     character = text[at]
     if character == "}" and text[since] == ",":
@@ -168,6 +193,8 @@ def _check_static(text: str, at: int, since: int) -> None:
         raise _error(text, at, "this bracket closes nothing:", "remove it, or write {column,default,granularity}")
     if character < " " or character in "\\\x7f":
         raise _error(text, at, "a path may not have this character:", "remove it, / separates folders")
+    if character in "?[]" and is_file:
+        raise _error(text, at, "beside values, a pattern has no ? and [ ]:", "write * for text that varies")
     if character in "*?[]":
         raise _error(text, at, "a layout is not a file pattern:", "name the column that varies, as in region={region}")
 
@@ -242,13 +269,21 @@ def _check_names(text: str, parts: list[Part], names: dict[str, int], segment: i
                 raise _error(text, part.start, f"two values are named {part.name!r}:", "give the folder another name")
 
 
-def _with_separators(text: str, parts: list[Part]) -> list[Part]:
-    """Return the parts of a segment, each placeholder with the character that separates it from the next one."""
+def _with_separators(text: str, parts: list[Part], *, is_file: bool = False) -> list[Part]:
+    """Return the parts of a segment, each placeholder with the character that separates it from the next one.
+
+    In the name of a file, a value needs none if all that follows has one length: it ends where that begins.
+    """
     result = list(parts)
     bare = not "".join(part.text for part in parts if isinstance(part, Static)).strip(".")
     for index, part in enumerate(parts):
         if isinstance(part, Placeholder):
             separator = _separator(text, part, parts[index + 1 : index + 3]) if part.granularity is None else ""
+            if part.is_wildcard:
+                continue
+            others = [other for other in parts[index + 1 :] if isinstance(other, Placeholder)]
+            if is_file and all(other.granularity and not other.null[-1:].isdigit() for other in others):
+                separator = ""
             null = escape_characters(part.null, also=separator)
             result[index] = replace(part, null=null, separator=separator, bare=bare)
     return result

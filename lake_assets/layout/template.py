@@ -1,10 +1,11 @@
 """Layout templates: from the values of a row to the folders of its file, and back."""
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import pairwise, zip_longest
+from itertools import pairwise, takewhile, zip_longest
 from types import MappingProxyType
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -22,6 +23,8 @@ from lake_assets.layout.olake_paths import OlakeCodec
 
 Compat = Literal["olake"]
 
+_WORD = re.compile(r"[^\W\d_]{2}")
+
 
 @dataclass(frozen=True)
 class Template:
@@ -38,6 +41,7 @@ class Template:
         time_zone: IANA name of the time zone of the dates and hours in paths.
         nested: a `/` in a value makes folders.
         compat: the other system whose paths are read and written.
+        file_parts: how many parts, at the end, are the name of a file; 0 if the layout has folders only.
     """
 
     text: str
@@ -45,6 +49,7 @@ class Template:
     time_zone: str = "UTC"
     nested: bool = False
     compat: Compat | None = None
+    file_parts: int = 0
 
     @classmethod
     def parse(
@@ -78,6 +83,24 @@ class Template:
         """Return the layout of files anywhere below the source's root; their paths have no values."""
         return cls("", ())
 
+    def with_files(self, files: str) -> "Template":
+        """Return the layout with the names of the files in its folders, such as `sales_{date}_*.parquet`.
+
+        Its paths are those of files, right in the folders.
+
+        Raises:
+            LayoutError: the name is malformed, or a value may make folders.
+        """
+        if self.nested:
+            raise LayoutError(
+                f"files {files!r} has values, and in the layout {self.text!r} a value may make folders:",
+                "name the values in the layout only, or leave nested and compat out.",
+            )
+        name = grammar.parse_file(files)
+        parts = (*self.parts, *([Static("/")] if self.parts else []), *name)
+        text = "/".join(part for part in (self.text.strip("/"), files) if part)
+        return replace(self, text=text, parts=grammar.with_iso_years(parts), file_parts=len(name))
+
     def named(self, names: Mapping[str, str]) -> "Template":
         """Return the same layout with other names of partition columns.
 
@@ -87,7 +110,7 @@ class Template:
         Raises:
             LayoutError: the layout has no such column, or two of its columns would have one name.
         """
-        known = dict.fromkeys(p.name or NOW for p in self.placeholders)
+        known = dict.fromkeys(p.name or NOW for p in self.placeholders if not p.is_wildcard)
         for name, new in names.items():
             if name not in known:
                 raise LayoutError(
@@ -96,7 +119,8 @@ class Template:
             if new != name and new in known and names.get(new, new) == new:
                 raise LayoutError(f"the layout {self.text!r} has two columns named {new!r}:", "take another name.")
         parts = [
-            replace(p, name=names.get(p.name or NOW, p.name)) if isinstance(p, Placeholder) else p for p in self.parts
+            replace(p, name=names.get(p.name or NOW, p.name)) if isinstance(p, Placeholder) and not p.is_wildcard else p
+            for p in self.parts
         ]
         return replace(self, parts=tuple(parts))
 
@@ -179,7 +203,7 @@ class Template:
 
     def folder(self, name: str) -> str | None:
         """Return the name in the folder `name=…` of a partition column's value; None if its folder has no such name."""
-        for before, part in pairwise(self.parts):
+        for before, part in pairwise(self.parts[: len(self.parts) - self.file_parts]):
             if isinstance(before, Static) and isinstance(part, Placeholder) and part.name == name:
                 folder = before.text.rpartition("/")[2]
                 if folder.endswith("=") and folder.count("=") == 1:
@@ -208,13 +232,13 @@ class Template:
         Args:
             path: below the source root, such as `region=NW/date=2026-02-11/part-0.parquet`. Everything after the
                 template's last folder is ignored. With `nested`, all folders are read, and a path that does not end in
-                `/` is a file's.
-            file: the path is a file's, whose own name is never a value.
+                `/` is a file's. A layout with the names of files reads the whole path.
+            file: the path is a file's, whose own name is never a value of a layout of folders.
 
         Raises:
             LayoutError: a value is percent-encoded, but not in UTF-8.
         """
-        if file or (self.nested and not path.endswith("/")):
+        if not self.file_parts and (file or (self.nested and not path.endswith("/"))):
             path = path.rpartition("/")[0]
         match = self._codec.match(path.removesuffix("/"))
         if match is None:
@@ -246,8 +270,8 @@ class Template:
     def prefix(self, texts: Mapping[str, str], spellings: Mapping[str, str] = MappingProxyType({})) -> str:
         """Return the prefix below the source root that lists a partition's objects and as few others as possible.
 
-        It is a folder, or empty, as stores list folders only: up to the first whose name has a column without a value,
-        or `now()`. Listed objects of other partitions do not `match` the values.
+        It is a folder, or empty: up to the first whose name has a column without a value, or `now()`. If the layout has
+        the names of files, it may end within such a name. Listed objects of other partitions do not `match` the values.
 
         Args:
             texts: encoded values by partition column, as `Partition.texts` returns them; some may be left out.
@@ -262,20 +286,62 @@ class Template:
                 f"the layout {self.text!r} has no partition column {unknown[0]!r}:",
                 f"it has {', '.join(self.columns) or 'none'}.",
             )
-        prefix = ""
+        known = list(takewhile(lambda text: text is not None, self._texts(texts, spellings)))
+        prefix = "".join(text for text in known if text is not None)
+        if self.file_parts and len(known) >= len(self.parts) - self.file_parts:
+            return prefix
+        return self._folder(prefix if len(known) == len(self.parts) else prefix.rpartition("/")[0])
+
+    def glob(self, texts: Mapping[str, str]) -> str:
+        """Return the names of a partition's files, with `*` for what they do not have in common; see `prefix`."""
+        return "".join("*" if text is None else text for text in self._texts(texts, {}))
+
+    def _texts(self, texts: Mapping[str, str], spellings: Mapping[str, str]) -> Iterator[str | None]:
+        """Yield the text of each part; None where the values do not say it."""
         for part in self.parts:
             if isinstance(part, Static):
-                prefix += part.text
-            elif part.name is not None and part.name in texts:
-                prefix += self.value_text(part, texts[part.name], spellings.get(part.name, SPELLINGS[0]))
+                yield part.text
+            elif part.name is None or part.name not in texts:
+                yield None
             else:
-                return self._folder(prefix.rpartition("/")[0])
-        return self._folder(prefix)
+                yield self.value_text(part, texts[part.name], spellings.get(part.name, SPELLINGS[0]))
+
+    @cached_property
+    def words(self) -> str:
+        """The words in the names of files as a pattern: `sales_*.parquet` of `sales_{ts,,YY}-{ts,,MM}_*.parquet`."""
+        name = self.parts[len(self.parts) - self.file_parts :]
+        texts = (
+            part.text if isinstance(part, Static) and (n in {0, len(name) - 1} or _WORD.search(part.text)) else "*"
+            for n, part in enumerate(name)
+        )
+        return re.sub(r"\*+", "*", "".join(texts))
+
+    def stem(self, key: str) -> str | None:
+        """Return the beginning of a file's key, up to the text that follows its last value; None if it does not fit.
+
+        The files of a stem are of one partition and follow each other in the order of keys, behind the stem.
+        """
+        match = self._codec.match(key)
+        group, behind, _ = self._end
+        return None if match is None else key[: min(match.end(group) + len(behind), len(key) - 1)]
+
+    def of_stem(self, stem: str) -> str:
+        """Return a key of the stem."""
+        _, behind, rest = self._end
+        return stem + (rest or behind[-1:])
+
+    @cached_property
+    def _end(self) -> tuple[int, str, str]:
+        """The pattern's group of the last value, the text that follows it, and the rest of the name, if it varies."""
+        last = max(n for n, part in enumerate(self.parts, 1) if isinstance(part, Placeholder) and part.name is not None)
+        group = sum(isinstance(part, Placeholder) for part in self.parts[:last])
+        behind, star, rest = "".join(p.text if isinstance(p, Static) else "*" for p in self.parts[last:]).partition("*")
+        return group, behind, star + rest
 
     @cached_property
     def _codec(self) -> HiveCodec:
         codec = OlakeCodec if self.compat else HiveCodec
-        return codec(self.parts, ZoneInfo(self.time_zone), self.nested)
+        return codec(self.parts, ZoneInfo(self.time_zone), self.nested, bool(self.file_parts))
 
     def _run_time(self, now: dt.datetime | None) -> dt.datetime:
         if now is None:

@@ -109,7 +109,7 @@ class Store:
         """Return the objects below a folder, sorted by key, also hidden ones; nothing outside the folder is listed.
 
         Args:
-            prefix: folder below the root.
+            prefix: folder below the root, or the beginning of names; see `walk.pages`.
             listed: called with a number of objects each time that so many more have been listed.
             hides: whether a local folder is hidden; such a one may refuse to be read.
 
@@ -124,7 +124,11 @@ class Store:
     def _metas(
         self, client: Client, prefix: str, listed: Callable[[int], object], hides: walk.Hides | None = None
     ) -> "Iterator[ObjectMeta]":
-        for page in walk.unordered_pages(client, self.storage, prefix, hides):
+        if hides is not None and prefix and not prefix.endswith("/"):
+            pages = walk.named_pages(client, self.storage, prefix, hides)
+        else:
+            pages = walk.unordered_pages(client, self.storage, prefix, hides)
+        for page in pages:
             listed(len(page))
             yield from page
 
@@ -134,7 +138,7 @@ class Store:
         In stores that can begin a listing after a key (S3, R2 and GCS), objects before it cost nothing.
 
         Args:
-            prefix: folder below the root.
+            prefix: folder below the root, or the beginning of names; see `walk.pages`.
             after: only keys that sort after this text are listed.
             tree: the store lists folder by folder; see `walk.position`.
 

@@ -39,19 +39,24 @@ def pages(
 ) -> Iterator[Sequence["ObjectMeta"]]:
     """Yield the objects below a folder whose keys sort after a text, in the keys' order.
 
+    A prefix without a slash at its end is the beginning of names: the listing begins and ends with these. Azure, which
+    begins no listing within a folder, lists those before too.
+
     Raises:
         KeyOrderError: the store lists in tree order, and the order of whole keys was expected.
         StorageError: the store lists in neither order, as directory buckets of S3 do.
         ObstoreError: the client's own.
         OSError: a folder cannot be read.
     """
+    folder, _, name = prefix.rpartition("/")
     if isinstance(storage, LocalStorage):
-        all_files = _files(storage.root, prefix.rstrip("/"), after)
+        all_files = _files(storage.root, folder, after, begin=prefix)
         while files := list(islice(all_files, _PAGE)):
             yield files
         return
     last, begin = "", position(after, tree=tree)
-    for page in obstore.list(store, prefix=prefix.rstrip("/") or None, offset=_below(after), chunk_size=_PAGE):
+    offset = _below(max(after, prefix if name else ""))
+    for page in obstore.list(store, prefix=folder or None, offset=offset, chunk_size=_PAGE):
         keys = [position(meta["path"], tree=tree) for meta in page]
         if any(key > following for key, following in pairwise([last, *keys])):
             error = StorageError if tree else KeyOrderError
@@ -60,8 +65,25 @@ def pages(
                 "use a general purpose bucket, or refresh the partitions with a schedule, not with a sensor.",
             )
         last = keys[-1]
-        if wanted := [meta for meta, key in zip(page, keys, strict=True) if key > begin]:
+        listed = zip(page, keys, strict=True)
+        if wanted := [meta for meta, key in listed if key > begin and (not name or meta["path"].startswith(prefix))]:
             yield wanted
+        if name and last > position(prefix, tree=tree) and not page[-1]["path"].startswith(prefix):
+            return
+
+
+def named_pages(store: Client, storage: AnyStorage, prefix: str, hides: Hides) -> Iterator[Sequence["ObjectMeta"]]:
+    """Yield the objects whose keys begin with a text, by a listing that begins and ends with them if the store has it.
+
+    Raises:
+        ObstoreError: the client's own.
+        OSError: a folder or file cannot be read.
+    """
+    try:
+        yield from list(pages(store, storage, prefix, "", tree=False))
+    except KeyOrderError:
+        for page in unordered_pages(store, storage, prefix.rpartition("/")[0], hides):
+            yield [meta for meta in page if meta["path"].startswith(prefix)]
 
 
 def unordered_pages(
@@ -115,9 +137,12 @@ def folders(store: Client, storage: AnyStorage, prefix: str) -> tuple[str, ...]:
 
 
 def _files(
-    root: str, folder: str, after: str, *, with_hidden: bool = True, hides: Hides | None = None
+    root: str, folder: str, after: str, *, with_hidden: bool = True, hides: Hides | None = None, begin: str = ""
 ) -> Iterator["ObjectMeta"]:
-    """Yield files in the order of object stores: a folder sorts by its name with a slash; earlier ones stay closed."""
+    """Yield files in the order of object stores: a folder sorts by its name with a slash; earlier ones stay closed.
+
+    Right in the folder, those are left out whose keys do not begin with `begin`.
+    """
     try:
         entries = _entries(root, folder)
     except PermissionError:
@@ -125,7 +150,7 @@ def _files(
             raise
         return
     for key, entry in sorted(entries, key=lambda item: item[0]):
-        if not with_hidden and is_hidden((entry.name,)):
+        if not key.startswith(begin) or (not with_hidden and is_hidden((entry.name,))):
             continue
         if key.endswith("/"):
             if key > after or after.startswith(key):

@@ -28,7 +28,7 @@ _REMEMBERED = 65_536  # folders; a landing writer may run for months
 
 
 def folder_prefixes(template: Template, path_part: Partition) -> list[str]:
-    """Return the folders with the objects of a `Partition.path_part`, the canonical one first.
+    """Return the prefixes of the objects of a `Partition.path_part`: folders or names, the canonical one first.
 
     NULL may have a second folder, with an empty value. A value with characters that some writers encode and others do
     not has a folder for each spelling.
@@ -69,7 +69,7 @@ class PartitionLocator:
     def __init__(self, stream: Stream, calendar: Calendar | None = None) -> None:
         self._calendar = calendar
         self._template = stream.template
-        self._files = stream.files
+        self._files = self._template.words or stream.files
         self._not_data = NotDataError(
             f"the name does not fit `files: {stream.files}`:", "correct `files`, or move the object away."
         )
@@ -101,16 +101,26 @@ class PartitionLocator:
             return self._not_data
         if not is_unicode(names[-1]):
             return _NOT_UNICODE
-        return self._in_folder(tuple(names[:-1]))
+        return self._in_folder(tuple(names[:-1]), names[-1] if self._template.file_parts else "file")
+
+    @property
+    def template(self) -> Template:
+        """The layout."""
+        return self._template
 
     def find_of_folder(self, folder: str) -> Partition | LakeAssetsError:
-        """Find what `find` does, for any data file of a folder; a slash at its end makes no difference."""
-        return self._in_folder(tuple(folder.rstrip("/").split("/")) if folder else ())
+        """Find what `find` does, for any data file of a folder, or of a stem if the layout has the names of files.
 
-    def _partition_or_error(self, folders: tuple[str, ...]) -> Partition | LakeAssetsError:
+        A slash at the folder's end makes no difference.
+        """
+        if self._template.file_parts:
+            return self.find(self._template.of_stem(folder))
+        return self._in_folder(tuple(folder.rstrip("/").split("/")) if folder else (), "file")
+
+    def _partition_or_error(self, folders: tuple[str, ...], name: str) -> Partition | LakeAssetsError:
         if self._template.hides(folders):
             return _HIDDEN
-        if not is_unicode(key := "/".join([*folders, "file"])):
+        if not is_unicode(key := "/".join([*folders, name])):
             return _NOT_UNICODE
         try:
             return self._partition(key)
@@ -130,10 +140,10 @@ class PartitionLocator:
                 f"the path has an empty value of {', '.join(empty)}:",
                 f"set `empty: value` or `empty: null` for the column in the config, or rename the folder ({folders}).",
             )
+        is_file = self._template.file_parts > 0
         if texts is None:
-            raise LayoutError(
-                f"the path is not of the layout {self._template.text!r}:", "move the object, or correct `layout`."
-            )
+            fix = "rename the object, or correct `files`" if is_file else "move the object, or correct `layout`"
+            raise LayoutError(f"the path is not of the layout {self._template.text!r}:", f"{fix}.")
         partition = Partition.of(self._columns, {column.name: texts[column.name] for column in self._columns})
         canonical = partition.texts()
         prefix = self._template.prefix(canonical)
@@ -141,9 +151,10 @@ class PartitionLocator:
             key.startswith(tuple(folder_prefixes(self._template, partition))) and _is_canonical(partition, texts)
         ):
             # 07 is 7, and %61 is a, but a run lists only the folders that writers make.
+            where = "does not begin with" if is_file else "is not in its folder"
             raise SpellingError(
-                f"the path has the values of partition {partition}, but is not in its folder {prefix}:",
-                "move the object there.",
+                f"the path has the values of partition {partition}, but {where} {prefix}:",
+                "rename the object." if is_file else "move the object there.",
             )
         if self._calendar is not None and (error := self._calendar.outside(partition)) is not None:
             raise error

@@ -155,11 +155,13 @@ class OpenStream:
         return None if self.letters is None else f"{self.letters.storage.root}/{self.letters.folder}"
 
     def prefix(self, partition: Partition) -> str:
-        """Return the folder of the partition's objects, below the landing zone's root."""
+        """Return the folder of the partition's objects, or their names' beginning, below the landing zone's root."""
         return self.layout.prefix(partition.path_part.texts())
 
     def source_glob(self, partition: Partition) -> str:
         """Return the objects of the partition, as a glob."""
+        if self.layout.file_parts:
+            return self.source.uri(self.layout.glob(partition.path_part.texts()))
         return self.source.uri(self.prefix(partition) + self.config.files.lstrip("/"))
 
     @property
@@ -170,7 +172,7 @@ class OpenStream:
     @property
     def files_uri(self) -> str:
         """The landing zone with the placeholders of its layout and the pattern of the files."""
-        return f"{self.layout_uri}/{self.config.files.lstrip('/')}"
+        return self.layout_uri if self.layout.file_parts else f"{self.layout_uri}/{self.config.files.lstrip('/')}"
 
     def destination_folder(self, partition: Partition) -> str:
         """Return the folder of the partition's data files below the lake's root, in Hive's form, ending in a slash."""
@@ -227,13 +229,13 @@ class OpenStream:
         return Manifest(tuple(obj for obj, where in found if where == partition.path_part))
 
     def prefixes(self, partition: Partition) -> list[str]:
-        """Return the folders of the partition's objects, below the landing zone's root; see `folder_prefixes`."""
+        """Return the prefixes of the partition's objects, below the landing zone's root; see `folder_prefixes`."""
         return folder_prefixes(self.layout, partition.path_part)
 
     def _listed(self, prefix: str) -> tuple[LandedObject, ...]:
         if self.source.is_listable:
             return self.source.all(prefix, hides=self.layout.hides)
-        return self.source.list(prefix, self.config.files)
+        return self.source.list(prefix, "" if self.layout.file_parts else self.config.files)
 
     def without_empty(self, manifest: Manifest) -> Manifest:
         """Return the manifest that leaves out objects without bytes, if the stream quarantines bad objects.

@@ -83,6 +83,60 @@ def test_in_any_layout_a_new_object_requests_its_partition_only(layout: object, 
     assert seen.tick_until_quiet(2) == []
 
 
+@pytest.mark.sample(8)
+@pytest.mark.parametrize(
+    "files",
+    [
+        "sales_{date}_{region}_*.parquet",
+        "{region}_{date}_*.parquet",
+        "*-{region}_{date,,YYYY}{date,,MM}{date,,DD}.parquet",
+        "{date,,DD}{date,,MM}{date,,YYYY}_{region}-*",
+    ],
+)
+@pytest.mark.parametrize("layout", [None, "{date,,YYYY}/{date,,MM}"])
+@pytest.mark.parametrize("days_ago", [0, 2, 3, 400])
+@pytest.mark.parametrize("tree", [False, True])
+def test_a_new_object_with_its_values_in_its_name_requests_its_partition_only(
+    files: str, layout: str | None, days_ago: int, *, tree: bool
+) -> None:
+    stream = stream_of(files=files, layout=layout)
+    date = (NOW - dt.timedelta(days_ago)).date()
+
+    def key(region: str, day: object, star: str) -> str:
+        return stream.template.render_row({"region": region, "date": str(day)}).replace("*", star)
+
+    days = [(NOW - dt.timedelta(ago)).date() for ago in (0, 1, 2, 3, 4, 400)]
+    keys = [key(region, day, star) for region in ("NW", "N", "SW") for day in days for star in "ab"]
+    bucket = Bucket(tree=tree)
+    for name in (*keys, "other.parquet", "zoo/a.parquet"):
+        bucket.put(name)
+    seen = Watch(stream, bucket)
+    assert len(seen.tick_until_quiet(3)) == 18
+
+    bucket.put(key("SW", date, "c"))
+    assert seen.tick() == [f"SW {date}"]
+    bucket.put(key("N", date, "a"), etag="changed")
+    assert seen.tick() == [f"N {date}"]
+    for star in "ab":
+        bucket.delete(key("NW", date, star))
+    is_active = TimePrefix.of(stream, NOW).is_active(key("NW", date, "a"))
+    assert seen.tick() == ([f"NW {date}"] if is_active else [])
+    assert seen.tick_until_quiet(2) == []
+
+
+def test_a_flat_folder_is_listed_from_the_first_active_date_to_the_last_name_of_the_table() -> None:
+    days = [(NOW - dt.timedelta(ago)).date() for ago in range(3000)]
+    keys = [f"{table}_{day}_NW.parquet" for table in ("returns", "sales", "stock") for day in days]
+    stream = stream_of(files="sales_{date}_{region}.parquet", scan=1000)
+    seen = Watch(stream, Bucket.of(keys))
+    assert len(set(seen.tick_until_quiet(10))) == len(days)
+    seen.bucket.listed = 0
+
+    assert seen.tick() == []
+
+    assert seen.bucket.listed <= 3 + 2000  # the active dates, and a slice of two pages at most
+
+
 def test_folders_below_a_partitions_own_belong_to_it() -> None:
     seen = Watch(stream_of(), Bucket.of([f"region=NW/date=2026-02-11/{hour:02}/a.parquet" for hour in range(24)]))
     assert seen.tick() == ["NW 2026-02-11"]

@@ -13,13 +13,16 @@ from lake_assets_tests.detection.bucket import NOW, Bucket
 PARTITIONS: dict[str, Any] = {"region": {}, "date": {"type": "date", "start": "2020-01-01"}}
 
 
-def stream_of(*, layout: object = None, partitions: dict[str, Any] | None = None, **sensor: Any) -> Stream:
+def stream_of(
+    *, layout: object = None, files: str = "*.parquet", partitions: dict[str, Any] | None = None, **sensor: Any
+) -> Stream:
     return Stream.model_validate(
         {
             "source": "s3://bucket",
             "partitions": partitions or PARTITIONS,
             "destination": {"table": "sales"},
             "layout": layout,
+            "files": files,
             "sensor": {"type": "objects"} | sensor,
         }
     )

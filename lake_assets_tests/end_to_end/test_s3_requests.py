@@ -48,6 +48,28 @@ def test_only_the_target_partition_is_listed_and_read(s3_world: World, s3_proxy:
     ]
 
 
+def test_a_partition_of_a_flat_folder_is_listed_by_the_beginning_of_its_names(
+    s3_world: World, s3_proxy: S3Proxy
+) -> None:
+    s3_world.options = {"files": "sales_{date}_{region}_*.parquet"}
+    for text in (NW, SW, "region=NWX,date=2026-02-11", "region=NW,date=2026-02-12"):
+        s3_world.land(text, sales(1), "a")
+    bucket = s3_proxy.s3
+    for table in ("returns", "stock"):
+        for number in range(1500):
+            bucket.put(s3_world.source["bucket"], f"some/prefix/{table}_{number}.parquet", b"")
+    s3_proxy.forget()
+
+    s3_world.ingest(NW)
+
+    asked = [r for r in s3_proxy.requests() if r.bucket == s3_world.source["bucket"]]
+    name = "some/prefix/sales_2026-02-11_NW_"
+    assert [r.key for r in asked if r.key] == [f"{name}a.parquet"]
+    listings = [r.query for r in asked if not r.key]
+    assert len(listings) == 2  # before and after the job, each one page of all that follows
+    assert all(name[:-2] < query["start-after"] < name for query in listings)
+
+
 def test_an_unchanged_partition_costs_one_listing(s3_world: World, s3_proxy: S3Proxy) -> None:
     s3_world.land(NW, sales(1, 2))
     s3_world.ingest(NW)

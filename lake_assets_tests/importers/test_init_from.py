@@ -1,6 +1,8 @@
 """`lake-assets init --from`: the config of a landing zone that exists is valid, and its first partition is ingested."""
 
+import csv
 import datetime as dt
+import io
 import re
 from pathlib import Path
 from typing import Any
@@ -164,14 +166,88 @@ def test_the_first_date_is_that_of_the_footers_that_were_read(tmp_path: Path) ->
     assert "start is the first date of the footers that were read: earlier ones may exist" in notes
 
 
-@pytest.mark.parametrize("name", ["sales_2026-11-10.parquet", "emea-20261110.parquet"])
-def test_a_date_in_the_names_of_files_alone_is_named_with_what_to_do(tmp_path: Path, name: str) -> None:
+DAYS = ("2026-02-11", "2026-02-12")
+FLAT = {
+    "flat": ("sales_{day}_{region}.parquet", "sales_{date}_{name_2}.parquet", ""),
+    "region first": ("{region}_{day}_part-0.parquet", "{name_1}_{date,,YYYY}-{date,,MM}-{date,,DD}_part-*.parquet", ""),
+    "below months": (
+        "{year}/{month}/sales-{compact}.parquet",
+        "sales-{date,,YYYY}{date,,MM}{date,,DD}.parquet",
+        "{date,,YYYY}/{date,,MM}",
+    ),
+    "below regions": ("region={region}/{day}.parquet", "{date}.parquet", ""),
+    "with a clock": ("sales_{compact}T093000.parquet", "sales_{date,,YYYY}{date,,MM}{date,,DD}T*.parquet", ""),
+}
+
+
+@pytest.mark.parametrize("form", FLAT)
+def test_dates_in_the_names_of_files_are_partitions_that_are_ingested_without_an_edit(
+    tmp_path: Path, form: str
+) -> None:
+    name, files, layout = FLAT[form]
+    landing = Store(LocalStorage(path=str(tmp_path / "sales")))
+    (tmp_path / "sales").mkdir()
+    keys = {
+        name.format(day=day, compact=day.replace("-", ""), year=day[:4], month=day[5:7], region=region): day
+        for day in DAYS
+        for region in ("NW", "SW")
+    }
+    for key in keys:
+        landing.put_new(key, parquet(SALES))
+
+    result = init(tmp_path / "shop", "--from", str(tmp_path / "sales"))
+
+    assert result.exit_code == 0, result.output
+    file = str(tmp_path / "shop" / "lake.yaml")
+    stream = load_config(file).streams["sales"]
+    assert (stream.files, stream.layout.template if stream.layout else "") == (files, layout)
+    assert stream.partitions["date"].start == dt.date(2026, 2, 11)
+    run = lambda *words: CliRunner().invoke(main, ["--config", file, *words])  # noqa: E731 - one line
+    first, second = (run("ingest", "sales", "--waiting", "--yes") for _ in range(2))
+    assert first.exit_code == second.exit_code == 0, first.output
+    assert first.output.count("committed  ") == len(keys)
+    assert "nothing to do" in second.output
+    for words in (["plan", "sales"], ["check", "sales"], ["report", "sales"]):
+        assert run(*words).exit_code == 0, run(*words).output
+    assert {row["state"] for row in csv.DictReader(io.StringIO(run("report", "sales", "--format", "csv").stdout))} == {
+        "committed"
+    }
+
+
+def test_flat_files_of_two_tables_are_two_streams_and_one_table_is_one(tmp_path: Path) -> None:
+    def land_tables(folder: Path, **tables: pa.Table) -> dict[str, str]:
+        folder.mkdir()
+        for name, table in tables.items():
+            for day in DAYS:
+                Store(LocalStorage(path=str(folder))).put_new(f"{name}_{day}.parquet", parquet(table))
+        return {p.name: p.config["files"] for p in propose(Sampler(LocalStorage(path=str(folder))))}
+
+    two = land_tables(tmp_path / "two", sales=SALES, stock=STOCK)
+    assert two == {"sales": "sales_{date}.parquet", "stock": "stock_{date}.parquet"}
+    one = land_tables(tmp_path / "one", emea=SALES, apac=SALES)
+    assert one == {"one": "{name_1}_{date,,YYYY}-{date,,MM}-{date,,DD}.parquet"}
+
+
+def test_each_first_word_of_many_flat_files_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "flat").mkdir()
+    for region in ("NE", "NW", "SW"):
+        for day in range(1100):
+            name = f"{region}_{dt.date(2023, 1, 1) + dt.timedelta(day)}.parquet"
+            (tmp_path / "flat" / name).write_bytes(b"")
+
+    (proposal,) = propose(flat := Sampler(LocalStorage(path=str(tmp_path / "flat"))))
+
+    assert proposal.config["partitions"]["name_1"] == {"values": ["NE", "NW", "SW"]}
+    assert proposal.config["partitions"]["date"]["start"] == dt.date(2023, 1, 1)
+    assert flat.listings == 4
+
+
+@pytest.mark.parametrize("name", ["part-20261310.parquet", "sales.parquet", "sales_20260230.parquet"])
+def test_a_name_without_a_date_makes_no_partition(tmp_path: Path, name: str) -> None:
     (proposal,) = look(tmp_path / "sales", name).values()
 
     assert proposal.config == {}
-    note = f"a layout names folders, not files: move {name} and the others into folders of their dates"
-    assert proposal.notes[-1] == note
-    assert note not in look(tmp_path / "other", "part-20261310.parquet")["other"].notes
+    assert "the paths have no partition columns and the rows no date" in proposal.notes[-1]
 
 
 def test_one_table_is_one_stream_and_the_start_may_be_given(landing: Path, tmp_path: Path) -> None:

@@ -49,20 +49,20 @@ class Piece:
 
 
 @st.composite
-def templates(draw: st.DrawFn) -> str:
-    """The text of a template that is not malformed."""
+def templates(draw: st.DrawFn, *, of_files: bool = False) -> str:
+    """The text of a template that is not malformed, or of the names of files."""
     columns = draw(st.lists(st.sampled_from(TEXT_COLUMNS), unique=True, max_size=4))
     pieces = [Piece(_placeholder(column, draw(_default)), whole=True) for column in columns]
     for column in draw(st.lists(st.sampled_from(sorted(TIME_COLUMNS)), unique=True, max_size=2)):
         default = draw(_default)
         pieces += [Piece(_placeholder(column, default, part), whole=False) for part in TIME_COLUMNS[column][0]]
     pieces = draw(st.permutations(pieces or [Piece("{a}", whole=True)]))
-    text = draw(st.sampled_from(["", "/", "raw/", "v1.0/"]))
+    text = draw(st.sampled_from(["", "sales_"] if of_files else ["", "/", "raw/", "v1.0/"]))
     for index, piece in enumerate(pieces):
         static = draw(st.just("") | _static)
-        if index and draw(st.booleans()):
+        if index and not of_files and draw(st.booleans()):
             static = f"/{static}"
         elif index and pieces[index - 1].whole and not set(static) - set("0123456789ABCDEF%"):
             static = f"{static}-"
         text += static + piece.text
-    return text + draw(st.just("") | _static)
+    return text + draw(st.sampled_from([".parquet", "-*.parquet", "x", "_*"]) if of_files else st.just("") | _static)

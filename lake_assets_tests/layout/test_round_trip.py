@@ -39,6 +39,26 @@ def test_match_gives_the_values_that_were_rendered(text: str, row: dict[str, obj
     assert template.match(f"{path}/part-0.parquet", file=True) == expected
 
 
+@given(st.just("") | templates(), templates(of_files=True), rows, st.sampled_from(["", "0", "b-_.c"]), st.data())
+@settings(max_examples=300, deadline=None)
+def test_the_values_of_a_file_are_read_from_its_path_and_its_partition_is_listed_by_the_beginning(
+    folders: str, files: str, row: dict[str, object], star: str, data: st.DataObject
+) -> None:
+    template = (Template.parse(folders) if folders else Template.root()).with_files(files)
+    path = template.render_row(row).replace("*", star)
+    texts = partition_texts(template, row)
+
+    assert template.match(path) == texts
+    assert template.match(f"x/{path}") != texts
+    assert template.glob(texts).replace("*", star) == path
+    sample = {name: texts[name] for name in data.draw(st.sets(st.sampled_from(template.columns)))}
+    assert path.startswith(template.prefix(sample))
+    stem = template.stem(path)
+    assert stem is not None
+    assert stem < path
+    assert path.startswith(stem)
+
+
 @given(templates(), rows)
 @settings(max_examples=100, deadline=None)
 def test_a_value_makes_no_folder_and_never_climbs(text: str, row: dict[str, object]) -> None:

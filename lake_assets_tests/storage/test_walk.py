@@ -53,6 +53,34 @@ def test_a_prefix_is_a_folder(storage: AnyStorage) -> None:
     assert listed(store, "none/") == []
 
 
+def test_a_prefix_may_be_the_beginning_of_names(storage: AnyStorage) -> None:
+    names = [
+        "in/sales-1.parquet",
+        "in/sales-2.parquet",
+        "in/sales-2/x.parquet",
+        "in/sales.parquet",
+        "in/stock-2.parquet",
+    ]
+    store = fill(storage, *KEYS, *names)
+
+    for prefix in (
+        "in/s",
+        "in/sales",
+        "in/sales-",
+        "in/sales-2",
+        "in/sales-2.parquet",
+        "in/sales-3",
+        "in/t",
+        "a",
+        "a0",
+    ):
+        expected = sorted(key for key in (*KEYS, *names) if key.startswith(prefix))
+        assert sorted(listed(store, prefix)) == expected, prefix
+        found = [landed.key for landed in store.all(prefix, hides=lambda _: False)]
+        assert found == expected, prefix
+    assert listed(store, "in/sales-", "in/sales-1.parquet") == ["in/sales-2.parquet", "in/sales-2/x.parquet"]
+
+
 def test_folders_are_those_right_below(storage: AnyStorage) -> None:
     store = fill(storage, *KEYS)
 

@@ -7,19 +7,21 @@ import pytest
 from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.layout.partition import Partition
+from lake_assets.streams.left_out import class_of
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.stream import OpenStream
 
 
-def stream_of(folder: Path, layout: str) -> OpenStream:
+def stream_of(folder: Path, **layout: str) -> OpenStream:
+    has_store = any("{store}" in text for text in layout.values())
     document = {
         "lakes": {"test": {"catalog": {"type": "sqlite", "path": f"{folder}/c.sqlite"}, "storage": f"{folder}/data"}},
         "streams": {
             "s": {
                 "source": f"{folder}/landing",
-                "layout": layout,
+                **layout,
                 "partitions": {"p": {"type": "integer", "values": [7]}, "r": {"empty": "null"}},
-                "path_columns": {"store": "string"} if "{store}" in layout else {},
+                "path_columns": {"store": "string"} if has_store else {},
                 "destination": {"table": "s"},
             }
         },
@@ -29,10 +31,21 @@ def stream_of(folder: Path, layout: str) -> OpenStream:
 
 @pytest.mark.parametrize("layout", ["p={p}/r={r}", "{store}/p={p}/r={r}", "p={p}/{store}/r={r}"])
 def test_an_object_is_read_by_the_run_of_its_partition_or_is_refused(tmp_path: Path, layout: str) -> None:
-    stream = stream_of(tmp_path, layout)
+    check_that_it_is_read(tmp_path, stream_of(tmp_path, layout=layout), f"{layout}/file.parquet")
+
+
+@pytest.mark.parametrize("files", ["{p}_{r}.parquet", "s-{r}-{p}_*.parquet", "*_{store}_{p}_{r}.parquet"])
+@pytest.mark.parametrize("folders", ["", "in", "{batch}"])
+def test_so_is_an_object_with_its_values_in_its_name(tmp_path: Path, files: str, folders: str) -> None:
+    stream = stream_of(tmp_path, files=files, **({"layout": folders} if folders else {}))
+    path = f"{folders}/{files}" if folders else files
+    check_that_it_is_read(tmp_path, stream, path.replace("*", "0").replace("{batch}", "b"))
+
+
+def check_that_it_is_read(tmp_path: Path, stream: OpenStream, layout: str) -> None:
     locator = PartitionLocator(stream.config)
     texts = [(p, r) for p in ("7", "07", "+7") for r in ("a", "A", "a%2Fb", "a%2fb", "%61", "")]
-    keys = [f"{layout.format(p=p, r=r, store='x')}/file.parquet" for p, r in texts]
+    keys = [layout.format(p=p, r=r, store="x") for p, r in texts]
     for key in keys:
         path = tmp_path / "landing" / key
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,3 +57,26 @@ def test_an_object_is_read_by_the_run_of_its_partition_or_is_refused(tmp_path: P
     for partition in set(located.values()):
         read = {obj.key for obj in stream.manifest(partition).objects}
         assert read == {key for key, other in located.items() if other == partition}
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "reason"),
+    [
+        ("s_7_a.parquet", None, ""),
+        ("s_7_.parquet", None, ""),  # NULL
+        ("s_x_a.parquet", "unmatched", "partition value p='x' is not of type integer"),
+        ("s_7.parquet", "unmatched", "the path is not of the layout 's_{p}_{r}.parquet': rename the object"),
+        ("in/s_7_a.parquet", "unmatched", "the path is not of the layout 's_{p}_{r}.parquet': rename the object"),
+        ("s_07_a.parquet", "spelling", "does not begin with s_7_a.parquet: rename the object"),
+        ("stock_7_a.parquet", "not_data", "does not fit `files: s_{p}_{r}.parquet`"),
+        ("s_7_a.csv", "not_data", "does not fit `files: s_{p}_{r}.parquet`"),
+        ("_s_7_a.parquet", "hidden", "is hidden"),
+    ],
+)
+def test_an_object_of_a_flat_folder_is_in_a_partition_or_in_a_class(
+    tmp_path: Path, key: str, kind: str | None, reason: str
+) -> None:
+    where = PartitionLocator(stream_of(tmp_path, files="s_{p}_{r}.parquet").config).find(key)
+
+    assert (None if isinstance(where, Partition) else class_of(where)) == kind
+    assert reason in str(where)
