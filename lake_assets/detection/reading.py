@@ -152,17 +152,20 @@ class Reader:
         reading = Reading(start, self.tree)
         folder = Folder(start.folder, start.digest, partitions={self.locator.at(path): [] for path in start.partitions})
         last = start.after
+        of_files = self.locator.template.file_parts > 0
         for page in self.listing.pages(start.prefix, start.after, tree=self.tree):
-            for path, group in self._groups(page):
-                if path is not None and folder.path != path:
+            for of_group, objects in self._groups(page):
+                # Behind objects that fit no name of files, others of the stem may follow.
+                is_between = of_group is None and objects[0].key.startswith(folder.path)
+                path = folder.path if is_between else of_group or ""
+                if folder.path != path or (of_files and not path):
                     _close(reading, folder)
-                    if most is not None and reading.objects >= most and may_stop(folder.path, path):
-                        is_folder = self._is_whole(folder) and not self.locator.template.file_parts
-                        end = folder.end(tree=self.tree) if is_folder else last
+                    ends = (folder.path or last, path or objects[0].key)
+                    if most is not None and reading.objects >= most and may_stop(*ends):
+                        end = folder.end(tree=self.tree) if self._is_whole(folder) and not of_files else last
                         reading.rest = ScanPosition(start.prefix, end)
                         return reading
                     folder = Folder(path)
-                objects = list(group)
                 reading.objects += len(objects)
                 last = objects[-1].key
                 self._count(reading, folder, objects, since)
@@ -186,14 +189,15 @@ class Reader:
         for partition, of_partition in data.items():
             folder.count(of_partition, partition, since, keep=self.keeps and reading.objects <= MOST_KEPT)
 
-    def _groups(self, page: Sequence[LandedObject]) -> Iterator[tuple[str | None, Iterator[LandedObject]]]:
+    def _groups(self, page: Sequence[LandedObject]) -> Iterator[tuple[str | None, list[LandedObject]]]:
         """Yield neighbouring objects with their folder or stem; None for those that fit no name of files."""
         template = self.locator.template
         if template.file_parts:
-            yield from groupby(page, key=lambda landed: template.stem(landed.key))
+            for stem, group in groupby(page, key=lambda landed: template.stem(landed.key)):
+                yield stem, list(group)
         else:
-            for directory, group in groupby(page, key=_directory):
-                yield "".join(f"{name}/" for name in directory[: self.depth]), group
+            for directory, of_directory in groupby(page, key=_directory):
+                yield "".join(f"{name}/" for name in directory[: self.depth]), list(of_directory)
 
     def _is_whole(self, folder: Folder) -> bool:
         """Return whether the folder has the layout's depth; above that depth there are only unmatched objects."""

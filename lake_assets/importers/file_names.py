@@ -49,21 +49,23 @@ def _named(names: Sequence[str]) -> Iterator[_Name]:
 def columns(names: Sequence[str], depth: int, taken: Sequence[str]) -> tuple[list[Column], str] | None:
     """Return the columns of files' names and the pattern of the names; None if most have no time of one form.
 
-    A part of the names that varies is a column if it consists of words, else `*`, as a number is.
+    A part that varies is a column if it consists of words, else `*`. A part with digits behind the time is `*` too,
+    because it may be the first of several.
 
     Args:
         names: of the files.
         depth: of the folders above them.
         taken: names that other columns have.
     """
-    known = list(_named(names))
-    marks = Counter(name.marks for name in known).most_common(1)
-    known = [name for name in known if (name.marks, 0) <= marks[0]] if marks else []
+    all_named = list(_named(names))
+    marks = next((form for form, _ in Counter(name.marks for name in all_named).most_common(1)), ())
+    known = [name for name in all_named if name.marks == marks]
     if 2 * len(known) <= len(names):
         return None
-    kind = KINDS[len(known[0].marks) + 1]
+    kind = KINDS[len(marks) + 1]
     found: list[Column] = []
     text = ""
+    is_behind = False
     for values in [*_parts([name.before for name in known]), None, *_parts([name.behind for name in known])]:
         is_first = not re.search("[{*]", text)
         levels = range(depth + (not is_first), depth + 1 + (not is_first))
@@ -71,12 +73,13 @@ def columns(names: Sequence[str], depth: int, taken: Sequence[str]) -> tuple[lis
         if values is None:
             name = free(kind, used)
             parts = pieces_of(name, kind)
-            layout = "".join(f"{part}{mark}" for part, mark in zip(parts, (*known[0].marks, ""), strict=True))
-            if is_first and {*known[0].marks} == {"-"} and {name.behind[:1] for name in known} in ({"_"}, {"."}):
+            layout = "".join(f"{part}{mark}" for part, mark in zip(parts, (*marks, ""), strict=True))
+            is_behind = True
+            if is_first and {*marks} == {"-"} and {name.behind[:1] for name in known} in ({"_"}, {"."}):
                 layout = f"{{{name}}}"
             times = tuple(sorted({name.value for name in known}))
             found.append(Column(name, kind, layout, times, levels, is_named=False))
-        elif len(set(values)) == 1 and not values[0].isdecimal():  # a number may be that of the first of several files
+        elif len(set(values)) == 1 and not (is_behind and re.search("[0-9]", values[0])):
             layout = values[0]
         elif all(map(_WORDS.fullmatch, values)):
             name = free(f"name_{len(found) + 1}", used)

@@ -143,8 +143,8 @@ def _tables(look: Sampler, folder: Folder) -> Iterator[Folder]:
     """Yield the files of a folder by the first word of their names if these have different columns, else the folder."""
     tables: dict[str, list[LandedObject]] = {}
     for landed in folder.files:
-        word = WORD.match(landed.key.removeprefix(folder.path))
-        tables.setdefault(word[0] if word else "", []).append(landed)
+        found = WORD.match(landed.key.removeprefix(folder.path))
+        tables.setdefault(found[0] if found else "", []).append(landed)
     first = [objects[0] for objects in tables.values()][:_COMPARED]
     schemas = [look.schema(landed) for landed in first] if len(tables) > 1 and not folder.folders else []
     if None in schemas or len({frozenset(schema.names) for schema in schemas if schema is not None}) < 2:

@@ -125,16 +125,17 @@ def test_a_new_object_with_its_values_in_its_name_requests_its_partition_only(
 
 
 def test_a_flat_folder_is_listed_from_the_first_active_date_to_the_last_name_of_the_table() -> None:
-    days = [(NOW - dt.timedelta(ago)).date() for ago in range(3000)]
+    days = [(NOW - dt.timedelta(ago)).date() for ago in range(2000)]
     keys = [f"{table}_{day}_NW.parquet" for table in ("returns", "sales", "stock") for day in days]
     stream = stream_of(files="sales_{date}_{region}.parquet", scan=1000)
     seen = Watch(stream, Bucket.of(keys))
     assert len(set(seen.tick_until_quiet(10))) == len(days)
-    seen.bucket.listed = 0
+    for _ in range(8):  # a round
+        seen.bucket.listed = 0
 
-    assert seen.tick() == []
+        assert seen.tick() == []
 
-    assert seen.bucket.listed <= 3 + 2000  # the active dates, and a slice of two pages at most
+        assert seen.bucket.listed <= 3 + 2000  # the active dates, and a slice of two pages at most
 
 
 def test_folders_below_a_partitions_own_belong_to_it() -> None:
