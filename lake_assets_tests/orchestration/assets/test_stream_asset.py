@@ -364,6 +364,7 @@ def test_the_error_of_a_partition_is_seen_with_it_and_counts_as_nothing(
 def test_an_error_that_nobody_foresaw_stops_only_its_partition(
     materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    local_world.options["commit_batch"] = 1
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(2))
     failing_once(ZeroDivisionError("a bug"), monkeypatch)
@@ -398,6 +399,7 @@ def test_an_error_that_partitions_share_is_reported_once(
 def test_a_cancelled_run_stops_and_shows_what_it_did(
     materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, by_duckdb: bool
 ) -> None:
+    local_world.options["commit_batch"] = 1
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(2))
     error: BaseException = KeyboardInterrupt()
