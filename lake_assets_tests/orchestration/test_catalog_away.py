@@ -112,6 +112,7 @@ def test_a_server_that_stops_before_the_commits_has_the_step_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And the other partitions of the run are not tried in vain."""
+    local_world.options["commit_batch"] = 1
     commits: list[int] = []
 
     def stopping(*arguments: Any) -> list[Committed]:
