@@ -31,7 +31,7 @@ def test_a_selection_is_ingested_checked_reported_and_in_the_history(run: Run) -
     assert (first.stderr, first.stdout.count("committed  ")) == (says, 6)
     assert "sales: checks of 3 partitions" in run("check", "--partition", "region=N*E,date=..2026-02-03").stdout
     entries = json.loads(run("history", "--partition", "region=NE,date=2026-02", "--format", "json").stdout)
-    assert [entry["partition"] for entry in entries] == [f"region=NE/date=2026-02-0{day}" for day in (1, 2, 3)]  # of one commit
+    assert [entry["partition"] for entry in entries] == [f"region=NE/date=2026-02-0{day}" for day in (1, 2, 3)]
     reported = run("report", "--partitions", "--partition", "date=2026-02-03|2026-02-04", "--format", "json")
     states = {row["partition"]: row["state"] for row in json.loads(reported.stdout)}
     assert states == {

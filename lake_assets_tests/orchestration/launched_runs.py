@@ -125,7 +125,8 @@ MANY = {"region": {"values": REGIONS}, "date": {"type": "date", "start": DAYS[0]
 
 
 def land_many(world: World) -> None:
-    world.options |= {"partitions": MANY}
+    # A run is interrupted between two commits.
+    world.options |= {"partitions": MANY, "commit_batch": 1}
     for region in REGIONS:
         for day in DAYS:
             world.land(f"region={region},date={day}", sales(1))

@@ -19,6 +19,7 @@ def test_a_run_whose_errors_pass_is_tried_again(
     materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
+    local_world.options["commit_batch"] = 1
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(2))
     failing_once(CONFLICT, monkeypatch)
