@@ -14,11 +14,14 @@ from typing import Any
 
 import dagster as dg
 import sqlalchemy
+from dagster._core.asset_graph_view.asset_graph_view import AssetGraphView
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData as Target,
 )
+from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from dagster._core.definitions.temporal_context import TemporalContext
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 from dagster._core.errors import DagsterUserCodeProcessError
 from dagster._core.event_api import PartitionKeyFilter
@@ -465,15 +468,20 @@ def cancel_plans(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str, 
             connection.execute(insert)
 
 
-def leave_backfill(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: dg.AssetKey, keys: Sequence[str]) -> bool:
+def leave_backfill(context: StepContext, asset: dg.AssetKey, keys: Sequence[str]) -> bool:
     """Take partitions that have nothing to materialize out of the targets of the run's backfill, if it is of one.
 
-    Otherwise Dagster ends the backfill as failed, because they never get a materialization. Its daemon reads a
-    backfill and writes it back a moment later, so a write may be lost: call this until it returns True.
+    Otherwise Dagster ends the backfill as failed, because they never get a materialization. Partitions downstream
+    that depend on no other targets of the asset are taken out too: Dagster would launch them for nothing, or, if the
+    asset materializes no partition at all, end them as failed. It knows those of this code location only.
+
+    Dagster's daemon reads a backfill and writes it back a moment later, so a write may be lost: call this until it
+    returns True.
 
     Returns:
-        Whether the backfill does not target them, as read before this call's write.
+        Whether the backfill does not target the keys, as read before this call's write.
     """
+    instance, run = context.instance, context.run
     backfill = instance.get_backfill(run.tags[BACKFILL]) if keys and BACKFILL in run.tags else None
     is_open = backfill is not None and backfill.status == BulkActionStatus.REQUESTED
     data = backfill.asset_backfill_data if backfill is not None and is_open else None
@@ -482,12 +490,28 @@ def leave_backfill(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: dg.A
     if backfill is None or data is None or target is None or not there:
         return True
     subset = target.empty_subset().with_partition_keys(there)
-    left = data.target_subset._replace(
-        partitions_subsets_by_asset_key={asset: subset}, non_partitioned_asset_keys=set()
-    )
+    left = AssetGraphSubset.create_empty_subset()._replace(partitions_subsets_by_asset_key={asset: subset})
+    now = TemporalContext(effective_dt=datetime.now(UTC), last_event_id=None)
+    view = AssetGraphView(temporal_context=now, instance=instance, asset_graph=context.repository_def.asset_graph)
+    left |= _dependents(view, asset, left - data.materialized_subset, data.target_subset)
     remaining = data._replace(target_subset=data.target_subset - left, requested_subset=data.requested_subset - left)
     instance.update_backfill(backfill._replace(asset_backfill_data=remaining))
     return False
+
+
+def _dependents(
+    view: AssetGraphView, asset: dg.AssetKey, left: AssetGraphSubset, targets: AssetGraphSubset
+) -> AssetGraphSubset:
+    """Return the targets downstream that depend on partitions of an asset that are left out, and on no other target."""
+    found = AssetGraphSubset.create_empty_subset()
+    gone, others = (view.get_entity_subset_from_asset_graph_subset(each, asset) for each in (left, targets - left))
+    for child in view.asset_graph.get(asset).child_keys & targets.asset_keys - {asset}:
+        only = view.compute_child_subset(child, gone).compute_difference(view.compute_child_subset(child, others))
+        target = view.get_entity_subset_from_asset_graph_subset(targets, child)
+        of_child = AssetGraphSubset.from_entity_subsets([only.compute_intersection(target)])
+        if not of_child.is_empty:
+            found |= of_child | _dependents(view, child, of_child, targets)
+    return found
 
 
 class UserFailure(DagsterUserCodeProcessError, dg.Failure):  # noqa: N818 - named as its base is
@@ -505,7 +529,9 @@ class UserFailure(DagsterUserCodeProcessError, dg.Failure):  # noqa: N818 - name
 
     def __init__(self, text: str, metadata: Mapping[str, dg.MetadataValue[Any]] | None = None) -> None:
         shown = [SerializableErrorInfo(text, stack=[], cls_name=None)]
-        super().__init__(text, metadata, allow_retries=False, user_code_process_error_infos=shown)  # type: ignore[no-untyped-call]
+        super().__init__(  # type: ignore[no-untyped-call]
+            text, metadata, allow_retries=False, user_code_process_error_infos=shown
+        )
 
 
 def event_database(instance: dg.DagsterInstance) -> Path | Begin | None:

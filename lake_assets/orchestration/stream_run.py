@@ -356,7 +356,7 @@ class StreamRun:
         if self.failed:
             cancel_plans(instance, self.asset, run.run_id, nothing)
         has_left = poll(
-            lambda: leave_backfill(instance, run, self.asset, nothing),
+            lambda: leave_backfill(self._context, self.asset, nothing),
             pause=pause_between(1, 2),
             limit=Limit(retries=BACKFILL_WRITES),
         )
