@@ -18,6 +18,7 @@ from lake_assets.cli.failure import print_error
 from lake_assets.cli.generate import generate
 from lake_assets.cli.history import diff, history, restore
 from lake_assets.cli.importing import import_
+from lake_assets.cli.imports import without_pandas
 from lake_assets.cli.index import index
 from lake_assets.cli.init import demo, init
 from lake_assets.cli.interrupt import interrupt
@@ -60,7 +61,7 @@ class Application(click.Group):
         interrupt.listen()
         try:
             # Within the `try`, so that an error is printed when the bar has gone.
-            with progress_bar(is_off=ctx.params["log_format"] == "json"), silent_storages():
+            with progress_bar(is_off=ctx.params["log_format"] == "json"), silent_storages(), without_pandas():
                 return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise

@@ -22,6 +22,7 @@ from lake_assets.progress import Count, counting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lake_assets.cli.run_documents import IngestDocument
     from lake_assets.config.runs import RemoteRuns
     from lake_assets.ingest.outcome import Outcome
     from lake_assets.layout.partition import Partition
@@ -91,12 +92,13 @@ class CliRun:
 
     def execute(self) -> bool:
         """Refresh the partitions, and print the outcome of each, or a document; returns whether none failed."""
-        from lake_assets.cli.run_documents import IngestDocument
         from lake_assets.exports import lineage
 
         total, outcomes = len(self.partitions), Outcomes(self.form, debug=self.cli.debug)
 
-        def document(error: BaseException | None) -> IngestDocument:
+        def document(error: BaseException | None) -> "IngestDocument":
+            from lake_assets.cli.run_documents import IngestDocument
+
             return IngestDocument.of(self.stream, self.options.run_id, total, outcomes.ended, error)
 
         with documented(self.form, document), outcomes.summed_up(self.options.run_id, self.stream.name, total):

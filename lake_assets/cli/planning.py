@@ -71,7 +71,6 @@ def plan(  # noqa: PLR0913 - the options of the command
     of the whole landing zone, as with --waiting alone, the objects that no refresh reads are counted. The exit code is
     1 if the catalog and the objects' footers show that the ingest would fail.
     """
-    from lake_assets.cli.run_documents import PlanDocument
     from lake_assets.ingest.dry_run import plan_stream
     from lake_assets.streams.landing_zone import list_landed
     from lake_assets.streams.left_out import LeftOut
@@ -89,6 +88,8 @@ def plan(  # noqa: PLR0913 - the options of the command
     made = plan_stream(opened, selection.partitions, force=options.force, landed_only=options.landed_only)
     left_out = selection.left_out or LeftOut()  # nothing but the selected folders is listed for a plan
     if form == "json":
+        from lake_assets.cli.run_documents import PlanDocument
+
         echo(json_of(PlanDocument.of(opened, made, left_out=left_out, outside=options.outside), indent=1))
     else:
         _print_plan(opened, selection, made)

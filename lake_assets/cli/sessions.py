@@ -1,16 +1,17 @@
 """The Spark session of a command, started when there is work for it."""
 
+# ruff: noqa: PLC0415 - pyspark is imported when there is work for it
+
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-
-from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.spark.python_side import stop_session
-from lake_assets.spark.remote import has_stopped
-from lake_assets.spark.session import LOG_LEVEL, spark_config, start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Session:
@@ -24,26 +25,31 @@ class Session:
 
     def __init__(self, settings: Mapping[str, str], *, debug: bool = False, transforms: bool = True) -> None:
         self._transforms = transforms
-        self._settings = {LOG_LEVEL: "ERROR", **settings} if debug else settings
+        self._settings = settings
+        self._debug = debug
         self._session: SparkSession | None = None
         self.announce: Callable[[str | None], None] = lambda _: None
         """Called with a text before Spark starts, and with None after that."""
         self.seconds = 0.0
         """Duration of the start."""
 
-    def __call__(self) -> SparkSession:
+    def __call__(self) -> "SparkSession":
         """Return the session.
 
         Raises:
             SparkUnavailableError: there is no usable Java, or the JVM ended while it started.
         """
+        from lake_assets.spark.remote import has_stopped
+        from lake_assets.spark.session import LOG_LEVEL, spark_config, start_session
+
         if self._session is None or has_stopped(self._session):
             start = time.perf_counter()
+            settings = {LOG_LEVEL: "ERROR", **self._settings} if self._debug else self._settings
             self.announce("starting Spark")
             try:
                 # An interrupt would leave a JVM running that is not connected yet.
                 with interrupt.held_back():
-                    self._session = start_session(spark_config(settings=self._settings, transforms=self._transforms))
+                    self._session = start_session(spark_config(settings=settings, transforms=self._transforms))
             finally:
                 self.announce(None)
             self.seconds = time.perf_counter() - start
@@ -52,11 +58,16 @@ class Session:
     @contextmanager
     def stopped(self) -> Iterator["Session"]:
         """Stop the session at the end of the block, unless it ran before."""
-        running = SparkSession.getActiveSession() is not None
+        running = "pyspark" in sys.modules and sys.modules["pyspark"].sql.SparkSession.getActiveSession() is not None
         try:
             yield self
         finally:
             if self._session is not None and not running:
+                from py4j.protocol import Py4JError
+                from pyspark.sql import SparkSession
+
+                from lake_assets.spark.python_side import stop_session
+
                 if interrupt.pressed and isinstance(self._session, SparkSession):  # not a Spark Connect client
                     with suppress(Py4JError, ConnectionError):  # its JVM has ended
                         self._session.sparkContext.setLogLevel("OFF")  # otherwise each stopped task logs an error

@@ -10,7 +10,6 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from lake_assets.cli.terminal import info
-from lake_assets.storage.retry_window import watching
 
 if TYPE_CHECKING:
     from lake_assets.storage.retry_window import Server
@@ -22,6 +21,8 @@ ASKED = SILENCE / 2  # seconds of a use of a storage, after which it is asked fo
 @contextmanager
 def silent_storages() -> Iterator[None]:
     """Print a line for each storage and server that the block uses, and that does not answer for ten seconds."""
+    from lake_assets.storage.retry_window import watching
+
     waiting = _Waiting()
     try:
         with watching(waiting.using):

@@ -218,6 +218,23 @@ def test_help_needs_neither_spark_nor_dagster_nor_duckdb() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.usefixtures("ingested")
+@pytest.mark.parametrize("command", ["ledger sales", "plan sales --waiting", "ingest sales --waiting"])
+def test_a_command_that_starts_no_spark_imports_no_pandas_but_for_who_asks(tmp_path: Path, command: str) -> None:
+    arguments = ["--config", str(tmp_path / "lake.yaml"), *command.split()]
+    code = (
+        "import sys, lake_assets.cli.imports as imports\n"
+        "from lake_assets.cli import main\n"
+        f"main({arguments}, standalone_mode=False)\n"
+        "print({'pandas', 'pyspark'} & set(sys.modules))\n"
+        "with imports.without_pandas(): import pandas"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
 @pytest.mark.long
 def test_the_demo_runs_in_an_empty_folder(tmp_path: Path) -> None:
     script = str(Path(sys.executable).with_name("lake-assets"))
