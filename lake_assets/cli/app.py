@@ -18,7 +18,6 @@ from lake_assets.cli.failure import print_error
 from lake_assets.cli.generate import generate
 from lake_assets.cli.history import diff, history, restore
 from lake_assets.cli.importing import import_
-from lake_assets.cli.imports import without_pandas
 from lake_assets.cli.index import index
 from lake_assets.cli.init import demo, init
 from lake_assets.cli.interrupt import interrupt
@@ -31,6 +30,7 @@ from lake_assets.cli.planning import apply, plan
 from lake_assets.cli.progress_bar import progress_bar
 from lake_assets.cli.query import forget, ledger, query
 from lake_assets.cli.report import metrics, report_
+from lake_assets.cli.startup import collect_seldom, without_pandas
 from lake_assets.cli.terminal import echo, is_plain
 from lake_assets.cli.verbosity import accept_verbosity, end_verbosity, quiet_option, set_verbosity, verbose_option
 from lake_assets.cli.waiting import silent_storages
@@ -59,6 +59,7 @@ class Application(click.Group):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
         """Run the command that the arguments name."""
         interrupt.listen()
+        collect_seldom()
         try:
             # Within the `try`, so that an error is printed when the bar has gone.
             with progress_bar(is_off=ctx.params["log_format"] == "json"), silent_storages(), without_pandas():

@@ -1,8 +1,11 @@
 """pyspark's state and loggers in this process, after the JVM has ended and when errors are raised."""
 
 import atexit
+import importlib
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
+from threading import Thread
 
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
@@ -52,6 +55,8 @@ def start_jvm(conf: Mapping[str, str]) -> None:
 def _gateway(conf: Mapping[str, str]) -> JavaGateway:
     errors = JvmErrors()
     atexit.register(lambda: errors.wait(ENDED_SECONDS if has_ended() else _ALIVE_SECONDS))
+    # pyspark imports it at its first call of the JVM, for which this process waits now.
+    Thread(target=_import, args=("pandas",), daemon=True).start()
     try:
         with errors.writer as writer:
             conf_of_jvm = SparkConf().setAll([*conf.items()])
@@ -60,6 +65,11 @@ def _gateway(conf: Mapping[str, str]) -> JavaGateway:
         for line in errors.last_lines():
             error.add_note(line)
         raise
+
+
+def _import(module: str) -> None:
+    with suppress(ImportError):  # raised again, in the thread that needs it
+        importlib.import_module(module)
 
 
 def has_ended() -> bool:
@@ -93,7 +103,15 @@ def stop_session(session: SparkSession) -> None:
     """Stop a session, also one whose JVM has ended or cannot be reached."""
     if clear_ended():
         return
+    # None of a Spark Connect client. It ends up to a second after it is told to.
+    context = SparkContext._active_spark_context  # noqa: SLF001
+    accumulators = context and context._accumulatorServer  # noqa: SLF001
+    if context:
+        context._accumulatorServer = None  # type: ignore[assignment]  # noqa: SLF001
     try:
         session.stop()
     except (Py4JError, ConnectionError):
         logging.getLogger(__name__).debug("the session could not be stopped", exc_info=True)
+    finally:
+        if accumulators:
+            Thread(target=accumulators.shutdown, daemon=True).start()

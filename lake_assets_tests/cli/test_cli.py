@@ -223,11 +223,11 @@ def test_help_needs_neither_spark_nor_dagster_nor_duckdb() -> None:
 def test_a_command_that_starts_no_spark_imports_no_pandas_but_for_who_asks(tmp_path: Path, command: str) -> None:
     arguments = ["--config", str(tmp_path / "lake.yaml"), *command.split()]
     code = (
-        "import sys, lake_assets.cli.imports as imports\n"
+        "import sys, lake_assets.cli.startup as startup\n"
         "from lake_assets.cli import main\n"
         f"main({arguments}, standalone_mode=False)\n"
         "print({'pandas', 'pyspark'} & set(sys.modules))\n"
-        "with imports.without_pandas(): import pandas"
+        "with startup.without_pandas(): import pandas"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

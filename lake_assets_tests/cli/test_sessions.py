@@ -21,7 +21,7 @@ def test_spark_logs_its_errors_with_debug_alone_unless_the_settings_say(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], debug: bool, level: str
 ) -> None:
     started: list[Mapping[str, str]] = []
-    monkeypatch.setattr("lake_assets.cli.sessions.start_session", started.append)
+    monkeypatch.setattr("lake_assets.spark.session.start_session", started.append)
 
     Session(settings, debug=debug)()
 

@@ -1,11 +1,22 @@
-"""What a command does not import."""
+"""What makes a short command shorter."""
 
+import atexit
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 
 _REFUSALS = 2_000  # each takes 10 µs, so that together they take less than the import
+
+
+def collect_seldom() -> None:
+    """Let Python collect garbage after 50,000 new objects instead of 700, and not when the process ends.
+
+    What a command imports are 100,000 objects that stay; they are looked through again and again, for 0.2 s.
+    """
+    gc.set_threshold(50_000)
+    atexit.register(gc.freeze)
 
 
 @contextmanager
