@@ -15,6 +15,7 @@ from lake_assets.parquet.attempt import discard, discard_unfinished
 from lake_assets.parquet.job import DataFile, Job, Share
 from lake_assets.parquet.parquet_files import TAIL, ParquetRows
 from lake_assets.parquet.read import readable
+from lake_assets.parquet.shares import FETCHED
 from lake_assets.parquet.task import Bin, Refusal, Report, encode, reported
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import Original
@@ -22,7 +23,8 @@ from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets.storage.web import RangeFile
 
-_COPIES = 4  # at a time in a task: mostly network latency, or the disk's
+_COPIES = 16  # at a time in a task: mostly network latency, or the disk's
+_WHOLE = FETCHED // _COPIES  # bytes of an object that is fetched by one request
 
 
 def copy_or_encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
@@ -123,5 +125,7 @@ def _opened(store: Store, share: Share) -> pa.NativeFile:
         if found is None or found.etag != share.etag:
             raise store.changed(share.key)
         return ArrowStore(store.storage).open(share.key)  # the copy compares the file before and after
+    if share.size <= _WHOLE:
+        return pa.BufferReader(pa.py_buffer(store.get(share.key, share.etag)))
     ranges = RangeFile(share.size, lambda start, end: store.get_range(share.key, share.etag, start, end).to_bytes())
     return pa.PythonFile(ranges, mode="r")

@@ -27,7 +27,8 @@ from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 
 WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request
-AHEAD = 4  # such objects are fetched before they are read
+FETCHED = 4 * WHOLE  # bytes of such objects are fetched before they are read
+_REQUESTS = 32  # for them at once: most of the time is network latency
 _DECODED = 2 * WHOLE  # bytes of an object, decompressed; larger ones are decoded as they are read
 
 
@@ -97,13 +98,17 @@ class Reader:
     ) -> Generator[tuple[Share, "Callable[[], _Loaded]"]]:
         """Yield each share with a function that opens it; small objects are fetched and decoded ahead of it."""
         ahead: deque[Future[_Loaded]] = deque()
-        small = (share for share in shares if share.size <= WHOLE)
-        with _pool(max(AHEAD, self._threads)) as pool:
+        small = deque(share for share in shares if share.size <= WHOLE)
+        fetched = 0
+        with _pool(_REQUESTS) as pool:
             for share in shares:
-                while len(ahead) < max(AHEAD, 2 * self._threads) and (item := next(small, None)) is not None:
+                while small and len(ahead) < _REQUESTS and fetched + small[0].size <= FETCHED:
+                    item = small.popleft()
+                    fetched += item.size
                     ahead.append(pool.submit(self._load_whole, item, partition))
                 if share.size <= WHOLE:
                     yield share, ahead.popleft().result
+                    fetched -= share.size
                     continue
                 with readable(self._job.source, self._store.uri(share.key)):
                     file = self._ranges.open(share.key)

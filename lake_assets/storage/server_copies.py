@@ -51,7 +51,9 @@ def copy_object(
     if is_local:
         with storage_errors(target, f"{target.root}/{key}", "written"):
             _copy_file(Store(source), original, Path(target.root, key), may_link=may_link)
-    elif not _copied_by_store(source, original, target, key):
+    elif _copied_by_store(source, original, target, key):
+        return  # whole, by the ETag
+    else:
         _copy_bytes(Store(source), original, ArrowStore(target), key)
     copied = Path(target.root, key).stat().st_size if is_local else _size(target, key)
     if copied != original.size:

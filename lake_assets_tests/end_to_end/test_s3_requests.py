@@ -106,8 +106,9 @@ def test_a_commit_reads_no_file_that_its_tasks_have_written(s3_world: World, s3_
     s3_world.ingest(NW)
 
     asked = [(r.method, r.key[-8:]) for r in s3_proxy.requests() if r.bucket == s3_world.storage["bucket"]]
-    # The second HEAD of a copy compares the sizes.
-    assert sorted(asked) == [("HEAD", ".parquet")] * (2 if policy == "always" else 1) + [("PUT", ".parquet")]
+    read = [r for r in s3_proxy.requests("GET") if r.bucket == s3_world.source["bucket"] and r.key]
+    assert sorted(asked) == [("HEAD", ".parquet"), ("PUT", ".parquet")]
+    assert len(read) == 1  # of a small object, for all that is asked of it
     assert s3_world.totals() == [3]
 
 
