@@ -56,11 +56,10 @@ class TimePrefix:
             for number, segment in enumerate(segments):
                 first = next((part for part in segment if isinstance(part, Placeholder)), None)
                 if first is not None and first.name in columns:
-                    begin = number == depth and isinstance(segment[0], Static)
-                    times = _sorted_times([*segment[begin:], *_joined(segments[number + 1 :])], columns)
+                    begin = segment[0].text if number == depth and isinstance(segment[0], Static) else ""
+                    times = _sorted_times([*segment[bool(begin) :], *_joined(segments[number + 1 :])], columns)
                     if times:
-                        text = segment[0].text if begin and isinstance(segment[0], Static) else ""
-                        return cls(template, depth, tuple(segments[:number]), text, _active_from(stream, times, now))
+                        return cls(template, depth, tuple(segments[:number]), begin, _active_from(stream, times, now))
                     break
         return cls(template, depth)
 

@@ -75,6 +75,16 @@ def test_the_newest_file_of_a_web_server_is_checked(tmp_path: Path) -> None:
     assert (there.status, there.text) == ("ok", f"{web.url}/region={{region}}")
 
 
+def test_a_file_of_a_web_server_may_have_the_value_in_its_name(tmp_path: Path) -> None:
+    (tmp_path / "served").mkdir()
+    (tmp_path / "served" / "sales_SW.parquet").write_bytes(b"x")
+    with plain_web_server(tmp_path / "served") as web:
+        region = {"region": {"values": ["NW", "SW"]}}
+        found = findings(tmp_path, source=web.url, files="sales_{region}.parquet", partitions=region)["source of sales"]
+
+    assert (found.status, found.text) == ("ok", f"{web.url}/sales_{{region}}.parquet")
+
+
 @pytest.mark.parametrize(
     ("catalog", "subject", "text", "hint"),
     [

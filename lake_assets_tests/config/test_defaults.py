@@ -117,6 +117,12 @@ def test_the_braces_of_a_layout_are_columns() -> None:
     assert parsed("  sales: {}\n", defaults).streams["sales"].template.columns == ("region", "stream", "date")
 
 
+def test_files_may_have_the_name_of_the_stream_and_columns() -> None:
+    defaults = DEFAULTS.replace("  owners", '  files: "{stream}_{date}_*.parquet"\n  owners')
+
+    assert parsed("  sales: {}\n", defaults).streams["sales"].files == "sales_{date}_*.parquet"
+
+
 def test_an_error_names_the_key_where_the_value_is_written_and_once() -> None:
     wrong = DEFAULTS.replace("lookback: 2", "lookback: -2").replace("[NW, SW]", "[]").replace("owners", "ownerss")
 

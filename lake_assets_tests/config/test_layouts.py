@@ -96,3 +96,53 @@ def test_an_ingest_finds_the_partition_where_the_layout_says(
 
     assert result.row.row_count == 2
     assert local_world.query("SELECT DISTINCT region, date::VARCHAR FROM lake.sales") == [(region, "2026-02-11")]
+
+
+DATE = {"type": "date", "start": "2026-01-01"}
+
+
+def with_files(files: str, **keys: Any) -> Stream:
+    return Stream.model_validate(STREAM | {"source": "landing", "files": files} | keys)
+
+
+@pytest.mark.parametrize(
+    ("files", "keys", "text"),
+    [
+        ("s_{date}_{region}.parquet", {}, "s_{date}_{region}.parquet"),
+        ("s_{date}.parquet", {}, "region={region}/s_{date}.parquet"),
+        ("s_{date}.parquet", {"layout": "/in/{region}/"}, "in/{region}/s_{date}.parquet"),
+        (
+            "s_{day}_{region}.parquet",
+            {"partitions": {"region": {}, "date": DATE | {"from": "day"}}},
+            "s_{day}_{region}.parquet",
+        ),
+        ("s_{date}_*.parquet", {"partitions": {"region": {"in": "rows"}, "date": DATE}}, "s_{date}_*.parquet"),
+        ("{n}_{date}_{region}.parquet", {"path_columns": {"n": "integer"}}, "{n}_{date}_{region}.parquet"),
+    ],
+)
+def test_names_of_files_are_the_end_of_the_layout(files: str, keys: dict[str, Any], text: str) -> None:
+    stream = with_files(files, **keys)
+
+    assert stream.template.text == text
+    assert {column.name for column in stream.columns if not column.in_rows} <= set(stream.template.columns)
+
+
+@pytest.mark.parametrize(
+    ("files", "keys", "message"),
+    [
+        ("s_{day}.parquet", {}, r"files 's_\{day\}.parquet' names day, and the partition columns are region, date"),
+        ("s_{date}{region}.parquet", {}, "nothing separates these two values"),
+        (
+            "{date}-{region}.parquet",
+            {},
+            r"would end at the first '-': write \{date,,YY\}-\{date,,MM\}-\{date,,DD\} in files",
+        ),
+        ("s_{date}.parquet", {"layout": {"template": "{region}", "nested": True}}, "a value may make folders"),
+        ("s_{date}_{region}.parquet", {"landing": {}}, "matches no file that land writes"),
+        ("s_{date}_{date,,YY}.parquet", {"source": "https://example.com/x"}, "partitions.region needs its values"),
+        ("s_{date}_*.parquet", {"source": "https://example.com/x"}, "files is a pattern"),
+    ],
+)
+def test_names_of_files_that_do_not_fit_are_refused(files: str, keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        with_files(files, **keys)

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from lake_assets.detection.deliveries import QueueCursor, parse
+from lake_assets.detection.deliveries import Message, QueueCursor, classify, parse
 from lake_assets.detection.packing import packed, unpacked
 from lake_assets.errors import NotificationError
+from lake_assets_tests.detection.bucket import NOW
 from lake_assets_tests.detection.watch import stream_of
 
 
@@ -114,3 +115,37 @@ def test_a_cursor_without_a_field_of_this_version_starts_again(field: str) -> No
     del state[field]
 
     assert QueueCursor.load(packed(state), stream) == empty
+
+
+def test_keys_of_one_flat_folder_are_of_the_partitions_in_their_names() -> None:
+    stream = stream_of(
+        files="sales_{date}_{region}_*.parquet", type="sqs", queue_url="https://sqs.eu.amazonaws.com/1/q"
+    )
+    names = ["2026-02-11_NW_0", "2026-02-11_NW_1", "2026-02-12_SW_0", "2026-02-11_SW_0", "2026-02-30_SW_0"]
+    messages = [
+        Message(name, name, body({**record(key=f"sales_{name}.parquet", sequencer=name)}).replace("landing", "bucket"))
+        for name in names
+    ]
+    cursor = QueueCursor.load(None, stream)
+
+    result = classify(stream, messages, cursor, now=NOW)
+
+    assert sorted(str(target.first) for target in result.targets) == [
+        "region=NW/date=2026-02-11",
+        "region=SW/date=2026-02-11",
+    ]
+    assert sorted(item.key for item in result.unmatched) == [
+        "sales_2026-02-12_SW_0.parquet",
+        "sales_2026-02-30_SW_0.parquet",
+    ]
+    # Only the message of the future partition stays in the queue.
+    assert sorted(cursor.receipts) == sorted(name for name in names if name != "2026-02-12_SW_0")
+
+    removal = Message(
+        "r", "r", body(record("ObjectRemoved:Delete", key="sales_2025-02-11_NW_0.parquet")).replace("landing", "bucket")
+    )
+    recent = Message(
+        "s", "s", body(record("ObjectRemoved:Delete", key="sales_2026-02-10_NW_0.parquet")).replace("landing", "bucket")
+    )
+    after = classify(stream, [removal, recent], QueueCursor.load(result.cursor, stream), now=NOW)
+    assert [str(target.first) for target in after.targets] == ["region=NW/date=2026-02-10"]
