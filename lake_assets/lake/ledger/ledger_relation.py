@@ -45,6 +45,7 @@ class Wanted:
     since: dt.datetime | None = None  # runs that ended then or later
     until: dt.datetime | None = None  # runs that ended before then
     newest: int | None = None  # this many rows, of the runs that ended last
+    after: int | None = None  # commits of later snapshots
 
     @property
     def types(self) -> dict[str, str]:
@@ -111,7 +112,8 @@ def relation(session: LakeSession, wanted: Wanted, database: CatalogDatabase | N
             table_id, *_ = read_folder(catalog, table)
             names = inlined_tables(catalog, table_id)
             inlined = [row for name in names for row in _inlined(catalog, name, wanted)]
-            files = [glob_literal(file.uri) for file in flushed_files(catalog, table)]
+            flushed = flushed_files(catalog, table)
+            files = [glob_literal(f.uri) for f in flushed if wanted.after is None or f.until > wanted.after]
     except NotDirectError:
         if database is not None:
             raise
@@ -207,6 +209,9 @@ def _conditions(wanted: Wanted, at_least: dt.datetime | None) -> tuple[str, list
         if moment is not None:
             conditions.append(f"{_ENDED} {operator} ?")
             parameters.append(moment)
+    if wanted.after is not None:
+        conditions.append("snapshot_id > ?")
+        parameters.append(wanted.after)
     return " AND ".join(conditions), parameters
 
 
@@ -238,6 +243,9 @@ def _inlined(database: CatalogDatabase, name: str, wanted: Wanted) -> list[tuple
         if moment is not None:
             conditions.append(f"{_ENDED} {database.by_time} {operator} ?")
             parameters.append(database.inlined_time(moment))
+    if wanted.after is not None:
+        conditions.append("snapshot_id > ?")
+        parameters.append(wanted.after)
     order = ""
     if wanted.newest is not None:
         keys = (f"{key} {database.by_time} DESC NULLS LAST" for key in (_ENDED, _STARTED))

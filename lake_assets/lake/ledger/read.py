@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.errors import CatalogError
+from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.snapshots import snapshot_span
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
 from lake_assets.lake.ledger.lookup import FIGURES, STATE, LastRuns, commits_by_files, newest_runs
@@ -174,9 +176,20 @@ def commits(
     return _rows(session, Wanted(LEDGER, columns, among, newest=newest), tail, [since])
 
 
-def newest_commits(
-    session: LakeSession, stream: str, table: TableName, since: dt.datetime | None = None
-) -> list[LedgerRow]:
+def streams_after(session: LakeSession, snapshot: int) -> tuple[set[str], int]:
+    """Return the streams that have commits after a snapshot, and the newest snapshot, which was read before."""
+    try:
+        with catalog_reading(session) as database:
+            _, newest = snapshot_span(database)
+    except NotDirectError:
+        newest = session.current_snapshot()
+    if newest == snapshot:
+        return set(), newest
+    wanted = Wanted(LEDGER, ["stream"], {"status": ["committed"]}, distinct=True, after=snapshot)
+    return {stream for (stream,) in wanted_rows(session, wanted)}, newest
+
+
+def newest_commits(session: LakeSession, stream: str, table: TableName, after: int | None = None) -> list[LedgerRow]:
     """Return the newest commit of each partition that changed its rows; the oldest first.
 
     If the table was dropped and recreated, its earlier commits are ignored.
@@ -185,11 +198,11 @@ def newest_commits(
         session: an open lake.
         stream: of the partitions.
         table: its destination.
-        since: commits that ended then or later only, with a time zone; all when None.
+        after: commits of later snapshots only; all when None.
     """
     among = {"stream": [stream], "destination_table": [str(table)], "status": ["committed"]}
     tail = f"WHERE mode NOT IN ('{COMPACT}', '{RELEASE}') AND snapshot_id >= ? {_NEWEST_COMMIT} ORDER BY snapshot_id"
-    return _rows(session, Wanted(LEDGER, _ALL, among, since=since), tail, [named_since(session, table)])
+    return _rows(session, Wanted(LEDGER, _ALL, among, after=after), tail, [named_since(session, table)])
 
 
 def commit_of(rows: Sequence[LedgerRow], snapshot: int) -> LedgerRow | None:

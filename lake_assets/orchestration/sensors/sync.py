@@ -4,12 +4,12 @@ A second sync reports nothing again (`known_to_dagster`). A run of this instance
 itself. The checks of the reported partitions are made too: Dagster shows only those of the newest materialization.
 """
 
-import datetime as dt
 import hashlib
+import json
 import logging
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +20,10 @@ from filelock import FileLock, Timeout
 
 from lake_assets.checks.result import Scope
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
-from lake_assets.detection.packing import time_of
 from lake_assets.documented import Documented
 from lake_assets.errors import LakeAssetsError, SyncUnderWayError
 from lake_assets.ingest.view import Viewer
-from lake_assets.lake.ledger.read import newest_commits
+from lake_assets.lake.ledger.read import newest_commits, streams_after
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -95,7 +94,6 @@ def _under_way() -> SyncUnderWayError:
 
 
 INTERVAL_SECONDS = 60
-OVERLAP = dt.timedelta(minutes=10)  # of two scans of the ledger: the clocks of writers differ
 REPORTED = 10_000  # materializations of one tick, to which Dagster gives a minute
 RETRY_SECONDS = 5  # how long a tick retries while another sync runs; after that, the next tick does its work
 CHECKED = 100  # partitions of one sync, whose checks are made: Dagster stores a result in some milliseconds
@@ -126,8 +124,6 @@ def sync_stream(
     specs: StreamSpecs,
     instance: dg.DagsterInstance,
     *,
-    since: dt.datetime | None = None,
-    most: int | None = None,
     dry_run: bool = False,
     retry_seconds: float = 60,
     check_until: float | None = None,
@@ -139,8 +135,6 @@ def sync_stream(
     Args:
         specs: of the stream and its assets.
         instance: of Dagster.
-        since: commits that ended then or later only, with a time zone; all when None.
-        most: the number of partitions to report at most; the others remain for the next sync.
         dry_run: find them, and report nothing.
         retry_seconds: seconds after which to give up, if another sync is under way.
         check_until: when to begin no more checks, by the monotonic clock; None: no limit of time.
@@ -149,14 +143,33 @@ def sync_stream(
         CatalogError: the ledger cannot be read.
         SyncUnderWayError: another sync takes longer; nothing was reported.
     """
+    return _sync(specs, instance, dry_run=dry_run, retry_seconds=retry_seconds, check_until=check_until)[0]
+
+
+def _sync(
+    specs: StreamSpecs,
+    instance: dg.DagsterInstance,
+    *,
+    after: int | None = None,
+    most: int | None = None,
+    dry_run: bool = False,
+    retry_seconds: float,
+    check_until: float | None,
+) -> tuple[Synced, AbstractSet[str]]:
+    """Do what `sync_stream` does, for at most so many partitions with commits after a snapshot.
+
+    Returns:
+        What was reported, and the ids of the runs that have not ended, which report their commits themselves.
+    """
     stream = specs.stream
     with nullcontext() if dry_run else sync_lock(instance, retry_seconds):
         with stream.lake.open_if_exists() as session:
-            commits = newest_commits(session, stream.name, stream.table, since) if session is not None else []
+            commits = newest_commits(session, stream.name, stream.table, after) if session is not None else []
         rows = stream.config.by_partition({row.load_partition: row for row in commits})
         # In this order: a run that ends after the ledger was read has reported its commits by then.
         running = unfinished_runs(instance)
-        ended = {partition: row for partition, row in rows.items() if row.run_id not in running}
+        left = {row.run_id for row in rows.values()}.intersection(running)
+        ended = {partition: row for partition, row in rows.items() if row.run_id not in left}
         calendar = Calendar(stream.config)
         inside = {partition_key(p): (p, row) for p, row in ended.items() if calendar.outside(p) is None}
         known = known_to_dagster(instance, specs.table.key, {key: row for key, (_, row) in inside.items()})
@@ -168,7 +181,7 @@ def sync_stream(
     if not dry_run:
         _check(specs, instance, [inside[key] for key in reported], check_until)
     under_way = len(rows) - len(ended) + len(lacking) - len(reported)
-    return Synced(stream.name, dry_run, reported, len(known), len(ended) - len(inside), under_way)
+    return Synced(stream.name, dry_run, reported, len(known), len(ended) - len(inside), under_way), left
 
 
 def _report(specs: StreamSpecs, instance: dg.DagsterInstance, commits: Sequence[tuple[Partition, LedgerRow]]) -> None:
@@ -229,28 +242,53 @@ def sync_sensor(lake: str, streams: Sequence[StreamSpecs]) -> dg.SensorDefinitio
         description=f"Reports what the command line or another deployment has committed to the lake {lake}.",
     )
     def sync(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        now = dt.datetime.now(dt.UTC)
-        last = time_of(context.cursor)
-        since = last - OVERLAP if last is not None else None
-        done: Counter[str] = Counter()
-        check_until = time.monotonic() + CHECK_SECONDS
-        for specs in streams:
-            left = REPORTED - done["reported"]
-            try:
-                synced = sync_stream(
-                    specs,
-                    context.instance,
-                    since=since,
-                    most=left,
-                    retry_seconds=RETRY_SECONDS,
-                    check_until=check_until,
-                )
-            except SyncUnderWayError as error:
-                return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
-            except LakeAssetsError as error:
-                raise without_traceback(error) from None
-            done.update(reported=len(synced.reported), under_way=synced.under_way)
-        reason = f"{count(done['reported'], 'partition')} reported that others had committed."
-        return dg.SensorResult(skip_reason=reason, cursor=context.cursor if done["under_way"] else now.isoformat())
+        try:
+            reported, cursor = _tick(streams, context.instance, context.cursor)
+        except SyncUnderWayError as error:
+            return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
+        except LakeAssetsError as error:
+            raise without_traceback(error) from None
+        reason = f"{count(reported, 'partition')} reported that others had committed."
+        return dg.SensorResult(skip_reason=reason, cursor=cursor)
 
     return sync
+
+
+def _tick(streams: Sequence[StreamSpecs], instance: dg.DagsterInstance, cursor: str | None) -> tuple[int, str | None]:
+    """Sync the streams of a lake that have commits since the last tick.
+
+    The cursor is the snapshot up to which commits are reported, and for each run that was left to report its own, the
+    snapshot before these: what of them is missing when it has ended is reported then.
+
+    Returns:
+        The number of reported partitions, and the next cursor.
+    """
+    known, runs = _state(cursor)
+    running = unfinished_runs(instance)
+    with streams[0].stream.lake.open_if_exists() as session:
+        if session is None:
+            return 0, cursor
+        after = min([known, *(before for run, before in runs.items() if run not in running)])
+        committed, newest = streams_after(session, after)
+        if newest < after:  # the lake was created again
+            after, (committed, newest) = 0, streams_after(session, 0)
+    runs = {run: before for run, before in runs.items() if run in running}
+    reported, is_whole, check_until = 0, True, time.monotonic() + CHECK_SECONDS
+    for specs in (specs for specs in streams if specs.stream.name in committed):
+        most = REPORTED - reported
+        synced, left = _sync(
+            specs, instance, after=after, most=most, retry_seconds=RETRY_SECONDS, check_until=check_until
+        )
+        reported += len(synced.reported)
+        is_whole = is_whole and len(synced.reported) < most
+        runs = dict.fromkeys(left, after) | runs
+    return reported, json.dumps({"after": newest, "runs": runs}) if is_whole else cursor
+
+
+def _state(cursor: str | None) -> tuple[int, dict[str, int]]:
+    """Return what a cursor says; all commits are read again without one, or if it cannot be read."""
+    try:
+        state = json.loads(cursor or "")
+        return int(state["after"]), {str(run): int(before) for run, before in state["runs"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return 0, {}

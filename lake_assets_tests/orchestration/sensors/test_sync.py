@@ -18,6 +18,8 @@ from dagster._core.loader import LoadingContextForTest
 from lake_assets.checks.check_run import checks_of
 from lake_assets.cli import main
 from lake_assets.errors import SyncUnderWayError
+from lake_assets.ingest.index.index_run import index_all
+from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.ledger.read import newest_commits
 from lake_assets.lake.ledger.tables import COMPACT, LEDGER, RELEASE, LedgerRow
 from lake_assets.layout.texts import count
@@ -283,7 +285,7 @@ def test_a_lake_that_does_not_exist_yet_has_nothing_to_report(local_world: World
     assert sync_stream(specs_of(local_world.stream), instance) == synced([])
 
 
-@pytest.mark.parametrize("cursor", ["no time", "2026-02-11T00:00:00"])
+@pytest.mark.parametrize("cursor", ["no state", "2026-02-11T00:00:00", "5", '{"after": 1000000, "runs": {}}'])
 def test_a_damaged_cursor_of_the_sensor_reads_the_whole_ledger(
     committed: World, instance: dg.DagsterInstance, cursor: str
 ) -> None:
@@ -313,6 +315,73 @@ def test_the_sensor_reports_in_ticks_and_is_on_from_the_start(
     ticks.evaluate()
     assert shown(instance)[NW_KEY]["rows"] == 3
     assert events(instance) == 3
+
+
+def test_the_sensor_reports_what_a_killed_run_has_not_and_reads_older_commits_for_that_only(
+    committed: World, instance: dg.DagsterInstance
+) -> None:
+    ticks = Ticks(committed, instance, sensor="test_sync")
+    job = ticks.definitions().resolve_implicit_global_asset_job_def()
+    run = instance.create_run_for_job(job, run_id=committed.ledger(NW)[0].run_id)
+
+    assert tick(ticks) == "1 partition reported that others had committed."
+    assert list(shown(instance)) == [SW_KEY]
+    assert statements_of(ticks) == statements_of(ticks)
+    committed.commit("region=NE,date=2026-02-11", 7)
+    assert tick(ticks) == "1 partition reported that others had committed."
+    instance.report_run_canceling(run)
+    instance.report_run_canceled(run)  # it was killed before it could report
+    assert tick(ticks) == "1 partition reported that others had committed."
+    assert shown(instance)[NW_KEY]["rows"] == 2
+    assert tick(ticks) == "0 partitions reported that others had committed."
+
+
+def tick(ticks: Ticks) -> str | None:
+    """One tick, whose cursor is kept; returns what it says."""
+    result = ticks.evaluate()
+    ticks.cursor = result.cursor
+    return result.skip_message
+
+
+def statements_of(ticks: Ticks) -> tuple[int, int, int]:
+    """What a tick without news asks for: statements and rows of the catalog, and statements of Dagster's database."""
+    rows, catalog, dagster = CatalogDatabase.rows, list[int](), list[str]()
+
+    def noting(database: CatalogDatabase, sql: str, parameters: Any = ()) -> Any:
+        found = rows(database, sql, parameters)
+        catalog.append(len(found))
+        return found
+
+    def note(*arguments: Any) -> None:
+        dagster.append(arguments[2])
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", note)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(CatalogDatabase, "rows", noting)
+            assert tick(ticks) == "0 partitions reported that others had committed."
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", note)
+    return len(catalog), sum(catalog), len(dagster)
+
+
+def test_a_tick_without_news_asks_for_the_same_however_many_partitions_were_committed_just_before(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
+    local_world.options |= {"mode": "index"}
+    ticks = Ticks(local_world, instance, sensor="test_sync")
+    asked = []
+    for days in (range(1, 3), range(3, 29)):
+        for day in days:
+            local_world.land(f"region=NW,date=2026-02-{day:02}", sales(1))
+        assert all(outcome.error is None for outcome in index_all(local_world.stream))
+        assert tick(ticks) == f"{len(days)} partitions reported that others had committed."
+        asked.append([statements_of(ticks)])
+        local_world.execute(f"CREATE TABLE lake.others_{len(days)} (n INTEGER)")  # without a commit of a stream
+        asked[-1].append(statements_of(ticks))
+
+    assert asked[0] == asked[1]
+    assert asked[0][0] < asked[0][1]  # without a new snapshot the ledger is not read
 
 
 def test_the_command_names_what_it_reports(committed: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
