@@ -17,7 +17,7 @@ from lake_assets.orchestration.dagster_private import OWN_JOB, step_of
 from lake_assets.orchestration.ingest_job import ingest_job
 from lake_assets.orchestration.maintenance_jobs import audits, maintenance
 from lake_assets.orchestration.partition_keys import dynamic_columns, dynamic_name
-from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.orchestration.resources import PYSPARK, pyspark_resource
 from lake_assets.orchestration.restore_job import restore_job
 from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
 from lake_assets.orchestration.sensors.ended_runs import ended_runs_sensor
@@ -25,7 +25,7 @@ from lake_assets.orchestration.sensors.lost_runs import lost_runs_sensor
 from lake_assets.orchestration.sensors.stream_sensor import stream_sensor
 from lake_assets.orchestration.sensors.sync import sync_sensor
 from lake_assets.orchestration.stream_schedules import drain_schedule, refresh_schedule
-from lake_assets.orchestration.translator import LakeAssetsTranslator, StreamSpecs, ledger_spec, specs_of
+from lake_assets.orchestration.translator import LakeAssetsTranslator, StreamSpecs, ledger_spec, readers_of, specs_of
 from lake_assets.streams.stream import open_streams
 
 
@@ -53,7 +53,8 @@ def build_definitions(
     """
     config = loaded(config)
     streams = open_streams(config).values()
-    specs = [specs_of(stream, translator, streams) for stream in streams]
+    readers = readers_of(streams)
+    specs = [specs_of(stream, translator, readers[stream.name]) for stream in streams]
     by_lake: dict[str, list[StreamSpecs]] = {}
     for each in specs:
         by_lake.setdefault(config.lake_name(each.stream.name), []).append(each)
@@ -72,7 +73,7 @@ def build_definitions(
             *(sensor for sensor in sensors if sensor is not None),
             *alert_sensors(config.alerts, [each.stream for each in specs]),
         ],
-        resources={"pyspark": pyspark or pyspark_resource(config.spark, transforms=transforms)},
+        resources={PYSPARK: pyspark or pyspark_resource(config.spark, transforms=transforms)},
         executor=dg.in_process_executor,
     )
     of_streams = [_of_stream(each, config) for each in specs]

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import dagster as dg
-from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from lake_assets.config.models import LakeConfig
@@ -12,7 +11,7 @@ from lake_assets.orchestration.checks.stream_checks import evaluations_of_commit
 from lake_assets.orchestration.dagster_private import UserFailure
 from lake_assets.orchestration.metadata import Metadata
 from lake_assets.orchestration.partition_keys import new_dynamic_keys, partition_key
-from lake_assets.orchestration.resources import sessions
+from lake_assets.orchestration.resources import PYSPARK, sessions
 from lake_assets.orchestration.stream_run import StreamRun, options_of
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.selection.select import Selection, Wanted, select
@@ -49,6 +48,10 @@ class SelectionConfig(dg.Config):
         return Wanted(tuple(self.partitions), waiting=waiting, failed=self.failed, every=self.all, most=self.max)
 
 
+# Dagster would make it for each stream, of a parameter of the class. The same goes for the type of a resource.
+_SCHEMA = SelectionConfig.to_config_schema()
+
+
 def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
     """Return the job of one stream, whose run needs no partition of Dagster's.
 
@@ -63,10 +66,13 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
     @dg.op(
         name=f"ingest_partitions_of_{stream.name}",
         description=f"Ingests the selected partitions of {stream.name}.",
+        config_schema=_SCHEMA,
+        required_resource_keys={PYSPARK},
     )
-    def run_ingest(context: dg.OpExecutionContext, config: SelectionConfig, pyspark: LazyPySparkResource) -> Events:
+    def run_ingest(context: dg.OpExecutionContext) -> Events:
+        config = SelectionConfig(**context.op_config)
         options = options_of(context, force=config.force)
-        run = StreamRun(specs, context, sessions(pyspark, stream.spark), lake_config, options)
+        run = StreamRun(specs, context, sessions(context.resources.pyspark, stream.spark), lake_config, options)
         try:
             selection = select(stream, config.wanted)
         except LakeAssetsError as error:

@@ -7,6 +7,8 @@ from lake_assets.config.spark import REMOTE, Spark
 from lake_assets.orchestration.dagster_private import spark_settings
 from lake_assets.spark.session import Sessions, spark_config, start_session
 
+PYSPARK = "pyspark"  # the key of the Spark session's resource
+
 
 def pyspark_resource(spark: Spark, *, transforms: bool = True) -> LazyPySparkResource:
     """Return the Spark session's resource: our settings, overridden by those of the config.

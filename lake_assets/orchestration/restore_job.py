@@ -46,6 +46,9 @@ class RestoreConfig(dg.Config):
     dry_run: bool = Field(False, description="Show what would be done, and change nothing.")
 
 
+_SCHEMA = RestoreConfig.to_config_schema()  # once: Dagster would make it for each stream, of a parameter of the class
+
+
 def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
     """Return the job of one stream. A restored partition has a materialization with its rows; the history is metadata.
 
@@ -59,8 +62,10 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
     @dg.op(
         name=f"restore_partition_of_{stream.name}",
         description=f"Restores the rows of a partition of {stream.name} from a snapshot, or ends a hold.",
+        config_schema=_SCHEMA,
     )
-    def run_restore(context: dg.OpExecutionContext, config: RestoreConfig) -> Events:
+    def run_restore(context: dg.OpExecutionContext) -> Events:
+        config = RestoreConfig(**context.op_config)
         try:
             partition = _partition(stream, config.partition)
             if config.snapshot is None and not config.release:

@@ -124,21 +124,19 @@ class StreamSpecs:
 
 
 def specs_of(
-    stream: OpenStream, translator: LakeAssetsTranslator | None = None, streams: Iterable[OpenStream] = ()
+    stream: OpenStream, translator: LakeAssetsTranslator | None = None, readers: tuple[OpenStream, ...] = ()
 ) -> StreamSpecs:
     """Return the attributes of a stream's assets.
 
     Args:
         stream: the stream.
         translator: the package's own when None.
-        streams: all streams, of which those with the same landing zone share its asset; only this one if empty.
+        readers: the streams that share the asset of its landing zone, as `readers_of` returns them; this one if empty.
 
     Raises:
         ConfigError: Dagster refuses an attribute.
     """
-    translator = translator or LakeAssetsTranslator()
-
-    readers = tuple(other for other in streams if _landing_zone(other) == _landing_zone(stream)) or (stream,)
+    translator, readers = translator or LakeAssetsTranslator(), readers or (stream,)
 
     def spec(kind: AssetKind, name: str, *streams: OpenStream) -> dg.AssetSpec:
         return _translated(translator, LakeAssetsTranslatorData(kind, name, stream.key_prefix, streams))
@@ -152,9 +150,13 @@ def specs_of(
     )
 
 
-def _landing_zone(stream: OpenStream) -> tuple[object, ...]:
-    """Return what streams must have in common to share the asset of a landing zone."""
-    return identity(stream.config), stream.key_prefix, partitions_def(stream)
+def readers_of(streams: Iterable[OpenStream]) -> dict[str, tuple[OpenStream, ...]]:
+    """Return for each stream, by its name, those with the same landing zone, of which the first one names its asset."""
+    readers: dict[tuple[object, ...], tuple[OpenStream, ...]] = {}
+    zones = {stream.name: (identity(stream.config), stream.key_prefix, partitions_def(stream)) for stream in streams}
+    for stream in streams:
+        readers[zones[stream.name]] = (*readers.get(zones[stream.name], ()), stream)
+    return {name: readers[zone] for name, zone in zones.items()}
 
 
 def ledger_spec(

@@ -11,6 +11,7 @@ import dagster as dg
 import pyarrow.dataset as ds
 import pytest
 
+from dev.size import Trace
 from lake_assets.config.load import CONFIG_VARIABLE, load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.definitions import defs
@@ -85,6 +86,20 @@ def test_streams_over_one_landing_zone_share_its_asset(local_world: World) -> No
     assert parents(graph(partitions={"region": {}, "date": {"type": "date", "start": "2026-01-01"}}), "copies") == {
         "copies_landing"
     }
+
+
+def test_each_stream_takes_the_same_work_in_a_config_of_any_size(local_world: World) -> None:
+    document, calls = local_world.document, dict[int, int]()
+    sales = document["streams"]["sales"]
+    for size in (2, 4, 8, 16):  # the first one fills caches
+        numbers = range(size)
+        document["streams"] = {f"s{n}": sales | {"destination": {"table": f"t{n}"}, "files": f"{n}_*"} for n in numbers}
+        config, trace = LakeConfig.model_validate(document), Trace("/")
+        with trace.running():
+            build_definitions(config)
+        calls[size] = trace.calls
+
+    assert calls[16] - calls[8] == pytest.approx(2 * (calls[8] - calls[4]), rel=0.02)
 
 
 def test_the_config_is_the_one_that_the_environment_names(

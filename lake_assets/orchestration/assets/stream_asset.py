@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable, Iterator
 
 import dagster as dg
-from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from lake_assets.config.models import LakeConfig
@@ -21,7 +20,7 @@ from lake_assets.orchestration.checks.stream_checks import (
 )
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, UserFailure
 from lake_assets.orchestration.partition_keys import partition_of, partitions_def, summary_of
-from lake_assets.orchestration.resources import sessions
+from lake_assets.orchestration.resources import PYSPARK, sessions
 from lake_assets.orchestration.stream_run import StreamRun, options_of
 from lake_assets.orchestration.translator import StreamSpecs, asset_options
 from lake_assets.selection.select import Wanted, narrowed
@@ -54,6 +53,9 @@ class IngestConfig(dg.Config):
         return Wanted(tuple(self.partitions), waiting=self.waiting, failed=self.failed, most=self.max)
 
 
+_SCHEMA = IngestConfig.to_config_schema()  # once: Dagster would make it for each stream, of a parameter of the class
+
+
 def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.AssetsDefinition:
     """Return the asset with the stream's partitions.
 
@@ -71,9 +73,10 @@ def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.Ass
     """
     stream, spec, lake_config = specs.stream, specs.table, config
 
-    def materialize(context: dg.AssetExecutionContext, config: IngestConfig, pyspark: LazyPySparkResource) -> Events:
+    def materialize(context: dg.AssetExecutionContext) -> Events:
+        config = IngestConfig(**context.op_execution_context.op_config)
         options = options_of(context, force=config.force, landed_only=config.landed_only)
-        run = StreamRun(specs, context, sessions(pyspark, stream.spark), lake_config, options)
+        run = StreamRun(specs, context, sessions(context.resources.pyspark, stream.spark), lake_config, options)
         with run.open():
             yield from _events(run, context, config.wanted)
 
@@ -82,6 +85,8 @@ def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.Ass
             warnings.simplefilter("ignore", dg.BetaWarning)  # of backfill_policy and io_manager_def
             decorate: Callable[..., dg.AssetsDefinition] = dg.asset(
                 **asset_options(spec),
+                config_schema=_SCHEMA,
+                required_resource_keys={PYSPARK},
                 partitions_def=partitions_def(stream),
                 io_manager_def=StreamIOManager(stream),  # for parameters of assets downstream
                 backfill_policy=_backfill_policy(stream),
