@@ -49,7 +49,7 @@ class SelectionConfig(dg.Config):
 
 
 # Dagster would make it for each stream, of a parameter of the class. The same goes for the type of a resource.
-_SCHEMA = SelectionConfig.to_config_schema()
+_SCHEMA = SelectionConfig.to_config_schema().as_field()
 
 
 def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
