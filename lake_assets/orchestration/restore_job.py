@@ -46,7 +46,7 @@ class RestoreConfig(dg.Config):
     dry_run: bool = Field(False, description="Show what would be done, and change nothing.")
 
 
-_SCHEMA = RestoreConfig.to_config_schema().as_field()  # once: Dagster would make it for each stream, of a parameter of the class
+_SCHEMA = RestoreConfig.to_config_schema().as_field()  # Dagster would make it for each stream
 
 
 def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:

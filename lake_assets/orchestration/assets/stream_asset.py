@@ -53,7 +53,7 @@ class IngestConfig(dg.Config):
         return Wanted(tuple(self.partitions), waiting=self.waiting, failed=self.failed, most=self.max)
 
 
-_SCHEMA = IngestConfig.to_config_schema().as_field()  # once: Dagster would make it for each stream, of a parameter of the class
+_SCHEMA = IngestConfig.to_config_schema().as_field()  # Dagster would make it for each stream
 
 
 def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.AssetsDefinition:
