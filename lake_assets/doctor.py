@@ -32,9 +32,14 @@ from lake_assets.documented import Documented
 from lake_assets.duckdb_engine import find_extension, open_engine
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError, install
 from lake_assets.lake.attach import extensions, motherduck_token
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.indexes import missing_indexes
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import catalog_location
 from lake_assets.lake.locks import commit_lock
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.texts import count
 from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
 from lake_assets.spark.remote import remote_url
 from lake_assets.spark.session import own_session, spark_config
@@ -51,6 +56,7 @@ Status = Literal["ok", "warning", "failed"]
 DISTRIBUTION = "lake-assets"
 EXTENSIONS = ("ducklake", "sqlite_scanner", "httpfs", "postgres_scanner")
 EXTRAS = {"demo": "the demo", "ui": "Dagster's web page", "postgres": "catalogs in PostgreSQL", "report": "pictures"}
+FILES = 10_000  # of a catalog, above which its look-ups take several times as long without indexes
 CLUSTER_SECONDS = 60.0  # for a small job on a cluster
 LOCK_PATIENCE = 5.0  # seconds to wait for the commit of another process
 STORE_PATIENCE = 10.0  # seconds to wait for each answer of a storage, without retries
@@ -279,9 +285,22 @@ def _catalog(lake: Lake) -> str:
     try:
         with DuckLake(lake).open(read_only=True) as session:
             snapshot = session.current_snapshot()
+            hint = _without_indexes(session)
     except NoLakeError:
         return f"{location}: reachable; the first ingest creates the lake in it"
-    return f"{location}: snapshot {snapshot}"
+    return f"{location}: snapshot {snapshot}{hint}"
+
+
+def _without_indexes(session: LakeSession) -> str:
+    """Return what `catalog optimize` is worth; empty for a small catalog, or one that needs no index."""
+    try:
+        with catalog_reading(session) as database:
+            ((files,),) = database.rows(f"SELECT count(*) FROM {spec.DATA_FILE}")  # noqa: S608 - a constant
+        if files <= FILES or not missing_indexes(session):
+            return ""
+    except NotDirectError:
+        return ""
+    return f"; {count(files, 'data file')} without indexes: run `lake-assets catalog optimize`"
 
 
 def _cluster(settings: Mapping[str, str]) -> str:

@@ -28,8 +28,8 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.lake.catalog.database import catalog_transaction
 from lake_assets.lake.catalog.file_facts import Footer, open_footers
+from lake_assets.lake.catalog.indexes import create_indexes
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow, record
 from lake_assets.streams.stream import OpenStream
 
@@ -40,11 +40,6 @@ ROWS_A_FILE = 10  # of the ledger: 1,000,000 rows beside 100,000 files
 A_PARTITION = 10  # files of each partition that fills the table
 A_RUN = 10_000  # ledger rows that a run appends
 TARGET = 1.1
-# As docs/performance.md has it.
-INDEX = (
-    "CREATE INDEX partition_values ON ducklake_file_partition_value "
-    "(partition_value, partition_key_index, table_id, data_file_id)"
-)
 
 
 def table_size(report: Report, folder: Path, spark: SparkSession, repeat: int, scale: float) -> None:
@@ -87,8 +82,8 @@ def _compare(report: Report, works: dict[str, Work], repeat: int, among: str) ->
 
 
 def _create_index(stream: OpenStream) -> None:
-    with stream.lake.open() as lake, catalog_transaction(lake) as database:
-        database.execute(INDEX)
+    with stream.lake.open() as lake:
+        create_indexes(lake)
 
 
 def _filled(work: Path, catalog: dict[str, Any], files: int) -> OpenStream:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from lake_assets.cli.catalog import catalog
 from lake_assets.cli.changes import changes
 from lake_assets.cli.check import check
 from lake_assets.cli.common import Options, require_unicode
@@ -126,7 +127,7 @@ GROUPS = {
     "Land": (generate, land),
     "Refresh": (plan, apply, ingest, index),
     "Read and check": (query, ledger, changes, history, diff, report_, check, metrics),
-    "Correct and clean up": (restore, maintain, forget),
+    "Correct and clean up": (restore, maintain, forget, catalog),
     "More": (sync_dagster, schema, layout, import_, completion),
 }
 for command in itertools.chain.from_iterable(GROUPS.values()):

@@ -18,10 +18,10 @@ from dev.benchmarks.scale.lake import (
     timed,
 )
 from dev.benchmarks.scale.results import Grown
-from dev.benchmarks.table_size import INDEX
 from dev.plain_client import plain_client
 from dev.servers.postgres import PostgresServer
 from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.indexes import create_indexes, drop_indexes
 from lake_assets.lake.ledger.lookup import commits_by_files
 from lake_assets.streams.stream import OpenStream
 
@@ -33,7 +33,7 @@ Row = tuple[object, ...]
 
 
 def table(folder: Path, say: Callable[[str], None], *, quick: bool) -> tuple[list[Grown], list[Grown]]:
-    """Each size without the index of partition values, and with it."""
+    """Each size without the indexes of `catalog optimize`, and with them."""
     plain, indexed = [], []
     with server() as running:
         catalog = catalog_on(running)
@@ -47,12 +47,11 @@ def table(folder: Path, say: Callable[[str], None], *, quick: bool) -> tuple[lis
             size = wanted
             repeat = 1 if quick else 3
             plain.append(Grown(size=size, seconds=_times(stream, size, repeat)))
-            with running.connect(catalog["database"]) as connection:
-                connection.execute(INDEX.encode())
-                connection.execute("ANALYZE")
+            with stream.lake.open() as lake:
+                create_indexes(lake)
             indexed.append(Grown(size=size, seconds=_times(stream, size, repeat)))
-            with running.connect(catalog["database"]) as connection:
-                connection.execute("DROP INDEX partition_values")
+            with stream.lake.open() as lake:
+                drop_indexes(lake)
             for kind, grown in (("", plain[-1]), (" with the index", indexed[-1])):
                 figures = ", ".join(f"{name}: {seconds:.3f} s" for name, seconds in grown.seconds.items())
                 say(f"{size:,} partitions{kind}: {figures}")

@@ -92,6 +92,14 @@ class CatalogDatabase(ABC):
     def has_table(self, name: str) -> bool:
         """Return whether the catalog's database has this table."""
 
+    def indexes(self) -> set[str]:
+        """Return the names of the indexes in the catalog's database.
+
+        Raises:
+            NotDirectError: the database is better off without any.
+        """
+        raise NotDirectError("DuckDB refuses later changes of a table with an index")
+
     @abstractmethod
     def inlined(self, value: object) -> object:
         """Return a text, integer, time or None as this catalog stores it in a table of inlined rows."""
@@ -133,6 +141,9 @@ class _Sqlite(CatalogDatabase):
     def has_table(self, name: str) -> bool:
         return bool(self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name]))
 
+    def indexes(self) -> set[str]:
+        return {name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type = 'index'")}
+
     def inlined(self, value: object) -> object:
         return _time_text(value)
 
@@ -152,6 +163,9 @@ class _Postgres(CatalogDatabase):
 
     def has_table(self, name: str) -> bool:
         return bool(self.rows("SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?", [name]))
+
+    def indexes(self) -> set[str]:
+        return {name for (name,) in self.rows("SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()")}
 
     def inlined(self, value: object) -> object:
         # DuckLake stores text as bytes here, because PostgreSQL's text cannot contain a zero byte.

@@ -1,33 +1,83 @@
-"""The index of partition values that docs/performance.md names: the catalog works with it as without it."""
+"""The indexes that `catalog optimize` creates: the catalog works with them as without them."""
 
 import datetime as dt
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from dev.benchmarks.table_size import INDEX
+from lake_assets.cli import main
+from lake_assets.doctor import examine
 from lake_assets.lake.catalog.database import CatalogDatabase, catalog_reading, catalog_transaction
+from lake_assets.lake.catalog.indexes import INDEXES, create_indexes, missing_indexes
 from lake_assets.lake.catalog.partition_files import partition_files
 from lake_assets.lake.catalog.table import read_folder, read_partitioning
 from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets_tests.world import NW, SW, World
 
-PERFORMANCE = Path(__file__).parents[3] / "docs/performance.md"
 WITH_INDEXES = [("sqlite", "local"), ("postgres", "local")]
 
 
 def indexed(world: World) -> None:
     world.commit(SW, 7)
-    with world.stream.lake.open() as lake, catalog_transaction(lake) as database:
-        database.execute(INDEX)
+    with world.stream.lake.open() as lake:
+        assert len(create_indexes(lake)) == 2
 
 
-def test_the_documentation_has_the_statement() -> None:
-    assert INDEX in " ".join(PERFORMANCE.read_text(encoding="utf-8").split())
+def optimize(world: World, folder: Path, *arguments: str) -> str:
+    config = str(world.config_file(folder))
+    result = CliRunner().invoke(main, ["--config", config, "catalog", "optimize", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 @pytest.mark.parametrize("world", WITH_INDEXES, indirect=True, ids="-".join)
-def test_every_client_writes_to_a_catalog_with_the_index(world: World) -> None:
+def test_the_command_creates_what_is_missing_and_drops_it(world: World, tmp_path: Path) -> None:
+    world.commit(SW, 7)
+
+    created = optimize(world, tmp_path)
+    assert created.splitlines() == [
+        f"test: created {index.name} on {index.table} ({', '.join(index.columns)})" for index in INDEXES
+    ]
+    assert optimize(world, tmp_path) == "test: has all of the indexes\n"
+    with world.stream.lake.open() as lake, catalog_transaction(lake) as database:
+        database.execute("DROP INDEX lake_assets_column_bounds")  # as by a migration
+    assert optimize(world, tmp_path).count("created") == 1
+    assert optimize(world, tmp_path, "--drop") == created.replace("created", "dropped")
+    assert optimize(world, tmp_path, "--drop") == "test: has none of the indexes\n"
+    with world.stream.lake.open() as lake:
+        assert len(missing_indexes(lake)) == 2
+
+
+@pytest.mark.parametrize("world", [("duckdb", "local")], indirect=True, ids="-".join)
+def test_a_duckdb_file_gets_none(world: World, tmp_path: Path) -> None:
+    world.commit(SW, 7)
+
+    assert "no index is created: DuckDB refuses later changes of a table with an index" in optimize(world, tmp_path)
+
+
+@pytest.mark.parametrize("world", WITH_INDEXES, indirect=True, ids="-".join)
+def test_the_doctor_names_the_command_for_a_catalog_of_many_files(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.commit(SW, 7)
+    config = world.config_file(tmp_path)
+
+    def text() -> str:
+        return next(found.text for found in examine(config) if found.subject == "catalog of test")
+
+    few = text()
+    monkeypatch.setattr("lake_assets.doctor.FILES", 0)
+    many = text()
+    optimize(world, tmp_path)
+
+    assert "index" not in few
+    assert many.endswith("; 1 data file without indexes: run `lake-assets catalog optimize`")
+    assert "index" not in text()
+
+
+@pytest.mark.parametrize("world", WITH_INDEXES, indirect=True, ids="-".join)
+def test_every_client_writes_to_a_catalog_with_indexes(world: World) -> None:
     indexed(world)
     for totals in ((1, 2), (3,)):
         assert world.commit(NW, *totals).status == "committed"
@@ -73,5 +123,5 @@ def test_sqlite_finds_the_files_of_a_partition_by_the_index(
 
     assert len(files) == 1
     (text,) = plans
-    assert text.count("USING COVERING INDEX partition_values") == 2
+    assert text.count("USING COVERING INDEX lake_assets_partition_values") == 2
     assert "SCAN" not in text
