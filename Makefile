@@ -26,7 +26,7 @@ SEED := 0
 # `make bench-peers ARGS='--quick'`, `make stack ARGS=--detach` and other options of a command.
 ARGS :=
 
-# Where an environment forbids it, as images do, each process of the tests would compile all that it imports.
+# Where an environment forbids compiled files, as many containers do, each process compiles all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-rest test-all test-failed test-newest quick kills differential lint lint-deploy image-test size format audit bench bench-peers bench-scale bench-tpch lock lock-peers clean
