@@ -7,6 +7,7 @@ from dev.benchmarks.peers import page as peers_page
 from dev.benchmarks.peers import results as peers_results
 from dev.benchmarks.scale import page as scale_page
 from dev.benchmarks.scale import results as scale_results
+from dev.simulate import with_figures as limits
 from lake_assets.report.metrics import INSTRUMENTS
 from lake_assets_tests.layout.olake_cells import olake_table
 from lake_assets_tests.values import schema_changes
@@ -48,6 +49,7 @@ _TABLES: Mapping[str, Callable[[], str]] = {
 _PAGES: Mapping[str, Callable[[str], str]] = {
     "explanation/benchmarks.md": _peers,
     "explanation/scale.md": _scale,
+    "explanation/limits.md": limits,
 }
 
 

@@ -15,6 +15,7 @@ import click
 
 from dev.benchmarks.peers.results import Machine
 from dev.benchmarks.plotted import write
+from dev.benchmarks.scale.driver import driver
 from dev.benchmarks.scale.ledger import ledger
 from dev.benchmarks.scale.objects import objects
 from dev.benchmarks.scale.plots import drawings
@@ -45,6 +46,7 @@ PARTS: Mapping[str, Part] = {
     "table": _table,
     "ledger": lambda folder, quick: {"ledger": ledger(folder, _say, quick=quick)},
     "objects": lambda folder, quick: {"objects": objects(folder, _say, quick=quick)},
+    "driver": lambda folder, quick: {"driver": driver(folder, _say, quick=quick)},
 }
 
 

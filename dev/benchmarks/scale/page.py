@@ -20,6 +20,7 @@ def with_figures(page: str, results: Results) -> str:
             "table": _table(results),
             "ledger": _grown("ledger rows", results.ledger),
             "objects": _grown("objects", results.objects),
+            "driver": _grown("partitions of a run", results.driver),
         },
     )
 

@@ -51,3 +51,4 @@ class Results(_Frozen):
     indexed: Sequence[Grown] = ()  # the same with an index of partition values
     ledger: Sequence[Grown] = ()
     objects: Sequence[Grown] = ()
+    driver: Sequence[Grown] = ()  # processor seconds of a partition, by the partitions of a run
