@@ -273,8 +273,9 @@ class _Scan:
         for range_, folders in _by_range(older, cursor.ranges):
             if range_ is not None:
                 seen.add(range_)
-                if not reading.covers(range_.first):
-                    continue  # joined with its neighbour during the sweep; the next sweep reads it whole
+                # Joined with its neighbour during the sweep, or with one below another prefix: a sweep reads it whole.
+                if not reading.covers(range_.first) or not range_.last.startswith(reading.start.prefix):
+                    continue
                 if not reading.covers(range_.last):
                     reading.rest = ScanPosition(reading.start.prefix, range_.first)
                     break

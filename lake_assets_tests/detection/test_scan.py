@@ -157,6 +157,18 @@ def test_a_new_region_brings_its_past_with_it() -> None:
     assert len(seen.tick()) == 300
 
 
+def test_a_region_that_returns_is_found_beside_one_with_which_its_digest_was_joined() -> None:
+    seen = watch(f"{OLD}/a.parquet", f"{OLD.replace('NW', 'SW')}/a.parquet")
+    seen.tick()
+    cursor = Cursor.load(seen.cursor, seen.stream)
+    cursor.ranges.shrink(1)
+    cursor.prefixes.discard("region=NW/")
+    seen.cursor = cursor.dump()
+
+    seen.bucket.put(f"{OLD}/b.parquet")
+    assert seen.tick_until_quiet(3) == ["NW 2025-03-01", "SW 2025-03-01"]
+
+
 def test_an_object_outside_the_layout_is_reported_once() -> None:
     seen = watch("stray.parquet", "region=NW/x.parquet", f"{TODAY}/_SUCCESS", f"{TODAY}/notes.txt")
 
