@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
@@ -13,6 +14,19 @@ from lake_assets.lake.locks import exclusive_access
 from lake_assets.lake.postgres import connect
 
 WRITER_TURN = 5.0  # seconds that SQLite itself retries a write; `retry.under_lock` retries it for longer
+
+_LEFT_TO_DUCKDB: set[Path] = set()
+
+
+def leave_to_duckdb(lake: Lake) -> None:
+    """Open a SQLite catalog by DuckDB alone from now on in this process, because a user may read it at any time.
+
+    DuckDB has an SQLite of its own, and two of them in one process do not see each other's locks: a transaction of the
+    driver beside a query of DuckDB can damage the file.
+    """
+    if isinstance(lake.catalog, SqliteCatalog):
+        with exclusive_access(lake):
+            _LEFT_TO_DUCKDB.add(Path(lake.catalog.path).resolve())
 
 
 class Driver:
@@ -31,8 +45,11 @@ class Driver:
 
     @property
     def exists(self) -> bool:
-        """Whether the catalog has such a database."""
-        return isinstance(self._lake.catalog, SqliteCatalog | PostgresCatalog)
+        """Whether the catalog has such a database, which is not left to DuckDB."""
+        catalog = self._lake.catalog
+        if isinstance(catalog, SqliteCatalog):
+            return Path(catalog.path).resolve() not in _LEFT_TO_DUCKDB
+        return isinstance(catalog, PostgresCatalog)
 
     @property
     def is_sqlite(self) -> bool:

@@ -30,7 +30,7 @@ from lake_assets.lake.attach import (
     secret_statements,
 )
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog_driver import Driver, driver_errors
+from lake_assets.lake.catalog_driver import Driver, driver_errors, leave_to_duckdb
 from lake_assets.lake.checkpoint import SETTINGS, EngineLostError, checkpointed, recover
 from lake_assets.lake.failures import catalog_location, is_locked, translated
 from lake_assets.lake.locks import commit_lock, exclusive_access
@@ -93,6 +93,7 @@ class DuckLake:
             LakeAssetsError: as `open`.
         """
         statement = attach_statement(self.config, read_only=read_only)
+        leave_to_duckdb(self.config)
         with self._turn, self._held(create=False, read_only=read_only):
             if (shared := self._shared(statement)) is not None:
                 return shared
@@ -332,9 +333,12 @@ def version_without_attach(lake: Lake, driver: Driver, *, is_read_only: bool) ->
         return None  # SQLite would create it
     errors: tuple[type[Exception], ...] = (CatalogError, *driver_errors(lake))
     try:
-        if driver.is_sqlite and not is_read_only and driver.rows("PRAGMA journal_mode") != [("wal",)]:
-            return None  # ATTACH sets it
-        found = dict(driver.rows(spec.SETTINGS_QUERY))
+        with exclusive_access(lake):
+            if not driver.exists:
+                return None
+            if driver.is_sqlite and not is_read_only and driver.rows("PRAGMA journal_mode") != [("wal",)]:
+                return None  # ATTACH sets it
+            found = dict(driver.rows(spec.SETTINGS_QUERY))
     except CatalogUnreachableError:
         raise
     except errors:

@@ -224,10 +224,11 @@ class LakeSession:
 
     def exists(self, table: TableName) -> bool:
         """Return whether the lake has this table."""
-        if self.driver.exists and not self.in_transaction and self.unknown_specification is None:
+        if not self.in_transaction and self.unknown_specification is None:
             # DuckDB reads the names of all tables, and of their columns.
-            with suppress(*driver_errors(self.config)):  # DuckDB says what is wrong
-                if self.driver.rows(f"SELECT 1 {spec.FROM_LIVE_TABLE}", [table.schema, table.table]):
+            with suppress(*driver_errors(self.config)), exclusive_access(self.config):  # DuckDB says what is wrong
+                query = f"SELECT 1 {spec.FROM_LIVE_TABLE}"
+                if self.driver.exists and self.driver.rows(query, [table.schema, table.table]):
                     return True
         tables = self.rows(
             "SELECT 1 FROM information_schema.tables "

@@ -1,17 +1,24 @@
 """A connection to a lake: every catalog and storage is attached, and read-only refuses every change of it."""
 
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
+from threading import Event, Thread
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 
 from dev.servers.postgres import PASSWORD, StoppablePostgres
 from lake_assets import connect
+from lake_assets.cli import main
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import CatalogLockedError, CatalogUnreachableError, ConfigError, NoLakeError
+from lake_assets.history.history_entries import history
+from lake_assets.history.restore import restore
 from lake_assets.lake import connecting
 from lake_assets.lake.confined import open_confined
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
@@ -56,6 +63,58 @@ def test_an_encrypted_lake_is_read_and_no_secret_is_shown(world: World) -> None:
         shown.append(refusal(connection, f"FROM 's3://{world.storage['bucket']}/absent.parquet'"))
 
     assert [text for text in shown if secret in text or PASSWORD in text] == []
+
+
+def test_beside_a_connection_to_sqlite_all_work_of_the_process_goes_through_its_sqlite(
+    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two SQLite libraries in a process do not see each other's locks, and damage the file."""
+    first = local_world.commit(NW, 1, 2)
+    with connect(local_world.config) as connection:
+        monkeypatch.setattr(sqlite3, "connect", lambda *_, **__: pytest.fail("Python's SQLite opens the catalog"))
+        for totals in ((3,), (4, 5)):
+            assert local_world.commit(NW, *totals).status == "committed"
+            assert connection.execute("SELECT total FROM sales ORDER BY 1").fetchall() == [(one,) for one in totals]
+        local_world.commit(SW, 6)
+        assert local_world.ingest(NW).row.status == "skipped"
+        assert first.snapshot_id is not None
+        assert restore(local_world.stream, local_world.partition(NW), first.snapshot_id, hold=True).row is not None
+        assert connection.execute("SELECT sum(total) FROM sales").fetchall() == [(9,)]
+        assert len(history(local_world.stream, local_world.partition(NW))) == 4
+        for arguments in (["report"], ["check"], ["plan", "sales", "--waiting"], ["ledger", "sales"]):
+            config = ["--config", str(local_world.config_file(tmp_path))]
+            result = CliRunner().invoke(main, [*config, *arguments])
+            assert result.exit_code == 0, result.output
+        local_world.tidy(days=30)
+        assert connection.execute("SELECT sum(total) FROM sales").fetchall() == [(9,)]
+
+
+@pytest.mark.more
+def test_threads_read_by_connections_while_the_process_commits(local_world: World) -> None:
+    local_world.commit(NW, 1, 2)
+    stops, failures, reads = Event(), list[str](), list[int]()
+
+    def read() -> None:
+        while not stops.is_set():
+            try:
+                with connect(local_world.config) as connection:
+                    reads.extend(rows for (rows,) in connection.execute("SELECT count(*) FROM sales").fetchall())
+            except Exception as error:  # noqa: BLE001 - asserted below
+                failures.append(str(error))
+
+    readers = [Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for number in range(12):
+        local_world.commit(NW, number, number)
+    stops.set()
+    for reader in readers:
+        reader.join()
+
+    assert failures == []
+    assert set(reads) == {2}
+    with closing(sqlite3.connect(local_world.catalog["path"])) as catalog:
+        assert catalog.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 def test_a_server_that_goes_away_shows_no_password(stoppable_postgres: StoppablePostgres, local_world: World) -> None:

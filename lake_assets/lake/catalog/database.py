@@ -16,6 +16,7 @@ from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import driver_errors
 from lake_assets.lake.failures import catalog_error, translated
+from lake_assets.lake.locks import exclusive_access
 from lake_assets.lake.session import LakeSession
 
 if TYPE_CHECKING:
@@ -250,8 +251,11 @@ def _opened(session: LakeSession, *, writes: bool) -> Iterator[CatalogDatabase]:
             with _duckdb(session) as database:
                 yield database
         else:
-            with session.driver.transaction(writes=writes) as connection:
-                yield (_Sqlite if session.driver.is_sqlite else _Postgres)(connection, data_path(session.config))
+            with exclusive_access(session.config):
+                if not session.driver.exists:
+                    raise NotDirectError("a connection of this process reads the SQLite catalog by DuckDB")
+                with session.driver.transaction(writes=writes) as connection:
+                    yield (_Sqlite if session.driver.is_sqlite else _Postgres)(connection, data_path(session.config))
     except errors as error:
         raise catalog_error(error, session.config) from error
 
