@@ -4,6 +4,7 @@ import datetime as dt
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from dev.servers.postgres import PostgresServer, pgserver
 from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.commit.change import Change, Written
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
@@ -46,13 +48,15 @@ def catalog_on(server: PostgresServer) -> dict[str, Any]:
     return {"type": "postgres", "database": server.new_database(), **place}
 
 
-def stream_on(catalog: dict[str, Any], folder: Path) -> OpenStream:
-    """A stream of a lake in this catalog, with its files in the folder."""
-    lake = {"catalog": catalog, "storage": str(folder / "lake")}
+def stream_on(
+    catalog: dict[str, Any], folder: Path, table: str = "sales", storage: dict[str, Any] | None = None
+) -> OpenStream:
+    """A stream of a lake in this catalog, with its files in the folder or in another storage."""
+    lake = {"catalog": catalog, "storage": storage or str(folder / "lake")}
     stream = {
         "source": str(folder / "landing"),
         "partitions": {"region": {}, "date": {"type": "date", "start": str(FIRST)}},
-        "destination": {"table": "sales"},
+        "destination": {"table": table},
     }
     return open_stream(LakeConfig.model_validate({"lakes": {"bench": lake}, "streams": {"sales": stream}}), "sales")
 
@@ -121,7 +125,11 @@ class Files:
     def replacements(self, texts: Sequence[str]) -> list[Change]:
         """The commits of such files in some partitions, by one run."""
         run_id = str(uuid.uuid4())
-        return [self.replacement(self._stream.config.partition(text), run_id) for text in texts]
+        partitions = [self._stream.config.partition(text) for text in texts]
+        if isinstance(self._store.storage, LocalStorage):
+            return [self.replacement(partition, run_id) for partition in partitions]
+        with ThreadPoolExecutor(16) as pool:  # as the tasks of a job
+            return list(pool.map(self.replacement, partitions, [run_id] * len(partitions)))
 
 
 def commit_all(lake: LakeSession, replacements: Sequence[Change]) -> None:

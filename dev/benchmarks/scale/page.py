@@ -44,7 +44,9 @@ def _writers(rates: Sequence[Rate]) -> Iterator[str]:
     head = (
         "writers",
         "lakes",
+        "tables",
         "`commit_batch`",
+        "files",
         "commits a second",
         "partitions a second",
         "one commit, with its wait",
@@ -55,7 +57,9 @@ def _writers(rates: Sequence[Rate]) -> Iterator[str]:
             (
                 str(one.writers),
                 str(one.lakes),
+                str(one.tables),
                 str(one.batch),
+                f"S3, {one.latency * 1000:.0f} ms a request" if one.latency else "local",
                 f"{one.rate:.1f}",
                 f"{one.partitions:.0f}",
                 shown(one.median),

@@ -27,13 +27,13 @@ def drawings(results: Results) -> Drawings:
 def _writers(results: Results) -> Figure:
     figure = Figure(figsize=(9.6, 3.0), layout="constrained")
     axes = figure.subplots()
-    one_lake = [rate for rate in results.writers if rate.lakes == 1]
+    one_lake = [rate for rate in results.writers if rate.lakes == rate.tables == 1 and not rate.latency]
     counts = sorted({rate.writers for rate in one_lake})
     for number, batch in enumerate(sorted({rate.batch for rate in one_lake})):
         of_batch = {rate.writers: rate.partitions for rate in one_lake if rate.batch == batch}
         known = [count for count in counts if count in of_batch]
         _line(axes, number, known, [of_batch[count] for count in known], f"commit_batch: {batch}")
-    _plain(axes, "partitions a second of all writers together", "writers of one lake")
+    _plain(axes, "partitions a second of all writers together", "writers of one table")
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.set_ylim(bottom=0)
     return figure

@@ -17,7 +17,9 @@ class Rate(_Frozen):
 
     writers: int
     lakes: int  # that they shared, on one server
+    tables: int = 1  # of each lake, that its writers shared
     batch: int  # partitions of a commit
+    latency: float = 0  # seconds of each request to an S3 server that has the files; 0: they are in a local folder
     commits: int
     seconds: float
     median: float  # seconds of a commit, with the wait for the lock
