@@ -22,8 +22,10 @@ CONNECT = "connect"  # in place of a statement: the first message of a connectio
 _HEADER = 5  # bytes of a message before its body: its type, and its length with these four bytes
 _STARTUP = 4  # the first message of a client has no type
 _QUERIES = {b"Q", b"P"}  # a simple query, and the Parse of one with parameters
+_WAITS = {b"Q", b"S", b"H"}  # after which a client waits for answers: a simple query, a Sync, and a Flush
 _ROWS = {b"D", b"d"}  # a row of a result, and a row of a COPY
 _COPY_BEGINS = {b"G", b"W"}  # the server expects the rows of a COPY
+_FLUSH, _SYNC = b"H", b"S\0\0\0\4"  # after both the server answers what it was asked; after a Sync it is ready
 _READY = b"Z"  # the server has done what was asked, and expects the next statement
 _REFUSED = b"N"  # the server's answer to a request for encryption, of one byte
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # linger for 0 seconds: the client gets a TCP reset
@@ -83,11 +85,15 @@ class Rule:
 
 @dataclass
 class PostgresProxy:
-    """Counts statements and rows since `forget`."""
+    """Counts statements and rows since `forget`.
+
+    `waits` has the number of statements before each moment when a client waited for answers.
+    """
 
     server: PostgresServer  # of the proxy's own address
     upstream: PostgresServer
     statements: list[Statement] = field(default_factory=list)
+    waits: list[int] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _links: set["_Link"] = field(default_factory=set)
@@ -96,7 +102,7 @@ class PostgresProxy:
     def forget(self) -> None:
         """Begin to count."""
         with self._lock:
-            self.statements = []
+            self.statements, self.waits = [], []
 
     def inject(self, rule: Rule) -> Rule:
         """Let the next statements under this rule fail. Of several rules the oldest comes first."""
@@ -144,6 +150,12 @@ class PostgresProxy:
             if rule is not None:
                 rule.times -= 1
             return rule
+
+    def note_wait(self) -> None:
+        """Note that a client waits for answers now."""
+        with self._lock:
+            if self.waits[-1:] != [len(self.statements)]:
+                self.waits.append(len(self.statements))
 
     def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):  # the listener is closed
@@ -202,7 +214,8 @@ class _Link:
                 while message := self._client_message(pending):
                     if not self._is_passed(message):
                         return
-                    self._upstream.sendall(message)
+                    # A client with a pipeline would wait for ever: the connection is cut when the server is ready.
+                    self._upstream.sendall(_SYNC if self._loses_answer and message[:1] == _FLUSH else message)
         self._end()
 
     def from_server(self) -> None:
@@ -252,6 +265,8 @@ class _Link:
 
     def _is_passed(self, message: bytes) -> bool:
         """Whether a message is passed on, after its fault."""
+        if message[:1] in _WAITS - _QUERIES and self._is_started:
+            self._proxy.note_wait()
         if self._statement.text == "" and self._is_started:
             self._statement = Statement(CONNECT)
         elif message[:1] in _QUERIES and self._is_started:
@@ -271,6 +286,8 @@ class _Link:
                 time.sleep(rule.seconds)
             case Rule(fault="call"):
                 rule.call()
+        if message[:1] in _WAITS:
+            self._proxy.note_wait()
         return not self._is_cut.is_set()
 
 

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,8 @@ from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake import failures
-from lake_assets.lake.locks import exclusive_access
-from lake_assets.lake.postgres import connect
+from lake_assets.lake.locks import TIMEOUT, Lock, exclusive_access, held, pipelined
+from lake_assets.lake.postgres import connect, unreachable_now
 
 WRITER_TURN = 5.0  # seconds that SQLite itself retries a write; `retry.under_lock` retries it for longer
 
@@ -42,6 +42,7 @@ class Driver:
         self._lake = lake
         self._connection: Any = None
         self._is_busy = False
+        self._locks = 0  # that the connection holds for longer than a transaction
 
     @property
     def exists(self) -> bool:
@@ -57,12 +58,18 @@ class Driver:
         return isinstance(self._lake.catalog, SqliteCatalog)
 
     @contextmanager
-    def transaction(self, *, writes: bool) -> Iterator[Any]:
+    def transaction(self, *, writes: bool, lock: Lock | None = None) -> Iterator[Any]:
         """Begin a transaction on the connection; a second one at a time has a connection of its own.
 
-        It is committed when the block ends, and rolled back when the block raises.
+        It is committed when the block ends, and rolled back when the block raises. In PostgreSQL, the statements of the
+        block are sent without waiting, until the first rows that it fetches; so are those after them.
+
+        Args:
+            writes: the block writes.
+            lock: held from before the transaction to its end, without a round trip of its own; only in PostgreSQL.
 
         Raises:
+            CatalogLockedError: the lock is not free within `locks.TIMEOUT` seconds.
             CatalogUnreachableError: the catalog's server is away.
             sqlite3.Error, psycopg.Error: the database refuses.
         """
@@ -70,16 +77,50 @@ class Driver:
             with (
                 exclusive_access(self._lake),
                 closing(self._connect(writes=writes)) as connection,
-                self._block(connection, writes=writes),
+                self._sqlite(connection, writes=writes) if self.is_sqlite else self._postgres(connection, lock),
             ):
                 yield connection
             return
+        with self._kept() as connection, self._postgres(connection, lock):
+            yield connection
+
+    @contextmanager
+    def held(self, lock: Lock) -> Iterator[None]:
+        """Hold a lock of a PostgreSQL catalog, on the connection that transactions have too.
+
+        Raises:
+            LakeAssetsError: as `locks.held`.
+        """
+        catalog = self._lake.catalog
+        assert isinstance(catalog, PostgresCatalog)  # noqa: S101 - the caller checks
+        with ExitStack() as stack:
+            if self._is_busy:
+                connection = stack.enter_context(closing(self._connect(writes=True)))
+            else:
+                connection = self._kept_connection()
+            stack.enter_context(held(catalog, connection, lock))
+            self._locks += 1
+            try:
+                yield
+            finally:
+                self._locks -= 1
+
+    def _kept_connection(self) -> Any:  # noqa: ANN401 - of the driver
+        """Return the connection that is kept. A lost one with locks is not replaced: what follows relies on these."""
         if self._connection is None:
-            self._connection = self._connect(writes=writes)
+            catalog = self._lake.catalog
+            if self._locks and isinstance(catalog, PostgresCatalog):
+                raise unreachable_now(catalog, "the connection with the lake's lock was lost")
+            self._connection = self._connect(writes=True)
+        return self._connection
+
+    @contextmanager
+    def _kept(self) -> Iterator[Any]:
+        """Yield the connection that is kept, and mark it as busy."""
+        self._kept_connection()
         self._is_busy = True
         try:
-            with self._block(self._connection, writes=writes):
-                yield self._connection
+            yield self._connection
         finally:
             self._is_busy = False
 
@@ -108,14 +149,7 @@ class Driver:
             seconds = min(failures.BUSY, WRITER_TURN) if writes else failures.BUSY
             return sqlite3.connect(catalog.path, timeout=seconds, isolation_level=None, check_same_thread=False)
         assert isinstance(catalog, PostgresCatalog)  # noqa: S101 - the caller checks
-        import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
-
-        connection = connect(catalog)
-        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        return connection
-
-    def _block(self, connection: Any, *, writes: bool) -> AbstractContextManager[None]:  # noqa: ANN401
-        return self._sqlite(connection, writes=writes) if self.is_sqlite else self._postgres(connection)
+        return connect(catalog, autocommit=True)  # each block begins its transaction itself, with its other statements
 
     @contextmanager
     def _sqlite(self, connection: sqlite3.Connection, *, writes: bool) -> Iterator[None]:
@@ -130,17 +164,33 @@ class Driver:
             raise
 
     @contextmanager
-    def _postgres(self, connection: Any) -> Iterator[None]:  # noqa: ANN401
+    def _postgres(self, connection: Any, lock: Lock | None) -> Iterator[None]:  # noqa: ANN401
+        import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
+
+        acquired: Any = None
         try:
-            if (schema := self._lake.metadata_schema) is not None:
-                connection.execute("SELECT set_config('search_path', %s, true)", [identifier(schema)])
-            yield
-            connection.commit()
-        except BaseException:
+            with pipelined(connection):
+                if lock is not None:
+                    acquired = lock.ask(connection, TIMEOUT)
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ", prepare=False)
+                if (schema := self._lake.metadata_schema) is not None:
+                    connection.execute("SELECT set_config('search_path', %s, true)", [identifier(schema)])
+                yield
+                connection.execute("COMMIT", prepare=False)
+                if lock is not None:
+                    lock.release(connection)
+        except BaseException as error:
             try:
                 connection.rollback()
+                if lock is not None:
+                    lock.release(connection)  # which it may not have, of which the server makes a notice
             except Exception:  # noqa: BLE001 - the connection is lost, and the first error is raised
-                self.close()
+                connection.close()  # with it the lock
+                if connection is self._connection:
+                    self._connection = None
+            is_acquired = acquired is not None and acquired.pgresult is not None
+            if lock is not None and isinstance(error, psycopg.errors.LockNotAvailable) and not is_acquired:
+                raise lock.not_free(TIMEOUT) from None
             raise
 
 

@@ -24,6 +24,7 @@ BUSY = 60.0  # seconds that a writer without the lake's lock may hold a catalog
 _ROOM = 2**20  # bytes of a disk; with fewer, SQLite's I/O error means that it is full
 _NOT_WRITTEN = re.compile(r'file "([^"]+)": No space left on device')
 
+OVERTAKEN = "Transaction conflict: another writer was faster"  # in DuckDB's words, by which a conflict is known
 WHO_LOCKS = "run it again when that one has ended: `fuser` on the catalog's file names it, or pg_locks in PostgreSQL."
 
 

@@ -1,15 +1,23 @@
-"""The lock that serializes a lake's commits, for speed. Correctness does not depend on it.
+"""The locks of a lake: that of its commits, for speed, and that of its files, which maintenance deletes.
 
-DuckLake numbers its snapshots, so one of two overlapping commits must be retried. Waiting for a lock is cheaper. The
-catalog guarantees correctness: a writer without the lock causes a conflict, never mixed rows. A lock ends with its
-process.
+DuckLake numbers its snapshots, so one of two overlapping commits must be retried. Waiting for the commit lock is
+cheaper. The catalog guarantees correctness: a writer without that lock causes a conflict, never mixed rows.
+
+A commit looks for its new files before it waits for the commit lock, so that no writer waits for the storage of
+another. From that look to its end it shares the files lock, which the removal of files without a commit takes alone. So
+no file vanishes between the look and the commit, whatever the ages of files and the clocks of machines are.
+
+A lock ends with its process.
 """
 
+import fcntl
 import hashlib
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
@@ -17,6 +25,10 @@ from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, Postgres
 from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError, CatalogLockedError
 from lake_assets.lake.postgres import connect, refused, unreachable
+from lake_assets.retrying import Limit, pause_between, poll
+
+if TYPE_CHECKING:
+    import psycopg
 
 TIMEOUT = 600.0  # seconds; a commit takes well under one
 
@@ -24,9 +36,69 @@ _GUARD = threading.Lock()
 _THREADS: dict[str, threading.RLock] = {}
 
 
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock of a lake: an advisory one of a PostgreSQL catalog, a file beside a file catalog.
+
+    Attributes:
+        name: what it is for.
+        suffix: of the file.
+        is_shared: several may have it at once, if no other has it alone.
+    """
+
+    name: str
+    suffix: str
+    is_shared: bool = False
+
+    @property
+    def _key(self) -> int:
+        digest = hashlib.sha256(f"lake_assets {self.name}".encode()).digest()
+        return int.from_bytes(digest[:8], "big", signed=True)
+
+    @property
+    def _function(self) -> str:
+        return "_shared" if self.is_shared else ""
+
+    def ask(self, connection: "psycopg.Connection[Any]", timeout: float) -> "psycopg.Cursor[Any]":
+        """Begin to acquire the lock of a PostgreSQL catalog, on a connection without an open transaction.
+
+        In pipeline mode, the statements are not waited for. The connection has the lock until `release`, or its end.
+
+        Returns:
+            The cursor, which gets a result with the lock.
+
+        Raises:
+            psycopg.Error: also `LockNotAvailable`: it was not free within `timeout` seconds.
+        """
+        connection.execute("BEGIN", prepare=False)
+        cursor = connection.execute(
+            f"WITH limits AS MATERIALIZED (SELECT set_config('lock_timeout', %s, true)) "  # noqa: S608
+            f"SELECT pg_advisory_lock{self._function}(%s) FROM limits".encode(),
+            (f"{int(timeout * 1000)}ms", self._key),
+        )
+        connection.execute("COMMIT", prepare=False)
+        return cursor
+
+    def release(self, connection: "psycopg.Connection[Any]") -> None:
+        """Release the lock that the connection to a PostgreSQL catalog has."""
+        connection.execute(f"SELECT pg_advisory_unlock{self._function}(%s)".encode(), (self._key,))
+
+    def not_free(self, timeout: float) -> CatalogLockedError:
+        """Return the error of a lock of a PostgreSQL catalog that was not free in time."""
+        return CatalogLockedError(
+            f"the catalog's {self.name} lock was not free within {timeout:g} seconds:",
+            "see which session holds it (pg_locks, locktype advisory), and run it again when that one has ended.",
+        )
+
+
+COMMITS = Lock("commit", ".lock")
+FILES_IN_USE = Lock("files", ".files.lock", is_shared=True)
+FILES_REMOVED = Lock("files", ".files.lock")
+
+
 @contextmanager
 def commit_lock(lake: Lake, timeout: float = TIMEOUT) -> Iterator[None]:
-    """Hold the lake's lock: a file beside a file catalog, an advisory lock of a PostgreSQL catalog.
+    """Hold the lock of the lake's commits, of a PostgreSQL catalog on a connection of its own.
 
     A MotherDuck catalog has no lock, only its own check for conflicts and the retry.
 
@@ -36,35 +108,103 @@ def commit_lock(lake: Lake, timeout: float = TIMEOUT) -> Iterator[None]:
         CatalogError: it cannot be acquired.
     """
     if isinstance(lake.catalog, PostgresCatalog):
-        with _advisory_lock(lake.catalog, timeout):
+        with connect(lake.catalog, autocommit=True) as connection, held(lake.catalog, connection, COMMITS, timeout):
             yield
     elif isinstance(lake.catalog, MotherDuckCatalog):
         yield
     else:
-        with _file_lock(lake.catalog, timeout), exclusive_access(lake):
+        with file_lock(lake, COMMITS, timeout):
             yield
 
 
 @contextmanager
-def _file_lock(catalog: FileCatalog, timeout: float) -> Iterator[None]:
-    path = Path(f"{catalog.path}.lock")
-    lock = FileLock(path, timeout=timeout, poll_interval=0.01)
+def held(
+    catalog: PostgresCatalog, connection: "psycopg.Connection[Any]", lock: Lock, timeout: float = TIMEOUT
+) -> Iterator[None]:
+    """Hold a lock on a connection to a PostgreSQL catalog. If the connection is lost meanwhile, so is the lock.
+
+    Raises:
+        CatalogLockedError: it is not free within `timeout` seconds.
+        CatalogUnreachableError: the catalog's server is unreachable.
+        CatalogError: it cannot be acquired.
+    """
+    import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
+
     try:
-        lock.acquire()
-    except Timeout as error:
-        raise CatalogLockedError(
-            f"the lock {path} was not free within {timeout:g} seconds:",
-            "see which process holds it (`fuser` on that file), and run it again when that one has ended.",
-        ) from error
-    except OSError as error:
-        raise CatalogError(
-            f"the lock {path} cannot be acquired: {error.strerror}:",
-            "let this user write that file, or its folder if the file does not exist yet.",
-        ) from error
+        with pipelined(connection):
+            lock.ask(connection, timeout)
+    except psycopg.Error as error:
+        with suppress(psycopg.Error):  # the connection is lost
+            connection.rollback()
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            raise lock.not_free(timeout) from None  # its text is that of a locked table, after which a writer retries
+        raise (unreachable(catalog, error) or refused(catalog, error)) from error
     try:
         yield
     finally:
-        lock.release()
+        try:
+            lock.release(connection)
+        except psycopg.Error:
+            connection.close()  # the server releases it
+
+
+def pipelined(connection: "psycopg.Connection[Any]") -> AbstractContextManager[object]:
+    """Return a block whose statements are sent without waiting for the answers of those before.
+
+    The first answer that is needed is waited for, and the end of the block. With a libpq before version 14 each
+    statement is waited for.
+    """
+    import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
+
+    return connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
+
+
+@contextmanager
+def file_lock(lake: Lake, lock: Lock, timeout: float = TIMEOUT) -> Iterator[None]:
+    """Hold a lock that is a file beside a file catalog.
+
+    Raises:
+        CatalogLockedError: it is not free within `timeout` seconds.
+        CatalogError: it cannot be acquired.
+    """
+    assert isinstance(lake.catalog, FileCatalog)  # noqa: S101 - the caller checks
+    path = Path(f"{lake.catalog.path}{lock.suffix}")
+    with ExitStack() as stack:
+        try:
+            if lock == COMMITS:
+                stack.enter_context(FileLock(path, timeout=timeout, poll_interval=0.01))
+                stack.enter_context(exclusive_access(lake))
+            else:
+                # Commits whose times overlap would keep maintenance waiting for ever. So it takes the turn, and waits.
+                with _flock(Path(f"{path}.turn"), lock, timeout):
+                    stack.enter_context(_flock(path, lock, timeout))
+        except Timeout as error:
+            raise CatalogLockedError(
+                f"the lock {path} was not free within {timeout:g} seconds:",
+                "see which process holds it (`fuser` on that file), and run it again when that one has ended.",
+            ) from error
+        except OSError as error:
+            raise CatalogError(
+                f"the lock {path} cannot be acquired: {error.strerror}:",
+                "let this user write that file, or its folder if the file does not exist yet.",
+            ) from error
+        yield
+
+
+@contextmanager
+def _flock(path: Path, lock: Lock, timeout: float) -> Iterator[None]:
+    kind = fcntl.LOCK_SH if lock.is_shared else fcntl.LOCK_EX
+    with path.open("a") as file:
+
+        def is_free() -> bool:
+            with suppress(BlockingIOError):
+                fcntl.flock(file, kind | fcntl.LOCK_NB)
+                return True
+            return False
+
+        if not poll(is_free, pause=pause_between(0.005, 0.015), limit=Limit(seconds=timeout)):
+            raise Timeout(str(path))
+        yield
 
 
 def exclusive_access(lake: Lake) -> AbstractContextManager[object]:
@@ -77,22 +217,3 @@ def exclusive_access(lake: Lake) -> AbstractContextManager[object]:
         return nullcontext()
     with _GUARD:
         return _THREADS.setdefault(str(Path(lake.catalog.path).absolute()), threading.RLock())
-
-
-@contextmanager
-def _advisory_lock(catalog: PostgresCatalog, timeout: float) -> Iterator[None]:
-    import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
-
-    key = int.from_bytes(hashlib.sha256(b"lake_assets commit").digest()[:8], "big", signed=True)
-    with connect(catalog, autocommit=True) as connection:
-        try:
-            connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{int(timeout * 1000)}ms",))
-            connection.execute("SELECT pg_advisory_lock(%s)", (key,))
-        except psycopg.errors.LockNotAvailable:
-            raise CatalogLockedError(
-                f"the catalog's commit lock was not free within {timeout:g} seconds:",
-                "see which session holds it (pg_locks, locktype advisory), and run it again when that one has ended.",
-            ) from None  # its text is that of a locked table, after which a writer retries
-        except psycopg.Error as error:
-            raise (unreachable(catalog, error) or refused(catalog, error)) from error
-        yield

@@ -67,7 +67,11 @@ def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachabl
     # A name may have several hosts: if the last one refuses for good, it does not matter that another was unreachable.
     if matches(said, Meaning.REFUSED) or not (lost or matches(said, Meaning.AWAY)):
         return None
-    why = "the connection was lost" if lost else _reason(said)
+    return unreachable_now(catalog, "the connection was lost" if lost else _reason(said))
+
+
+def unreachable_now(catalog: PostgresCatalog, why: str) -> CatalogUnreachableError:
+    """Return the error for a server that is unreachable for this reason."""
     return CatalogUnreachableError(
         f"the catalog {location(catalog)} is unreachable: {why}:",
         "check host, port and network, and that the server runs and has connections to spare. Then run it again.",

@@ -1,4 +1,4 @@
-"""Writes to the catalog beside other writers: under the lake's lock, with retries after a conflict."""
+"""Writes to the catalog beside other writers: with retries after a conflict, under the lake's lock."""
 
 import logging
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from lake_assets.errors import CatalogError, CatalogLockedError, CatalogUnreacha
 from lake_assets.lake import failures
 from lake_assets.lake.catalog_driver import driver_errors
 from lake_assets.lake.failures import WHO_LOCKS, is_conflict, is_locked
+from lake_assets.lake.locks import FILES_IN_USE
 from lake_assets.lake.session import LakeSession
 from lake_assets.retrying import Limit, Result, pause_up_to, retry
 
@@ -21,18 +22,41 @@ def under_lock(
     session: LakeSession,
     work: Callable[[], Result],
     what: str,
+) -> Result:
+    """Write to the catalog under the lake's lock, and retry after a conflict with a writer without the lock.
+
+    Args:
+        session: an open lake.
+        work: writes all or nothing, perhaps twice, if the answer of a commit is lost.
+        what: the thing to write, for the error.
+
+    Raises:
+        CatalogError: as `retried`.
+    """
+
+    def one_try() -> Result:
+        with session.commit_lock():
+            return work()
+
+    return retried(session, one_try, what)
+
+
+def retried(
+    session: LakeSession,
+    work: Callable[[], Result],
+    what: str,
     find: Callable[[], Result | None] = lambda: None,
     *,
     retry_seconds: float | None = None,
 ) -> Result:
-    """Write to the catalog under the lake's lock, and retry after a conflict with a writer without the lock.
+    """Write to the catalog, and retry after a conflict with another writer, under the lake's locks.
 
     A conflict is retried `commit_retries` times. While another process has locked the catalog, retries go on until
     `retry_seconds` seconds have passed; `failures.BUSY` when None.
 
     Args:
         session: an open lake.
-        work: writes all or nothing.
+        work: writes all or nothing; its first try acquires the lake's locks itself.
         what: the thing to write, for the error.
         find: called before a retry, and after the connection was lost; finds the result of an earlier try whose answer
             was lost. Without it, the work may be done twice.
@@ -48,12 +72,12 @@ def under_lock(
     seconds = failures.BUSY if retry_seconds is None else retry_seconds
 
     def one_try() -> Result:
-        with session.commit_lock():
-            if next(tries):
-                session.reattach()
-                if (earlier := find()) is not None:
-                    return earlier
+        if not next(tries):
             return work()
+        session.reattach()
+        # The locks of an earlier try whose answer was lost end with its transaction.
+        with session.lock(FILES_IN_USE), session.commit_lock():
+            return work() if (earlier := find()) is None else earlier
 
     def limit(error: BaseException) -> Limit:
         if is_locked(error):

@@ -1,14 +1,14 @@
 """An open DuckLake: its statements, transactions and snapshots."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import duckdb
 
-from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog
+from lake_assets.config.catalogs import DuckdbCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import SpecificationError
@@ -20,7 +20,7 @@ from lake_assets.lake.attach import (
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import Driver, driver_errors
 from lake_assets.lake.failures import translated
-from lake_assets.lake.locks import commit_lock, exclusive_access
+from lake_assets.lake.locks import COMMITS, Lock, exclusive_access, file_lock
 from lake_assets.lake.vendor_errors import Meaning, matches
 
 AUTHOR = "lake_assets"  # of snapshots
@@ -58,7 +58,12 @@ class LakeSession:
     Attributes:
         engine: DuckDB, whether the lake is attached or not.
         driver: connections to the database of a SQLite or PostgreSQL catalog.
+        takes_locks: whether this writer takes the lake's locks. The catalog refuses overlapping commits of one that
+            does not.
+        descriptions: the tables that `catalog/described.py` has read, by their names.
     """
+
+    takes_locks = True
 
     def __init__(
         self,
@@ -71,6 +76,8 @@ class LakeSession:
         self.engine = engine
         self.driver = Driver(config)
         self.in_transaction = False  # of DuckDB, whose changes the driver does not see
+        self.descriptions: dict[object, Any] = {}
+        self._held = set[str]()  # the names of locks
         self._attach = self._attach_again = attach
         self._renew = renew  # gives another engine
         self._committed: int | None = None  # the last snapshot of an engine that was replaced
@@ -194,6 +201,7 @@ class LakeSession:
         next DELETE crashed the process in one of four runs of three writers without the lock.
         """
         self.driver.close()
+        self.descriptions.clear()
         if self.config.is_managed or not self.is_attached:
             return  # a managed lake is attached by the server
         with translated(self.config):
@@ -218,9 +226,38 @@ class LakeSession:
         self.rows(f"CALL {identifier(self.alias)}.set_commit_message(?, ?{more})", [author, message, *values])
 
     def commit_lock(self) -> AbstractContextManager[None]:
-        """Return the lock that serializes commits; see `locks.py`."""
-        # `DuckLake.open` holds the lock of a DuckDB-file catalog, which one process at a time can open.
-        return nullcontext() if isinstance(self.config.catalog, DuckdbCatalog) else commit_lock(self.config)
+        """Return the lock that serializes commits, as `lock`."""
+        return self.lock(COMMITS)
+
+    @property
+    def queues(self) -> bool:
+        """Whether a commit must wait for the commit lock: this session takes locks, and does not have that one."""
+        return self.takes_locks and COMMITS.name not in self._held
+
+    @contextmanager
+    def lock(self, lock: Lock) -> Iterator[None]:
+        """Hold a lock of the lake, see `locks.py`; a block within may ask for it again.
+
+        That of the files must be acquired before that of commits.
+
+        Raises:
+            CatalogLockedError: it is not free within `locks.TIMEOUT` seconds.
+            CatalogUnreachableError: the catalog's server is unreachable.
+            CatalogError: it cannot be acquired.
+        """
+        # `DuckLake.open` holds the lock of a DuckDB-file catalog, which one process at a time can open. MotherDuck
+        # removes the files that it manages, and has only its own check for conflicts.
+        unlocked = isinstance(self.config.catalog, DuckdbCatalog | MotherDuckCatalog)
+        if unlocked or not self.takes_locks or lock.name in self._held:
+            yield
+            return
+        is_postgres = isinstance(self.config.catalog, PostgresCatalog)
+        with self.driver.held(lock) if is_postgres else file_lock(self.config, lock):
+            self._held.add(lock.name)
+            try:
+                yield
+            finally:
+                self._held.discard(lock.name)
 
     def exists(self, table: TableName) -> bool:
         """Return whether the lake has this table."""

@@ -14,6 +14,7 @@ class Meaning(Enum):
     LOCKED = auto()  # another process has locked the catalog or a table of it
     CONFLICT = auto()  # another writer was faster
     ABSENT = auto()  # there is no lake
+    GONE = auto()  # the catalog has no table or column of this name
     ENCRYPTION = auto()  # the lake was created with the other setting of `encrypted`
     NO_ANSWER = auto()  # a storage of the lake cannot be reached
     AWAY = auto()  # the catalog's server is unreachable, or accepts no connections for now
@@ -34,6 +35,7 @@ SQLITE = (
     Text("database is locked", Meaning.LOCKED, "another connection writes"),
     Text("database table is locked", Meaning.LOCKED, "another connection of a shared cache writes"),
     Text("unique constraint", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
+    Text("no such (?:table|column)", Meaning.GONE, "a statement names a table or column that is not there"),
     Text("unable to open database file", Meaning.ABSENT, "the folder of the catalog's file is not there"),
     Text("database or disk is full", Meaning.FULL, "the disk of the catalog's file has no space left"),
     Text("disk I/O error", Meaning.IO_ERROR, "the disk has no space for the file that its readers share", False),
@@ -45,6 +47,8 @@ DUCKDB = (
     Text("conflict on", Meaning.CONFLICT, "another transaction has changed the row"),
     Text("write-write conflict", Meaning.CONFLICT, "another transaction has made or changed the table"),
     Text("duplicate key", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
+    Text("Table with name .* does not exist", Meaning.GONE, "a statement names a table that is not there"),
+    Text("Referenced column .* not found", Meaning.GONE, "a statement names a column that is not there"),
     Text("File system .* has been disabled by configuration", Meaning.FILES_KEPT, "a file is deleted"),
     Text("No space left on device", Meaning.FULL, "the disk of the catalog or of a data file is full", False),
     Text(r" error for HTTP [A-Z]+ to '", Meaning.NO_ANSWER, "the server of a storage does not answer"),
@@ -90,6 +94,7 @@ POSTGRES = (
     Text("duplicate key", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
     Text("could not serialize", Meaning.CONFLICT, "another transaction has changed the row"),
     Text("No space left on device", Meaning.FULL, "the disk of the server's data is full", False),
+    Text("(?:relation|column) .* does not exist", Meaning.GONE, "a statement names one that is not there"),
     Text("deadlock detected", Meaning.CONFLICT, "two transactions wait for each other"),
     Text(
         "tables can have at most \\d+ columns", Meaning.REJECTED, "a table has over 1,600 columns", True, _FEWER_COLUMNS

@@ -19,6 +19,7 @@ from typing import TypeVar
 from lake_assets.documented import Documented
 from lake_assets.lake.catalog.files import ScheduledFile, forget_scheduled, needed_files, scheduled_files, table_folders
 from lake_assets.lake.ledger.object_history import KnownObject, registered_objects
+from lake_assets.lake.locks import FILES_REMOVED
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets.progress import counting
@@ -193,18 +194,25 @@ def delete_orphans(
         and not roots.is_foreign(stored.uri)
     ]
     deleted: list[LandedObject] = []
-    for chunk in _chunks(old, "delete orphans"):
-        with session.commit_lock():
-            named = needed_files(session) | {file.uri for file in scheduled_files(session)}
-            # By name too, because the catalog may write the folder differently; names of data files are unique.
-            names = {uri.rpartition("/")[2] for uri in named}
-            orphans = [
-                stored for stored in chunk if stored.uri not in named and stored.key.rpartition("/")[2] not in names
-            ]
+    # Most files are named, so few are looked at under the locks, which delay commits.
+    for chunk in _chunks(_unnamed(session, old), "delete orphans"):
+        # No commit has looked for a file of these and is not made yet, and no file of a commit is not named yet.
+        with session.lock(FILES_REMOVED), session.commit_lock():
+            orphans = _unnamed(session, chunk)
             if not dry_run:
                 _delete((store, orphan.uri) for orphan in orphans)
         deleted += orphans
     return tuple(deleted)
+
+
+def _unnamed(session: LakeSession, files: Sequence[LandedObject]) -> list[LandedObject]:
+    """Return those of the files that the catalog does not name."""
+    if not files:
+        return []
+    named = needed_files(session) | {file.uri for file in scheduled_files(session)}
+    # By name too, because the catalog may write the folder differently; names of data files are unique.
+    names = {uri.rpartition("/")[2] for uri in named}
+    return [file for file in files if file.uri not in named and file.key.rpartition("/")[2] not in names]
 
 
 def _delete(files: Iterable[tuple[Store, str]]) -> None:

@@ -69,8 +69,7 @@ def clean_deltas(
     orphans = _delete_orphans(session, DELTAS, to, old, dry_run=dry_run)
     if export.deltas.latest and not dry_run:
         # It lists none of the deleted files, and what a commit that was killed after its end did not list.
-        with session.commit_lock():
-            write_latest(session, stream.name, export)
+        write_latest(session, stream.name, export)
     return (*expired, *(DeletedDelta(stored.uri, stored.size) for stored in orphans))
 
 

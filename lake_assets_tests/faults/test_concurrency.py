@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -292,7 +291,7 @@ def test_a_restore_that_is_overtaken_is_retried_and_doubles_nothing(
             write(other, NW) if what == "refresh" else restore(other.stream, other.partition(NW), second, hold=True)
         )
 
-    monkeypatch.setattr(LakeSession, "commit_lock", lambda _: nullcontext())
+    monkeypatch.setattr(LakeSession, "takes_locks", False)
     with overtaken(None, faster):
         row = restore(world.stream, world.partition(NW), first).row
 

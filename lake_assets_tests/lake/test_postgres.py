@@ -143,7 +143,7 @@ def test_a_session_that_ends_before_the_lock_is_acquired_is_unreachable(
 
     with commit_lock(config), ThreadPoolExecutor(1) as pool:
         ended = pool.submit(end_the_one_that_waits)
-        with pytest.raises(CatalogUnreachableError, match="unreachable: terminating connection"), commit_lock(config):
+        with pytest.raises(CatalogUnreachableError, match="unreachable: server closed"), commit_lock(config):
             pass
         ended.result()
 

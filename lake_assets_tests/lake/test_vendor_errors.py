@@ -214,6 +214,7 @@ PROVOKED: dict[str, dict[str, Callable[[Provoker], str]]] = {
             address="file:x?mode=memory&cache=shared",
         ),
         "unique constraint": lambda by: by.sqlite((ONE, KEY), (ONE, TWICE)),
+        "no such (?:table|column)": lambda by: by.sqlite((ONE, "SELECT * FROM t")),
         "unable to open database file": lambda by: refused(lambda: sqlite3.connect(by.folder / "none" / "x")),
         "database or disk is full": lambda by: by.sqlite(
             (ONE, "PRAGMA max_page_count = 2"), (ONE, TABLE), (ONE, "CREATE TABLE u (a)")
@@ -227,6 +228,8 @@ PROVOKED: dict[str, dict[str, Callable[[Provoker], str]]] = {
         ),
         "write-write conflict": lambda by: by.duckdb((OTHER, "BEGIN"), (OTHER, TABLE), (ONE, TABLE)),
         "duplicate key": lambda by: by.duckdb((ONE, KEY), (ONE, TWICE)),
+        "Table with name .* does not exist": lambda by: by.duckdb((ONE, "FROM t")),
+        "Referenced column .* not found": lambda by: by.duckdb((ONE, TABLE), (ONE, "SELECT b FROM t")),
         "File system .* has been disabled by configuration": lambda by: by.duckdb(
             (ONE, "SET disabled_filesystems = 'LocalFileSystem'"), (ONE, "FROM 'a.csv'")
         ),
@@ -272,6 +275,7 @@ PROVOKED: dict[str, dict[str, Callable[[Provoker], str]]] = {
             CHANGED, (ONE, "COMMIT"), (OTHER, "UPDATE t SET a = 4 WHERE a = 1")
         ),
         "deadlock detected": Provoker.deadlock,
+        "(?:relation|column) .* does not exist": lambda by: by.postgres((ONE, "SELECT b FROM t")),
         r"tables can have at most \d+ columns": lambda by: by.postgres((ONE, f"CREATE TABLE wide ({COLUMNS})")),
         r"permission denied for (?:table|schema|view|relation) \S*\w": lambda by: by.postgres(
             (ONE, "SELECT * FROM pg_authid")

@@ -1,11 +1,13 @@
 """The least and greatest of values that are given as text, in the order of their type.
 
 DuckLake stores the bounds of a column as DuckDB's texts. A comparison of texts would put 10 before 9, so DuckDB
-compares the values, except whole numbers and strings, which Python orders in the same way.
+compares the values, except those that Python orders in the same way.
 """
 
+import math
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import duckdb
@@ -59,10 +61,36 @@ class Bounds(NamedTuple):
     greatest: str | None
 
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:\+00(?::00)?)?")
+
+
+def _number(text: str) -> float:
+    if math.isnan(number := float(text)):
+        raise ValueError(text)  # DuckDB orders it after all others
+    return number
+
+
+def _date(text: str) -> str:
+    if _DATE.fullmatch(text) is None:
+        raise ValueError(text)
+    return text
+
+
+def _moment(text: str) -> str:
+    if (match := _MOMENT.fullmatch(text)) is None:
+        raise ValueError(text)
+    return f"{match[1]}.{match[2] or '':0<9}"
+
+
 # A query takes a millisecond, and a commit compares the bounds of some forty columns. DuckDB and Python both order
-# strings by their code points.
+# strings by their code points. Each function raises ValueError for a text that only DuckDB can compare.
 _SHARED_ORDERS: Mapping[str, Callable[[str], Any]] = {
     "VARCHAR": str,
+    "FLOAT": _number,
+    "DOUBLE": _number,
+    "DATE": _date,
+    **{name: _moment for name in ORDERED_TYPES.values() if name.startswith("TIMESTAMP")},
     **{name: int for name in ORDERED_TYPES.values() if "INT" in name},
 }
 
@@ -139,7 +167,8 @@ def _merged_of_type(
         return result
     order = _SHARED_ORDERS.get(sql_type)
     if order is not None:
-        return result | {key: _extremes(group, order) for key, group in many.items()}
+        with suppress(ValueError):
+            return result | {key: _extremes(group, order) for key, group in many.items()}
     flat = [(number, b.least, b.greatest) for number, group in enumerate(many.values()) for b in group]
     numbers, least, greatest = (list(column) for column in zip(*flat, strict=True))
     rows = engine.execute(

@@ -1,10 +1,11 @@
 """A transaction over DuckLake's metadata tables by the driver of the catalog's database."""
 
 import datetime as dt
+import json
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +17,18 @@ from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import driver_errors
 from lake_assets.lake.failures import catalog_error, translated
-from lake_assets.lake.locks import exclusive_access
+from lake_assets.lake.locks import COMMITS, exclusive_access
 from lake_assets.lake.session import LakeSession
 
 if TYPE_CHECKING:
     import psycopg
 
 Row = tuple[Any, ...]
+Answer = Callable[[], list[Row]]
+"""The rows that a query returns, which was sent before."""
 
 _AT_ONCE = 500  # values in one statement
+_ROWS_AT_ONCE = 10_000  # in one statement
 
 
 def among(values: Sequence[object]) -> Iterator[tuple[str, Sequence[object]]]:
@@ -69,13 +73,23 @@ class CatalogDatabase(ABC):
         rows: list[Row] = self._cursor(sql, parameters).fetchall()
         return rows
 
+    def ask(self, sql: str, parameters: Sequence[object] = ()) -> Answer:
+        """Send a query; the answer is to be fetched once, in this transaction.
+
+        Queries that are sent before the first answer is fetched take one round trip to PostgreSQL together.
+        """
+        rows = self.rows(sql, parameters)
+        return lambda: rows
+
     def rows_among(self, sql: str, values: Sequence[object]) -> list[Row]:
         """Return the rows of a query that ends with `IN`, for these values; of many, by several statements."""
         return [row for marks, some in among(values) for row in self.rows(f"{sql} {marks}", some)]
 
     def columns(self, table: str) -> list[str]:
         """Return the names of a table's columns."""
-        return [column[0] for column in self._cursor(f"SELECT * FROM {identifier(table)} LIMIT 0", ()).description]
+        cursor = self._cursor(f"SELECT * FROM {identifier(table)} LIMIT 0", ())
+        cursor.fetchall()
+        return [column[0] for column in cursor.description]
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
         """Run a statement that returns nothing."""
@@ -90,8 +104,16 @@ class CatalogDatabase(ABC):
         """Append rows to a table."""
 
     @abstractmethod
+    def update(self, table: str, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Set columns of a table's rows. Each of `rows` has the values of the keys of one, and of these columns."""
+
     def has_table(self, name: str) -> bool:
         """Return whether the catalog's database has this table."""
+        return bool(self.ask_table(name)())
+
+    @abstractmethod
+    def ask_table(self, name: str) -> Answer:
+        """Ask whether the catalog's database has this table; the answer has a row if it does."""
 
     def indexes(self) -> set[str]:
         """Return the names of the indexes in the catalog's database.
@@ -139,14 +161,26 @@ class _Sqlite(CatalogDatabase):
             f"INSERT INTO {identifier(table)} ({_names(columns)}) VALUES ({marks})", zip(*columnwise, strict=True)
         )
 
-    def has_table(self, name: str) -> bool:
-        return bool(self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name]))
+    def update(self, table: str, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> None:
+        same = " AND ".join(f"{identifier(key)} = ?" for key in keys)
+        self._connection.executemany(
+            f"UPDATE {identifier(table)} SET {_set(columns)} WHERE {same}",
+            [(*row[len(keys) :], *row[: len(keys)]) for row in rows],
+        )
+
+    def ask_table(self, name: str) -> Answer:
+        return self.ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name])
 
     def indexes(self) -> set[str]:
         return {name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type = 'index'")}
 
     def inlined(self, value: object) -> object:
         return _time_text(value)
+
+
+def _set(columns: Sequence[str], source: str = "") -> str:
+    """Return what follows SET in a statement: each column has a parameter, or the value of a source's column."""
+    return ", ".join(f"{identifier(c)} = {f'{source}.{identifier(c)}' if source else '?'}" for c in columns)
 
 
 class _Postgres(CatalogDatabase):
@@ -156,14 +190,24 @@ class _Postgres(CatalogDatabase):
         cursor: psycopg.Cursor[Row] = self._connection.execute(sql.replace("?", "%s").encode(), parameters)
         return cursor
 
-    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        statement = f"COPY {identifier(table)} ({_names(columns)}) FROM STDIN"
-        with self._connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            for row in rows:
-                copy.write_row(row)
+    def ask(self, sql: str, parameters: Sequence[object] = ()) -> Answer:
+        return self._cursor(sql, parameters).fetchall
 
-    def has_table(self, name: str) -> bool:
-        return bool(self.rows("SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?", [name]))
+    # A COPY cannot be sent without waiting for the answer of the statement before, and a list for each column needs
+    # the columns' types.
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        names = _names(columns)
+        for source, texts in _sources(table, columns, rows):
+            self.execute(f"INSERT INTO {identifier(table)} ({names}) SELECT {names} FROM {source}", [texts])
+
+    def update(self, table: str, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> None:
+        same = " AND ".join(f"t.{identifier(key)} = v.{identifier(key)}" for key in keys)
+        for source, texts in _sources(table, [*keys, *columns], rows):
+            self.execute(f"UPDATE {identifier(table)} t SET {_set(columns, 'v')} FROM {source} v WHERE {same}", [texts])
+
+    def ask_table(self, name: str) -> Answer:
+        return self.ask("SELECT 1 WHERE to_regclass(?) IS NOT NULL", [identifier(name)])
 
     def indexes(self) -> set[str]:
         return {name for (name,) in self.rows("SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()")}
@@ -171,6 +215,21 @@ class _Postgres(CatalogDatabase):
     def inlined(self, value: object) -> object:
         # DuckLake stores text as bytes here, because PostgreSQL's text cannot contain a zero byte.
         return value.encode() if isinstance(value, str) else _time_text(value)
+
+
+def _sources(table: str, columns: Sequence[str], rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Yield rows for statements of PostgreSQL: a source whose columns have the types of the table, and its JSON."""
+    source = f"json_populate_recordset(NULL::{identifier(table)}, ?)"
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        some = (dict(zip(columns, row, strict=True)) for row in rows[start : start + _ROWS_AT_ONCE])
+        yield source, json.dumps(list(some), ensure_ascii=False, default=_json_value)
+
+
+def _json_value(value: object) -> str:
+    """Return a value that JSON has not as the text from which PostgreSQL reads it."""
+    if isinstance(value, dt.datetime):
+        return value.isoformat()
+    return f"\\x{value.hex()}" if isinstance(value, bytes) else str(value)
 
 
 class _Duckdb(CatalogDatabase):
@@ -186,13 +245,22 @@ class _Duckdb(CatalogDatabase):
             [list(values) for values in zip(*rows, strict=True)],
         )
 
-    def has_table(self, name: str) -> bool:
+    def update(self, table: str, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> None:
+        lists = ", ".join(f"unnest(?) AS {identifier(name)}" for name in (*keys, *columns))
+        same = " AND ".join(f"t.{identifier(key)} = v.{identifier(key)}" for key in keys)
+        self.execute(
+            f"UPDATE {identifier(table)} t SET {_set(columns, 'v')} FROM (SELECT {lists}) v WHERE {same}",
+            [list(values) for values in zip(*rows, strict=True)],
+        )
+
+    def ask_table(self, name: str) -> Answer:
         # DuckLake hides this database from duckdb_tables() and similar functions.
+        rows = [(1,)]
         try:
             self.execute(f"SELECT 1 FROM {identifier(name)} LIMIT 0")
         except duckdb.CatalogException:
-            return False
-        return True
+            rows = []
+        return lambda: rows
 
     def inlined(self, value: object) -> object:
         return value
@@ -204,19 +272,23 @@ class _Duckdb(CatalogDatabase):
 def catalog_transaction(session: LakeSession) -> AbstractContextManager[CatalogDatabase]:
     """Begin a transaction that is committed when the block ends, and rolled back when the block raises.
 
+    The lake's commit lock is held from before it to its end.
+
     Raises:
-        CatalogLockedError: another process has locked the catalog for `BUSY` seconds.
+        CatalogLockedError: another process has locked the catalog for `BUSY` seconds, or has the commit lock.
         CatalogUnreachableError: the catalog's server is away.
         CatalogError: the catalog refuses, or another writer was faster.
         NotDirectError: the catalog has no database that can be opened beside the extension.
     """
     if session.config.inserts_only:
         raise NotDirectError("the lake accepts rows only through INSERT, and no files that were written outside of it")
-    return _opened(session, writes=True)
+    return _opened(session, writes=True, queues=session.queues)
 
 
 def statistics_transaction(session: LakeSession) -> AbstractContextManager[CatalogDatabase]:
-    """Begin a `catalog_transaction` of any lake, for statistics of files that DuckLake has written.
+    """Begin a transaction as `catalog_transaction`, of any lake, for statistics of files that DuckLake has written.
+
+    It does not acquire the commit lock.
 
     Raises:
         CatalogError, NotDirectError: as `catalog_transaction`.
@@ -237,7 +309,7 @@ def catalog_reading(session: LakeSession) -> AbstractContextManager[CatalogDatab
 
 
 @contextmanager
-def _opened(session: LakeSession, *, writes: bool) -> Iterator[CatalogDatabase]:
+def _opened(session: LakeSession, *, writes: bool, queues: bool = False) -> Iterator[CatalogDatabase]:
     catalog = session.config.catalog
     if (reason := session.unknown_specification) is not None:
         raise NotDirectError(reason)
@@ -251,11 +323,15 @@ def _opened(session: LakeSession, *, writes: bool) -> Iterator[CatalogDatabase]:
             with _duckdb(session) as database:
                 yield database
         else:
-            with exclusive_access(session.config):
+            is_sqlite = session.driver.is_sqlite
+            with (
+                session.commit_lock() if queues and is_sqlite else nullcontext(),
+                exclusive_access(session.config),
+            ):
                 if not session.driver.exists:
                     raise NotDirectError("a connection of this process reads the SQLite catalog by DuckDB")
-                with session.driver.transaction(writes=writes) as connection:
-                    yield (_Sqlite if session.driver.is_sqlite else _Postgres)(connection, data_path(session.config))
+                with session.driver.transaction(writes=writes, lock=COMMITS if queues else None) as connection:
+                    yield (_Sqlite if is_sqlite else _Postgres)(connection, data_path(session.config))
     except errors as error:
         raise catalog_error(error, session.config) from error
 

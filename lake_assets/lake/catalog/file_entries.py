@@ -12,7 +12,7 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.file_facts import ColumnFacts
-from lake_assets.lake.catalog.table import Column, Table
+from lake_assets.lake.catalog.table import Column, Mappings, Table
 from lake_assets.lake.catalog.transaction import Transaction
 
 Folders = frozenset[tuple[str, str]]
@@ -28,26 +28,14 @@ def ensure_mapping(transaction: Transaction, table: Table, from_path: Collection
         from_path: ids of the partition columns that are read from the file's path.
         folders: of those columns whose folder has another name than the column.
     """
-    database = transaction.database
-    mappings: dict[int, list[tuple[int, str, int, int | None, bool]]] = {}
-    for mapping_id, *entry in database.rows(
-        "SELECT m.mapping_id, n.column_id, n.source_name, n.target_field_id, n.parent_column, n.is_partition "
-        f"FROM {spec.COLUMN_MAPPING} m JOIN {spec.NAME_MAPPING} n ON n.mapping_id = m.mapping_id "
-        "WHERE m.table_id = ? AND m.type = 'map_by_name' ORDER BY m.mapping_id",
-        [table.table_id],
-    ):
-        mappings.setdefault(mapping_id, []).append(tuple(entry))
     expected = {
         (column.column_id, _source_name(table, column, folders), column.parent, column.column_id in from_path)
         for column in table.columns.values()
     }
-    for mapping_id, entries in mappings.items():
-        targets = {number: target for number, _, target, *_ in entries}
-        if expected == {
-            (target, source, None if parent is None else targets.get(parent), bool(in_path))
-            for _, source, target, parent, in_path in entries
-        }:
-            return mapping_id
+    if (found := _fitting(transaction.mappings, expected)) is not None:
+        return found
+    if (found := _fitting(transaction.read_mappings(table), expected)) is not None:
+        return found
     mapping_id = transaction.new_file_id()  # the extension numbers mappings and files together
     numbers: dict[int | None, int | None] = {None: None}
     rows: list[Row] = []
@@ -55,6 +43,7 @@ def ensure_mapping(transaction: Transaction, table: Table, from_path: Collection
         numbers[column.column_id] = number
         name, is_partition = _source_name(table, column, folders), column.column_id in from_path
         rows.append((mapping_id, number, name, column.column_id, numbers[column.parent], is_partition))
+    database = transaction.database
     database.insert(
         spec.COLUMN_MAPPING, ("mapping_id", "table_id", "type"), [(mapping_id, table.table_id, "map_by_name")]
     )
@@ -63,7 +52,20 @@ def ensure_mapping(transaction: Transaction, table: Table, from_path: Collection
         ("mapping_id", "column_id", "source_name", "target_field_id", "parent_column", "is_partition"),
         rows,
     )
+    transaction.mappings = {**transaction.mappings, mapping_id: [(*entry,) for _, *entry in rows]}
     return mapping_id
+
+
+def _fitting(mappings: Mappings, expected: Collection[tuple[int, str, int | None, bool]]) -> int | None:
+    """Return the id of the mapping of these columns: of each the id, the name in the file, the parent, and its kind."""
+    for mapping_id, entries in mappings.items():
+        targets = {number: target for number, _, target, *_ in entries}
+        if expected == {
+            (target, source, None if parent is None else targets.get(parent), bool(in_path))
+            for _, source, target, parent, in_path in entries
+        }:
+            return mapping_id
+    return None
 
 
 def _source_name(table: Table, column: Column, folders: Folders) -> str:

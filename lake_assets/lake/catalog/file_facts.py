@@ -1,16 +1,21 @@
 """Reads Parquet footers, and derives from them the facts that DuckLake's catalog keeps of each data file."""
 
+import datetime as dt
 import os
 import struct
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lake_assets.duckdb_engine import all_threads, glob_literal, identifier
 from lake_assets.lake.catalog.bounds import MAY_BE_UNKNOWN, Bounds, duckdb_type, merged
@@ -18,6 +23,7 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.table import Column, Partitioning, Table
 from lake_assets.parquet.job import DataFile
 
+_PART_OF = ", "  # between the names of a nested column and of its parts, in Parquet's paths as DuckDB shows them
 _FEW = 8  # files whose footers one thread reads
 
 _PARTS = {("list", ""): "unnest(v)", ("map", "key"): "unnest(map_keys(v))", ("map", "value"): "unnest(map_values(v))"}
@@ -134,18 +140,83 @@ def read_footers(
         NotDirectError: a file has other columns.
         duckdb.Error: a file is absent or is not a Parquet file.
     """
-    with _at_hand(files) as copies:
-        read = open_footers(engine, [copies.get(file.uri, file.uri) for file in files])
-    footers = [
-        replace(footer, uri=file.uri, size=file.size) if file.uri in copies else footer
-        for file, footer in zip(files, read, strict=True)
-    ]
     keys, leaves = {column.name.lower() for column in partitioning.columns}, partitioning.stored_leaves(table)
+    parsed = {file.uri: footer for file in files if (footer := _parsed(file, leaves)) is not None}
+    others = [file for file in files if file.uri not in parsed]
+    with _at_hand(others) as copies:
+        read = open_footers(engine, [copies.get(file.uri, file.uri) for file in others]) if others else []
+    for file, footer in zip(others, read, strict=True):
+        parsed[file.uri] = replace(footer, uri=file.uri, size=file.size) if file.uri in copies else footer
+    footers = [parsed[file.uri] for file in files]
     for footer in footers:
         in_path = {path for path in footer.chunks if path.lower() in keys}
         if difference := footer.column_difference(leaves, in_path):
             raise NotDirectError(difference)
     return file_facts(engine, footers, leaves, table.columns)
+
+
+def _parsed(file: DataFile, leaves: Collection[str]) -> Footer | None:
+    """Return a footer that a task of this package has written, with the texts that DuckDB would give.
+
+    That takes a tenth of DuckDB's time. None if only DuckDB can read it: it is unknown or another's, or a column has a
+    type that Arrow and DuckDB show in different ways.
+    """
+    if file.footer is None or file.is_copy:
+        return None
+    metadata = pq.read_metadata(pa.BufferReader(file.footer))
+    paths = {path.replace(_PART_OF, "."): path for path in leaves}  # as Arrow writes them
+    if len(paths) < len(leaves):
+        return None
+    chunks: dict[str, list[Chunk]] = {}
+    try:
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for column in map(group.column, range(group.num_columns)):
+                name = column.path_in_schema
+                chunks.setdefault(paths[name] if "." in name else paths.get(name, name), []).append(_chunk(column))
+    except (KeyError, OverflowError):  # a date or time that Python does not have
+        return None
+    return Footer(file.uri, metadata.num_rows, file.size, metadata.serialized_size, 0, chunks)
+
+
+def _chunk(column: pq.ColumnChunkMetaData) -> Chunk:
+    """Return a column in one row group.
+
+    Raises:
+        KeyError: its bounds are of a type that `_TEXTS` lacks.
+        OverflowError: Python does not have its bounds.
+    """
+    statistics = column.statistics
+    least = greatest = nulls = None
+    if statistics is not None:
+        nulls = statistics.null_count if statistics.has_null_count else None
+        if statistics.has_min_max:
+            text = _single if column.physical_type == "FLOAT" else _TEXTS[type(statistics.min)]
+            least, greatest = text(statistics.min), text(statistics.max)
+    size, values = column.total_compressed_size, column.num_values
+    return _storable(Chunk(column.physical_type, size, values, nulls, least, greatest, column.compression, ()))
+
+
+def _single(value: float) -> str:
+    """Return the text of a number in single precision, with as few digits as tell it from others."""
+    return repr(float(str(np.float32(value))))
+
+
+def _moment(value: dt.datetime | dt.time) -> str:
+    whole, _, fraction = value.replace(tzinfo=None).isoformat().replace("T", " ").partition(".")
+    return f"{whole}{f'.{fraction}'.rstrip('0').rstrip('.')}{'' if value.tzinfo is None else '+00'}"
+
+
+# By the exact type: pandas has a subclass of datetime, for nanoseconds.
+_TEXTS: Mapping[type, Callable[[Any], str]] = {
+    bool: lambda value: str(value).lower(),
+    int: str,
+    float: repr,
+    str: str,
+    dt.date: dt.date.isoformat,
+    dt.time: _moment,
+    dt.datetime: _moment,
+    Decimal: "{:f}".format,
+}
 
 
 @contextmanager

@@ -1,15 +1,17 @@
 """The live data files of partitions of a table, and whether they hold all rows of these."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
-from lake_assets.lake.catalog.inlined import inlined_rows
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
+from lake_assets.lake.catalog.inlined import ask_counts, inlined_rows, inlined_tables, total
 from lake_assets.lake.catalog.table import Key, Partitioning, Table
 
 _FEW = 500  # ids in one statement; for more files, the deletes of all files are read
+_INLINED = "the table has inlined rows"
+_DELETED = "rows were deleted from files of the table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,7 @@ def partition_files(
         partitioning: of it; files of another partitioning are left out.
         values: of the partition, as texts of the catalog, in the order of the partitioning's keys.
     """
-    condition, parameters = of_partition(table_id, values)
-    rows = database.rows(
-        f"SELECT {_COLUMNS} FROM {spec.DATA_FILE} f "
-        f"WHERE {condition} AND f.end_snapshot IS NULL AND f.partition_id = ? ORDER BY f.data_file_id",
-        [*parameters, partitioning.partition_id],
-    )
-    return [PartitionFile(*row) for row in rows]
+    return files_of_partitions(database, table_id, partitioning, [values])[values]
 
 
 def files_of_partitions(
@@ -50,25 +46,44 @@ def files_of_partitions(
     The database returns the files of all combinations of these values: few more, where the partitions are those of a
     region's or a day's range. The other arguments are those of `partition_files`.
     """
+    statement, read = _query(table_id, partitioning, wanted, _COLUMNS)
+    files = read(database.rows(*statement))
+    return {values: [PartitionFile(*row) for row in rows] for values, rows in files.items()}
+
+
+def _query(
+    table_id: int, partitioning: Partitioning, wanted: Collection[Key] | None, selected: str
+) -> tuple[tuple[str, list[object]], Callable[[list[Row]], dict[Key, list[Row]]]]:
+    """Return the query of `files_of_partitions` with its parameters, and a function that groups its rows."""
     if wanted is not None and len(wanted) == 1:
-        (values,) = wanted
-        return {values: partition_files(database, table_id, partitioning, values)}
-    files: dict[Key, list[PartitionFile]] = {values: [] for values in wanted or ()}
+        (only,) = wanted
+        condition, conditioned = of_partition(table_id, only)
+        one = (
+            f"SELECT {selected} FROM {spec.DATA_FILE} f "
+            f"WHERE {condition} AND f.end_snapshot IS NULL AND f.partition_id = ? ORDER BY f.data_file_id"
+        )
+        return (one, [*conditioned, partitioning.partition_id]), lambda rows: {only: rows}
     columns, joins = values_of_files(range(len(partitioning.columns)))
     conditions = ["f.table_id = ?", "f.end_snapshot IS NULL", "f.partition_id = ?"]
     parameters: list[object] = [table_id, partitioning.partition_id]
-    for index, of_key in enumerate(zip(*files, strict=True)):
+    for index, of_key in enumerate(zip(*(wanted or ()), strict=True)):
         condition, more = _among(f"p{index}.partition_value", list(dict.fromkeys(of_key)))
         conditions.append(condition)
         parameters += more
-    for file_id, path, rows, begin, *texts in database.rows(
-        f"SELECT {_COLUMNS}, {columns} "
-        f"FROM {spec.DATA_FILE} f {joins} WHERE {' AND '.join(conditions)} ORDER BY f.data_file_id",
-        parameters,
-    ):
-        if wanted is None or tuple(texts) in files:
-            files.setdefault(tuple(texts), []).append(PartitionFile(file_id, path, rows, begin))
-    return files
+    several = (
+        f"SELECT {selected}, {columns} "
+        f"FROM {spec.DATA_FILE} f {joins} WHERE {' AND '.join(conditions)} ORDER BY f.data_file_id"
+    )
+
+    def grouped(rows: list[Row]) -> dict[Key, list[Row]]:
+        files: dict[Key, list[Row]] = {values: [] for values in wanted or ()}
+        for row in rows:
+            texts = row[-len(partitioning.columns) :]
+            if wanted is None or texts in files:
+                files.setdefault(texts, []).append(row[: -len(partitioning.columns)])
+        return files
+
+    return (several, parameters), grouped
 
 
 _COLUMNS = "f.data_file_id, f.path, f.record_count, f.begin_snapshot"
@@ -145,16 +160,56 @@ def whole_files_of(
     Raises:
         NotDirectError: one of them may have rows in other files, or deleted rows.
     """
-    if database.rows(
+    version, inlined = database.version, inlined_tables(database, table.table_id)
+    return ask_whole_files(database, table, partitioning, wanted, inlined, version)()
+
+
+def ask_whole_files(
+    database: CatalogDatabase,
+    table: Table,
+    partitioning: Partitioning,
+    wanted: Collection[Key],
+    inlined: Sequence[str],
+    version: spec.Version,
+) -> Callable[[], dict[Key, list[PartitionFile]]]:
+    """Ask for what `whole_files_of` returns, or raises.
+
+    Args:
+        database: the catalog.
+        table: of the files.
+        partitioning: of the table.
+        wanted: the partitions.
+        inlined: the table's tables of inlined rows.
+        version: of the specification.
+    """
+    name = spec.inlined_deletes(table.table_id)
+    of_others = database.ask(
         f"SELECT 1 FROM {spec.DATA_FILE} WHERE table_id = ? AND end_snapshot IS NULL "
         "AND (partition_id IS NULL OR partition_id <> ?) LIMIT 1",
         [table.table_id, partitioning.partition_id],
-    ):
-        raise NotDirectError("the table has files of another partitioning")
-    refuse_inlined_rows(database, table.table_id)
-    files = files_of_partitions(database, table.table_id, partitioning, wanted)
-    refuse_deletes(database, table, {file.file_id for of_partition in files.values() for file in of_partition})
-    return files
+    )
+    counts = ask_counts(database, inlined, version)
+    has_deletes = (
+        f"f.data_file_id IN (SELECT data_file_id FROM {spec.DELETE_FILE} "
+        f"WHERE table_id = {int(table.table_id)} AND end_snapshot IS NULL)"
+    )
+    statement, grouped = _query(table.table_id, partitioning, wanted, f"{_COLUMNS}, {has_deletes}")
+    files = database.ask(*statement)
+    deletes_in_catalog = database.ask_table(name)
+
+    def concluded() -> dict[Key, list[PartitionFile]]:
+        if of_others():
+            raise NotDirectError("the table has files of another partitioning")
+        if total(counts):
+            raise NotDirectError(_INLINED)
+        found = grouped(files())
+        if any(is_deleted for rows in found.values() for *_, is_deleted in rows) or (
+            any(found.values()) and deletes_in_catalog() and _has_rows(database, name)
+        ):
+            raise NotDirectError(_DELETED)
+        return {values: [PartitionFile(*file) for *file, _ in rows] for values, rows in found.items()}
+
+    return concluded
 
 
 def refuse_inlined_rows(database: CatalogDatabase, table_id: int) -> None:
@@ -164,7 +219,7 @@ def refuse_inlined_rows(database: CatalogDatabase, table_id: int) -> None:
         NotDirectError: it has some in the newest snapshot.
     """
     if inlined_rows(database, table_id):
-        raise NotDirectError("the table has inlined rows")
+        raise NotDirectError(_INLINED)
 
 
 def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection[int]) -> None:
@@ -181,11 +236,11 @@ def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection
         f"SELECT data_file_id FROM {spec.DELETE_FILE} WHERE table_id = ? AND end_snapshot IS NULL{among}",
         [table.table_id, *ids],
     )
-    if any(file_id in file_ids for (file_id,) in rows) or _has_inlined_deletes(database, table):
-        raise NotDirectError("rows were deleted from files of the table")
-
-
-def _has_inlined_deletes(database: CatalogDatabase, table: Table) -> bool:
-    # The extension creates this table when it needs it.
     name = spec.inlined_deletes(table.table_id)
-    return database.has_table(name) and bool(database.rows(f"SELECT 1 FROM {identifier(name)} LIMIT 1"))
+    in_catalog = database.has_table(name) and _has_rows(database, name)
+    if any(file_id in file_ids for (file_id,) in rows) or in_catalog:
+        raise NotDirectError(_DELETED)
+
+
+def _has_rows(database: CatalogDatabase, name: str) -> bool:
+    return bool(database.rows(f"SELECT 1 FROM {identifier(name)} LIMIT 1"))

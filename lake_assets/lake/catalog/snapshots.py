@@ -2,7 +2,7 @@
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -54,6 +54,12 @@ def _changes_rows(changes: Sequence[tuple[str, str]], table_id: int | None, *kin
         and any(pattern.match(kind) for pattern in kinds or (ADDED, REMOVED))
         for kind, what in changes
     )
+
+
+def ask_changes(database: CatalogDatabase, since: int) -> Callable[[], list[Sequence[tuple[str, str]]]]:
+    """Ask for the changes of each snapshot after this one, as of `Snapshot`."""
+    asked = database.ask(f"SELECT changes_made FROM {spec.SNAPSHOT_CHANGES} WHERE snapshot_id > ?", [since])
+    return lambda: [_changes(text) for (text,) in asked()]
 
 
 def snapshots(database: CatalogDatabase, numbers: Sequence[int]) -> dict[int, Snapshot]:

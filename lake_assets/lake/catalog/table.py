@@ -19,6 +19,11 @@ _INSIDE_MAP = "key_value, "
 Key = tuple[str | None, ...]
 """The values of a partition as the catalog writes them; the function says whether in the stream's or table's order."""
 
+MappedColumn = tuple[int, str, int, int | None, bool]
+"""A column of a mapping: its number, its name in the file, the table's column, its parent, and whether it is a key."""
+Mappings = Mapping[int, Sequence[MappedColumn]]
+"""The mappings by name of a table's files, by their ids."""
+
 _IN_SNAPSHOT = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 
 
@@ -141,6 +146,19 @@ def read_partitioning(database: CatalogDatabase, table_id: int) -> Partitioning:
     if not keys or any(transform != "identity" for _, transform, *_ in keys):
         raise NotDirectError("the table is not partitioned by the plain values of its columns")
     return Partitioning(keys[0][0], tuple(Column(*column) for _, _, *column in keys))
+
+
+def read_mappings(database: CatalogDatabase, table_id: int) -> Mappings:
+    """Return the mappings of a table's files."""
+    mappings: dict[int, list[MappedColumn]] = {}
+    for mapping_id, *entry in database.rows(
+        "SELECT m.mapping_id, n.column_id, n.source_name, n.target_field_id, n.parent_column, n.is_partition "
+        f"FROM {spec.COLUMN_MAPPING} m JOIN {spec.NAME_MAPPING} n ON n.mapping_id = m.mapping_id "
+        "WHERE m.table_id = ? AND m.type = 'map_by_name' ORDER BY m.mapping_id",
+        [table_id],
+    ):
+        mappings.setdefault(mapping_id, []).append(tuple(entry))
+    return mappings
 
 
 def partition_keys(session: LakeSession, name: TableName) -> list[str]:

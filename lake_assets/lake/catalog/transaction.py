@@ -7,38 +7,84 @@ import duckdb
 
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import FLOATS, Bounds, beyond, bounds_of_files, merged, of_unknown_values
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, among
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
+from lake_assets.lake.catalog.described import Description, ask_state, read_state
 from lake_assets.lake.catalog.file_facts import ColumnFacts, FileFacts
-from lake_assets.lake.catalog.inlined import inlined_tables
-from lake_assets.lake.catalog.table import Partitioning, Table
+from lake_assets.lake.catalog.inlined import ask_tables, read_tables
+from lake_assets.lake.catalog.table import Mappings, Partitioning, Table, read_mappings
+from lake_assets.lake.failures import OVERTAKEN
 
-_COLUMNS_AT_ONCE = 100  # of one statement, which has seven parameters for each
 _NONE = Bounds(None, None)
 
 
 class Transaction:
-    """The next snapshot of an open transaction of a catalog. `finish` must be called last, and once."""
+    """The next snapshot of an open transaction of a catalog. `finish` must be called last, and once.
 
-    def __init__(self, database: CatalogDatabase, engine: duckdb.DuckDBPyConnection) -> None:
+    Statistics of tables are read at first and written at last, so that a commit waits for the catalog's database only
+    before its first statement that writes, and at its end.
+
+    Attributes:
+        database: the open transaction.
+        snapshot_id: the number of the snapshot.
+        inlined: the tables of inlined rows of each described table, the newest first, by the table's id.
+        mappings: those of the table that the commit changes, as far as they are known.
+    """
+
+    def __init__(
+        self, database: CatalogDatabase, engine: duckdb.DuckDBPyConnection, description: Description | None = None
+    ) -> None:
+        """Read the newest snapshot, and the statistics of the described tables.
+
+        Raises:
+            NotDirectError: the version of the specification is not among the tested ones.
+            duckdb.TransactionException: the description is no longer right, so the commit is to be tried again.
+        """
         self.database = database
         self._engine = engine
-        self._version = database.version  # another client may have migrated the catalog since the lake was opened
-        ((last, self._schema_version, self._next_catalog_id, next_file_id),) = database.rows(
-            f"SELECT snapshot_id, schema_version, next_catalog_id, next_file_id FROM {spec.SNAPSHOT} "
-            f"WHERE snapshot_id = (SELECT max(snapshot_id) FROM {spec.SNAPSHOT})"
+        ids = [] if description is None else [table.table_id for table in description.tables.values()]
+        asked = ask_state(database, None if description is None else description.state.snapshot_id)
+        among = f"WHERE table_id IN ({', '.join('?' for _ in ids)})"
+        sizes = database.ask(f"SELECT {', '.join(_TABLE_STATISTICS)} FROM {spec.TABLE_STATS} {among}", ids)
+        columns = database.ask(
+            "SELECT table_id, column_id, contains_null, contains_nan, min_value, max_value "
+            f"FROM {spec.TABLE_COLUMN_STATS} {among}",
+            ids,
         )
-        self.snapshot_id: int = last + 1
-        self._first_file_id: int = next_file_id
-        self._next_file_id: int = next_file_id
+        inlined = ask_tables(database, ids)
+        state, self._next_catalog_id, self._next_file_id, moment = read_state(asked)
+        if description is not None:
+            seen = description.state
+            if (state.version, state.schema_version, moment) != (seen.version, seen.schema_version, seen.moment):
+                raise duckdb.TransactionException(OVERTAKEN)
+        self.snapshot_id = state.snapshot_id + 1
+        self.inlined = read_tables(inlined)
+        self.mappings: Mappings = {} if description is None else description.mappings
+        self._description = description
+        self._version = spec.VERSIONS[state.version]
+        self._schema_version = state.schema_version
+        self._first_file_id = self._next_file_id
         self._changes: list[str] = []
+        self._sizes: dict[int, tuple[int, int, int]] = {table_id: tuple(size) for table_id, *size in sizes()}
+        self._new_sizes: dict[int, tuple[int, int, int]] = {}
+        self._columns: dict[tuple[int, int], _ColumnStatistics] = {
+            (table_id, column_id): (has_null, has_nan, Bounds(least, greatest))
+            for table_id, column_id, has_null, has_nan, least, greatest in columns()
+        }
+        self._new_columns: dict[tuple[int, int], _ColumnStatistics] = {}
+
+    def read_mappings(self, table: Table) -> Mappings:
+        """Return the mappings of the table that the commit changes, as they are now, with those that it has added."""
+        self.mappings = read_mappings(self.database, table.table_id)
+        if self._description is not None:
+            others = {number: found for number, found in self.mappings.items() if number < self._first_file_id}
+            self._description.mappings.update(others)
+        return self.mappings
 
     def end_files(self, table: Table, file_ids: Sequence[int]) -> None:
         """Remove these data files from the table's new snapshot."""
-        for marks, ids in among(file_ids):
-            self.database.execute(
-                f"UPDATE {spec.DATA_FILE} SET end_snapshot = ? WHERE data_file_id IN {marks}", [self.snapshot_id, *ids]
-            )
         if file_ids:
+            ended = [(file_id, self.snapshot_id) for file_id in file_ids]
+            self.database.update(spec.DATA_FILE, ["data_file_id"], ["end_snapshot"], ended)
             self._changes.append(f"deleted_from_table:{table.table_id}")
 
     def add_files(
@@ -87,7 +133,7 @@ class Transaction:
         """
         if not rows:
             return
-        newest = next(iter(inlined_tables(self.database, table.table_id)), None)
+        newest = next(iter(self.inlined.get(table.table_id, ())), None)
         described = [table.top_level(name) for name in columns]
         if newest is None or None in described or len(table.columns) != len(columns):
             raise NotDirectError(f"rows with the columns {', '.join(columns)} do not fit table {table.table_id}")
@@ -117,6 +163,7 @@ class Transaction:
         """
         # DuckLake's clients cache statistics under this number, so it must change.
         next_file_id = max(self._next_file_id, self._first_file_id + 1)
+        self._write_statistics()
         moment = moment or dt.datetime.now(dt.UTC)
         self.database.insert(
             spec.SNAPSHOT,
@@ -169,20 +216,9 @@ class Transaction:
 
     def grow(self, table: Table, rows: int, size: int) -> int:
         """Count new rows; returns the row id of the first. Ended rows stay counted, as the extension counts them."""
-        counts = self.database.rows(f"SELECT next_row_id FROM {spec.TABLE_STATS} WHERE table_id = ?", [table.table_id])
-        if not counts:
-            self.database.insert(
-                spec.TABLE_STATS,
-                ("table_id", "record_count", "next_row_id", "file_size_bytes"),
-                [(table.table_id, rows, rows, size)],
-            )
-            return 0
-        self.database.execute(
-            f"UPDATE {spec.TABLE_STATS} SET record_count = record_count + ?, next_row_id = next_row_id + ?, "
-            "file_size_bytes = file_size_bytes + ? WHERE table_id = ?",
-            [rows, rows, size, table.table_id],
-        )
-        return int(counts[0][0])
+        records, first, size_before = self._new_sizes.get(table.table_id) or self._sizes.get(table.table_id, (0, 0, 0))
+        self._new_sizes[table.table_id] = (records + rows, first + rows, size_before + size)
+        return first
 
     def widen(self, table: Table, added: Mapping[int, Sequence[ColumnFacts]], *, is_first: bool) -> None:
         """Widen the statistics of the table's columns by new values, so that no query skips them.
@@ -194,48 +230,39 @@ class Transaction:
             added: the facts of new files or values, by the columns' ids.
             is_first: whether the table had no rows before.
         """
-        before = {
-            column_id: (has_null, has_nan, Bounds(least, greatest))
-            for column_id, has_null, has_nan, least, greatest in self.database.rows(
-                "SELECT column_id, contains_null, contains_nan, min_value, max_value "
-                f"FROM {spec.TABLE_COLUMN_STATS} WHERE table_id = ?",
-                [table.table_id],
-            )
-        }
-        after = self._bounds(table, added, {column_id: bounds for column_id, (_, _, bounds) in before.items()})
-        wider: list[Row] = []
+        before = {column_id: self._statistics(table, column_id) for column_id in added}
+        after = self._bounds(table, added, {i: known[2] for i, known in before.items() if known is not None})
         for column_id, of_column in added.items():
-            has_null = _any([column.has_null for column in of_column])
-            bounds = after[column_id]
-            if column_id in before:
-                had_null, had_nan, had_bounds = before[column_id]
+            has_null, known = _any([column.has_null for column in of_column]), before[column_id]
+            if known is not None:
+                had_null, had_nan, had_bounds = known
                 has_null = _any([None if had_null is None else bool(had_null), has_null])
-                if has_null != had_null or had_nan is not None or bounds != had_bounds:
-                    wider.append((column_id, has_null, bounds.least, bounds.greatest))
-            elif is_first:
+                if has_null == had_null and had_nan is None and after[column_id] == had_bounds:
+                    continue
+            elif not is_first:
                 # A column that was added to a table with rows has no statistics: the old rows have its default.
-                self.database.insert(
-                    spec.TABLE_COLUMN_STATS,
-                    ("table_id", "column_id", "contains_null", "min_value", "max_value"),
-                    [(table.table_id, column_id, has_null, bounds.least, bounds.greatest)],
-                )
-        for start in range(0, len(wider), _COLUMNS_AT_ONCE):
-            self._set_bounds(table, wider[start : start + _COLUMNS_AT_ONCE])
+                continue
+            self._new_columns[table.table_id, column_id] = (has_null, None, after[column_id])
 
-    def _set_bounds(self, table: Table, columns: Sequence[Row]) -> None:
-        """Set the statistics of columns of a table: each has an id, whether it has a NULL, and its bounds."""
-        ids, *values = zip(*columns, strict=True)
-        parameters = [item for of_all in values for pair in zip(ids, of_all, strict=True) for item in pair]
+    def _statistics(self, table: Table, column_id: int) -> "_ColumnStatistics | None":
+        key = table.table_id, column_id
+        return self._new_columns.get(key) or self._columns.get(key)
 
-        def by_column(sql: str) -> str:
-            return f"CASE column_id {f'WHEN ? THEN CAST(? AS {sql}) ' * len(columns)}END"
-
-        self.database.execute(
-            f"UPDATE {spec.TABLE_COLUMN_STATS} SET contains_null = {by_column('BOOLEAN')}, contains_nan = NULL, "
-            f"min_value = {by_column('VARCHAR')}, max_value = {by_column('VARCHAR')} "
-            f"WHERE table_id = ? AND column_id IN ({', '.join('?' for _ in ids)})",
-            [*parameters, table.table_id, *ids],
-        )
+    def _write_statistics(self) -> None:
+        """Write what has changed of the statistics of tables and their columns."""
+        sizes = {table_id: (table_id, *size) for table_id, size in self._new_sizes.items()}
+        columns = {
+            key: (*key, has_null, has_nan, bounds.least, bounds.greatest)
+            for key, (has_null, has_nan, bounds) in self._new_columns.items()
+        }
+        for name, keys, names, known, rows in (
+            (spec.TABLE_STATS, 1, _TABLE_STATISTICS, self._sizes.keys(), sizes),
+            (spec.TABLE_COLUMN_STATS, 2, _COLUMN_STATISTICS, self._columns.keys(), columns),
+        ):
+            if changed := [row for key, row in rows.items() if key in known]:
+                self.database.update(name, names[:keys], names[keys:], changed)
+            if new := [row for key, row in rows.items() if key not in known]:
+                self.database.insert(name, names, new)
 
     def _bounds(
         self, table: Table, added: Mapping[int, Sequence[ColumnFacts]], before: Mapping[int, Bounds]
@@ -306,3 +333,6 @@ _PARTITION_VALUE = ("data_file_id", "table_id", "partition_key_index", "partitio
 _FILE_STATISTICS = (
     "data_file_id", "table_id", "column_id", "column_size_bytes", "value_count", "null_count", "min_value", "max_value",
 )  # fmt: skip
+_TABLE_STATISTICS = ("table_id", "record_count", "next_row_id", "file_size_bytes")
+_COLUMN_STATISTICS = ("table_id", "column_id", "contains_null", "contains_nan", "min_value", "max_value")
+_ColumnStatistics = tuple[bool | None, bool | None, Bounds]

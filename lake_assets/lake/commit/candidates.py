@@ -20,10 +20,10 @@ from lake_assets.errors import (
 )
 from lake_assets.escapes import visible_name
 from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.described import describe
 from lake_assets.lake.catalog.file_facts import FileFacts, Footer, file_facts, open_footers
 from lake_assets.lake.catalog.table import Partitioning, Table
 from lake_assets.lake.commit.change import LandedFile
-from lake_assets.lake.commit.direct import open_table
 from lake_assets.lake.failures import is_refusal, one_line, storage_failed, without_statement
 from lake_assets.lake.schema.fitting import FileChecker, Keys, SchemaOf, View, not_held_in
 from lake_assets.lake.schema.table_setup import data_schema
@@ -87,9 +87,10 @@ def inspect_candidates(
             inspection.errors[landed.uri] = error
     facts: dict[str, FileFacts] = {}
     with suppress(NotDirectError):
-        with open_table(session, table) as opened:
-            inspection.described, partitioning = opened.table, opened.partitioning
-        facts = _facts(session, inspection, inspection.described, partitioning, fitting)
+        session.descriptions.clear()  # they may be out of date
+        description = describe(session, table)
+        inspection.described = described = description.tables[table]
+        facts = _facts(session, inspection, described, description.partitioning, fitting)
     inspection.files = [
         LandedFile(landed, partition, footer.rows, view.inside, facts.get(landed.uri), view.folders)
         for landed, partition, footer, view in fitting

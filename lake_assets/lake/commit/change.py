@@ -199,6 +199,13 @@ def appended(changes: Sequence[Change], rows: Sequence[LedgerRow]) -> Appends:
     return {**result, LEDGER: list(map(ledger_values, rows))}
 
 
+def owns_of(changes: Sequence[Change]) -> list[OwnTable]:
+    """Return the tables of this package to which the changes append rows."""
+    owns = {own: None for change in changes for own, values in change.appends.items() if values}
+    exports = any(change.delta is not None and change.delta.values for change in changes)
+    return [LEDGER, *owns, *([DELTAS] if exports else [])]
+
+
 def message(changes: Sequence[Change]) -> tuple[str, str]:
     """Return the snapshot's commit message, and the one for programs: a JSON object."""
     row, *others = (change.row for change in changes)

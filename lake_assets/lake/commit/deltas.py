@@ -18,7 +18,6 @@ from lake_assets.lake.ledger.tables import Values
 from lake_assets.lake.session import TableName
 
 LATEST = "_latest.json"
-OVERTAKEN = "Transaction conflict: another writer was faster"  # in DuckDB's words, by which a conflict is known
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,34 @@
-"""The direct strategy: DuckLake's specification written into the catalog's own tables."""
+"""The direct strategy: DuckLake's specification written into the catalog's own tables.
+
+A commit first prepares what needs no lock: it reads the tables' descriptions, looks for its new files, and reads their
+footers. Under the lock it asks the catalog once for all that may have changed, and then writes.
+"""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import duckdb
 
-from lake_assets.errors import CatalogError, StorageError
+from lake_assets.config.storages import LocalStorage
+from lake_assets.errors import CatalogError, SchemaChangedError, StorageError
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_transaction
+from lake_assets.lake.catalog.described import Description, describe
 from lake_assets.lake.catalog.file_entries import add_copies, ensure_mapping, live_file_ids, registered_before
-from lake_assets.lake.catalog.file_facts import read_footers
+from lake_assets.lake.catalog.file_facts import FileFacts, read_footers
 from lake_assets.lake.catalog.partition_files import (
+    PartitionFile,
+    ask_whole_files,
     files_of_partitions,
     partition_rows,
     refuse_deletes,
-    whole_files_of,
 )
-from lake_assets.lake.catalog.table import Key, Partitioning, Table, key_values, read_partitioning, read_table
+from lake_assets.lake.catalog.spec import VERSIONS
+from lake_assets.lake.catalog.table import Key, Partitioning, Table, key_values
 from lake_assets.lake.catalog.transaction import Transaction
+from lake_assets.lake.catalog_driver import driver_errors
 from lake_assets.lake.commit.change import (
     Change,
     EarlierRows,
@@ -31,12 +40,20 @@ from lake_assets.lake.commit.change import (
     appended,
     committed_rows,
     message,
+    owns_of,
 )
-from lake_assets.lake.commit.deltas import OVERTAKEN
-from lake_assets.lake.commit.requirements import refuse_drift, refuse_other_files
-from lake_assets.lake.failures import translated
+from lake_assets.lake.commit.requirements import (
+    ask_drift,
+    drift_checked,
+    refuse_drift,
+    refuse_other_files,
+    refuse_other_types,
+)
+from lake_assets.lake.failures import OVERTAKEN, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_directly
-from lake_assets.lake.session import AUTHOR, LakeSession, TableName
+from lake_assets.lake.locks import FILES_IN_USE
+from lake_assets.lake.session import AUTHOR, LakeSession
+from lake_assets.lake.vendor_errors import Meaning, matches
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.job import DataFile
 from lake_assets.storage.store import Store
@@ -46,13 +63,15 @@ _REQUESTS = 16  # in parallel: most of the time is network latency
 
 @dataclass(frozen=True, slots=True)
 class OpenTable:
-    """A table in an open transaction of the catalog."""
+    """A table in an open transaction of the catalog; its `files` are what was asked for at the beginning."""
 
     session: LakeSession
     database: CatalogDatabase
     transaction: Transaction
+    description: Description
     table: Table
     partitioning: Partitioning
+    files: Callable[[], dict[Key, list[PartitionFile]]]
 
     def values(self, partition: Partition) -> Key:
         """Return the partition's values as texts of the catalog.
@@ -91,23 +110,58 @@ class OpenTable:
         if delta is not None and delta.snapshot_id != snapshot_id:
             raise duckdb.TransactionException(OVERTAKEN)
         rows = committed_rows(changes, rows_before, snapshot_id)
-        append_directly(self.session, self.database, self.transaction, appended(changes, rows))
+        append_directly(self.session, self.transaction, self.description, appended(changes, rows))
         self.transaction.finish(AUTHOR, *message(changes), None if delta is None else delta.committed_at)
         return rows
 
 
+def _described(session: LakeSession, changes: Sequence[Change]) -> tuple[Description, Table, Partitioning]:
+    """Return the description of the tables that changes are written to, and what it says of the destination."""
+    name = changes[0].table
+    description = describe(session, name, [own.name(session.config) for own in owns_of(changes)])
+    return description, description.tables[name], description.partitioning
+
+
 @contextmanager
-def open_table(session: LakeSession, name: TableName) -> Iterator[OpenTable]:
+def open_table(
+    session: LakeSession,
+    changes: Sequence[Change],
+    wanted: Sequence[Key] | None = None,
+    since: int | None = None,
+) -> Iterator[OpenTable]:
     """Begin a transaction; it is committed when the block ends, and rolled back when the block raises.
+
+    Args:
+        session: an open lake.
+        changes: what the transaction commits, of one table.
+        wanted: the partitions whose files are asked for.
+        since: a snapshot in which the partitions had the expected objects, if objects are expected and one is known.
 
     Raises:
         NotDirectError: the direct strategy does not support the table or the catalog.
+        PartitionMovedError: a partition does not consist of the expected objects.
         CatalogError: the catalog refuses, or another writer was faster.
     """
+    description, table, partitioning = _described(session, changes)
     with catalog_transaction(session) as database:
-        transaction = Transaction(database, session.engine)
-        table = read_table(database, name)
-        yield OpenTable(session, database, transaction, table, read_partitioning(database, table.table_id))
+        inlined, version = description.inlined.get(table.table_id, ()), VERSIONS[description.state.version]
+        files: Callable[[], dict[Key, list[PartitionFile]]] = dict
+        may_drift: Callable[[Transaction], bool] | None = None
+        try:
+            if wanted is not None:
+                files = ask_whole_files(database, table, partitioning, wanted, inlined, version)
+            if since is not None:
+                may_drift = ask_drift(session, database, description, changes, since)
+            transaction = Transaction(database, session.engine, description)
+        except driver_errors(session.config) as error:
+            if not matches(error, Meaning.GONE):
+                raise
+            raise duckdb.TransactionException(OVERTAKEN) from error  # the description is out of date
+        if transaction.inlined.get(table.table_id, ()) != inlined:
+            raise duckdb.TransactionException(OVERTAKEN)
+        if may_drift is not None and may_drift(transaction):
+            refuse_drift(session, changes, database)
+        yield OpenTable(session, database, transaction, description, table, partitioning, files)
 
 
 def replace_directly(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
@@ -126,29 +180,64 @@ def replace_directly(session: LakeSession, changes: Sequence[Change]) -> list[Le
             changed.
         StorageError: a new file is gone, or the storage cannot be asked for it; nothing has changed.
     """
-    with open_table(session, changes[0].table) as opened:
-        refuse_drift(session, changes, opened.database)
-        rows_before = _end_files(opened, changes)
-        _add_written(opened, changes)
-        for change in changes:
-            if isinstance(change.new, EarlierRows):
-                _add_copies(opened, change, change.new)
-        return opened.finish(changes, rows_before)
+    has_files = any(isinstance(change.new, Written | EarlierRows) for change in changes)
+    with session.lock(FILES_IN_USE) if has_files else nullcontext():
+        try:
+            values, facts = _prepared(session, changes)
+        except (NotDirectError, SchemaChangedError):
+            session.descriptions.clear()  # they may be out of date
+            values, facts = _prepared(session, changes)
+        with open_table(session, changes, list(values.values()), drift_checked(session, changes)) as opened:
+            rows_before = _end_files(opened, changes, values)
+            if facts:
+                opened.transaction.add_files(opened.table, opened.partitioning, opened.mapping(), facts)
+            for change in changes:
+                if isinstance(change.new, EarlierRows):
+                    _add_copies(opened, change, change.new)
+            return opened.finish(changes, rows_before)
 
 
-def _end_files(opened: OpenTable, changes: Sequence[Change]) -> Mapping[Partition, int]:
-    """End the files of the partitions that are replaced; returns the rows that each partition has."""
-    database, table, partitioning = opened.database, opened.table, opened.partitioning
-    values = {change.partition: opened.values(change.partition) for change in changes}
+def _prepared(
+    session: LakeSession, changes: Sequence[Change]
+) -> tuple[Mapping[Partition, Key], list[tuple[FileFacts, Key]]]:
+    """Return the values of the partitions, and the facts of the files that tasks wrote; all new files are there.
+
+    Raises:
+        NotDirectError: two changes are of the same partition, a file has other columns than the table, or the table is
+            not supported.
+        SchemaChangedError: a file's column has another type than the table's.
+        StorageError: a new file is gone, or the storage cannot be asked for it.
+    """
+    _, table, partitioning = _described(session, changes)
+    refuse_other_types(session, changes, table)
+    values = {change.partition: key_values(partitioning, change.partition) for change in changes}
     if len(set(values.values())) < len(changes):
         raise NotDirectError("two commits are of the same partition")
-    wanted, is_whole = list(values.values()), True
+    files = [(file, change.partition) for change in changes for file in _written(change)]
+    copies = [copy for change in changes if isinstance(change.new, EarlierRows) for copy in change.new.copies]
+    _check_stored(session, [*(file for file, _ in files), *(DataFile(copy.uri, 0, copy.size) for copy in copies)])
+    if not files:
+        return values, []
+    with translated(session.config):
+        facts = read_footers(session.engine, [file for file, _ in files], table, partitioning)
+    return values, [(one, values[partition]) for one, (_, partition) in zip(facts, files, strict=True)]
+
+
+def _written(change: Change) -> Sequence[DataFile]:
+    return change.new.files if isinstance(change.new, Written) else ()
+
+
+def _end_files(
+    opened: OpenTable, changes: Sequence[Change], values: Mapping[Partition, Key]
+) -> Mapping[Partition, int]:
+    """End the files of the partitions that are replaced; returns the rows that each partition has."""
+    table, wanted, is_whole = opened.table, list(values.values()), True
     try:
-        files = whole_files_of(database, table, partitioning, wanted)
+        files = opened.files()
     except NotDirectError:
         if not all(change.adds for change in changes):
             raise
-        files, is_whole = files_of_partitions(database, table.table_id, partitioning, wanted), False
+        files, is_whole = files_of_partitions(opened.database, table.table_id, opened.partitioning, wanted), False
     ended: list[int] = []
     for change in changes:
         of_partition = files[values[change.partition]]
@@ -161,25 +250,10 @@ def _end_files(opened: OpenTable, changes: Sequence[Change]) -> Mapping[Partitio
     return opened.rows_of(values)
 
 
-def _add_written(opened: OpenTable, changes: Sequence[Change]) -> None:
-    """Add the files that tasks wrote, together. A file without a known footer is opened for it."""
-    session, table, partitioning = opened.session, opened.table, opened.partitioning
-    files = [(file, c.partition) for c in changes if isinstance(c.new, Written) for file in c.new.files]
-    if not files:
-        return
-    _check_stored(session, [file for file, _ in files if file.footer is not None])
-    with translated(session.config):
-        facts = read_footers(session.engine, [file for file, _ in files], table, partitioning)
-    values = [opened.values(partition) for _, partition in files]
-    added = list(zip(facts, values, strict=True))
-    opened.transaction.add_files(table, partitioning, opened.mapping(), added)
-
-
 def _add_copies(opened: OpenTable, change: Change, restored: EarlierRows) -> None:
     """Add the copies of a snapshot's files, which get the catalog's entries of their originals."""
     if not restored.copies:
         return
-    _check_stored(opened.session, [DataFile(copy.uri, 0, copy.size) for copy in restored.copies])
     copies = {copy.file_id: copy.uri for copy in restored.copies}
     with translated(opened.session.config):
         rows = add_copies(opened.transaction, opened.table, copies)
@@ -193,13 +267,13 @@ def _add_copies(opened: OpenTable, change: Change, restored: EarlierRows) -> Non
 def _check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
     """Check that new files are there as they were written, because the commit does not read these.
 
-    Maintenance removes files of no commit after `orphans_older_than`, under the lock that this commit has.
+    Maintenance removes files of no commit after `orphans_older_than`, never while a commit has the lock FILES_IN_USE.
     """
     store = Store(session.config.own_storage)
 
     def check(file: DataFile) -> None:
         found = store.find(file.uri.removeprefix(f"{store.root}/"))
-        if found is None or found.size != file.size:
+        if found is None or (file.size and found.size != file.size):
             state = "is gone" if found is None else f"has {found.size:,} bytes, and was written with {file.size:,}"
             raise StorageError(
                 f"the new data file {file.uri} {state}:",
@@ -207,8 +281,12 @@ def _check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
                 "and run it again.",
             )
 
-    with ThreadPoolExecutor(_REQUESTS) as pool:
-        list(pool.map(check, files))
+    if len(files) == 1 or isinstance(store.storage, LocalStorage):  # the threads would take longer
+        for file in files:
+            check(file)
+    else:
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            list(pool.map(check, files))
 
 
 def _inspected(new: Sequence[Landed | Renewed]) -> tuple[Table | None, list[LandedFile]]:
@@ -231,11 +309,12 @@ def register_directly(session: LakeSession, changes: Sequence[Change]) -> list[L
         RegisteredBeforeError: the catalog already has some of the files; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
-    landed, table = [change.new for change in changes if isinstance(change.new, Landed)], changes[0].table
-    described, files = _inspected(landed)
-    with open_table(session, table) as opened:
+    described, files = _inspected([change.new for change in changes if isinstance(change.new, Landed)])
+    with open_table(session, changes) as opened:
         if files and opened.table != described:
-            raise CatalogError(f"the columns of {table} changed while files were being registered:", "run it again.")
+            raise CatalogError(
+                f"the columns of {changes[0].table} changed while files were being registered:", "run it again."
+            )
         uris = [file.uri for file in files]
         if states := registered_before(opened.database, opened.table.table_id, opened.table.folder, uris):
             raise RegisteredBeforeError(states)
@@ -262,7 +341,7 @@ def repair_directly(session: LakeSession, changes: Sequence[Change]) -> list[Led
     """
     renewed = [change.new for change in changes if isinstance(change.new, Renewed)]
     described, files = _inspected(renewed)
-    with open_table(session, changes[0].table) as opened:
+    with open_table(session, changes) as opened:
         table, partitions = opened.table, [change.partition for change in changes]
         uris = [*(uri for one in renewed for uri in one.vanished), *(file.uri for file in files)]
         ids = live_file_ids(opened.database, table, uris)

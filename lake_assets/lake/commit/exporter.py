@@ -1,8 +1,8 @@
 """The export of a commit's changes: written before the commit, made visible by it.
 
-The files have the number of the snapshot that the commit becomes, which is certain only under the lake's lock. So they
-are written before the lock with the number that is next, and again under the lock if another commit has taken it. The
-commit is refused, and tried again, if it would become another snapshot than its files say.
+The files have the number of the snapshot that the commit becomes, which is certain only under the lake's lock. They are
+written before the lock with the number that is next. The commit is refused if it would become another snapshot than its
+files say, and tried again under the lock with other files.
 """
 
 import dataclasses
@@ -49,6 +49,7 @@ from lake_assets.storage.storage_errors import storage_errors
 _LOG = logging.getLogger(__name__)
 
 LISTED = 1000  # files in `_latest.json`
+TRIES = 3  # of `_latest.json` outside of the lock
 
 
 class Exports:
@@ -87,7 +88,7 @@ class Exports:
         return [dataclasses.replace(c, delta=delta) for c, delta in zip(self._changes, self.deltas, strict=True)]
 
     def announce(self) -> None:
-        """List the newest files in `_latest.json`, if it is configured; the caller has the lake's lock.
+        """List the newest files in `_latest.json`, if it is configured; the commit has been made.
 
         An error is a warning, because the commit has been made. The next commit or maintenance writes it.
         """
@@ -259,12 +260,24 @@ def refuse_earlier_exports(session: LakeSession, stream: str, table: TableName) 
 def write_latest(session: LakeSession, stream: str, export: Export) -> None:
     """Write `_latest.json`: the newest files of the manifest, the oldest of them first.
 
-    A reader sees the old list or the new one. The caller has the lake's lock, so that the newest list stays.
+    A reader sees the old list or the new one. It is written again if another commit has been made meanwhile, whose list
+    this one may have replaced; at last under the lake's lock.
 
     Raises:
         CatalogError: the manifest of deltas cannot be read.
         StorageError: the export's storage is unreachable or refuses.
     """
+    written: bytes | None = None
+    for _ in range(TRIES):
+        if (body := _latest(session, stream)) == written:
+            return
+        _put(export, body)
+        written = body
+    with session.commit_lock():
+        _put(export, _latest(session, stream))
+
+
+def _latest(session: LakeSession, stream: str) -> bytes:
     names = [name for name in DELTAS.columns if name != "stream"]
     wanted = Wanted(DELTAS, names, {"stream": [stream]})
     rows = wanted_rows(session, wanted, "ORDER BY snapshot_id DESC, uri DESC LIMIT ?", [LISTED])
@@ -273,7 +286,7 @@ def write_latest(session: LakeSession, stream: str, export: Export) -> None:
         "snapshot_id": rows[0][names.index("snapshot_id")] if rows else None,
         "files": [dict(zip(names, row, strict=True)) for row in reversed(rows)],
     }
-    _put(export, json.dumps(body, default=lambda moment: moment.isoformat(), indent=1).encode())
+    return json.dumps(body, default=lambda moment: moment.isoformat(), indent=1).encode()
 
 
 def _put(export: Export, body: bytes) -> None:

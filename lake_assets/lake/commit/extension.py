@@ -28,9 +28,8 @@ from lake_assets.lake.commit.change import (
     committed_rows,
     message,
 )
-from lake_assets.lake.commit.deltas import OVERTAKEN
-from lake_assets.lake.commit.requirements import columns_changed, refuse_drift, refuse_held
-from lake_assets.lake.failures import is_conflict, translated
+from lake_assets.lake.commit.requirements import columns_changed, refuse_drift, refuse_held, refuse_other_types
+from lake_assets.lake.failures import OVERTAKEN, is_conflict, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.partition import Partition
@@ -107,6 +106,17 @@ def replace_in_transaction(
         PartitionMovedError: the partition does not consist of the expected objects; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
+    with session.commit_lock():
+        return _replace_under_lock(session, change, load, stage)
+
+
+def _replace_under_lock(
+    session: LakeSession,
+    change: Change,
+    load: Callable[[LakeSession, Change], LedgerRow],
+    stage: Callable[[], Change] | None,
+) -> list[LedgerRow]:
+    refuse_other_types(session, [change])
     refuse_held(session, [change])
     # DuckLake's own retries accept two overlapping commits if neither delete matched a row: both would add the
     # partition. Without retries the snapshot's number, which is then known before, makes the catalog refuse any
@@ -178,6 +188,11 @@ def register_by_extension(session: LakeSession, changes: Sequence[Change]) -> li
         RefusedFilesError: the extension refuses a file; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
+    with session.commit_lock():
+        return _register_under_lock(session, changes)
+
+
+def _register_under_lock(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
     table, partitions = changes[0].table, [change.partition for change in changes]
     files = [file for change in changes if isinstance(change.new, Landed) for file in change.new.files]
     refuse_files(session, table, partitions)

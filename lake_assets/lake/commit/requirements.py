@@ -1,14 +1,22 @@
 """The checks of what a commit requires. Each refuses it before anything has changed."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
 from lake_assets.errors import PartitionHeldError, PartitionMovedError, SchemaChangedError
-from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.database import CatalogDatabase, catalog_reading
+from lake_assets.lake.catalog.described import Description
+from lake_assets.lake.catalog.inlined import ask_added
 from lake_assets.lake.catalog.partition_files import PartitionFile
+from lake_assets.lake.catalog.snapshots import ask_changes, snapshot_span
+from lake_assets.lake.catalog.table import Table
+from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.commit.change import Change
+from lake_assets.lake.ledger.ledger_relation import read_inlined
 from lake_assets.lake.ledger.object_history import partition_objects
 from lake_assets.lake.ledger.read import recorded_commits
+from lake_assets.lake.ledger.tables import LEDGER, MANIFEST
 from lake_assets.lake.schema.table_setup import data_schema
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.file_names import may_be_marked
@@ -65,6 +73,54 @@ def refuse_drift(session: LakeSession, changes: Sequence[Change], database: Cata
             raise partition_drift(change)
 
 
+def drift_checked(session: LakeSession, changes: Sequence[Change]) -> int | None:
+    """Return the newest snapshot, after `refuse_drift` in it; None if no objects are expected.
+
+    So the ledger's and the manifest's files, which may be in a slow storage, are read before the commit's transaction.
+
+    Raises:
+        LakeAssetsError, NotDirectError: as `refuse_drift`.
+    """
+    if all(change.requires.objects is None for change in changes):
+        return None
+    with catalog_reading(session) as database:
+        refuse_drift(session, changes, database)
+        _, newest = snapshot_span(database)
+    return newest
+
+
+def ask_drift(
+    session: LakeSession,
+    database: CatalogDatabase,
+    description: Description,
+    changes: Sequence[Change],
+    since: int,
+) -> Callable[[Transaction], bool]:
+    """Ask whether a commit since that snapshot may have changed the known objects of the partitions of a commit.
+
+    Each commit of a partition has a row in the ledger, so the objects are the same if there is no new one, and no other
+    change of ledger and manifest than new rows in the catalog.
+    """
+    among = {change.partition.path for change in changes}
+    names = {own.name(session.config) for own in (LEDGER, MANIFEST)}
+    ids = {str(table.table_id) for name, table in description.tables.items() if name in names}
+    ledger = description.tables[LEDGER.name(session.config)].table_id
+    inlined, version = description.inlined.get(ledger, ()), spec.VERSIONS[description.state.version]
+    made = ask_changes(database, since)
+    added = ask_added(database, inlined, "load_partition", version, since)
+
+    def may_drift(transaction: Transaction) -> bool:
+        of_snapshots = made()
+        is_known = len(of_snapshots) == transaction.snapshot_id - 1 - since and len(ids) == len(names)
+        if any(kind != "inlined_insert" and what in ids for changes in of_snapshots for kind, what in changes):
+            is_known = False
+        if not is_known or transaction.inlined.get(ledger, ()) != inlined:
+            return True
+        return any(not among.isdisjoint(read_inlined(row, ["VARCHAR"])) for asked in added for row in asked())
+
+    return may_drift
+
+
 def refuse_other_files(change: Change, files: Collection[PartitionFile]) -> None:
     """Refuse a partition that consists of other files than required, or that may be held by the names of its files.
 
@@ -99,8 +155,13 @@ def refuse_held(session: LakeSession, changes: Sequence[Change]) -> None:
             )
 
 
-def refuse_other_types(session: LakeSession, changes: Sequence[Change]) -> None:
-    """Refuse files whose columns have other types than the table has now, which another run may have changed.
+def refuse_other_types(session: LakeSession, changes: Sequence[Change], described: Table | None = None) -> None:
+    """Refuse files whose columns have other types than the table, which another run may have changed.
+
+    Args:
+        session: an open lake.
+        changes: of one table.
+        described: the table; that of now when None.
 
     Raises:
         SchemaChangedError: a column has another type.
@@ -108,7 +169,7 @@ def refuse_other_types(session: LakeSession, changes: Sequence[Change]) -> None:
     typed = [(change, change.requires.schema) for change in changes if change.requires.schema is not None]
     if not typed:
         return
-    table = data_schema(session, typed[0][0].table, typed[0][0].partition.columns)
+    table = data_schema(session, typed[0][0].table, typed[0][0].partition.columns, described)
     for change, schema in typed:
         for field in schema:
             index = table.get_field_index(field.name)

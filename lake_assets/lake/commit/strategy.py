@@ -42,10 +42,11 @@ from lake_assets.lake.commit.direct import register_directly, repair_directly, r
 from lake_assets.lake.commit.exporter import Exports
 from lake_assets.lake.commit.extension import refuse_files, register_by_extension, replace_by_extension
 from lake_assets.lake.commit.insert import replace_by_insert, rewrite_by_insert
-from lake_assets.lake.commit.requirements import MarkedFilesError, refuse_held, refuse_other_types
+from lake_assets.lake.commit.requirements import MarkedFilesError, refuse_held
 from lake_assets.lake.ledger.read import rows_as_written
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.lake.retry import under_lock
+from lake_assets.lake.locks import FILES_IN_USE
+from lake_assets.lake.retry import retried, under_lock
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -160,19 +161,13 @@ def commit(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
     exports = Exports(session, changes)
 
     def work() -> list[LedgerRow]:
-        rows = _replace(session, exports.prepare(), strategies)
-        exports.announce()
-        return rows
+        return _replace(session, exports.prepare(), strategies)
 
     def recover() -> list[LedgerRow] | None:
-        rows = rows_as_written(session, [change.row for change in changes])
-        if rows is not None:
-            exports.announce()
-        return rows
+        return rows_as_written(session, [change.row for change in changes])
 
     try:
-        exports.prepare()  # before the lock, which delays other writers
-        rows = under_lock(session, work, _what(changes), recover)
+        rows = retried(session, work, _what(changes), recover)
     except OF_ALL:
         raise
     except UNDONE:
@@ -186,6 +181,7 @@ def commit(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
             exports.discard()
             raise
         rows = recovered
+    exports.announce()
     return [Committed(row, delta) for row, delta in zip(rows, exports.deltas, strict=True)]
 
 
@@ -199,11 +195,11 @@ def _recovered(recover: Callable[[], list[LedgerRow] | None], error: Exception) 
 
 
 def commit_release(session: LakeSession, release: Callable[[], Change]) -> LedgerRow:
-    """End the hold of a partition.
+    """End the hold of a partition, under the commit lock.
 
     Args:
         session: an open lake.
-        release: called under the lock of commits; its ledger row has the partition's present state.
+        release: called under the lock; its ledger row has the partition's present state.
 
     Returns:
         The ledger row as written.
@@ -222,16 +218,17 @@ def commit_release(session: LakeSession, release: Callable[[], Change]) -> Ledge
 
 
 def _replace(session: LakeSession, changes: Sequence[Change], strategies: Sequence[Strategy]) -> list[LedgerRow]:
-    refuse_other_types(session, changes)
     try:
         return _first_able(session, changes, strategies)
     except MarkedFilesError:
-        refuse_held(session, changes)
-        unheld = [
-            dataclasses.replace(change, requires=dataclasses.replace(change.requires, may_be_held=True))
-            for change in changes
-        ]
-        return _first_able(session, unheld, strategies)
+        # A restore that holds a partition comes before both statements or after them.
+        with session.lock(FILES_IN_USE), session.commit_lock():
+            refuse_held(session, changes)
+            unheld = [
+                dataclasses.replace(change, requires=dataclasses.replace(change.requires, may_be_held=True))
+                for change in changes
+            ]
+            return _first_able(session, unheld, strategies)
 
 
 def _first_able(session: LakeSession, changes: Sequence[Change], strategies: Sequence[Strategy]) -> list[LedgerRow]:

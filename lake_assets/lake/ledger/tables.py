@@ -10,10 +10,11 @@ from lake_assets.config.lake import Lake
 from lake_assets.documented import Documented
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.attach import alias
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading, catalog_transaction
-from lake_assets.lake.catalog.table import find_table, read_columns, read_table
+from lake_assets.lake.catalog.database import NotDirectError, catalog_reading, catalog_transaction
+from lake_assets.lake.catalog.described import Description, describe
+from lake_assets.lake.catalog.table import find_table, read_columns
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.lake.retry import under_lock
+from lake_assets.lake.retry import retried, under_lock
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.texts import storable
 from lake_assets.parquet.job import LetterFile
@@ -330,7 +331,7 @@ def append_records(session: LakeSession, appends: Appends) -> None:
 def record(session: LakeSession, rows: Sequence[LedgerRow], *, retry_seconds: float | None = None) -> None:
     """Append rows in a separate transaction, for partitions that a run skipped or that failed.
 
-    `retry_seconds` is as of `under_lock`.
+    `retry_seconds` is as of `retried`.
 
     Raises:
         CatalogError: the catalog refuses, after some tries.
@@ -341,21 +342,20 @@ def record(session: LakeSession, rows: Sequence[LedgerRow], *, retry_seconds: fl
     def insert() -> None:
         appends = {LEDGER: list(map(ledger_values, rows))}
         try:
+            description = describe(session, None, [LEDGER.name(session.config)])
             with catalog_transaction(session) as database:
-                transaction = Transaction(database, session.engine)
-                append_directly(session, database, transaction, appends)
+                transaction = Transaction(database, session.engine, description)
+                append_directly(session, transaction, description, appends)
                 transaction.finish(None, None, None)
         except NotDirectError:
-            with session.transaction():
+            with session.commit_lock(), session.transaction():
                 append_records(session, appends)
 
     what = f"{len(rows):,} rows of the ledger" if len(rows) > 1 else "a row of the ledger"
-    under_lock(session, insert, what, retry_seconds=retry_seconds)
+    retried(session, insert, what, retry_seconds=retry_seconds)
 
 
-def append_directly(
-    session: LakeSession, database: CatalogDatabase, transaction: Transaction, appends: Appends
-) -> None:
+def append_directly(session: LakeSession, transaction: Transaction, description: Description, appends: Appends) -> None:
     """Append rows to tables of this package, in the open transaction of the catalog's driver.
 
     Raises:
@@ -363,7 +363,7 @@ def append_directly(
     """
     for own, rows in appends.items():
         if rows:
-            transaction.append(read_table(database, own.name(session.config)), list(own.columns), rows)
+            transaction.append(description.tables[own.name(session.config)], list(own.columns), rows)
 
 
 def manifest_values(manifest: Manifest) -> list[Values]:

@@ -10,7 +10,7 @@ from lake_assets.config.modes import Compression
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError, SchemaError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
-from lake_assets.lake.catalog.table import column_types, find_table, is_unfilled, read_columns, read_options
+from lake_assets.lake.catalog.table import Table, column_types, find_table, is_unfilled, read_columns, read_options
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import set_option
 from lake_assets.lake.retry import under_lock
@@ -130,15 +130,22 @@ def _has_options(session: LakeSession, table: TableName, wanted: Mapping[str, st
     return options.get("encrypted") == "false" and wanted.items() <= options.items()
 
 
-def data_schema(session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn]) -> pa.Schema:
+def data_schema(
+    session: LakeSession,
+    table: TableName,
+    partition_columns: Sequence[PartitionColumn],
+    described: Table | None = None,
+) -> pa.Schema:
     """Return the schema that a data file of this table must have: its columns except the partition columns.
+
+    The columns are those of the described table, or those of now when None.
 
     Raises:
         SchemaError: the table lacks a partition column, has it with another type, or has a column of a type for
             which no file can be registered.
         CatalogError: the table cannot be read.
     """
-    columns = dict(_table_columns(session, table))
+    columns = dict(_table_columns(session, table, described))
     for column in partition_columns:
         name = next((name for name in columns if name.lower() == column.name.lower()), None)
         if name is None:
@@ -155,10 +162,10 @@ def data_schema(session: LakeSession, table: TableName, partition_columns: Seque
     return pa.schema([(name, arrow_type(sql, name)) for name, sql in columns.items()])
 
 
-def _table_columns(session: LakeSession, table: TableName) -> list[tuple[str, DuckDBPyType]]:
+def _table_columns(session: LakeSession, table: TableName, described: Table | None) -> list[tuple[str, DuckDBPyType]]:
     """Return the names and types of a table's columns; by the catalog's own tables if those can be read."""
-    texts: dict[str, str] | None = None
-    if not session.in_transaction:
+    texts = None if described is None else column_types(list(described.columns.values()))
+    if described is None and not session.in_transaction:
         with suppress(NotDirectError), catalog_reading(session) as database:
             table_id = find_table(database, table)
             texts = None if table_id is None else column_types(read_columns(database, table_id))

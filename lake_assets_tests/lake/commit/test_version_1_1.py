@@ -46,7 +46,8 @@ def statements(side: StrategyLake) -> Iterator[Callable[[str], list[tuple[Any, .
 
         def run(sql: str) -> list[tuple[Any, ...]]:
             cursor = connection.execute(sql)
-            return cursor.fetchall() if cursor.description else []
+            rows: list[tuple[Any, ...]] = cursor.fetchall() if sql.startswith("SELECT") else []
+            return rows
 
         yield run
 

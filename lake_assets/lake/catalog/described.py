@@ -1,0 +1,109 @@
+"""What a commit must know of its tables: read before it, outside of the lake's lock, and kept for later commits.
+
+DuckLake numbers the states of all schemas, tables, columns and partitionings of a lake. So the description of a table
+is still right in a transaction that finds this number unchanged, and the snapshot in which it was read.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.database import Answer, CatalogDatabase, NotDirectError, catalog_reading
+from lake_assets.lake.catalog.inlined import ask_tables, read_tables
+from lake_assets.lake.catalog.table import (
+    MappedColumn,
+    Partitioning,
+    Table,
+    read_mappings,
+    read_partitioning,
+    read_table,
+)
+from lake_assets.lake.session import LakeSession, TableName
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of the catalog's schemas.
+
+    Attributes:
+        version: of DuckLake's specification.
+        schema_version: DuckLake's number of it.
+        snapshot_id: a snapshot with it.
+        moment: the time of this snapshot, as the catalog's driver returns it.
+    """
+
+    version: str
+    schema_version: int
+    snapshot_id: int
+    moment: object
+
+
+@dataclass(frozen=True)
+class Description:
+    """Tables in one state of the catalog's schemas.
+
+    Attributes:
+        state: the state.
+        tables: by their names.
+        inlined: the tables of inlined rows of each table, the newest first, by the table's id.
+        partitioning: of the table that a commit changes; without columns if it changes tables of this package only.
+        mappings: of the table that a commit changes.
+    """
+
+    state: State
+    tables: Mapping[TableName, Table]
+    inlined: Mapping[int, Sequence[str]]
+    partitioning: Partitioning
+    mappings: dict[int, Sequence[MappedColumn]]
+
+
+def describe(session: LakeSession, target: TableName | None, others: Sequence[TableName] = ()) -> Description:
+    """Return the description of tables that was kept, or that of now, which is kept.
+
+    Args:
+        session: an open lake.
+        target: the table that a commit changes, besides those of this package.
+        others: the tables of this package.
+
+    Raises:
+        NotDirectError: the direct strategy does not support one of the tables, or the catalog.
+        CatalogError: the catalog cannot be read.
+    """
+    key = (target, *others)
+    if (known := session.descriptions.get(key)) is not None:
+        assert isinstance(known, Description)  # noqa: S101 - nothing else is kept
+        return known
+    with catalog_reading(session) as database:
+        asked = ask_state(database)
+        tables = {name: read_table(database, name) for name in ([] if target is None else [target]) + [*others]}
+        partitioning, mappings = Partitioning(0, ()), dict[int, Sequence[MappedColumn]]()
+        if target is not None:
+            partitioning = read_partitioning(database, tables[target].table_id)
+            mappings.update(read_mappings(database, tables[target].table_id))
+        inlined = read_tables(ask_tables(database, [table.table_id for table in tables.values()]))
+        state, *_ = read_state(asked)
+    session.descriptions[key] = description = Description(state, tables, inlined, partitioning, mappings)
+    return description
+
+
+def ask_state(database: CatalogDatabase, earlier: int | None = None) -> Answer:
+    """Ask for the newest snapshot, the version of the specification, and the time of an earlier snapshot."""
+    return database.ask(
+        "SELECT snapshot_id, schema_version, snapshot_time, next_catalog_id, next_file_id, "
+        f"(SELECT value FROM {spec.METADATA} WHERE key = 'version' AND scope IS NULL), "
+        f"(SELECT snapshot_time FROM {spec.SNAPSHOT} WHERE snapshot_id = ?) "
+        f"FROM {spec.SNAPSHOT} WHERE snapshot_id = (SELECT max(snapshot_id) FROM {spec.SNAPSHOT})",
+        [earlier],
+    )
+
+
+def read_state(asked: Answer) -> tuple[State, int, int, object]:
+    """Return the state, the next ids of the catalog's objects and files, and the time of the earlier snapshot.
+
+    Raises:
+        NotDirectError: the version of the specification is not among the tested ones.
+    """
+    ((snapshot_id, schema_version, moment, next_catalog_id, next_file_id, version, earlier),) = asked()
+    if (reason := spec.unknown(version)) is not None:
+        raise NotDirectError(reason)
+    return State(version, schema_version, snapshot_id, moment), next_catalog_id, next_file_id, earlier
