@@ -128,6 +128,10 @@ class SourceError(LakeAssetsError):
     """The landed objects of a partition cannot be ingested as they are."""
 
 
+class HeldBackError(SourceError):
+    """Another stream of the release group failed for the partition, so none of them was committed."""
+
+
 class EmptySourceError(SourceError):
     """The source partition has no objects and the stream says `on_empty: fail`."""
 

@@ -45,6 +45,8 @@ class Outcomes:
         self.ended.append(outcome)
         if outcome.result is not None and self._prints:
             info(_result_line(outcome.result))
+        elif outcome.waits and self._prints:
+            info(f"{style('waiting', fg='yellow')}    {outcome.row.load_partition}  {outcome.note}")
         if isinstance(outcome.error, LakeAssetsError):
             self._failures.add(str(outcome.partition), outcome.error)
         elif outcome.error is not None:
@@ -73,7 +75,8 @@ class Outcomes:
             return
         texts = [f"{ended['committed']:,} of {count(partitions, 'partition')} committed"]
         texts += [count(ended["rows"], "row")] if ended["committed"] else []
-        others = {"skipped": ended["skipped"], "without data": ended["left_out"]}
+        waiting = sum(outcome.waits for outcome in self.ended)
+        others = {"skipped": ended["skipped"], "without data": ended["left_out"] - waiting, "waiting": waiting}
         bad = {"failed": ended["failed"], "cancelled": ended["cancelled"], "untouched": untouched}
         texts += [f"{number:,} {status}" for status, number in (others | bad).items() if number]
         line = f"{stream}: {', '.join(texts)}, in {seconds}"

@@ -55,6 +55,11 @@ class LakeConfig(Model):
         description="Keys of a stream that all streams share; a stream's own keys override them. `{stream}` in a text "
         "is the stream's name.",
     )
+    release: dict[Identifier, tuple[Identifier, ...]] = Field(
+        default_factory=dict,
+        description="Groups of streams that are released together: a partition of all of them becomes visible in one "
+        "snapshot, or of none.",
+    )
     spark: Spark = Field(default_factory=Spark, description="Where Spark runs, and its settings.")
     runs: Runs = Field(InProcess(launcher="in_process"), description="Where the driver of a run executes.")
     alerts: Alerts | None = Field(None, description="Receivers of failed runs and stale streams.")
@@ -112,10 +117,43 @@ class LakeConfig(Model):
                 exports_deltas=any(stream.deltas is not None for stream in streams),
                 has_dead_letters=any(stream.on_bad_row == "dead_letter" for stream in streams),
             )
+        for at, text in self._of_release():
+            raise LocatedError(text, "release", at)
         for problems in (self._of_exports, self._of_dead_letters, self._of_tables, self._of_inserts, self._of_index):
             for name, key, text in problems():
                 raise LocatedError(text, "streams", name, key)
         return self
+
+    def _of_release(self) -> Iterator[tuple[str, str]]:
+        """Yield the name of each group that cannot be, and what is wrong with it."""
+        grouped: dict[str, str] = {}
+        for name, members in self.release.items():
+            if unknown := [member for member in members if member not in self.streams]:
+                yield name, f"{unknown[0]} is not a stream: write {', '.join(self.streams)}"
+                continue
+            if len(set(members)) < 2 or len(set(members)) < len(members):
+                yield name, "a release group has at least two streams, each once"
+                continue
+            first = members[0]
+            for member in members:
+                if (other := grouped.setdefault(member, name)) != name:
+                    yield name, f"stream {member} is in the group {other} already: a stream has one"
+                if self.lake_name(member) != self.lake_name(first):
+                    yield name, f"streams {first} and {member} have different lakes, and a snapshot is of one lake"
+                mine, theirs = (self.streams[one].columns for one in (member, first))
+                if [(c.name, c.type) for c in mine] != [(c.name, c.type) for c in theirs]:
+                    yield name, f"streams {first} and {member} have different partition columns, so no common keys"
+                if self.streams[member].mode == "index":
+                    yield name, f"stream {member} has mode: index, which registers objects as they are: use replace"
+                if self.streams[member].deltas is not None:
+                    yield name, f"stream {member} exports deltas, and an export is of one table: remove one of both"
+            if self.lakes[self.lake_name(first)].inserts_only:
+                yield name, "the lake takes rows only by INSERT, a partition at a time: its streams cannot have a group"
+
+    def released_with(self, stream: str) -> list[str]:
+        """Return the other streams of a stream's release group."""
+        group = next((members for members in self.release.values() if stream in members), ())
+        return [member for member in group if member != stream]
 
     def _of_exports(self) -> Iterator[_Contradiction]:
         roots = self._roots()

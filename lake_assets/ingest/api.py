@@ -4,14 +4,17 @@
 fail one by one. The command line and Dagster both call these functions.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, reported_run
 from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.replace.group_run import GroupRun, options_of_companion, takes_part
 from lake_assets.ingest.replace.replace_run import ReplaceRun
+from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
 from lake_assets.streams.calendar import refuse_outside
@@ -43,9 +46,10 @@ def ingest_all(
     options: IngestOptions | None = None,
     checkpoint: Callable[[], None] = lambda: None,
 ) -> Generator[Outcome, None, None]:
-    """Refresh many partitions of the lake from the landing zone, each in a commit of its own.
+    """Refresh many partitions of the lake from the landing zone; a partition that fails does not stop the others.
 
-    In mode index, `index_all` registers the new objects instead, all in one transaction.
+    In mode index, `index_all` registers the new objects instead, all in one transaction. A stream of a release group
+    takes the same partitions of the other streams along.
 
     Args:
         stream: the stream of the partitions.
@@ -70,6 +74,39 @@ def ingest_all(
         for outcome in index_all(stream, partitions, None, replace(options, outside=True), checkpoint):  # checked above
             yield replace(outcome, row=replace(outcome.row, status="failed")) if outcome.error else outcome
         return
+    if stream.companions:
+        yield from _ingest_together(stream, partitions, sessions, options, checkpoint)
+        return
     with reported_run(options.run_id, stream.name, stream.config.mode, len(partitions)):
         runs = [PartitionRun(stream, partition, options) for partition in partitions]
         yield from ReplaceRun(stream, options, checkpoint, sessions).outcomes(runs)
+
+
+def _ingest_together(
+    stream: OpenStream,
+    partitions: Sequence[Partition],
+    sessions: Sessions,
+    options: IngestOptions,
+    checkpoint: Callable[[], None],
+) -> Generator[Outcome, None, None]:
+    """Refresh partitions of a stream and the same ones of its companions; yields the outcomes of the stream's own.
+
+    The others' outcomes are events, and in the ledger.
+    """
+    of_streams = [(stream, options), *((one, options_of_companion(one, options)) for one in stream.companions)]
+    members = [ReplaceRun(one, of_stream, checkpoint, sessions) for one, of_stream in of_streams]
+    runs = [
+        PartitionRun(member.stream, Partition(member.stream.config.columns, partition.values), member.options)
+        for partition in partitions
+        for member in members
+        if member.stream is stream or takes_part(member.stream, partition)
+    ]
+    with ExitStack() as stack:
+        for member in members:
+            of_member = sum(run.stream is member.stream for run in runs)
+            stack.enter_context(reported_run(options.run_id, member.stream.name, member.stream.config.mode, of_member))
+        outcomes = stack.enter_context(closing(GroupRun(members).outcomes(runs)))
+        with passing_on_interrupts(outcomes):
+            for outcome in outcomes:
+                if outcome.row.stream == stream.name:
+                    yield outcome

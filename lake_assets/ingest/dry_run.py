@@ -6,13 +6,14 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from lake_assets.ingest.compare_objects import compare, needs_rows
 from lake_assets.ingest.index.index_plan import plan_index
 from lake_assets.ingest.landed_footers import Columns, Footers
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.plan import Action, Decision, PartitionPlan, Planner, edited_text
+from lake_assets.ingest.replace.group_run import held_back, options_of_companion, takes_part, waiting_text
 from lake_assets.ingest.replace.staging import FOLDER
 from lake_assets.lake.catalog.past import LIVE, past_table
 from lake_assets.lake.commit.exporter import refuse_earlier_exports
@@ -165,7 +166,39 @@ def plan_stream(
             refuse_earlier_exports(lake, stream.name, stream.table)
         plans = [replace(plan, strategy=strategies.get(plan.partition)) for plan in plans]
         found = None if lake is None else pace(lake, stream.name, stream.config.mode)
+    plans = _held_back(stream, plans, force=force)
     return StreamPlan(stream.name, str(stream.table), tuple(plans), force, found)
+
+
+def _held_back(stream: OpenStream, plans: list[Plan], *, force: bool) -> list[Plan]:
+    """Return the plans, of which those wait or fail that another stream of the release group holds back."""
+    for companion in stream.companions:
+        columns = companion.config.columns
+        moments = {index: Partition(columns, plan.partition.values) for index, plan in enumerate(plans) if plan.commits}
+        asked = {index: partition for index, partition in moments.items() if takes_part(companion, partition)}
+        options = options_of_companion(companion, IngestOptions(force=force))
+        theirs = plan_stream(companion, asked.values(), force=force, landed_only=options.landed_only).partitions
+        for index, other in zip(asked, theirs, strict=True):
+            if other.decision.fails:
+                error = held_back(other.partition, companion.name, other.decision.fails)
+                decision = Decision("fail", str(error), errors=(error,))
+            elif other.decision.action == "leave_out":
+                decision = Decision("leave_out", waiting_text([companion.name]))
+            else:
+                continue
+            plans[index] = replace(plans[index], decision=decision, **_NOTHING)
+    return plans
+
+
+# What a plan has that reads and commits nothing.
+_NOTHING: Mapping[str, Any] = {
+    "files_written": 0,
+    "files_copied": 0,
+    "statements": (),
+    "rows_after": None,
+    "strategy": None,
+    "job": None,
+}
 
 
 def _plan_landed(
@@ -301,7 +334,7 @@ def _with_footers(
         return replace(plan, decision=replace(plan.decision, failure=failure), job=_job(stream, plan), columns=refusals)
     if refusals:
         decision = Decision("fail", refusals[0])
-        return replace(plan, decision=decision, files_written=0, files_copied=0, statements=(), rows_after=None)
+        return replace(plan, decision=decision, **_NOTHING)
     return replace(plan, job=_job(stream, plan), columns=columns.changes(plan.reads))
 
 

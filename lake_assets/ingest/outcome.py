@@ -44,7 +44,7 @@ class Outcome:
     schema: pa.Schema | None = None  # the table's, without its partition columns; None when Spark was not needed
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step: list, check, job, verify, evolve, commit
     changes: tuple[ColumnChange, ...] = ()  # that this partition made to the table's columns
-    note: str = ""  # for an unknown partition: the values that exist; for a held one: how to release it
+    note: str = ""  # of an unknown partition: the values that exist; of a held one: how to release it; why it waits
     not_copied: Mapping[str, str] = field(default_factory=dict)  # why objects of a fitting size were encoded, by key
     letters: tuple[LetterFile, ...] = ()  # of rows that were left out
     deltas: Sequence[DeltaFile] | None = None  # the exported changes of the commit; None: the stream exports none
@@ -54,6 +54,11 @@ class Outcome:
     def result(self) -> "Outcome | None":
         """The outcome itself if the partition, or some of its objects, are committed or need no commit; else None."""
         return self if self.row.status in ("committed", "skipped") else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the partition was left out because it waits for another stream of its release group."""
+        return self.status == "left_out" and bool(self.note)
 
     @property
     def status(self) -> Literal["committed", "skipped", "failed", "cancelled", "left_out"]:

@@ -45,7 +45,7 @@ class State(Enum):
     OPEN = "it is not finished"
     DONE = "it is committed or skipped, and has a result"
     FAILED = "it has an error"
-    LEFT_OUT = "it has no objects and was never committed"
+    LEFT_OUT = "it has no objects and was never committed, or waits for a stream of which this is true"
     REPORTED = "the caller has its outcome"
 
 
@@ -68,6 +68,7 @@ class PartitionRun:
         self.deltas: Sequence[DeltaFile] | None = None  # the exported changes
         self._final: LedgerRow | None = None  # as it was committed, or skipped
         self.error: BaseException | None = None
+        self.held_by: PartitionRun | None = None  # whose failure holds this one back
         self.state = State.OPEN
         self.is_recorded = True  # in the ledger; an unknown partition, such as a typo, is not
         self._tries = 1
@@ -80,10 +81,13 @@ class PartitionRun:
     @property
     def has_ended(self) -> bool:
         """Whether the outcome is final and not reported yet. A partition that may be tried again has not ended."""
-        return self.state in (State.DONE, State.FAILED, State.LEFT_OUT) and not self._may_try_again
+        return self.state in (State.DONE, State.FAILED, State.LEFT_OUT) and not self.may_try_again
 
     @property
-    def _may_try_again(self) -> bool:
+    def may_try_again(self) -> bool:
+        """Whether it failed because its objects or columns changed, or those of the one that holds it back."""
+        if self.held_by is not None:
+            return self.held_by.may_try_again
         temporary = (
             SourceChangedError,
             SchemaChangedError,
@@ -95,19 +99,16 @@ class PartitionRun:
             return False
         return self._without_more or (isinstance(self.error, temporary) and self._tries < TRIES)
 
-    def try_again(self) -> bool:
-        """Reopen the partition if it failed because its objects or columns changed; returns whether it did."""
-        if not self._may_try_again:
-            return False
+    def reopen(self) -> None:
+        """Let the partition be tried again."""
         self._tries += not self._without_more
         self._without_more = False
-        self.error = None
+        self.held_by = self.error = None
         self.state = State.OPEN
-        return True
 
-    def fail(self, error: BaseException) -> None:
-        """Set the error of the partition. Nothing of it is committed."""
-        self.error = error
+    def fail(self, error: BaseException, held_by: "PartitionRun | None" = None) -> None:
+        """Set the error of the partition, or of another one that holds it back. Nothing of it is committed."""
+        self.error, self.held_by = error, held_by
         self.state = State.FAILED
 
     def fail_with(self, of_new: Sequence[LakeAssetsError] = ()) -> None:
@@ -124,8 +125,9 @@ class PartitionRun:
             problem = f"{len(of_new)} of {len(self.plan.new)} new objects of {self.partition} were not registered:"
         self.fail(_joined([*of_new, *planned], problem))
 
-    def leave_out(self) -> None:
-        """Leave the partition out, without a result, because nothing of it has landed."""
+    def leave_out(self, why: str = "") -> None:
+        """Leave the partition out, without a result, because nothing of it has landed, or for another reason."""
+        self.note = why or self.note
         self.state = State.LEFT_OUT
 
     def report(self) -> Outcome:
@@ -207,7 +209,7 @@ class PartitionRun:
             return False
         others = (SourceChangedError, SchemaChangedError, EmptySourceError)
         is_of_source = isinstance(self.error, SourceError) and not isinstance(self.error, others)
-        return is_of_source and not (isinstance(self.error, SchemaDriftError) and self._may_try_again)
+        return is_of_source and not (isinstance(self.error, SchemaDriftError) and self.may_try_again)
 
     def quarantine(self, reasons: Mapping[str, str]) -> None:
         """Let the next try leave these objects out, unless none would be left and the stream says `on_empty: fail`.

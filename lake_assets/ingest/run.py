@@ -49,10 +49,14 @@ class Run(ABC):
             Partitions that may have ended.
         """
 
+    def groups(self, runs: Sequence[PartitionRun]) -> Iterator[Sequence[PartitionRun]]:
+        """Return the partitions that are planned together."""
+        return chunks(runs, self.group or len(runs))
+
     def outcomes(self, runs: Sequence[PartitionRun]) -> Generator[Outcome, None, None]:
         """Refresh the partitions, each until it has ended, and yield their outcomes; see `ingest_all`."""
         try:
-            for group in chunks(runs, self.group or len(runs)):
+            for group in self.groups(runs):
                 yield from self._outcomes_of(group)
         except GeneratorExit:
             raise  # the caller has closed the generator
@@ -64,7 +68,7 @@ class Run(ABC):
                 # An error that all partitions share is the effect of the interrupt on Spark or the catalog.
                 if run.error is None or (is_interrupt(error) and run.error is self.broken):
                     run.fail(error)
-            record_failures(self.stream, cut_off)
+            record_failures(cut_off)
             for run in cut_off:
                 if run.error is not None:
                     run.report()
@@ -83,7 +87,9 @@ class Run(ABC):
                 for some in executing:
                     yield from self._ended(some)
             yield from self._ended(remaining)
-            remaining = [run for run in remaining if run.try_again()]
+            remaining = [run for run in remaining if run.may_try_again]
+            for run in remaining:
+                run.reopen()
 
     @contextmanager
     def shared(self, name: str | None, runs: Sequence[PartitionRun] = ()) -> Iterator[dict[str, Any]]:
@@ -104,7 +110,7 @@ class Run(ABC):
         failed = [run for run in ended if run.error is not None]
         if failed:
             self.checkpoint()  # an interrupt ends the run; its errors are not those of the partitions
-        record_failures(self.stream, failed)
+        record_failures(failed)
         for run in ended:
             yield run.report()
 
@@ -159,11 +165,9 @@ def fail_all(runs: Iterable[PartitionRun], error: BaseException) -> None:
         run.fail(error)
 
 
-def chunks(
-    runs: Iterable[PartitionRun], most: int, size: Callable[[PartitionRun], int] = lambda _: 1
-) -> Iterator[list[PartitionRun]]:
+def chunks(runs: Iterable[Item], most: int, size: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
     """Split runs, in order, into lists whose sizes sum up to `most` or less; a larger run has a list of its own."""
-    chunk: list[PartitionRun] = []
+    chunk: list[Item] = []
     total = 0
     for run in runs:
         if chunk and total + size(run) > most:
@@ -175,7 +179,7 @@ def chunks(
         yield chunk
 
 
-def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
+def record_failures(runs: Sequence[PartitionRun]) -> None:
     """Write a ledger row for each failed partition; if that fails too, add a note to the partition's error.
 
     An unknown partition gets no row, because the ledger says which partitions exist. A partition whose commit went
@@ -184,6 +188,7 @@ def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
     runs = [run for run in runs if run.is_recorded]
     if not runs:
         return
+    stream = runs[0].stream
     try:
         of_run, timed = about(run=runs[0].row.run_id, stream=stream.name), step("ledger", partitions=len(runs))
         with of_run, timed, stream.lake.open(create=True) as lake:
@@ -211,13 +216,15 @@ def _finish_committed(lake: LakeSession, runs: Sequence[PartitionRun]) -> None:
     """Finish the interrupted partitions all of whose objects the ledger has as committed by this run."""
     if not runs:
         return
-    row = runs[0].row
-    rows = rows_of_run(lake, row.stream, row.run_id, since=min(run.row.started_at for run in runs))
-    committed = {(row.load_partition, row.source_files): row for row in rows if row.status == "committed"}
-    for run in runs:
-        if (found := committed.get((run.row.load_partition, run.row.source_files))) is not None:
-            run.error = None
-            run.finish(found)
+    since = min(run.row.started_at for run in runs)
+    for stream in {run.stream.name for run in runs}:
+        of_stream = [run for run in runs if run.stream.name == stream]
+        rows = rows_of_run(lake, stream, of_stream[0].row.run_id, since)
+        committed = {(row.load_partition, row.source_files): row for row in rows if row.status == "committed"}
+        for run in of_stream:
+            if (found := committed.get((run.row.load_partition, run.row.source_files))) is not None:
+                run.error = None
+                run.finish(found)
 
 
 def skip(lake: LakeSession | None, stream: OpenStream, runs: Sequence[PartitionRun]) -> None:

@@ -270,7 +270,8 @@ class StreamRun:
         else:
             self.absent.append(key)
             where = f" at {visible_name(outcome.row.source_glob)}" if self.number == 1 else ""
-            self._log(f"{label} left out, and stays missing: nothing has landed yet{where}")
+            missing = f", and stays missing: nothing has landed yet{where}"
+            self._log(f"{label} left out{f': {outcome.note}' if outcome.waits else missing}")
 
     def _log(self, line: str) -> None:
         self.progress.append(line)

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 from urllib.parse import quote
@@ -44,10 +44,16 @@ class OpenStream:
     spark: Spark = field(default_factory=Spark)
     key_prefix: tuple[str, ...] = ()  # before the asset keys in Dagster
     lake_name: str = ""  # in the config
+    companions: "tuple[OpenStream, ...]" = ()  # that are released together with this one
 
     @classmethod
     def of(cls, config: LakeConfig, name: str, lake: DuckLake) -> Self:
         """Open a stream that the config has, on its lake."""
+        companions = tuple(OpenStream._alone(config, other, lake) for other in config.released_with(name))
+        return replace(cls._alone(config, name, lake), companions=companions)
+
+    @classmethod
+    def _alone(cls, config: LakeConfig, name: str, lake: DuckLake) -> Self:
         stream = config.streams[name]
         prefix = config.key_prefix if stream.key_prefix is None else stream.key_prefix
         return cls(name, stream, lake, Store(stream.source), config.spark, prefix, config.lake_name(name))

@@ -97,12 +97,12 @@ class ReplaceRun(Run):
         for chunk in chunks((run for run in runs if run.plan.decision.action == "clear"), at_once):
             self._commit_or_break(chunk)
         for group in chunks(still_open(runs), GROUP_BYTES, lambda run: run.reads.size):
-            self._write(group)
+            self.write(group)
             for chunk in chunks(still_open(group), at_once):
                 self._commit_or_break(chunk)
                 yield chunk
-            self._evolve(group)
-            self._quarantine(group)
+            self.evolve(group)
+            self.quarantine(group)
             self.writer.unstage()
 
     def _commit_or_break(self, runs: Sequence[PartitionRun]) -> None:
@@ -145,7 +145,7 @@ class ReplaceRun(Run):
             list(pool.map(list_path_part, path_parts.values()))
         self.checkpoint()
 
-    def _write(self, runs: Sequence[PartitionRun]) -> None:
+    def write(self, runs: Sequence[PartitionRun]) -> None:
         """Write data files that no reader sees yet, in one Spark job."""
         if self.broken is not None:
             fail_all(runs, self.broken)
@@ -175,7 +175,7 @@ class ReplaceRun(Run):
         fail_all(runs, error)
         self.writer.discard(runs)
 
-    def _evolve(self, runs: Sequence[PartitionRun]) -> None:
+    def evolve(self, runs: Sequence[PartitionRun]) -> None:
         """Change the table to the columns that these partitions were found to have; they are then read again."""
         drifted = [run for run in runs if isinstance(run.error, SchemaDriftError)]
         if not drifted:
@@ -184,7 +184,7 @@ class ReplaceRun(Run):
             self.writer.evolve(lake, drifted)
         self.checkpoint()
 
-    def _quarantine(self, runs: Sequence[PartitionRun]) -> None:
+    def quarantine(self, runs: Sequence[PartitionRun]) -> None:
         """Find the bad objects of failed partitions, which are then read again without them."""
         for run in runs:
             if self.broken is None and run.may_examine:
@@ -223,7 +223,7 @@ class ReplaceRun(Run):
                     single = batch if len(batch) == 1 else self._commit_together(lake, batch)
                     for run in single:
                         with run.step("commit"):
-                            if (change := self._change(lake, run)) is not None:
+                            if (change := self.change(lake, run)) is not None:
                                 (committed,) = commit(lake, [change])
                                 run.finish(committed.row, committed.delta)
                         self._end_if_broken([run])
@@ -236,7 +236,7 @@ class ReplaceRun(Run):
         ready: list[tuple[PartitionRun, Change]] = []
         for run in runs:
             with run.keeping_error():
-                if (change := self._change(lake, run)) is not None:
+                if (change := self.change(lake, run)) is not None:
                     ready.append((run, change))
         if len(ready) > 1:
             try:
@@ -265,7 +265,7 @@ class ReplaceRun(Run):
             if isinstance(run.error, OF_ALL):
                 raise run.error
 
-    def _change(self, lake: LakeSession, run: PartitionRun) -> Change | None:
+    def change(self, lake: LakeSession, run: PartitionRun) -> Change | None:
         """Return what to commit of a partition whose rows are written; None if nothing is."""
         rows = sum(file.rows for file in run.files)
         left_out = sum(letter.rows for letter in run.letters)

@@ -11,7 +11,7 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import Answer, CatalogDatabase, NotDirectError, catalog_reading
 from lake_assets.lake.catalog.inlined import ask_tables, read_tables
 from lake_assets.lake.catalog.table import (
-    MappedColumn,
+    Mappings,
     Partitioning,
     Table,
     read_mappings,
@@ -46,43 +46,42 @@ class Description:
         state: the state.
         tables: by their names.
         inlined: the tables of inlined rows of each table, the newest first, by the table's id.
-        partitioning: of the table that a commit changes; without columns if it changes tables of this package only.
-        mappings: of the table that a commit changes.
+        partitionings: of the tables that a commit changes, besides those of this package.
+        mappings: of these tables too, by their ids.
     """
 
     state: State
     tables: Mapping[TableName, Table]
     inlined: Mapping[int, Sequence[str]]
-    partitioning: Partitioning
-    mappings: dict[int, Sequence[MappedColumn]]
+    partitionings: Mapping[TableName, Partitioning]
+    mappings: dict[int, Mappings]
 
 
-def describe(session: LakeSession, target: TableName | None, others: Sequence[TableName] = ()) -> Description:
+def describe(session: LakeSession, targets: Sequence[TableName], others: Sequence[TableName] = ()) -> Description:
     """Return the description of tables that was kept, or that of now, which is kept.
 
     Args:
         session: an open lake.
-        target: the table that a commit changes, besides those of this package.
+        targets: the tables that a commit changes, besides those of this package.
         others: the tables of this package.
 
     Raises:
         NotDirectError: the direct strategy does not support one of the tables, or the catalog.
         CatalogError: the catalog cannot be read.
     """
-    key = (target, *others)
+    key = (*targets, *others)
     if (known := session.descriptions.get(key)) is not None:
         assert isinstance(known, Description)  # noqa: S101 - nothing else is kept
         return known
     with catalog_reading(session) as database:
         asked = ask_state(database)
-        tables = {name: read_table(database, name) for name in ([] if target is None else [target]) + [*others]}
-        partitioning, mappings = Partitioning(0, ()), dict[int, Sequence[MappedColumn]]()
-        if target is not None:
-            partitioning = read_partitioning(database, tables[target].table_id)
-            mappings.update(read_mappings(database, tables[target].table_id))
+        tables = {name: read_table(database, name) for name in key}
+        ids = [tables[target].table_id for target in targets]
+        partitionings = {target: read_partitioning(database, i) for target, i in zip(targets, ids, strict=True)}
+        mappings = {table_id: read_mappings(database, table_id) for table_id in ids}
         inlined = read_tables(ask_tables(database, [table.table_id for table in tables.values()]))
         state, *_ = read_state(asked)
-    session.descriptions[key] = description = Description(state, tables, inlined, partitioning, mappings)
+    session.descriptions[key] = description = Description(state, tables, inlined, partitionings, mappings)
     return description
 
 

@@ -32,7 +32,7 @@ def ensure_mapping(transaction: Transaction, table: Table, from_path: Collection
         (column.column_id, _source_name(table, column, folders), column.parent, column.column_id in from_path)
         for column in table.columns.values()
     }
-    if (found := _fitting(transaction.mappings, expected)) is not None:
+    if (found := _fitting(transaction.mappings.get(table.table_id, {}), expected)) is not None:
         return found
     if (found := _fitting(transaction.read_mappings(table), expected)) is not None:
         return found
@@ -52,7 +52,8 @@ def ensure_mapping(transaction: Transaction, table: Table, from_path: Collection
         ("mapping_id", "column_id", "source_name", "target_field_id", "parent_column", "is_partition"),
         rows,
     )
-    transaction.mappings = {**transaction.mappings, mapping_id: [(*entry,) for _, *entry in rows]}
+    known = transaction.mappings.get(table.table_id, {})
+    transaction.mappings[table.table_id] = {**known, mapping_id: [(*entry,) for _, *entry in rows]}
     return mapping_id
 
 

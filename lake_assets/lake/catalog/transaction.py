@@ -27,7 +27,7 @@ class Transaction:
         database: the open transaction.
         snapshot_id: the number of the snapshot.
         inlined: the tables of inlined rows of each described table, the newest first, by the table's id.
-        mappings: those of the table that the commit changes, as far as they are known.
+        mappings: those of the tables that the commit changes, as far as they are known, by the tables' ids.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Transaction:
                 raise duckdb.TransactionException(OVERTAKEN)
         self.snapshot_id = state.snapshot_id + 1
         self.inlined = read_tables(inlined)
-        self.mappings: Mappings = {} if description is None else description.mappings
+        self.mappings: dict[int, Mappings] = {} if description is None else dict(description.mappings)
         self._description = description
         self._version = spec.VERSIONS[state.version]
         self._schema_version = state.schema_version
@@ -73,12 +73,12 @@ class Transaction:
         self._new_columns: dict[tuple[int, int], _ColumnStatistics] = {}
 
     def read_mappings(self, table: Table) -> Mappings:
-        """Return the mappings of the table that the commit changes, as they are now, with those that it has added."""
-        self.mappings = read_mappings(self.database, table.table_id)
+        """Return the mappings of a table that the commit changes, as they are now, with those that it has added."""
+        self.mappings[table.table_id] = found = read_mappings(self.database, table.table_id)
         if self._description is not None:
-            others = {number: found for number, found in self.mappings.items() if number < self._first_file_id}
-            self._description.mappings.update(others)
-        return self.mappings
+            others = {number: columns for number, columns in found.items() if number < self._first_file_id}
+            self._description.mappings[table.table_id] = others
+        return found
 
     def end_files(self, table: Table, file_ids: Sequence[int]) -> None:
         """Remove these data files from the table's new snapshot."""

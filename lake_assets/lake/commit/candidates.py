@@ -88,9 +88,9 @@ def inspect_candidates(
     facts: dict[str, FileFacts] = {}
     with suppress(NotDirectError):
         session.descriptions.clear()  # they may be out of date
-        description = describe(session, table)
+        description = describe(session, [table])
         inspection.described = described = description.tables[table]
-        facts = _facts(session, inspection, described, description.partitioning, fitting)
+        facts = _facts(session, inspection, described, description.partitionings[table], fitting)
     inspection.files = [
         LandedFile(landed, partition, footer.rows, view.inside, facts.get(landed.uri), view.folders)
         for landed, partition, footer, view in fitting

@@ -176,13 +176,27 @@ class Committed:
     delta: Delta | None = None
 
 
-def committed_rows(
-    changes: Sequence[Change], rows_before: Mapping[Partition, int], snapshot_id: int
-) -> list[LedgerRow]:
+RowsBefore = Mapping[tuple[TableName, Partition], int]
+
+
+def by_table(changes: Sequence[Change]) -> dict[TableName, list[Change]]:
+    """Return the changes of each table, in their order."""
+    result: dict[TableName, list[Change]] = {}
+    for change in changes:
+        result.setdefault(change.table, []).append(change)
+    return result
+
+
+def of_table(table: TableName, rows: Mapping[Partition, int]) -> RowsBefore:
+    """Return the rows of partitions of one table."""
+    return {(table, partition): number for partition, number in rows.items()}
+
+
+def committed_rows(changes: Sequence[Change], rows_before: RowsBefore, snapshot_id: int) -> list[LedgerRow]:
     """Return the ledger rows as part of a snapshot; a change that leaves the rows as they are knows their number."""
     return [
         c.row.committed(
-            rows_before=(c.row.rows_before or 0) if c.new is None else rows_before.get(c.partition, 0),
+            rows_before=(c.row.rows_before or 0) if c.new is None else rows_before.get((c.table, c.partition), 0),
             snapshot_id=snapshot_id,
         )
         for c in changes
@@ -209,17 +223,21 @@ def owns_of(changes: Sequence[Change]) -> list[OwnTable]:
 def message(changes: Sequence[Change]) -> tuple[str, str]:
     """Return the snapshot's commit message, and the one for programs: a JSON object."""
     row, *others = (change.row for change in changes)
-    partitions = f"{len(others) + 1:,} partitions" if others else row.load_partition
+    paths = {change.row.load_partition for change in changes}
+    streams = list(dict.fromkeys(change.row.stream for change in changes))
+    partitions = f"{len(paths):,} partitions" if len(paths) > 1 else row.load_partition
     modes = " and ".join(dict.fromkeys(one.mode for one in (row, *others)))
     of_run: dict[str, object] = {"run_id": row.run_id, "stream": row.stream}
+    if len(streams) > 1:
+        of_run["together"] = streams
     match changes[0].new:
-        case Written() | Staged() | Rewrite() if not others:
+        case Written() | Staged() | Rewrite() if len(paths) == 1:
             of_run["load_partition"] = row.load_partition
         case EarlierRows(snapshot=snapshot):
             of_run |= {"load_partition": row.load_partition, "restored_snapshot": snapshot}
         case _:
-            of_run["load_partitions"] = len(changes)
-    return f"{row.stream} {partitions}: {modes} by run {row.run_id}", json.dumps(of_run)
+            of_run["load_partitions"] = len(paths)
+    return f"{', '.join(streams)} {partitions}: {modes} by run {row.run_id}", json.dumps(of_run)
 
 
 class RegisteredBeforeError(CatalogError):

@@ -36,10 +36,13 @@ from lake_assets.lake.commit.change import (
     LandedFile,
     RegisteredBeforeError,
     Renewed,
+    RowsBefore,
     Written,
     appended,
+    by_table,
     committed_rows,
     message,
+    of_table,
     owns_of,
 )
 from lake_assets.lake.commit.requirements import (
@@ -52,7 +55,7 @@ from lake_assets.lake.commit.requirements import (
 from lake_assets.lake.failures import OVERTAKEN, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_directly
 from lake_assets.lake.locks import FILES_IN_USE
-from lake_assets.lake.session import AUTHOR, LakeSession
+from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.lake.vendor_errors import Meaning, matches
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.job import DataFile
@@ -63,8 +66,12 @@ _REQUESTS = 16  # in parallel: most of the time is network latency
 
 @dataclass(frozen=True, slots=True)
 class OpenTable:
-    """A table in an open transaction of the catalog; its `files` are what was asked for at the beginning."""
+    """A table in an open transaction of the catalog, and what it changes of it.
 
+    Its `files` are what was asked for at the beginning.
+    """
+
+    changes: Sequence[Change]
     session: LakeSession
     database: CatalogDatabase
     transaction: Transaction
@@ -95,46 +102,46 @@ class OpenTable:
         inside, folders = (frozenset[str](), frozenset()) if file is None else (file.inside, file.folders)
         return ensure_mapping(self.transaction, self.table, self.partitioning.read_from_path(inside), folders)
 
-    def finish(self, changes: Sequence[Change], rows_before: Mapping[Partition, int]) -> list[LedgerRow]:
-        """Append the rows of this package's tables, and write the snapshot, which has the time of exported changes.
 
-        Returns:
-            The ledger rows as written.
+def _finish(opened: Sequence[OpenTable], changes: Sequence[Change], rows_before: RowsBefore) -> list[LedgerRow]:
+    """Append the rows of this package's tables, and write the snapshot, which has the time of exported changes.
 
-        Raises:
-            NotDirectError: one of these tables has other columns.
-            duckdb.TransactionException: another commit has become the snapshot of the exported changes.
-        """
-        snapshot_id = self.transaction.snapshot_id
-        delta = next((change.delta for change in changes if change.delta is not None), None)
-        if delta is not None and delta.snapshot_id != snapshot_id:
-            raise duckdb.TransactionException(OVERTAKEN)
-        rows = committed_rows(changes, rows_before, snapshot_id)
-        append_directly(self.session, self.transaction, self.description, appended(changes, rows))
-        self.transaction.finish(AUTHOR, *message(changes), None if delta is None else delta.committed_at)
-        return rows
+    Returns:
+        The ledger rows as written, in the order of the changes.
+
+    Raises:
+        NotDirectError: one of these tables has other columns.
+        duckdb.TransactionException: another commit has become the snapshot of the exported changes.
+    """
+    first = opened[0]
+    snapshot_id = first.transaction.snapshot_id
+    delta = next((change.delta for change in changes if change.delta is not None), None)
+    if delta is not None and delta.snapshot_id != snapshot_id:
+        raise duckdb.TransactionException(OVERTAKEN)
+    rows = committed_rows(changes, rows_before, snapshot_id)
+    append_directly(first.session, first.transaction, first.description, appended(changes, rows))
+    first.transaction.finish(AUTHOR, *message(changes), None if delta is None else delta.committed_at)
+    return rows
 
 
-def _described(session: LakeSession, changes: Sequence[Change]) -> tuple[Description, Table, Partitioning]:
-    """Return the description of the tables that changes are written to, and what it says of the destination."""
-    name = changes[0].table
-    description = describe(session, name, [own.name(session.config) for own in owns_of(changes)])
-    return description, description.tables[name], description.partitioning
+def _described(session: LakeSession, changes: Sequence[Change]) -> Description:
+    """Return the description of the tables that changes are written to."""
+    return describe(session, list(by_table(changes)), [own.name(session.config) for own in owns_of(changes)])
 
 
 @contextmanager
-def open_table(
+def open_tables(
     session: LakeSession,
     changes: Sequence[Change],
-    wanted: Sequence[Key] | None = None,
+    wanted: Mapping[TableName, Sequence[Key]] | None = None,
     since: int | None = None,
-) -> Iterator[OpenTable]:
+) -> Iterator[list[OpenTable]]:
     """Begin a transaction; it is committed when the block ends, and rolled back when the block raises.
 
     Args:
         session: an open lake.
-        changes: what the transaction commits, of one table.
-        wanted: the partitions whose files are asked for.
+        changes: what the transaction commits.
+        wanted: the partitions of each table whose files are asked for.
         since: a snapshot in which the partitions had the expected objects, if objects are expected and one is known.
 
     Raises:
@@ -142,14 +149,16 @@ def open_table(
         PartitionMovedError: a partition does not consist of the expected objects.
         CatalogError: the catalog refuses, or another writer was faster.
     """
-    description, table, partitioning = _described(session, changes)
+    description = _described(session, changes)
+    version, inlined = VERSIONS[description.state.version], description.inlined
     with catalog_transaction(session) as database:
-        inlined, version = description.inlined.get(table.table_id, ()), VERSIONS[description.state.version]
-        files: Callable[[], dict[Key, list[PartitionFile]]] = dict
+        files: dict[TableName, Callable[[], dict[Key, list[PartitionFile]]]] = {}
         may_drift: Callable[[Transaction], bool] | None = None
         try:
-            if wanted is not None:
-                files = ask_whole_files(database, table, partitioning, wanted, inlined, version)
+            for name, keys in (wanted or {}).items():
+                table, partitioning = description.tables[name], description.partitionings[name]
+                rows = inlined.get(table.table_id, ())
+                files[name] = ask_whole_files(database, table, partitioning, keys, rows, version)
             if since is not None:
                 may_drift = ask_drift(session, database, description, changes, since)
             transaction = Transaction(database, session.engine, description)
@@ -157,11 +166,30 @@ def open_table(
             if not matches(error, Meaning.GONE):
                 raise
             raise duckdb.TransactionException(OVERTAKEN) from error  # the description is out of date
-        if transaction.inlined.get(table.table_id, ()) != inlined:
+        ids = [description.tables[name].table_id for name in description.partitionings]
+        if any(transaction.inlined.get(table_id, ()) != inlined.get(table_id, ()) for table_id in ids):
             raise duckdb.TransactionException(OVERTAKEN)
         if may_drift is not None and may_drift(transaction):
             refuse_drift(session, changes, database)
-        yield OpenTable(session, database, transaction, description, table, partitioning, files)
+        yield [
+            OpenTable(
+                some,
+                session,
+                database,
+                transaction,
+                description,
+                description.tables[name],
+                description.partitionings[name],
+                files.get(name, dict),
+            )
+            for name, some in by_table(changes).items()
+        ]
+
+
+@contextmanager
+def _open_table(session: LakeSession, changes: Sequence[Change]) -> Iterator[OpenTable]:
+    with open_tables(session, changes) as (opened,):
+        yield opened
 
 
 def replace_directly(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
@@ -183,24 +211,32 @@ def replace_directly(session: LakeSession, changes: Sequence[Change]) -> list[Le
     has_files = any(isinstance(change.new, Written | EarlierRows) for change in changes)
     with session.lock(FILES_IN_USE) if has_files else nullcontext():
         try:
-            values, facts = _prepared(session, changes)
+            prepared = _prepared(session, changes)
         except (NotDirectError, SchemaChangedError):
             session.descriptions.clear()  # they may be out of date
-            values, facts = _prepared(session, changes)
-        with open_table(session, changes, list(values.values()), drift_checked(session, changes)) as opened:
-            rows_before = _end_files(opened, changes, values)
-            if facts:
-                opened.transaction.add_files(opened.table, opened.partitioning, opened.mapping(), facts)
-            for change in changes:
-                if isinstance(change.new, EarlierRows):
-                    _add_copies(opened, change, change.new)
-            return opened.finish(changes, rows_before)
+            prepared = _prepared(session, changes)
+        wanted = {name: list(values.values()) for name, (values, _) in prepared.items()}
+        with open_tables(session, changes, wanted, drift_checked(session, changes)) as opened:
+            rows_before: dict[tuple[TableName, Partition], int] = {}
+            for one in opened:
+                name = one.changes[0].table
+                values, facts = prepared[name]
+                rows_before |= {(name, partition): rows for partition, rows in _end_files(one, values).items()}
+                if facts:
+                    one.transaction.add_files(one.table, one.partitioning, one.mapping(), facts)
+                for change in one.changes:
+                    if isinstance(change.new, EarlierRows):
+                        _add_copies(one, change, change.new)
+            return _finish(opened, changes, rows_before)
 
 
-def _prepared(
-    session: LakeSession, changes: Sequence[Change]
-) -> tuple[Mapping[Partition, Key], list[tuple[FileFacts, Key]]]:
-    """Return the values of the partitions, and the facts of the files that tasks wrote; all new files are there.
+_Prepared = tuple[Mapping[Partition, Key], list[tuple[FileFacts, Key]]]
+
+
+def _prepared(session: LakeSession, changes: Sequence[Change]) -> dict[TableName, _Prepared]:
+    """Return the values of each table's partitions, and the facts of the files that tasks wrote for it.
+
+    All new files are there.
 
     Raises:
         NotDirectError: two changes are of the same partition, a file has other columns than the table, or the table is
@@ -208,30 +244,36 @@ def _prepared(
         SchemaChangedError: a file's column has another type than the table's.
         StorageError: a new file is gone, or the storage cannot be asked for it.
     """
-    _, table, partitioning = _described(session, changes)
-    refuse_other_types(session, changes, table)
-    values = {change.partition: key_values(partitioning, change.partition) for change in changes}
-    if len(set(values.values())) < len(changes):
-        raise NotDirectError("two commits are of the same partition")
-    files = [(file, change.partition) for change in changes for file in _written(change)]
+    description, tables = _described(session, changes), by_table(changes)
+    values: dict[TableName, Mapping[Partition, Key]] = {}
+    for name, some in tables.items():
+        refuse_other_types(session, some, description.tables[name])
+        partitioning = description.partitionings[name]
+        values[name] = {change.partition: key_values(partitioning, change.partition) for change in some}
+        if len(set(values[name].values())) < len(some):
+            raise NotDirectError("two commits are of the same partition")
+    files = [file for change in changes for file in _written(change)]
     copies = [copy for change in changes if isinstance(change.new, EarlierRows) for copy in change.new.copies]
-    _check_stored(session, [*(file for file, _ in files), *(DataFile(copy.uri, 0, copy.size) for copy in copies)])
-    if not files:
-        return values, []
-    with translated(session.config):
-        facts = read_footers(session.engine, [file for file, _ in files], table, partitioning)
-    return values, [(one, values[partition]) for one, (_, partition) in zip(facts, files, strict=True)]
+    _check_stored(session, [*files, *(DataFile(copy.uri, 0, copy.size) for copy in copies)])
+    result: dict[TableName, _Prepared] = {}
+    for name, some in tables.items():
+        added = [(file, values[name][change.partition]) for change in some for file in _written(change)]
+        facts: Sequence[FileFacts] = []
+        if added:
+            table, partitioning = description.tables[name], description.partitionings[name]
+            with translated(session.config):
+                facts = read_footers(session.engine, [file for file, _ in added], table, partitioning)
+        result[name] = values[name], [(one, key) for one, (_, key) in zip(facts, added, strict=True)]
+    return result
 
 
 def _written(change: Change) -> Sequence[DataFile]:
     return change.new.files if isinstance(change.new, Written) else ()
 
 
-def _end_files(
-    opened: OpenTable, changes: Sequence[Change], values: Mapping[Partition, Key]
-) -> Mapping[Partition, int]:
+def _end_files(opened: OpenTable, values: Mapping[Partition, Key]) -> Mapping[Partition, int]:
     """End the files of the partitions that are replaced; returns the rows that each partition has."""
-    table, wanted, is_whole = opened.table, list(values.values()), True
+    changes, table, wanted, is_whole = opened.changes, opened.table, list(values.values()), True
     try:
         files = opened.files()
     except NotDirectError:
@@ -310,7 +352,7 @@ def register_directly(session: LakeSession, changes: Sequence[Change]) -> list[L
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
     described, files = _inspected([change.new for change in changes if isinstance(change.new, Landed)])
-    with open_table(session, changes) as opened:
+    with _open_table(session, changes) as opened:
         if files and opened.table != described:
             raise CatalogError(
                 f"the columns of {changes[0].table} changed while files were being registered:", "run it again."
@@ -326,7 +368,7 @@ def register_directly(session: LakeSession, changes: Sequence[Change]) -> list[L
         for same in by_shape.values():
             added = [(file.facts, opened.values(file.partition)) for file in same if file.facts is not None]
             opened.transaction.add_files(opened.table, opened.partitioning, opened.mapping(same[0]), added)
-        return opened.finish(changes, before)
+        return _finish([opened], changes, of_table(changes[0].table, before))
 
 
 def repair_directly(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
@@ -341,7 +383,7 @@ def repair_directly(session: LakeSession, changes: Sequence[Change]) -> list[Led
     """
     renewed = [change.new for change in changes if isinstance(change.new, Renewed)]
     described, files = _inspected(renewed)
-    with open_table(session, changes) as opened:
+    with _open_table(session, changes) as opened:
         table, partitions = opened.table, [change.partition for change in changes]
         uris = [*(uri for one in renewed for uri in one.vanished), *(file.uri for file in files)]
         ids = live_file_ids(opened.database, table, uris)
@@ -361,4 +403,5 @@ def repair_directly(session: LakeSession, changes: Sequence[Change]) -> list[Led
         )
         after = opened.rows_of(partitions)
         rows = [dataclasses.replace(change.row, row_count=after[change.partition]) for change in changes]
-        return opened.finish([dataclasses.replace(c, row=row) for c, row in zip(changes, rows, strict=True)], before)
+        changes = [dataclasses.replace(change, row=row) for change, row in zip(changes, rows, strict=True)]
+        return _finish([opened], changes, of_table(changes[0].table, before))

@@ -22,11 +22,13 @@ from lake_assets.lake.commit.change import (
     RefusedFilesError,
     RegisteredBeforeError,
     Rewrite,
+    RowsBefore,
     Staged,
     Written,
     appended,
     committed_rows,
     message,
+    of_table,
 )
 from lake_assets.lake.commit.requirements import columns_changed, refuse_drift, refuse_held, refuse_other_types
 from lake_assets.lake.failures import OVERTAKEN, is_conflict, translated
@@ -141,13 +143,14 @@ def _replace_under_lock(
         snapshot = session.current_snapshot() + 1
         if change.delta is not None and change.delta.snapshot_id != snapshot:
             _refuse_overtaken(session)
-        rows = _record(session, [dataclasses.replace(change, row=row)], {change.partition: rows_before}, snapshot)
+        before = of_table(change.table, {change.partition: rows_before})
+        rows = _record(session, [dataclasses.replace(change, row=row)], before, snapshot)
     _finish(session, change.table, rows[0], bounds)
     return rows
 
 
 def _record(
-    session: LakeSession, changes: Sequence[Change], rows_before: Mapping[Partition, int], snapshot_id: int
+    session: LakeSession, changes: Sequence[Change], rows_before: RowsBefore, snapshot_id: int
 ) -> list[LedgerRow]:
     """Append the rows of this package's tables, and give the snapshot its message; returns the ledger rows."""
     rows = committed_rows(changes, rows_before, snapshot_id)
@@ -206,7 +209,7 @@ def _register_under_lock(session: LakeSession, changes: Sequence[Change]) -> lis
             _refuse_overtaken(session)
         if with_rows := [file for file in files if file.rows]:
             _add_landed(session, table, with_rows)
-        rows = _record(session, changes, counts, current + 1)
+        rows = _record(session, changes, of_table(table, counts), current + 1)
     _finish(session, table, rows[0], bounds)
     return rows
 

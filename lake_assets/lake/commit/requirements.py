@@ -12,7 +12,7 @@ from lake_assets.lake.catalog.partition_files import PartitionFile
 from lake_assets.lake.catalog.snapshots import ask_changes, snapshot_span
 from lake_assets.lake.catalog.table import Table
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.lake.commit.change import Change
+from lake_assets.lake.commit.change import Change, Expected, by_table
 from lake_assets.lake.ledger.ledger_relation import read_inlined
 from lake_assets.lake.ledger.object_history import partition_objects
 from lake_assets.lake.ledger.read import recorded_commits
@@ -49,7 +49,7 @@ def refuse_drift(session: LakeSession, changes: Sequence[Change], database: Cata
 
     Args:
         session: an open lake.
-        changes: what the transaction commits, of one stream.
+        changes: what the transaction commits.
         database: the open transaction, if it is not DuckDB's.
 
     Raises:
@@ -57,10 +57,16 @@ def refuse_drift(session: LakeSession, changes: Sequence[Change], database: Cata
         NotDirectError: only DuckLake can read the manifest.
         CatalogError: ledger or manifest cannot be read.
     """
-    expecting = [(change, change.requires.objects) for change in changes if change.requires.objects is not None]
-    if not expecting:
-        return
-    first = expecting[0][0]
+    for of_table in by_table(changes).values():
+        expecting = [(one, one.requires.objects) for one in of_table if one.requires.objects is not None]
+        if expecting:
+            _refuse_drift(session, expecting, database)
+
+
+def _refuse_drift(
+    session: LakeSession, expecting: Sequence[tuple[Change, Expected]], database: CatalogDatabase | None
+) -> None:
+    first, _ = expecting[0]
     paths = [change.partition.path for change, _ in expecting]
     of_each = [expected.uris for _, expected in expecting if expected.uris is not None]
     uris = list(dict.fromkeys(chain.from_iterable(of_each))) if len(of_each) == len(expecting) else None
@@ -144,15 +150,15 @@ def refuse_held(session: LakeSession, changes: Sequence[Change]) -> None:
     Raises:
         PartitionHeldError: the partition is held.
     """
-    refusing = [change.partition for change in changes if not change.requires.may_be_held]
-    last = recorded_commits(session, changes[0].table, refusing) if refusing else {}
-    for change in changes:
-        commit = last.get(change.partition.path)
-        if commit is not None and commit.is_held:
-            raise PartitionHeldError(
-                f"partition {change.partition} of {change.table} was restored and held meanwhile:",
-                "nothing was changed. --force replaces it.",
-            )
+    for table, of_table in by_table([change for change in changes if not change.requires.may_be_held]).items():
+        last = recorded_commits(session, table, [change.partition for change in of_table])
+        for change in of_table:
+            commit = last.get(change.partition.path)
+            if commit is not None and commit.is_held:
+                raise PartitionHeldError(
+                    f"partition {change.partition} of {table} was restored and held meanwhile:",
+                    "nothing was changed. --force replaces it.",
+                )
 
 
 def refuse_other_types(session: LakeSession, changes: Sequence[Change], described: Table | None = None) -> None:

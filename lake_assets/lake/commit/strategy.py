@@ -37,6 +37,7 @@ from lake_assets.lake.commit.change import (
     Renewed,
     Rewrite,
     UnknownCommitError,
+    by_table,
 )
 from lake_assets.lake.commit.direct import register_directly, repair_directly, replace_directly
 from lake_assets.lake.commit.exporter import Exports
@@ -140,7 +141,7 @@ def commit(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
 
     Args:
         session: an open lake.
-        changes: of one table, by one run, with the same kind of new rows, each of another partition; usually one.
+        changes: by one run, with the same kind of new rows, each of another partition of a table; usually one.
 
     Returns:
         What was committed, in the order of the changes.
@@ -261,5 +262,6 @@ def _what(changes: Sequence[Change]) -> str:
         case Renewed():
             return f"the repair of {first.table}"
     if others:
-        return f"a batch of {len(changes):,} partitions of {first.table}"
+        tables = " and ".join(map(str, by_table(changes)))
+        return f"a batch of {len({change.partition for change in changes}):,} partitions of {tables}"
     return f"partition {first.partition} of {first.table}"

@@ -230,7 +230,7 @@ def rows_as_written(session: LakeSession, rows: Iterable[LedgerRow]) -> list[Led
 
     Args:
         session: an open lake.
-        rows: of the commit, before it: of one run and stream, one for each partition.
+        rows: of the commit, before it: of one run, one for each partition of a stream.
 
     Returns:
         The rows in their order; None if the commit was not made.
@@ -238,14 +238,15 @@ def rows_as_written(session: LakeSession, rows: Iterable[LedgerRow]) -> list[Led
     first, *others = rows
     among = {
         "run_id": [first.run_id],
-        "stream": [first.stream],
-        "load_partition": [first.load_partition, *(row.load_partition for row in others)],
+        "stream": list(dict.fromkeys(row.stream for row in (first, *others))),
+        "load_partition": list(dict.fromkeys(row.load_partition for row in (first, *others))),
         "status": ["committed"],
     }
-    written = {(row.load_partition, row.started_at): row for row in _rows(session, Wanted(LEDGER, _ALL, among))}
-    if (first.load_partition, first.started_at) not in written:
+    found = _rows(session, Wanted(LEDGER, _ALL, among))
+    written = {(row.stream, row.load_partition, row.started_at): row for row in found}
+    if (first.stream, first.load_partition, first.started_at) not in written:
         return None
-    return [written.get((row.load_partition, row.started_at), row) for row in (first, *others)]
+    return [written.get((row.stream, row.load_partition, row.started_at), row) for row in (first, *others)]
 
 
 def partitions_in_ledger(

@@ -342,7 +342,7 @@ def record(session: LakeSession, rows: Sequence[LedgerRow], *, retry_seconds: fl
     def insert() -> None:
         appends = {LEDGER: list(map(ledger_values, rows))}
         try:
-            description = describe(session, None, [LEDGER.name(session.config)])
+            description = describe(session, [], [LEDGER.name(session.config)])
             with catalog_transaction(session) as database:
                 transaction = Transaction(database, session.engine, description)
                 append_directly(session, transaction, description, appends)

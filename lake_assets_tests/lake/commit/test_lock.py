@@ -202,7 +202,7 @@ def test_an_object_that_another_writer_adds_after_the_look_at_the_ledger_is_not_
 @contextmanager
 def delayed(monkeypatch: pytest.MonkeyPatch, happening: Callable[[], object]) -> Iterator[list[object]]:
     """What happens once, between the look for the new files of a commit and its transaction; yields what it returns."""
-    original = direct.open_table
+    original = direct.open_tables
     happenings, happened = [happening], list[object]()
 
     def late(*arguments: Any) -> Any:
@@ -211,7 +211,7 @@ def delayed(monkeypatch: pytest.MonkeyPatch, happening: Callable[[], object]) ->
         return original(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(direct, "open_table", late)
+        patched.setattr(direct, "open_tables", late)
         yield happened
 
 

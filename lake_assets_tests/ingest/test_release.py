@@ -1,0 +1,290 @@
+"""`release`: a partition of all streams of a group becomes visible in one snapshot, or of none."""
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from lake_assets.api.stream import open_stream
+from lake_assets.errors import HeldBackError, LakeAssetsError
+from lake_assets.events import Event, listening
+from lake_assets.history.restore import restore
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import Outcome
+from lake_assets.lake.commit import direct
+from lake_assets_tests.ingest.overtaking import before
+from lake_assets_tests.world import NW, STREAM, SW, World, sales
+
+NAMES = ["sales", "returns", "stock"]
+
+
+@dataclass
+class Group:
+    """Streams of one world that are released together."""
+
+    world: World
+    options: dict[str, dict[str, Any]]
+
+    def declare(self) -> None:
+        """Write the streams and their group into the world's config, with landing zones that exist."""
+        if "path" in self.world.source:
+            for name in NAMES:
+                Path(self.source(name)["path"]).mkdir(parents=True, exist_ok=True)
+        self.world.sections = {
+            "streams": {
+                name: STREAM | {"source": self.source(name), "destination": {"table": name}} | self.options[name]
+                for name in NAMES
+            },
+            "release": {"daily": NAMES},
+        }
+
+    def source(self, name: str) -> dict[str, Any]:
+        root = "prefix" if "bucket" in self.world.source else "path"
+        return self.world.source | {root: f"{self.world.source[root]}/{name}"}
+
+    def land(self, name: str, text: str, rows: pa.Table | bytes, file: str = "a.parquet") -> None:
+        source, world = self.source(name), self.world
+        other = World(world.catalog, world.storage, source, world.sessions)
+        other.land(text, rows, file)
+
+    def land_all(self, text: str, total: float) -> None:
+        for number, name in enumerate(NAMES):
+            self.land(name, text, sales(total + number / 10))
+
+    def ingest(self, *texts: str, name: str = "sales", **options: Any) -> list[Outcome]:
+        stream = open_stream(self.world.config, name)
+        partitions = [stream.config.partition(text) for text in texts]
+        return list(ingest_all(stream, partitions, self.world.sessions, IngestOptions(**options)))
+
+    def totals(self) -> dict[str, list[float]]:
+        """The totals of each table, as a plain DuckDB client sees them in one snapshot."""
+        with self.world.reader() as client:
+            tables = {name for (name,) in client.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+            unions = " UNION ALL ".join(f"SELECT '{n}', total FROM lake.{n}" for n in NAMES if n in tables)
+            rows = client.execute(unions).fetchall() if unions else []
+        return {name: sorted(total for found, total in rows if found == name) for name in NAMES}
+
+    def statuses(self) -> dict[str, list[str]]:
+        """The statuses of each stream in the ledger, the oldest first."""
+        rows = self.world.ledger()[::-1]
+        return {name: [row.status for row in rows if row.stream == name] for name in NAMES}
+
+
+@pytest.fixture
+def group(local_world: World) -> Group:
+    return group_in(local_world)
+
+
+def group_in(world: World) -> Group:
+    group = Group(world, {name: {} for name in NAMES})
+    group.declare()
+    return group
+
+
+def test_a_partition_of_all_streams_is_one_snapshot(world: World) -> None:
+    group = group_in(world)
+    group.land_all(NW, 1)
+    group.land_all(SW, 2)
+
+    outcomes = group.ingest(NW, SW, name="returns")
+
+    assert [outcome.row.stream for outcome in outcomes] == ["returns", "returns"]
+    assert group.totals() == {"sales": [1, 2], "returns": [1.1, 2.1], "stock": [1.2, 2.2]}
+    rows = group.world.ledger()
+    assert {row.load_partition for row in rows} == {"region=NW/date=2026-02-11", "region=SW/date=2026-02-11"}
+    assert len({row.snapshot_id for row in rows if row.load_partition.startswith("region=NW")}) == 1
+    assert len(rows) == 6
+
+    group.land_all(NW, 5)
+    (again,) = group.ingest(NW)
+    assert (again.row.rows_before, again.row.row_count) == (1, 1)
+    assert group.totals() == {"sales": [2, 5], "returns": [2.1, 5.1], "stock": [2.2, 5.2]}
+    assert {outcome.status for outcome in group.ingest(NW, SW)} == {"skipped"}
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], ids="-".join, indirect=True)
+def test_a_reader_never_sees_some_of_the_streams_only(world: World) -> None:
+    group = group_in(world)
+    group.land_all(NW, 0)
+    group.ingest(NW)
+    seen: list[dict[str, list[float]]] = []
+    ends = threading.Event()
+
+    def read() -> None:
+        while not ends.is_set():
+            seen.append(group.totals())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for total in range(1, 6):
+        group.land_all(NW, total)
+        group.ingest(NW)
+    ends.set()
+    reader.join()
+
+    states = [{name: [total + number / 10] for number, name in enumerate(NAMES)} for total in range(6)]
+    assert [state for state in seen if state not in states] == []
+    assert len(seen) > 3
+
+
+def test_a_partition_waits_for_a_stream_in_which_nothing_has_landed(group: Group) -> None:
+    group.land("sales", NW, sales(1))
+    group.land("stock", NW, sales(3))
+
+    (outcome,) = group.ingest(NW)
+
+    assert (outcome.status, outcome.note) == ("left_out", "it waits for returns, where nothing has landed")
+    assert group.totals() == {"sales": [], "returns": [], "stock": []}
+    (own,) = group.ingest(NW, name="returns", landed_only=True)
+    assert own.status == "left_out"
+
+    group.land("returns", NW, sales(2))
+    (own,) = group.ingest(NW, name="returns")
+    assert own.status == "committed"
+    assert group.totals() == {"sales": [1], "returns": [2], "stock": [3]}
+
+
+def test_a_stream_that_says_what_no_object_means_is_not_waited_for(group: Group) -> None:
+    group.options["stock"] = {"on_empty": "keep"}
+    group.declare()
+    group.land("sales", NW, sales(1))
+    group.land("returns", NW, sales(2))
+
+    assert [outcome.status for outcome in group.ingest(NW)] == ["committed"]
+    assert group.totals() == {"sales": [1], "returns": [2], "stock": []}
+
+
+def test_a_failure_holds_its_key_back_and_no_other(group: Group) -> None:
+    group.land_all(NW, 1)
+    group.land_all(SW, 2)
+    group.ingest(NW, SW)
+    group.land_all(NW, 3)
+    group.land_all(SW, 4)
+    group.land("returns", NW, b"no Parquet")
+
+    of_key = {outcome.partition.path: outcome for outcome in group.ingest(NW, SW)}
+
+    held = of_key["region=NW/date=2026-02-11"]
+    assert isinstance(held.error, HeldBackError)
+    assert "released together with returns" in str(held.error)
+    assert "it has no Parquet footer" in str(held.error)
+    assert of_key["region=SW/date=2026-02-11"].status == "committed"
+    assert group.totals() == {"sales": [1, 4], "returns": [1.1, 4.1], "stock": [1.2, 4.2]}
+    assert {name: statuses[-2:] for name, statuses in group.statuses().items()} == {
+        name: ["committed", "failed"] for name in NAMES
+    } or all("failed" in statuses for statuses in group.statuses().values())
+    assert len(group.world.data_files()) == 6 + 3  # those of the failed try are removed
+
+    group.land("returns", NW, sales(3.1))
+    assert [outcome.status for outcome in group.ingest(NW)] == ["committed"]
+    assert group.totals() == {"sales": [3, 4], "returns": [3.1, 4.1], "stock": [3.2, 4.2]}
+
+
+def test_streams_that_are_unchanged_hold_nothing_back(group: Group) -> None:
+    group.land_all(NW, 1)
+    group.ingest(NW)
+    group.land("returns", NW, sales(7))
+
+    assert [outcome.status for outcome in group.ingest(NW)] == ["skipped"]
+    assert group.totals() == {"sales": [1], "returns": [7], "stock": [1.2]}
+
+
+def test_all_streams_are_read_again_if_objects_of_one_change_meanwhile(group: Group) -> None:
+    group.land_all(NW, 1)
+
+    with before("verify", lambda _: group.land("stock", NW, sales(9))):
+        (outcome,) = group.ingest(NW)
+
+    assert outcome.status == "committed"
+    assert group.totals() == {"sales": [1], "returns": [1.1], "stock": [9]}
+    assert len({row.snapshot_id for row in group.world.ledger()}) == 1
+
+
+def test_rows_are_added_together_too(group: Group) -> None:
+    for name in NAMES:
+        group.options[name] = {"mode": "append"}
+    group.declare()
+    group.land_all(NW, 1)
+    group.ingest(NW)
+    for number, name in enumerate(NAMES):
+        group.land(name, NW, sales(5 + number), "b.parquet")
+
+    assert [outcome.status for outcome in group.ingest(NW)] == ["committed"]
+
+    assert group.totals() == {"sales": [1, 5], "returns": [1.1, 6], "stock": [1.2, 7]}
+    assert len({row.snapshot_id for row in group.world.ledger()}) == 2
+
+
+def test_an_error_between_two_tables_leaves_neither(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = group_in(world)
+    group.land_all(NW, 1)
+    group.ingest(NW)
+    group.land_all(NW, 2)
+    original, calls = direct._end_files, []
+
+    def fail_at_the_second(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) % len(NAMES) == 2:
+            raise LakeAssetsError("the machine fails here")
+        return original(*arguments)
+
+    monkeypatch.setattr(direct, "_end_files", fail_at_the_second)
+    (outcome,) = group.ingest(NW)
+
+    assert "the machine fails here" in str(outcome.error)
+    assert group.totals() == {"sales": [1], "returns": [1.1], "stock": [1.2]}
+
+
+def test_a_restored_stream_that_is_held_keeps_its_rows_and_the_others_are_released(group: Group) -> None:
+    group.land_all(NW, 1)
+    group.ingest(NW)
+    first = group.world.ledger()[0].snapshot_id
+    group.land_all(NW, 2)
+    group.ingest(NW)
+    assert first is not None
+    stock = open_stream(group.world.config, "stock")
+    restore(stock, stock.config.partition(NW), first, hold=True)
+    group.land_all(NW, 3)
+
+    assert [outcome.status for outcome in group.ingest(NW)] == ["committed"]
+
+    assert group.totals() == {"sales": [3], "returns": [3.1], "stock": [1.2]}
+
+
+def test_the_runs_of_all_streams_are_reported(group: Group) -> None:
+    group.land_all(NW, 1)
+    events: list[Event] = []
+
+    with listening(events.append):
+        group.ingest(NW)
+
+    for name in NAMES:
+        of_stream = [event for event in events if event.stream == name]
+        assert [event.status for event in of_stream if event.event in ("partition", "run")] == ["committed"] * 2
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"release": {"daily": ["sales", "stok"]}}, "stok is not a stream: write sales, returns, stock"),
+        ({"release": {"daily": ["sales"]}}, "at least two streams"),
+        (
+            {"release": {"daily": ["sales", "stock"], "other": ["stock", "returns"]}},
+            "stock is in the group daily",
+        ),
+        ({"sales": {"mode": "index"}}, "mode: index"),
+        ({"stock": {"partitions": {"date": {"type": "date", "start": "2026-01-01"}}}}, "different partition columns"),
+    ],
+)
+def test_a_group_that_cannot_be_is_refused_with_the_reason(group: Group, change: dict[str, Any], says: str) -> None:
+    group.options |= {name: options for name, options in change.items() if name in NAMES}
+    group.declare()
+    group.world.sections |= {name: section for name, section in change.items() if name == "release"}
+
+    with pytest.raises(ValidationError, match=says):
+        _ = group.world.config
