@@ -288,3 +288,20 @@ def test_a_group_that_cannot_be_is_refused_with_the_reason(group: Group, change:
 
     with pytest.raises(ValidationError, match=says):
         _ = group.world.config
+
+
+def test_a_plan_says_what_waits_and_what_is_held_back(group: Group) -> None:
+    for text in (NW, SW):
+        group.land("sales", text, sales(1))
+    group.land("stock", NW, sales(1))
+    group.land("stock", SW, sales(1))
+    group.land("returns", SW, b"no Parquet")
+    stream = open_stream(group.world.config, "sales")
+
+    waiting, held = stream.plan([NW, SW]).partitions
+
+    assert waiting.action == "leave the partition out: it waits for returns, where nothing has landed"
+    assert not waiting.commits
+    assert "is released together with returns, where it failed" in held.decision.fails
+    outcomes = group.ingest(NW, SW)
+    assert [outcome.status for outcome in outcomes] == ["left_out", "failed"]

@@ -116,16 +116,23 @@ def foreseen_strategies(
         with catalog_reading(session) as database:
             described = read_table(database, table)
             partitioning = read_partitioning(database, described.table_id)
-            for partition, is_added in adds.items():
-                values = key_values(partitioning, partition)
-                try:
-                    if is_added:
-                        refuse_inlined_rows(database, described.table_id)
-                    else:
-                        whole_files_of(database, described, partitioning, [values])
-                except NotDirectError:
-                    continue
-                found[partition] = "direct"
+            added = [partition for partition, is_added in adds.items() if is_added]
+            replaced = [partition for partition, is_added in adds.items() if not is_added]
+            with suppress(NotDirectError):
+                refuse_inlined_rows(database, described.table_id)
+                found |= dict.fromkeys(added, "direct")
+
+            def find_direct(partitions: Sequence[Partition]) -> None:
+                keys = [key_values(partitioning, partition) for partition in partitions]
+                whole_files_of(database, described, partitioning, keys)
+                found.update(dict.fromkeys(partitions, "direct"))
+
+            try:
+                find_direct(replaced)
+            except NotDirectError:
+                for partition in replaced:
+                    with suppress(NotDirectError):
+                        find_direct([partition])
     except NotDirectError:
         found = dict.fromkeys(adds, "extension")
     refuse_files(session, table, [partition for partition, strategy in found.items() if strategy == "extension"])
