@@ -101,6 +101,9 @@ class CliRun:
 
             return IngestDocument.of(self.stream, self.options.run_id, total, outcomes.ended, error)
 
+        if self.partitions and self.stream.companions and self.form == "text":
+            others = " and ".join(companion.name for companion in self.stream.companions)
+            info(f"{self.stream.name} is released together with {others}, so their partitions are ingested too.")
         with documented(self.form, document), outcomes.summed_up(self.options.run_id, self.stream.name, total):
             if self.partitions:
                 with counting(self.stream.name, "partitions", total) as done, lineage(self.stream):

@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 @contextmanager
 def sent_lineage(stream: OpenStream, run: tuple[str, str] | None) -> Iterator[None]:
-    """Send the lineage of the stream's partitions that end within the block.
+    """Send the lineage of partitions that end within the block, of the stream and of those released with it.
 
     Args:
         stream: of the partitions.
@@ -39,12 +39,14 @@ def sent_lineage(stream: OpenStream, run: tuple[str, str] | None) -> Iterator[No
         ConfigError: the client's config is not valid, or names no receiver.
     """
     sender, began = _Sender(_client()), dt.datetime.now(dt.UTC)
+    streams = {one.name: one for one in (stream, *stream.companions)}
 
     def trace(event: Event) -> None:
-        if not isinstance(event, PartitionEnded) or event.stream != stream.name or (run and event.run != run[0]):
+        of_event = streams.get(event.stream or "")
+        if not isinstance(event, PartitionEnded) or of_event is None or (run and event.run != run[0]):
             return
         try:
-            events = events_of(stream, event, began, run)
+            events = events_of(of_event, event, began, run)
         except Exception as error:  # noqa: BLE001 - a missing event fails no run
             sender.warn(f"no event could be made of {event.outcome.partition}: {type(error).__name__}: {error}")
             return

@@ -40,8 +40,8 @@ def waiting_text(streams: Sequence[str]) -> str:
 def held_back(partition: Partition, stream: str, error: BaseException | str) -> HeldBackError:
     """Return the error of a partition that another stream of its group holds back."""
     text = error if isinstance(error, str) else error_text(error)
-    problem = f"{partition} is released together with {stream}, where it failed: {text.splitlines()[0]}"
-    return HeldBackError(problem, f"Mend {stream}, and run it again.")
+    problem = f"{partition} is released together with {stream}, where it failed: {text.splitlines()[0].rstrip('.')}."
+    return HeldBackError(problem, f"Correct that in {stream}, and run it again.")
 
 
 def options_of_companion(stream: OpenStream, options: IngestOptions) -> IngestOptions:
