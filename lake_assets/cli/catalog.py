@@ -2,10 +2,21 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from lake_assets.cli.common import Options
-from lake_assets.cli.terminal import info
+from lake_assets.cli.output import Form, collected, form_option
+from lake_assets.cli.terminal import echo, info
+from lake_assets.layout.texts import count, first_lines, size
+
+if TYPE_CHECKING:
+    from lake_assets.config.storages import LocalStorage
+    from lake_assets.lake.catalog.backup import RestoredCatalog
+
+SHOWN = 20  # files or folders of each kind
 
 
 @click.group()
@@ -40,3 +51,110 @@ def optimize(options: Options, lake: str | None, *, drop: bool) -> None:
             info(f"{name}: {done} {index.name} on {index.table} ({', '.join(index.columns)})")
         if not changed:
             info(f"{name}: has {'none' if drop else 'all'} of the indexes")
+
+
+folder_option = click.option(
+    "--to",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="The folder of the backups. Default: _catalog_backups in the lake's storage.",
+)
+
+
+@catalog.command()
+@click.option("--lake", metavar="NAME", help="Only this lake. Default: all lakes of the config.")
+@folder_option
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Delete the oldest backups but N.")
+@form_option
+@click.pass_obj
+def backup(options: Options, lake: str | None, folder: Path | None, keep: int | None, form: Form) -> None:
+    """Write a backup of the catalog's tables.
+
+    It has all of them as they are in the newest snapshot. It is a file with a checksum in the lake's storage. Run it by
+    a schedule, at least as often as maintenance expires snapshots.
+    """
+    from lake_assets.lake.catalog.backup import make_backup
+
+    with collected(form) as documents:
+        for name in options.lakes(lake):
+            made = make_backup(options.config.lakes[name], _local(folder), keep)
+            documents.append(made)
+            if form == "text":
+                info(f"{name}: backup {made.name}: snapshot {made.snapshot}, {size(made.bytes)}")
+
+
+@catalog.command()
+@click.option("--lake", metavar="NAME", help="Only this lake. Default: all lakes of the config.")
+@folder_option
+@form_option
+@click.pass_obj
+def backups(options: Options, lake: str | None, folder: Path | None, form: Form) -> None:
+    """List the backups of the catalog, the newest first."""
+    from lake_assets.lake.catalog.backup import backups as find_backups
+
+    with collected(form) as documents:
+        for name in options.lakes(lake):
+            found = find_backups(options.config.lakes[name], _local(folder))
+            documents.extend(found)
+            if form == "text":
+                lines = [f"{one.name}, snapshot of {one.committed_at:%F %T} UTC, {size(one.bytes)}" for one in found]
+                echo("\n".join(f"{name}: {line}" for line in lines or ["no backup"]))
+
+
+@catalog.command()
+@click.argument("backup", required=False)
+@click.option("--lake", metavar="NAME", help="The lake; may be left out if there is one.")
+@folder_option
+@click.option("--replace", is_flag=True, help="Replace a catalog that exists; a file is moved aside.")
+@form_option
+@click.pass_obj
+def restore(
+    options: Options, backup: str | None, lake: str | None, folder: Path | None, *, replace: bool, form: Form
+) -> None:
+    """Make the catalog that of a backup.
+
+    Without a name it is the newest one. Snapshots after the backup's are lost. The command names the data files that
+    the catalog then does not know, and those that are gone. Partitions whose landed objects the restored ledger does
+    not have are ingested again by `lake-assets ingest STREAM --waiting`.
+    """
+    from lake_assets.config.load import chosen
+    from lake_assets.errors import CatalogError
+    from lake_assets.lake.catalog.backup import backups as find_backups
+    from lake_assets.lake.catalog.backup import restore_backup
+
+    name = chosen("lake", options.config.lakes, lake)
+    config, to = options.config.lakes[name], _local(folder)
+    found = {one.name: one for one in find_backups(config, to)}
+    if not found or (backup is not None and backup not in found):
+        known = ", ".join(found) or "none"
+        raise CatalogError(f"there is no backup {backup or 'of the catalog'}:", f"the backups are: {known}.")
+    with collected(form) as documents:
+        restored = restore_backup(config, name, found[backup or next(iter(found))], to, replace=replace)
+        documents.append(restored)
+        if form == "text":
+            echo("\n".join(_restored_lines(restored)))
+
+
+def _restored_lines(restored: "RestoredCatalog") -> list[str]:
+    made, root = restored.backup, restored.backup.data_path
+    snapshot = f"snapshot {made.snapshot} of {made.committed_at:%F %T} UTC"
+    lines = [f"{restored.lake}: the catalog is that of backup {made.name}, {snapshot}"]
+    if restored.unknown:
+        folders = sorted({uri.removeprefix(root).rpartition("/")[0] for uri in restored.unknown})
+        lines += [f"{count(len(restored.unknown), 'data file')} written since then, which it does not know, in:"]
+        lines += first_lines([f"- {folder}" for folder in folders], SHOWN)
+        lines += ["Run `lake-assets ingest STREAM --waiting`: it reads what has landed since the backup again."]
+    if restored.gone:
+        lines += [f"{count(len(restored.gone), 'data file')} of it that the storage does not have any more:"]
+        lines += first_lines([f"- {uri.removeprefix(root)}" for uri in restored.gone], SHOWN)
+        lines += ["Run `lake-assets ingest STREAM --partition … --force` for these partitions."]
+    if not restored.unknown and not restored.gone:
+        lines += ["The storage has its data files, and no newer ones."]
+    return lines
+
+
+def _local(folder: Path | None) -> "LocalStorage | None":
+    from lake_assets.config.storages import LocalStorage
+
+    return None if folder is None else LocalStorage(path=str(folder.absolute()))

@@ -31,6 +31,7 @@ from lake_assets.history.diff import Difference
 from lake_assets.history.history_entries import HistoryEntry
 from lake_assets.history.restore import Restored
 from lake_assets.ingest.forget import Forgotten
+from lake_assets.lake.catalog.backup import Backup, RestoredCatalog
 from lake_assets.lake.failures import catalog_location, storage_location
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
@@ -424,5 +425,8 @@ _OUTPUTS: Mapping[str, Any] = MappingProxyType(
         "metrics": list[Value],
         "maintain": list[MaintainedLake],
         "forget": list[Forgotten],
+        "catalog backup": list[Backup],
+        "catalog backups": list[Backup],
+        "catalog restore": list[RestoredCatalog],
     }
 )

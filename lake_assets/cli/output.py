@@ -68,6 +68,9 @@ COMMANDS = (  # with documents
     "metrics",
     "maintain",
     "forget",
+    "catalog backup",
+    "catalog backups",
+    "catalog restore",
 )
 
 

@@ -178,6 +178,14 @@ def motherduck_token() -> str:
     return token
 
 
+def catalog_source(lake: Lake) -> tuple[str, list[str]]:
+    """Return what to attach to read the catalog's database itself, and the options of ATTACH."""
+    catalog, source = lake.catalog, _metadata(lake.catalog)
+    if isinstance(catalog, PostgresCatalog):
+        return source.removeprefix("postgres:"), ["TYPE postgres", "SECRET lake_catalog"]
+    return source.removeprefix("sqlite:"), ["TYPE sqlite"] if isinstance(catalog, SqliteCatalog) else []
+
+
 def _metadata(catalog: Catalog) -> str:
     """Return the catalog's database after `ducklake:` in ATTACH."""
     if isinstance(catalog, PostgresCatalog):

@@ -42,14 +42,18 @@ def table_folders(session: LakeSession) -> list[str]:
     ]
 
 
-def needed_files(session: LakeSession) -> set[str]:
-    """Return the URIs of the files of all snapshots; if no snapshot has a file's table, only the path in its folder."""
+def needed_files(session: LakeSession, *, is_live: bool = False) -> set[str]:
+    """Return the URIs of the files of all snapshots, or of the newest one.
+
+    If no snapshot has a file's table, it is only the path in its folder.
+    """
+    which = "WHERE f.end_snapshot IS NULL" if is_live else ""
     return {
         uri
         for table in (spec.DATA_FILE, spec.DELETE_FILE)
         for (uri,) in session.rows(
             "SELECT CASE WHEN f.path_is_relative::BOOLEAN THEN coalesce(t.folder, '') || f.path ELSE f.path END "
-            f"FROM {session.metadata}.{table} f LEFT JOIN ({_tables(session)}) t ON t.table_id = f.table_id",
+            f"FROM {session.metadata}.{table} f LEFT JOIN ({_tables(session)}) t ON t.table_id = f.table_id {which}",
             [data_path(session.config)],
         )
     }

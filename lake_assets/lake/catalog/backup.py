@@ -1,0 +1,348 @@
+"""Backups of a catalog: all of DuckLake's tables at one snapshot, as a DuckDB file below the lake's storage.
+
+A backup is two objects: the file, and after it a JSON document with the file's checksum, so that a backup which was
+broken off is none. A restored catalog is that of the backup. What was committed since then is lost from it, and what
+can be said of that is found by a look into the storage: files that the backup does not know, and files that are gone.
+"""
+
+import datetime as dt
+import hashlib
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+from pydantic import TypeAdapter, ValidationError
+
+from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog, PostgresCatalog, SqliteCatalog
+from lake_assets.config.lake import Lake
+from lake_assets.config.storages import AnyStorage
+from lake_assets.documented import Documented
+from lake_assets.duckdb_engine import identifier, literal, open_engine
+from lake_assets.errors import CatalogError, NoLakeError
+from lake_assets.lake.attach import catalog_source, data_path, extensions, secret_statements
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.files import needed_files
+from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.failures import catalog_location, translated
+from lake_assets.lake.locks import commit_lock
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
+from lake_assets.version import VERSION
+
+FOLDER = "_catalog_backups"  # below the lake's storage; no table has such a name
+_NAME = re.compile(r"\d{8}T\d{6}Z-\d+")
+_CHUNK = 2**22  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Backup(Documented):
+    """A backup of a lake's catalog."""
+
+    name: str
+    """Its time and its snapshot, such as `20260211T120000Z-31`."""
+    snapshot: int
+    """The newest snapshot that it has."""
+    committed_at: dt.datetime
+    """When that snapshot was committed."""
+    made_at: dt.datetime
+    """When the backup was made."""
+    catalog: str
+    """The type of the catalog, which a restored one has too."""
+    specification: str
+    """The version of DuckLake's specification."""
+    data_path: str
+    """The root of the lake's storage."""
+    tables: int
+    """The number of the catalog's tables."""
+    bytes: int
+    """The size of the backup's file."""
+    sha256: str
+    """The checksum of the backup's file."""
+    made_by: str
+    """The version of this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredCatalog(Documented):
+    """A catalog that was restored, and what it lacks."""
+
+    lake: str
+    """The lake's name."""
+    backup: Backup
+    """The backup."""
+    unknown: Sequence[str]
+    """URIs of data files that were written after the backup's snapshot, and that the catalog does not know."""
+    gone: Sequence[str]
+    """URIs of data files of the newest snapshot that are not in the storage any more."""
+
+
+_DOCUMENT = TypeAdapter(Backup)
+
+
+def make_backup(lake: Lake, to: AnyStorage | None = None, keep: int | None = None) -> Backup:
+    """Write a backup of the catalog as it is now. Readers and writers of a PostgreSQL catalog do not wait for it.
+
+    Args:
+        lake: its config.
+        to: the folder for backups; below the lake's storage when None.
+        keep: the number of backups to keep; the oldest others are deleted. All when None.
+
+    Raises:
+        NoLakeError: the catalog does not exist.
+        CatalogError: the catalog cannot be read, or has no database that can be copied.
+        StorageError: the backup cannot be written.
+    """
+    storage = _place(lake, to)
+    with DuckLake(lake).open(read_only=True):
+        pass  # a catalog that does not exist or cannot be read is an error in usual words
+    made_at = dt.datetime.now(dt.UTC)
+    with tempfile.TemporaryDirectory(prefix="lake_assets_backup_") as folder:
+        file = Path(folder, "catalog.duckdb")
+        with _attached(lake, read_only=True) as engine:
+            engine.execute(f"ATTACH {literal(str(file))} AS backup")
+            engine.execute("BEGIN")  # one state of the catalog
+            tables = _tables(engine, lake)
+            for table in tables:
+                engine.execute(f"CREATE TABLE backup.{identifier(table)} AS FROM {_at(lake, table)}")
+            engine.execute("COMMIT")
+            _refuse_mixed(engine, tables)
+            ((snapshot, committed_at, version),) = engine.execute(
+                f"SELECT snapshot_id, snapshot_time::TIMESTAMPTZ, (SELECT value FROM backup.{spec.METADATA} "
+                f"WHERE key = 'version') FROM backup.{spec.SNAPSHOT} ORDER BY snapshot_id DESC LIMIT 1"
+            ).fetchall()
+            engine.execute("DETACH backup")
+        backup = Backup(
+            name=f"{made_at:%Y%m%dT%H%M%SZ}-{snapshot}",
+            snapshot=snapshot,
+            committed_at=committed_at.astimezone(dt.UTC),
+            made_at=made_at,
+            catalog=lake.catalog.type,
+            specification=version,
+            data_path=data_path(lake),
+            tables=len(tables),
+            bytes=file.stat().st_size,
+            sha256=_checksum(file),
+            made_by=VERSION,
+        )
+        with ArrowStore(storage).create(f"{FOLDER}/{backup.name}.duckdb") as written, file.open("rb") as read:
+            while chunk := read.read(_CHUNK):
+                written.write(chunk)
+    Store(storage).put_new(f"{FOLDER}/{backup.name}.json", _DOCUMENT.dump_json(backup, indent=2))
+    if keep is not None:
+        older = backups(lake, to)[keep:]
+        # The document first: a file without one is no backup.
+        for suffix in (".json", ".duckdb"):
+            Store(storage).delete(tuple(f"{FOLDER}/{old.name}{suffix}" for old in older))
+    return backup
+
+
+def backups(lake: Lake, to: AnyStorage | None = None) -> list[Backup]:
+    """Return the backups, the newest first; a document that is not one of this package is left out.
+
+    Raises:
+        StorageError: the storage cannot be listed or read.
+    """
+    store = Store(_place(lake, to))
+    found = []
+    for landed in store.all(f"{FOLDER}/", hides=lambda _: False):
+        name = landed.key.rpartition("/")[2]
+        if name.endswith(".json") and _NAME.fullmatch(name.removesuffix(".json")):
+            try:
+                found.append(_DOCUMENT.validate_json(bytes(store.get(landed.key, landed.etag))))
+            except ValidationError:
+                continue
+    return sorted(found, key=lambda backup: (backup.made_at, backup.snapshot), reverse=True)
+
+
+def restore_backup(
+    lake: Lake, name: str, backup: Backup, to: AnyStorage | None = None, *, replace: bool = False
+) -> RestoredCatalog:
+    """Make the catalog that of a backup.
+
+    Args:
+        lake: its config.
+        name: of the lake.
+        backup: one of `backups`.
+        to: as of `make_backup`.
+        replace: whether a catalog that has snapshots, or cannot be read, is replaced. A file is moved aside.
+
+    Raises:
+        CatalogError: the backup is damaged, or of another lake; there is a catalog, and `replace` is not set.
+        StorageError: the backup or the lake's storage cannot be read.
+    """
+    if (backup.catalog, backup.data_path) != (lake.catalog.type, data_path(lake)):
+        raise CatalogError(
+            f"backup {backup.name} is of a {backup.catalog} catalog for {backup.data_path}, and the config has a "
+            f"{lake.catalog.type} catalog for {data_path(lake)}:",
+            "correct the config, or choose another backup.",
+        )
+    with tempfile.TemporaryDirectory(prefix="lake_assets_restore_") as folder:
+        file = _fetched(lake, backup, to, Path(folder))
+        _make_room(lake, replace=replace)
+        with DuckLake(lake).open(create=True) as session:
+            _ = session.connection  # DuckLake itself makes its tables, with their keys
+        with _attached(lake, read_only=False) as engine:
+            engine.execute(f"ATTACH {literal(str(file))} AS backup (READ_ONLY)")
+            known = set(_tables(engine, lake))
+            copied = [table for (table,) in engine.execute(_NAMES, ["backup"]).fetchall()]
+            engine.execute("BEGIN")
+            for table in copied:
+                if table in known:
+                    engine.execute(f"DELETE FROM {_at(lake, table)}")
+                    engine.execute(f"INSERT INTO {_at(lake, table)} BY NAME FROM backup.{identifier(table)}")
+                else:
+                    engine.execute(f"CREATE TABLE {_at(lake, table)} AS FROM backup.{identifier(table)}")
+            engine.execute("COMMIT")
+            engine.execute("DETACH backup")
+    with DuckLake(lake).open(read_only=True) as session:
+        needed, live = needed_files(session), needed_files(session, is_live=True)
+    listed = Store(lake.own_storage).all(hides=lambda _: False)
+    since = backup.committed_at.replace(microsecond=0)  # stores have whole seconds
+    stored = {landed.uri: landed for landed in listed}
+    unknown = [
+        uri
+        for uri, landed in stored.items()
+        if uri.endswith(".parquet") and uri not in needed and landed.last_modified >= since
+    ]
+    return RestoredCatalog(name, backup, sorted(unknown), sorted(live - stored.keys()))
+
+
+def _place(lake: Lake, to: AnyStorage | None) -> AnyStorage:
+    """Return the storage of the backups.
+
+    Raises:
+        CatalogError: the lake has no catalog that can be copied, or its keys would lie beside its files.
+    """
+    if not isinstance(lake.catalog, FileCatalog | PostgresCatalog):
+        raise CatalogError("MotherDuck has the tables of this catalog:", "use its own backups and snapshots.")
+    if to is None and lake.is_encrypted:
+        raise CatalogError(
+            "the catalog of an encrypted lake has the keys of its files, and a backup beside these would show them:",
+            "give a folder elsewhere with --to.",
+        )
+    return to or lake.own_storage
+
+
+@contextmanager
+def _attached(lake: Lake, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield an engine with the catalog's database attached as `catalog`, under the lock of a file catalog."""
+    mode = ["READ_ONLY"] if read_only else []
+    source, options = catalog_source(lake)
+    with (
+        commit_lock(lake) if isinstance(lake.catalog, FileCatalog) else nullcontext(),
+        translated(lake),
+        closing(open_engine(extensions(lake))) as engine,
+    ):
+        for statement in secret_statements(lake):
+            engine.execute(statement)
+        listed = f" ({', '.join([*options, *mode])})" if options or mode else ""
+        engine.execute(f"ATTACH {literal(source)} AS catalog{listed}")
+        yield engine
+        engine.execute("DETACH catalog")
+
+
+_NAMES = (
+    "SELECT table_name FROM duckdb_tables() WHERE database_name = ? AND starts_with(table_name, 'ducklake_') "
+    "ORDER BY table_name"
+)
+
+
+def _schema(lake: Lake) -> str:
+    return lake.metadata_schema or ("public" if isinstance(lake.catalog, PostgresCatalog) else "main")
+
+
+def _at(lake: Lake, table: str) -> str:
+    return f"catalog.{identifier(_schema(lake))}.{identifier(table)}"
+
+
+def _tables(engine: duckdb.DuckDBPyConnection, lake: Lake) -> list[str]:
+    """Return the names of DuckLake's tables in the catalog's database."""
+    in_schema = _NAMES.replace(" ORDER BY", " AND schema_name = ? ORDER BY")
+    return [table for (table,) in engine.execute(in_schema, ["catalog", _schema(lake)]).fetchall()]
+
+
+def _refuse_mixed(engine: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> None:
+    """Refuse tables that were read at different snapshots: a table has none that the table of snapshots lacks.
+
+    Raises:
+        CatalogError: a commit was made between two tables.
+    """
+    sources = [
+        f"SELECT max({identifier(column)}) AS newest FROM backup.{identifier(table)}"
+        for table, column in engine.execute(
+            "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'backup' "
+            "AND regexp_matches(column_name, '^(_ducklake_)?(begin|end)_snapshot$')"
+        ).fetchall()
+        if table in tables
+    ]
+    latest = f"(SELECT max(snapshot_id) FROM backup.{spec.SNAPSHOT})"
+    ((newest, last),) = engine.execute(f"SELECT max(newest), {latest} FROM ({' UNION ALL '.join(sources)})").fetchall()
+    if newest is not None and newest > last:
+        raise CatalogError("the catalog changed while it was being copied:", "run it again.")
+
+
+def _fetched(lake: Lake, backup: Backup, to: AnyStorage | None, folder: Path) -> Path:
+    """Copy a backup's file into a folder.
+
+    Raises:
+        CatalogError: it is not the file that was written.
+        StorageError: it cannot be read.
+    """
+    store, key, file = Store(_place(lake, to)), f"{FOLDER}/{backup.name}.duckdb", folder / "catalog.duckdb"
+    found = store.find(key)
+    if found is not None:
+        with file.open("wb") as written:
+            for start in range(0, found.size, _CHUNK):
+                written.write(store.get_range(key, found.etag, start, min(start + _CHUNK, found.size)))
+    if found is None or found.size != backup.bytes or _checksum(file) != backup.sha256:
+        state = "is gone" if found is None else "is not the file that was written: its checksum differs"
+        raise CatalogError(f"the backup {store.uri(key)} {state}:", "nothing was changed. Choose another backup.")
+    return file
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as read:
+        return hashlib.file_digest(read, "sha256").hexdigest()
+
+
+def _make_room(lake: Lake, *, replace: bool) -> None:
+    """Let a new catalog be made: refuse one that has snapshots, or move it aside.
+
+    Raises:
+        CatalogError: there is one, and `replace` is not set.
+    """
+    state = None
+    try:
+        with DuckLake(lake).open(read_only=True) as session:
+            if session.current_snapshot() == 0:
+                return  # a restore before this one was broken off
+            state = f"has snapshot {session.current_snapshot()}"
+    except NoLakeError:
+        pass
+    except CatalogError as error:
+        state = f"cannot be read ({error.problem.rstrip(':')})"
+    if state is not None and not replace:
+        raise CatalogError(
+            f"there is a catalog at {catalog_location(lake)}, and it {state}:",
+            "nothing was changed. --replace replaces it by the backup.",
+        )
+    if isinstance(lake.catalog, SqliteCatalog | DuckdbCatalog):
+        moment = f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}"
+        with commit_lock(lake):
+            for suffix in ("", "-wal", "-shm", ".wal", ".checkpoint"):
+                if (file := Path(f"{lake.catalog.path}{suffix}")).exists():
+                    file.rename(f"{lake.catalog.path}.before-{moment}{suffix}")
+    elif state is not None:
+        _drop_tables(lake)
+
+
+def _drop_tables(lake: Lake) -> None:
+    with _attached(lake, read_only=False) as engine:
+        engine.execute("BEGIN")
+        for table in _tables(engine, lake):
+            engine.execute(f"DROP TABLE {_at(lake, table)}")
+        engine.execute("COMMIT")

@@ -1,0 +1,192 @@
+"""`catalog backup` and `restore`: a lost or damaged catalog is made again, and what it lacks is said."""
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lake_assets.cli import main
+from lake_assets.config.catalogs import PostgresCatalog
+from lake_assets.lake.catalog.backup import FOLDER, backups, make_backup
+from lake_assets.lake.postgres import connect
+from lake_assets_tests.world import NW, SW, World
+
+CATALOGS = pytest.mark.parametrize(
+    "world", [("sqlite", "local"), ("duckdb", "s3"), ("postgres", "local")], ids="-".join, indirect=True
+)
+
+
+@pytest.fixture
+def command(world: World, tmp_path: Path) -> Callable[..., Result]:
+    file = world.config_file(tmp_path)
+
+    def run(*arguments: str, code: int = 0) -> Result:
+        world._opened = None
+        result = CliRunner().invoke(main, ["--config", str(file), "catalog", *arguments])
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+def lose(world: World) -> None:
+    """Lose the catalog: the tables of PostgreSQL, a part of a SQLite file, the file of DuckDB."""
+    world._opened = None
+    catalog = world.config.lakes["test"].catalog
+    if isinstance(catalog, PostgresCatalog):
+        with connect(catalog) as connection:
+            connection.execute("DROP SCHEMA public CASCADE")
+            connection.execute("CREATE SCHEMA public")
+    elif world.catalog["type"] == "sqlite":
+        file = Path(world.catalog["path"])
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        for suffix in ("-wal", "-shm"):
+            Path(f"{file}{suffix}").unlink(missing_ok=True)
+    else:
+        Path(world.catalog["path"]).unlink()
+
+
+def everything(world: World) -> tuple[Any, ...]:
+    """What a plain client of DuckDB finds: the rows of all snapshots, their ids, the snapshots, the ledger."""
+    with world.reader() as client:
+        snapshots = client.execute("SELECT snapshot_id, snapshot_time, author FROM lake.snapshots()").fetchall()
+        rows = [
+            client.execute(f"SELECT rowid, * FROM lake.sales AT (VERSION => {number}) ORDER BY ALL").fetchall()
+            for number, *_ in snapshots[-3:]
+        ]
+        ledger = client.execute("SELECT * FROM lake.ingest_runs ORDER BY ALL").fetchall()
+        return snapshots, rows, ledger, client.execute("SELECT * FROM lake.ingest_files ORDER BY ALL").fetchall()
+
+
+@CATALOGS
+def test_a_lost_catalog_is_made_again_as_it_was(world: World, command: Callable[..., Result]) -> None:
+    world.commit(NW, 1, 2)
+    world.commit(SW, 3)
+    world.commit(NW, 4)
+    before = everything(world)
+    command("backup")
+    lose(world)
+
+    output = command("restore", "--replace").output
+
+    assert "The storage has its data files, and no newer ones." in output
+    assert everything(world) == before
+    assert world.ingest(NW).row.status == "skipped"
+    world.commit(SW, 5)
+    assert world.totals() == [4, 5]
+    world.tidy(days=400)
+    assert world.totals() == [4, 5]
+
+
+@CATALOGS
+def test_what_came_after_the_backup_is_named_and_ingested_again(world: World, command: Callable[..., Result]) -> None:
+    world.commit(NW, 1)
+    command("backup")
+    world.commit(SW, 2)
+    lose(world)
+
+    document = json.loads(command("restore", "--replace", "--format", "json").stdout)
+
+    (restored,) = document
+    assert [uri.rpartition("/")[0].rpartition("sales/")[2] for uri in restored["unknown"]] == [
+        "region=SW/date=2026-02-11"
+    ]
+    assert restored["gone"] == []
+    assert world.totals() == [1]
+    assert world.ingest(NW).row.status == "skipped"
+    assert world.ingest(SW).row.status == "committed"
+    assert world.totals() == [1, 2]
+
+
+def test_files_that_maintenance_has_deleted_since_are_named(world: World, command: Callable[..., Result]) -> None:
+    world.commit(NW, 1)
+    command("backup")
+    world.commit(NW, 2)
+    world.tidy(days=400)
+
+    output = command("restore", "--replace").output
+
+    assert "1 data file of it that the storage does not have any more" in output
+    assert world.ingest(NW, force=True).row.status == "committed"
+    assert world.totals() == [2]
+
+
+def test_a_catalog_with_snapshots_is_replaced_only_if_that_is_asked_for(
+    world: World, command: Callable[..., Result]
+) -> None:
+    world.commit(NW, 1)
+    command("backup")
+    world.commit(NW, 2)
+
+    refused = command("restore", code=1)
+
+    assert "--replace replaces it by the backup" in refused.output
+    assert world.totals() == [2]
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local")], ids="-".join, indirect=True)
+def test_a_damaged_backup_is_refused(world: World, command: Callable[..., Result]) -> None:
+    world.commit(NW, 1)
+    command("backup")
+    (file,) = Path(world.storage["path"], FOLDER).glob("*.duckdb")
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+
+    refused = command("restore", "--replace", code=1)
+
+    assert "its checksum differs" in refused.output
+    assert world.totals() == [1]
+
+
+@CATALOGS
+def test_a_backup_beside_commits_is_of_one_snapshot(world: World) -> None:
+    world.commit(NW, 0)
+    lake, ends = world.config.lakes["test"], threading.Event()
+    other = World(world.catalog, world.storage, world.source, world.sessions)
+
+    def write() -> None:
+        total = 0
+        while not ends.is_set():
+            total += 1
+            other.commit(NW, total)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    made = [make_backup(lake) for _ in range(3)]
+    ends.set()
+    writer.join()
+
+    assert made[0].snapshot <= made[1].snapshot <= made[2].snapshot
+    assert {backup.name for backup in backups(lake)} == {backup.name for backup in made}
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local")], ids="-".join, indirect=True)
+def test_the_oldest_backups_are_deleted(world: World, command: Callable[..., Result], tmp_path: Path) -> None:
+    for total in (1, 2, 3):
+        world.commit(NW, total)
+        command("backup", "--to", str(tmp_path / "elsewhere"), "--keep", "2")
+
+    names = [line.split(",")[0] for line in command("backups", "--to", str(tmp_path / "elsewhere")).output.splitlines()]
+
+    assert len(names) == 2
+    assert len(list((tmp_path / "elsewhere" / FOLDER).iterdir())) == 4
+    assert command("backups").output == "test: no backup\n"
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local")], ids="-".join, indirect=True)
+def test_the_keys_of_an_encrypted_lake_are_not_written_beside_its_files(
+    world: World, command: Callable[..., Result], tmp_path: Path
+) -> None:
+    world.lake_options = {"attach_options": {"encrypted": True}}
+    world.config_file(tmp_path)
+    world.commit(NW, 1)
+
+    assert "give a folder elsewhere with --to" in command("backup", code=1).output
+
+    command("backup", "--to", str(tmp_path / "safe"))
+    lose(world)
+    command("restore", "--replace", "--to", str(tmp_path / "safe"))
+    assert world.totals() == [1]
