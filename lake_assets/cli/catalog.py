@@ -106,7 +106,7 @@ def backups(options: Options, lake: str | None, folder: Path | None, form: Form)
 @click.argument("backup", required=False)
 @click.option("--lake", metavar="NAME", help="The lake; may be left out if there is one.")
 @folder_option
-@click.option("--replace", is_flag=True, help="Replace a catalog that exists; a file is moved aside.")
+@click.option("--replace", is_flag=True, help="Replace a catalog that exists; it is moved aside.")
 @form_option
 @click.pass_obj
 def restore(
@@ -142,7 +142,7 @@ def _restored_lines(restored: "RestoredCatalog") -> list[str]:
     lines = [f"{restored.lake}: the catalog is that of backup {made.name}, {snapshot}"]
     if restored.unknown:
         folders = sorted({uri.removeprefix(root).rpartition("/")[0] for uri in restored.unknown})
-        lines += [f"{count(len(restored.unknown), 'data file')} written since then, which it does not know, in:"]
+        lines += [f"{count(len(restored.unknown), 'data file')} of later commits, or of runs that did not commit, in:"]
         lines += first_lines([f"- {folder}" for folder in folders], SHOWN)
         lines += ["Run `lake-assets ingest STREAM --waiting`: it reads what has landed since the backup again."]
     if restored.gone:

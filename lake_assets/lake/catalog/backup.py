@@ -17,19 +17,22 @@ from pathlib import Path
 import duckdb
 from pydantic import TypeAdapter, ValidationError
 
-from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog, PostgresCatalog, SqliteCatalog
-from lake_assets.config.lake import Lake
+from lake_assets.config.catalogs import FileCatalog, PostgresCatalog
+from lake_assets.config.lake import Lake, Maintenance
 from lake_assets.config.storages import AnyStorage
 from lake_assets.documented import Documented
 from lake_assets.duckdb_engine import identifier, literal, open_engine
-from lake_assets.errors import CatalogError, NoLakeError
+from lake_assets.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, NoLakeError
 from lake_assets.lake.attach import catalog_source, data_path, extensions, secret_statements
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.files import needed_files
+from lake_assets.lake.catalog.files import needed_files, scheduled_files, table_folders
+from lake_assets.lake.catalog_driver import Driver, driver_errors
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.failures import catalog_location, translated
+from lake_assets.lake.failures import catalog_error, catalog_location, translated
 from lake_assets.lake.locks import commit_lock
+from lake_assets.lake.session import LakeSession
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.version import VERSION
 
@@ -75,7 +78,7 @@ class RestoredCatalog(Documented):
     backup: Backup
     """The backup."""
     unknown: Sequence[str]
-    """URIs of data files that were written after the backup's snapshot, and that the catalog does not know."""
+    """URIs of data files that the catalog does not know: of later commits, or of runs that did not commit."""
     gone: Sequence[str]
     """URIs of data files of the newest snapshot that are not in the storage any more."""
 
@@ -168,7 +171,7 @@ def restore_backup(
         name: of the lake.
         backup: one of `backups`.
         to: as of `make_backup`.
-        replace: whether a catalog that has snapshots, or cannot be read, is replaced. A file is moved aside.
+        replace: whether a catalog that has snapshots, or cannot be read, is replaced. It is moved aside.
 
     Raises:
         CatalogError: the backup is damaged, or of another lake; there is a catalog, and `replace` is not set.
@@ -199,16 +202,43 @@ def restore_backup(
             engine.execute("COMMIT")
             engine.execute("DETACH backup")
     with DuckLake(lake).open(read_only=True) as session:
-        needed, live = needed_files(session), needed_files(session, is_live=True)
-    listed = Store(lake.own_storage).all(hides=lambda _: False)
-    since = backup.committed_at.replace(microsecond=0)  # stores have whole seconds
-    stored = {landed.uri: landed for landed in listed}
-    unknown = [
-        uri
-        for uri, landed in stored.items()
-        if uri.endswith(".parquet") and uri not in needed and landed.last_modified >= since
+        live, files = needed_files(session, is_live=True), Store(lake.own_storage).all(hides=lambda _: False)
+        unknown = unknown_files(session, files, backup.committed_at)
+    return RestoredCatalog(
+        name, backup, sorted(file.uri for file in unknown), sorted(live - {file.uri for file in files})
+    )
+
+
+def unknown_files(session: LakeSession, files: Sequence[LandedObject], since: dt.datetime) -> list[LandedObject]:
+    """Return the data files in the folders of tables that the catalog does not have, of commits since that time.
+
+    A run writes the files of all its partitions before it commits the first of them. So a file may be older than the
+    commit, by the time that maintenance takes for the longest run.
+
+    Args:
+        session: an open lake.
+        files: a listing of the lake's storage.
+        since: commits before it have their files in the catalog.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    lake = session.config
+    before = since - dt.timedelta(days=(lake.maintenance or Maintenance()).orphans_older_than)
+    known = needed_files(session) | {file.uri for file in scheduled_files(session)}
+    # By name too, because the catalog may write the folder differently; names of data files are unique.
+    names = {uri.rpartition("/")[2] for uri in known}
+    # A table that was created after the backup has a folder in that of its schema.
+    schemas = session.rows(f"SELECT path FROM {session.metadata}.{spec.SCHEMA} WHERE path_is_relative::BOOLEAN")
+    folders = (*table_folders(session), *(data_path(lake) + path for (path,) in schemas if path))
+    return [
+        file
+        for file in files
+        if file.key.endswith(".parquet")
+        and file.uri.startswith(folders)
+        and file.last_modified >= before
+        and file.key.rpartition("/")[2] not in names
     ]
-    return RestoredCatalog(name, backup, sorted(unknown), sorted(live - stored.keys()))
 
 
 def _place(lake: Lake, to: AnyStorage | None) -> AnyStorage:
@@ -313,7 +343,7 @@ def _make_room(lake: Lake, *, replace: bool) -> None:
     """Let a new catalog be made: refuse one that has snapshots, or move it aside.
 
     Raises:
-        CatalogError: there is one, and `replace` is not set.
+        CatalogError: there is one, and `replace` is not set; or it is in use or away, so that nobody knows what it has.
     """
     state = None
     try:
@@ -323,26 +353,36 @@ def _make_room(lake: Lake, *, replace: bool) -> None:
             state = f"has snapshot {session.current_snapshot()}"
     except NoLakeError:
         pass
+    except (CatalogLockedError, CatalogUnreachableError):
+        raise
     except CatalogError as error:
         state = f"cannot be read ({error.problem.rstrip(':')})"
     if state is not None and not replace:
         raise CatalogError(
             f"there is a catalog at {catalog_location(lake)}, and it {state}:",
-            "nothing was changed. --replace replaces it by the backup.",
+            "nothing was changed. --replace moves it aside, and makes the catalog that of the backup.",
         )
-    if isinstance(lake.catalog, SqliteCatalog | DuckdbCatalog):
-        moment = f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}"
+    mark = f"before_{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S%fZ}"
+    if isinstance(lake.catalog, FileCatalog):
         with commit_lock(lake):
             for suffix in ("", "-wal", "-shm", ".wal", ".checkpoint"):
                 if (file := Path(f"{lake.catalog.path}{suffix}")).exists():
-                    file.rename(f"{lake.catalog.path}.before-{moment}{suffix}")
+                    file.rename(f"{lake.catalog.path}.{mark}{suffix}")
     elif state is not None:
-        _drop_tables(lake)
+        _move_tables(lake, f"lake_{mark}")
 
 
-def _drop_tables(lake: Lake) -> None:
+def _move_tables(lake: Lake, schema: str) -> None:
+    """Move the tables of a PostgreSQL catalog to a new schema of the database, all or none."""
     with _attached(lake, read_only=False) as engine:
-        engine.execute("BEGIN")
-        for table in _tables(engine, lake):
-            engine.execute(f"DROP TABLE {_at(lake, table)}")
-        engine.execute("COMMIT")
+        tables = _tables(engine, lake)
+    driver = Driver(lake)
+    try:
+        with commit_lock(lake), driver.transaction(writes=True) as connection:
+            connection.execute(f"CREATE SCHEMA {identifier(schema)}".encode())
+            for table in tables:
+                connection.execute(f"ALTER TABLE {identifier(table)} SET SCHEMA {identifier(schema)}".encode())
+    except driver_errors(lake) as error:
+        raise catalog_error(error, lake) from error
+    finally:
+        driver.close()

@@ -1,7 +1,9 @@
 """`catalog backup` and `restore`: a lost or damaged catalog is made again, and what it lacks is said."""
 
 import json
+import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,9 @@ from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets.config.catalogs import PostgresCatalog
-from lake_assets.lake.catalog.backup import FOLDER, backups, make_backup
+from lake_assets.errors import CatalogLockedError
+from lake_assets.lake.catalog.backup import FOLDER, backups, make_backup, restore_backup
+from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.postgres import connect
 from lake_assets_tests.world import NW, SW, World
 
@@ -124,8 +128,61 @@ def test_a_catalog_with_snapshots_is_replaced_only_if_that_is_asked_for(
 
     refused = command("restore", code=1)
 
-    assert "--replace replaces it by the backup" in refused.output
+    assert "--replace moves it aside" in refused.output
     assert world.totals() == [2]
+
+
+@CATALOGS
+def test_a_catalog_that_is_replaced_is_moved_aside(world: World, command: Callable[..., Result]) -> None:
+    world.commit(NW, 1)
+    command("backup")
+    world.commit(NW, 2)
+    before = everything(world)
+
+    command("restore", "--replace")
+
+    assert world.totals() == [1]
+    catalog = world.config.lakes["test"].catalog
+    if isinstance(catalog, PostgresCatalog):
+        with connect(catalog) as connection:
+            ((schema,),) = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'lake_before%'")
+        world.lake_options = {"attach_options": {"metadata_schema": schema}}
+    else:
+        (world.catalog["path"],) = (str(file) for file in Path(world.catalog["path"]).parent.glob("*.before_*Z"))
+    assert everything(world) == before
+
+
+@CATALOGS
+def test_a_catalog_in_use_is_not_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.commit(NW, 1)
+    lake = world.config.lakes["test"]
+    backup = make_backup(lake)
+
+    def locked(*_: object, **__: object) -> None:
+        raise CatalogLockedError("the catalog is locked:", "wait.")
+
+    monkeypatch.setattr(DuckLake, "_session", locked)
+    with pytest.raises(CatalogLockedError):
+        restore_backup(lake, "test", backup, replace=True)
+    monkeypatch.undo()
+    assert world.totals() == [1]
+
+
+def test_files_that_were_written_before_the_backup_and_committed_after_it_are_named(
+    world: World, command: Callable[..., Result]
+) -> None:
+    world.commit(NW, 1)
+    world.commit(SW, 2)
+    (new,) = (file for file in world.live_files() if "region=SW" in file)
+    world.execute("DELETE FROM lake.sales WHERE region = 'SW'")
+    with world.stream.lake.open() as lake:  # as before the commit of SW, whose job has written the file
+        lake.rows(f"DELETE FROM {lake.metadata}.ducklake_data_file WHERE path LIKE '%region=SW%'")
+    os.utime(new, (time.time() - 3600,) * 2)
+    command("backup")
+
+    (restored,) = json.loads(command("restore", "--replace", "--format", "json").stdout)
+
+    assert new in restored["unknown"]
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local")], ids="-".join, indirect=True)
