@@ -168,6 +168,7 @@ def test_a_catalog_in_use_is_not_replaced(world: World, monkeypatch: pytest.Monk
     assert world.totals() == [1]
 
 
+@pytest.mark.parametrize("world", [("sqlite", "local")], ids="-".join, indirect=True)
 def test_files_that_were_written_before_the_backup_and_committed_after_it_are_named(
     world: World, command: Callable[..., Result]
 ) -> None:
