@@ -13,7 +13,7 @@ from lake_assets_tests.differential.answers import differences
 from lake_assets_tests.differential.life import Life
 from lake_assets_tests.world_fixtures import database_on
 
-TABLES = int(os.environ.get("LAKE_ASSETS_TABLES", "200"))
+TABLES = int(os.environ.get("LAKE_ASSETS_TABLES", "100"))
 FIRST = int(os.environ.get("LAKE_ASSETS_SEED", "0"))
 SHARE = 10  # tables of a test
 CATALOGS = ["sqlite", "postgres", "sqlite", "duckdb", "sqlite", "postgres", "sqlite", "duckdb", "sqlite", "postgres"]

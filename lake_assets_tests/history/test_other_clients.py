@@ -80,7 +80,9 @@ def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-TABLE = [(client, mode) for client in CLIENTS for mode in ("append", "replace")]
+# The files of a replaced partition are as those of an addition; what differs is that earlier ones have ended.
+OF_REPLACE = ("merge", "deletes", "inlined", "truncate", "rename and update", "partitioned by more")
+TABLE = [*((client, "append") for client in CLIENTS), *((client, "replace") for client in OF_REPLACE)]
 MORE = [(client, mode) for client in ("deletes", "flushed deletes") for mode in ("index", "encrypted")]
 
 
