@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options
+from lake_assets.cli.common import Options, stream_argument, user
 from lake_assets.cli.output import Form, collected, form_option
 from lake_assets.cli.terminal import echo, info
 from lake_assets.layout.texts import count, first_lines, size
@@ -144,7 +144,10 @@ def _restored_lines(restored: "RestoredCatalog") -> list[str]:
         folders = sorted({uri.removeprefix(root).rpartition("/")[0] for uri in restored.unknown})
         lines += [f"{count(len(restored.unknown), 'data file')} of later commits, or of runs that did not commit, in:"]
         lines += first_lines([f"- {folder}" for folder in folders], SHOWN)
-        lines += ["Run `lake-assets ingest STREAM --waiting`: it reads what has landed since the backup again."]
+        lines += [
+            "Run `lake-assets ingest STREAM --waiting`: it reads what has landed since the backup again.",
+            "Then `lake-assets catalog rebuild STREAM` shows the partitions whose landed objects are gone.",
+        ]
     if restored.gone:
         lines += [f"{count(len(restored.gone), 'data file')} of it that the storage does not have any more:"]
         lines += first_lines([f"- {uri.removeprefix(root)}" for uri in restored.gone], SHOWN)
@@ -152,6 +155,47 @@ def _restored_lines(restored: "RestoredCatalog") -> list[str]:
     if not restored.unknown and not restored.gone:
         lines += ["The storage has its data files, and no newer ones."]
     return lines
+
+
+@catalog.command()
+@stream_argument
+@click.option("--adopt", is_flag=True, help="Make the files the rows of partitions that have no landed objects.")
+@form_option
+@click.pass_context
+def rebuild(ctx: click.Context, stream: str | None, *, adopt: bool, form: Form) -> None:
+    """Show the partitions whose data files the catalog lacks.
+
+    Run it after `catalog restore`. A partition that has landed objects is to be ingested again. Of one that has none,
+    only the files are left, and --adopt makes those of the newest job its rows. Nothing says whether that job had
+    committed, or wrote more files: compare the rows.
+    """
+    from lake_assets.ingest.options import IngestOptions
+    from lake_assets.maintenance.rebuild import rebuild as rebuild_stream
+
+    options: Options = ctx.obj
+    opened = options.stream(stream)
+    failed, again = False, list[str]()
+    with collected(form) as documents:
+        for lost in rebuild_stream(opened, IngestOptions(requested_by=user()), adopt=adopt):
+            documents.append(lost)
+            failed |= adopt and lost.action == "adopt" and lost.error is not None
+            if lost.action == "ingest":
+                again.append(f"--partition {lost.partition.option}")
+            if form == "text":
+                what = f"{count(len(lost.files), 'file')} until {lost.written_at:%F %T} UTC, {size(lost.bytes)}"
+                end = "it has landed objects" if lost.action == "ingest" else "it has no landed objects"
+                if lost.snapshot is not None:
+                    end = f"adopted: {count(lost.rows or 0, 'row')} in snapshot {lost.snapshot}"
+                if lost.action == "adopt":
+                    end = lost.error or end
+                echo(f"{lost.partition}: {what}; {end}")
+        if form == "text":
+            if again:
+                echo(f"Read the landed objects again: lake-assets ingest {opened.name} {' '.join(again)}")
+            if not documents:
+                echo(f"{opened.name}: the catalog has all files that are newer than its rows")
+    if failed:
+        ctx.exit(1)
 
 
 def _local(folder: Path | None) -> "LocalStorage | None":

@@ -37,6 +37,7 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.maintenance.cleaning import KeptObject
 from lake_assets.maintenance.compaction import CompactedPartition
+from lake_assets.maintenance.rebuild import LostPartition
 from lake_assets.report.metrics import Value
 from lake_assets.report.state import State, StreamState
 from lake_assets.report.summary import Summary
@@ -428,5 +429,6 @@ _OUTPUTS: Mapping[str, Any] = MappingProxyType(
         "catalog backup": list[Backup],
         "catalog backups": list[Backup],
         "catalog restore": list[RestoredCatalog],
+        "catalog rebuild": list[LostPartition],
     }
 )

@@ -71,6 +71,7 @@ COMMANDS = (  # with documents
     "catalog backup",
     "catalog backups",
     "catalog restore",
+    "catalog rebuild",
 )
 
 

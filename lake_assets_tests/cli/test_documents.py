@@ -59,6 +59,7 @@ CALLS = [
     ("catalog backup", ("--keep", "1")),
     ("catalog backups", ()),
     ("catalog restore", ("--replace",)),
+    ("catalog rebuild", ()),
 ]
 
 

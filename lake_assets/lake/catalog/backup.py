@@ -209,7 +209,9 @@ def restore_backup(
     )
 
 
-def unknown_files(session: LakeSession, files: Sequence[LandedObject], since: dt.datetime) -> list[LandedObject]:
+def unknown_files(
+    session: LakeSession, files: Sequence[LandedObject], since: dt.datetime | None = None
+) -> list[LandedObject]:
     """Return the data files in the folders of tables that the catalog does not have, of commits since that time.
 
     A run writes the files of all its partitions before it commits the first of them. So a file may be older than the
@@ -218,13 +220,13 @@ def unknown_files(session: LakeSession, files: Sequence[LandedObject], since: dt
     Args:
         session: an open lake.
         files: a listing of the lake's storage.
-        since: commits before it have their files in the catalog.
+        since: commits before it have their files in the catalog; unknown when None.
 
     Raises:
         CatalogError: the catalog cannot be read.
     """
     lake = session.config
-    before = since - dt.timedelta(days=(lake.maintenance or Maintenance()).orphans_older_than)
+    longest = dt.timedelta(days=(lake.maintenance or Maintenance()).orphans_older_than)
     known = needed_files(session) | {file.uri for file in scheduled_files(session)}
     # By name too, because the catalog may write the folder differently; names of data files are unique.
     names = {uri.rpartition("/")[2] for uri in known}
@@ -236,7 +238,7 @@ def unknown_files(session: LakeSession, files: Sequence[LandedObject], since: dt
         for file in files
         if file.key.endswith(".parquet")
         and file.uri.startswith(folders)
-        and file.last_modified >= before
+        and (since is None or file.last_modified >= since - longest)
         and file.key.rpartition("/")[2] not in names
     ]
 

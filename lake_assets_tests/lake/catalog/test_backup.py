@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
@@ -17,7 +18,7 @@ from lake_assets.errors import CatalogLockedError
 from lake_assets.lake.catalog.backup import FOLDER, backups, make_backup, restore_backup
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.postgres import connect
-from lake_assets_tests.world import NW, SW, World
+from lake_assets_tests.world import NW, SW, World, sales
 
 CATALOGS = pytest.mark.parametrize(
     "world", [("sqlite", "local"), ("duckdb", "s3"), ("postgres", "local")], ids="-".join, indirect=True
@@ -248,3 +249,76 @@ def test_the_keys_of_an_encrypted_lake_are_not_written_beside_its_files(
     lose(world)
     command("restore", "--replace", "--to", str(tmp_path / "safe"))
     assert world.totals() == [1]
+
+
+@CATALOGS
+def test_what_has_no_landed_objects_any_more_is_adopted_from_its_files(
+    world: World, command: Callable[..., Result]
+) -> None:
+    rows = "SELECT count(*), bit_xor(hash(s)) FROM lake.sales s"
+    world.commit(NW, 1)
+    command("backup")
+    world.commit(NW, 2, 3)
+    world.commit(SW, 4)
+    time.sleep(1.1 if world.storage["type"] == "s3" else 0)  # whose times are whole seconds
+    world.commit(SW, 5, 6, 7)
+    world.unland(SW)
+    before, files = world.query(rows), {file for file in world.live_files() if "region=SW" in file}
+    lose(world)
+    command("restore", "--replace")
+
+    shown = command("rebuild").output
+    assert "region=SW/date=2026-02-11: 1 file until" in shown
+    assert f"Read the landed objects again: lake-assets ingest sales --partition {NW}\n" in shown
+    assert world.totals() == [1]
+    adopted = json.loads(command("rebuild", "--adopt", "--format", "json").stdout)
+
+    (sw,) = (each for each in adopted if each["action"] == "adopt")
+    assert (set(sw["files"]), sw["rows"], sw["error"]) == (files, 3, None)
+    assert world.totals() == [1, 5, 6, 7]
+    assert world.ingest(NW).row.status == "committed"
+    assert world.query(rows) == before
+    assert command("rebuild").output == "sales: the catalog has all files that are newer than its rows\n"
+    world.tidy(days=400)
+    assert world.query(rows) == before
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local")], ids="-".join, indirect=True)
+def test_files_of_several_jobs_at_the_same_time_and_files_of_a_run_before_the_rows_are_not_adopted(
+    world: World, command: Callable[..., Result]
+) -> None:
+    world.commit(NW, 1)
+    command("backup")
+    for totals in ((2,), (3,)):
+        world.commit(NW, *totals)
+    world.unland(NW)
+    command("restore", "--replace")
+    keys, past = world.data_files(), time.time() - 60
+    for key in keys:
+        os.utime(Path(world.storage["path"], key), (past, past))
+
+    assert "several jobs wrote files at the same time" in command("rebuild", "--adopt", code=1).output
+    assert world.totals() == [1]
+    (live,) = world.live_files()
+    os.utime(live)
+    assert len(keys) > 2
+    assert "has all files that are newer" in command("rebuild", "--adopt").output
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local")], ids="-".join, indirect=True)
+def test_files_of_other_columns_are_not_adopted(world: World, command: Callable[..., Result]) -> None:
+    world.commit(NW, 1)
+    command("backup")
+    world.execute("ALTER TABLE lake.sales ADD COLUMN note VARCHAR")
+    world.land(SW, sales(2).append_column("note", pa.array(["a"])))
+    world.ingest(SW)
+    world.unland(SW)
+    command("restore", "--replace")
+
+    refused = command("rebuild", "--adopt", code=1)
+
+    assert "do not have the same columns: note" in refused.output
+    assert world.totals() == [1]
+    world.options = {"mode": "append"}
+    world.config_file(Path(world.catalog["path"]).parent)
+    assert "it is not of mode replace" in command("rebuild", code=1).output
