@@ -1,60 +1,27 @@
-"""Streams that are released together: their partitions of a key become visible in one snapshot, or none does.
-
-A stream whose partition is unchanged does not hold the others back. One whose partition failed does, and so does one in
-which nothing of the partition has landed, unless its `on_empty` says what that means.
-"""
+"""A run over streams that are released together: it commits the partitions of a key in one transaction, or none."""
 
 import logging
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import chain
 
-from lake_assets.errors import CatalogError, HeldBackError, LakeAssetsError
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome, error_text
+from lake_assets.errors import CatalogError, LakeAssetsError
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.partition_run import PartitionRun, State
+from lake_assets.ingest.release import held_back, waiting_text
 from lake_assets.ingest.replace.replace_run import COMMITS, GROUP_BYTES, GROUP_PARTITIONS, ReplaceRun
 from lake_assets.ingest.run import Run, chunks, fail_all, still_open
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.change import Change, UnknownCommitError
 from lake_assets.lake.commit.strategy import OF_ALL, UNDONE, commit
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import several
-from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.stream import OpenStream
 
 _LOG = logging.getLogger(__name__)
 
 Key = Sequence[PartitionRun]
 """The partitions of one key, of each stream one at most."""
-
-
-def waiting_text(streams: Sequence[str]) -> str:
-    """Return why a partition waits for streams in which nothing of it has landed, a clause."""
-    return f"it waits for {several(streams)}, where nothing has landed"
-
-
-def held_back(partition: Partition, stream: str, error: BaseException | str) -> HeldBackError:
-    """Return the error of a partition that another stream of its group holds back."""
-    text = error if isinstance(error, str) else error_text(error)
-    problem = f"{partition} is released together with {stream}, where it failed: {text.splitlines()[0].rstrip('.')}."
-    return HeldBackError(problem, f"Correct that in {stream}, and run it again.")
-
-
-def options_of_companion(stream: OpenStream, options: IngestOptions) -> IngestOptions:
-    """Return the options of a stream that a run of another one takes along.
-
-    A partition in which nothing has ever landed is waited for, unless the stream's `on_empty` decides on it.
-    """
-    return replace(options, planned=None, landed_only=options.landed_only or stream.config.on_empty == "fail")
-
-
-def takes_part(stream: OpenStream, partition: Partition) -> bool:
-    """Return whether a stream expects this partition of its group, by its config."""
-    return Calendar(stream.config).outside(partition) is None
 
 
 class GroupRun(Run):

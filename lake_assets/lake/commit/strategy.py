@@ -118,11 +118,14 @@ def foreseen_strategies(
             partitioning = read_partitioning(database, described.table_id)
             added = [partition for partition, is_added in adds.items() if is_added]
             replaced = [partition for partition, is_added in adds.items() if not is_added]
-            with suppress(NotDirectError):
-                refuse_inlined_rows(database, described.table_id)
-                found |= dict.fromkeys(added, "direct")
+            if added:
+                with suppress(NotDirectError):
+                    refuse_inlined_rows(database, described.table_id)
+                    found |= dict.fromkeys(added, "direct")
 
             def find_direct(partitions: Sequence[Partition]) -> None:
+                if not partitions:
+                    return  # it would be asked for all files
                 keys = [key_values(partitioning, partition) for partition in partitions]
                 whole_files_of(database, described, partitioning, keys)
                 found.update(dict.fromkeys(partitions, "direct"))
