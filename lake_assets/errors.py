@@ -1,5 +1,6 @@
 """Every error that lake_assets raises on purpose: what is wrong, where, and how to fix it."""
 
+import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -267,3 +268,15 @@ def is_interrupt(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def release_frames(error: BaseException) -> None:
+    """Close at once what only the frames of an error and of its causes keep open: files, and locks of a `with`.
+
+    An interrupt can come after a context manager has taken a lock and before its `with` has begun: nothing but the
+    traceback knows it then.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        traceback.clear_frames(seen.__traceback__)
+        seen = seen.__cause__ or seen.__context__

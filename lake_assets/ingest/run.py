@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
-from lake_assets.errors import CatalogLockedError, LakeAssetsError, is_interrupt
+from lake_assets.errors import CatalogLockedError, LakeAssetsError, is_interrupt, release_frames
 from lake_assets.events import about, step
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
@@ -61,6 +61,7 @@ class Run(ABC):
         except GeneratorExit:
             raise  # the caller has closed the generator
         except BaseException as error:
+            release_frames(error)  # the lake's lock may be among what they hold
             cut_off = [run for run in runs if run.state in (State.OPEN, State.FAILED)]
             if is_interrupt(error):
                 cut_off = [run for run in cut_off if run.has_begun]

@@ -4,11 +4,10 @@ The name of a file belongs to one attempt, and an attempt removes only its own f
 maintenance removes them later.
 """
 
-import traceback
 from collections.abc import Iterable, Sequence
 
 from lake_assets.config.storages import AnyStorage
-from lake_assets.errors import StorageError, StorageUnreachableError
+from lake_assets.errors import StorageError, StorageUnreachableError, release_frames
 from lake_assets.storage.s3 import abort_uploads
 from lake_assets.storage.store import Store
 
@@ -33,17 +32,6 @@ def discard_unfinished(storage: AnyStorage, uris: Sequence[str], error: BaseExce
     """Remove the files of a writer that failed with this error; the last of them may be unfinished."""
     if not uris:
         return
-    _forget_sinks(error)
+    release_frames(error)  # a file that is closed later would write an object which has been removed
     if discard(storage, uris):
         abort_uploads(storage, uris[-1].removeprefix(f"{storage.root}/"))
-
-
-def _forget_sinks(error: BaseException) -> None:
-    """Release the files that are open in the frames of an error, so that they are closed now.
-
-    A file that is closed later would write an object which has been removed.
-    """
-    seen: BaseException | None = error
-    while seen is not None:
-        traceback.clear_frames(seen.__traceback__)
-        seen = seen.__cause__ or seen.__context__

@@ -1,7 +1,9 @@
 """Many partitions share one Spark job, and each commits or fails on its own."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -255,6 +257,52 @@ def test_an_interrupt_of_a_checkpoint_cancels_only_partitions_that_have_begun(
 
     rows = {row.load_partition: (row.status, row.error) for row in local_world.ledger()}
     assert rows == {local_world.partition(text).path: ("cancelled", None) for text in (NW, SW)}
+
+
+def test_an_interrupt_while_the_lake_is_opened_for_commits_leaves_its_lock(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal that comes when the lock is taken and the `with` has not begun: only the traceback holds the lock."""
+
+    class Interrupted:
+        def __init__(self, opened: AbstractContextManager[Any]) -> None:
+            self.opened = opened
+
+        def __enter__(self) -> None:
+            self.opened.__enter__()
+            raise KeyboardInterrupt
+
+        def __exit__(self, *error: object) -> None:
+            raise AssertionError("the block has not begun")
+
+    local_world.land(NW, sales(1))
+    stream = local_world.stream
+    opened, calls = stream.lake.open, []
+
+    def third(**options: Any) -> Any:
+        calls.append(1)
+        return Interrupted(opened(**options)) if len(calls) == 3 else opened(**options)
+
+    monkeypatch.setattr(stream.lake, "open", third)
+    monkeypatch.setattr(stream.lake, "_turn", Turn())
+
+    with pytest.raises(KeyboardInterrupt):
+        list(ingest_all(stream, [local_world.partition(NW)], local_world.sessions))
+
+    assert [row.status for row in local_world.ledger()] == ["cancelled"]
+
+
+class Turn:
+    """A lock for which nobody waits for ever."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
+    def __enter__(self) -> None:
+        assert self.lock.acquire(timeout=5), "another block holds the lock"
+
+    def __exit__(self, *error: object) -> None:
+        self.lock.release()
 
 
 @pytest.mark.parametrize("mode", ["replace", "index"])

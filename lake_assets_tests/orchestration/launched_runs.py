@@ -145,11 +145,20 @@ def statuses(world: World) -> dict[str, int]:
 
 @contextlib.contextmanager
 def at_first_commit(world: World, act: Callable[[], None]) -> Iterator[None]:
-    """Act once when the first partition of a run in the block is committed."""
+    """Act once when the first partition of a run in the block is committed.
+
+    A run of `land_many` takes a second for its commits, so its catalog is asked often, and not by attaching the lake.
+    """
+
+    def has_files() -> bool:
+        connected = partial(sqlite3.connect, f"file:{world.catalog['path']}?mode=ro", uri=True)
+        # There is no catalog yet, or it is being created.
+        with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(connected()) as catalog:
+            return bool(catalog.execute("SELECT count(*) FROM ducklake_data_file").fetchone()[0])
+        return False
 
     def watch() -> None:
-        while not committed(world):
-            time.sleep(0.1)
+        until(has_files, "the first commit", 120)
         act()
 
     watcher = threading.Thread(target=watch, daemon=True)
