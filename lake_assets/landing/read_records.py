@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from lake_assets.errors import LandingError
-from lake_assets.landing.schema import inferred
-from lake_assets.landing.text import CsvText, JsonText, Text
-from lake_assets.landing.validate import BREAK, Records, Rows
+from lake_assets.formats.blocks import COMPRESSED, Fill, fill_from, whole_lines
+from lake_assets.formats.records import Records, Rows
+from lake_assets.formats.schema import inferred
+from lake_assets.formats.text import CsvText, JsonText, Text
 from lake_assets.layout.texts import is_unicode, shown
 from lake_assets.parquet.foreign_types import is_foreign
 from lake_assets.parquet.leaves import shown as type_text
@@ -27,15 +28,10 @@ if TYPE_CHECKING:
 
 Form = Literal["jsonl", "csv", "arrow", "parquet"]
 FixSchema = Callable[[Callable[[], pa.Schema]], pa.Schema]
-Fill = Callable[[memoryview], int]
-"""Reads into a buffer, all of it if the source is fast, and returns the number of bytes: none at the end."""
 Advance = Callable[[int], None]
 """Called with the number of bytes of a file that have been read since the last call, before their decompression."""
 
-BLOCK = 4 * 2**20  # bytes of text that are parsed at a time
-LONGEST_LINE = 16 * 2**20  # bytes
 BATCH_ROWS = 65_536  # of a Parquet file
-_TAIL = 2**16  # bytes that are searched for the last line break at a time
 _GATHER_SECONDS = 0.2  # seconds for which a line of a pipe is held until others come
 
 _SUFFIXES: dict[str, Form] = {
@@ -44,7 +40,6 @@ _SUFFIXES: dict[str, Form] = {
     **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), "arrow"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
 }
-_COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 
 
 def form_of(path: str) -> Form:
@@ -55,7 +50,7 @@ def form_of(path: str) -> Form:
     """
     if path == "-":
         return "jsonl"
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() not in _COMPRESSED]
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() not in COMPRESSED]
     if not suffixes or suffixes[-1] not in _SUFFIXES:
         raise LandingError(f"the name of {path} does not show its format:", "give it with --format.")
     return _SUFFIXES[suffixes[-1]]
@@ -99,7 +94,7 @@ def read_records(
         else:
             text: Text = JsonText(path, schema) if form == "jsonl" else CsvText(path, schema, integers)
             with _filler(file, path, gather_seconds, advance) as fill:
-                for block in _whole_lines(fill, path):
+                for block in whole_lines(fill, path):
                     yield from text.records(block)
     except (OSError, pa.ArrowInvalid) as error:
         if isinstance(error, BrokenPipeError):
@@ -179,17 +174,17 @@ def _measured(
 def _filler(file: IO[bytes] | None, path: str, gather_seconds: float, advance: Advance) -> Iterator[Fill]:
     """Return the function that reads a source."""
     if file is None:
-        compression = _COMPRESSED.get(Path(path).suffix.lower())
+        compression = COMPRESSED.get(Path(path).suffix.lower())
         with pa.OSFile(path) as raw, pa.input_stream(raw, compression=compression) as opened:
-            yield _advancing(partial(_fill, opened), raw.tell, advance)
+            yield _advancing(partial(fill_from, opened), raw.tell, advance)
         return
     try:
         descriptor = file.fileno()
     except OSError:  # no real file, such as a buffer in memory
-        yield partial(_fill, cast("BufferedIOBase", file))
+        yield partial(fill_from, cast("BufferedIOBase", file))
         return
     if _is_regular(file):
-        yield _advancing(partial(_fill, cast("BufferedIOBase", file)), file.tell, advance)
+        yield _advancing(partial(fill_from, cast("BufferedIOBase", file)), file.tell, advance)
     else:
         yield _Pipe(descriptor, gather_seconds).fill
 
@@ -208,17 +203,6 @@ def _advancing(fill: Fill, position: Callable[[], int], advance: Advance) -> Fil
 
     before = position()
     return read
-
-
-def _fill(file: "pa.NativeFile | BufferedIOBase", space: memoryview) -> int:
-    """Read the next bytes of a file; a line break is added to the last line, so that it is parsed with the others."""
-    size = 0
-    while size < len(space) and (count := file.readinto(space[size:])):
-        size += count
-    if 0 < size < len(space) and space[size - 1] != BREAK:
-        space[size] = BREAK
-        size += 1
-    return size
 
 
 class _Pipe:
@@ -256,41 +240,3 @@ class _Pipe:
             self._interrupt = interrupt  # raised later: these bytes cannot be read a second time
         self._gather_seconds = _GATHER_SECONDS
         return size
-
-
-def _whole_lines(fill: Fill, path: str) -> Iterator[memoryview]:
-    """Yield a source in blocks of lines that all end with a line break, also the last one.
-
-    Each block is read into its own memory: a copy would cost more than parsing saves.
-    """
-    rest = b""
-    while True:
-        block = memoryview(pa.allocate_buffer(len(rest) + BLOCK + 1)).cast("B")
-        block[: len(rest)] = rest
-        size = len(rest) + fill(block[len(rest) : -1])
-        ended = size == len(rest)
-        if ended and rest:
-            block[size] = BREAK
-            size += 1
-        cut = _after_last_break(block[:size])
-        if cut:
-            yield block[:cut]
-        if ended:
-            return
-        rest = bytes(block[cut:size])
-        if len(rest) > LONGEST_LINE:
-            raise LandingError(
-                f"{path} has a line of more than {len(rest) // 2**20} MiB, so it does not have one record a line:",
-                "write each record on its own line, or give its format with --format.",
-            )
-
-
-def _after_last_break(text: memoryview) -> int:
-    """Return the position behind the last line break; 0 if there is none."""
-    end = len(text)
-    while end:
-        start = max(end - _TAIL, 0)
-        if cut := bytes(text[start:end]).rfind(b"\n") + 1:
-            return start + cut
-        end = start
-    return 0

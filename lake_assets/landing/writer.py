@@ -19,6 +19,8 @@ import pyarrow as pa
 from lake_assets.config.landing import Landing, ending_of, unread
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LandingError, LayoutError, SchemaError
+from lake_assets.formats.records import Records, Rejected, Rows, validate
+from lake_assets.formats.schema import declared, fit, inferred
 from lake_assets.landing.batch_names import BatchNames
 from lake_assets.landing.batches import OpenBatches, Part
 from lake_assets.landing.deliver import Delivery, OnArrival
@@ -26,8 +28,6 @@ from lake_assets.landing.destination import Destination
 from lake_assets.landing.drain import open_buffer, state_of
 from lake_assets.landing.encode import Encoder
 from lake_assets.landing.outputs import open_outputs
-from lake_assets.landing.schema import declared, fit, inferred
-from lake_assets.landing.validate import Records, Rejected, Rows, validate
 from lake_assets.layout.texts import count
 
 REJECTS = "_dead_letters"  # a folder of each output that no listing takes for data

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lake_assets.config.streams import Stream
+from lake_assets.formats.records import Rejected, validate
+from lake_assets.formats.schema import declared, fit
 from lake_assets.landing.read_records import Form, read_records
-from lake_assets.landing.schema import declared, fit
-from lake_assets.landing.validate import Rejected, validate
 from lake_assets.landing.writer import REJECTS, LandingWriter
 
 COLUMNS = {"region": "string", "date": "date", "id": "bigint", "total": "double"}

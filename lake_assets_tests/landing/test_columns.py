@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.errors import LandingError, LayoutError, SchemaError
-from lake_assets.landing.schema import inferred
+from lake_assets.formats.schema import inferred
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.landing.streams import GOOD, files, land_text, landed_ids, rejects, rows, stream_of
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LayoutError, SchemaError
-from lake_assets.landing.schema import declared
+from lake_assets.formats.schema import declared
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.landing.streams import files, land_text, rejects, stream_of
 

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.errors import LandingError
+from lake_assets.formats.records import Rejected, validate
+from lake_assets.formats.schema import inferred
 from lake_assets.landing.read_records import form_of, read_records
-from lake_assets.landing.schema import inferred
-from lake_assets.landing.validate import Rejected, validate
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.landing.streams import GOOD, land_text, landed_ids, rejects, rows, stream_of
 from lake_assets_tests.until import until
@@ -70,8 +70,8 @@ def test_other_files(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_line_without_end_is_refused_before_memory_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.landing.read_records.BLOCK", 1000)
-    monkeypatch.setattr("lake_assets.landing.read_records.LONGEST_LINE", 5000)
+    monkeypatch.setattr("lake_assets.formats.blocks.BLOCK", 1000)
+    monkeypatch.setattr("lake_assets.formats.blocks.LONGEST_LINE", 5000)
     (tmp_path / "in.jsonl").write_text("[" + "1," * 10_000)
 
     with pytest.raises(LandingError, match="does not have one record a line"):
@@ -136,7 +136,7 @@ def test_a_text_reads_the_same_however_it_is_cut_into_blocks(
 
     def found(size: int) -> list[object]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("lake_assets.landing.read_records.BLOCK", size)
+            patch.setattr("lake_assets.formats.blocks.BLOCK", size)
             blocks = list(read_records(io.BytesIO(text), "-", "jsonl", lambda _: schema, 0))
         sifted = (item for records in blocks for item in validate(records, lambda _, rows: rows.to_pylist()))
         return [row for value in sifted for row in ([value] if isinstance(value, Rejected) else value)]

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.errors import SchemaError
+from lake_assets.formats.records import Rejected
+from lake_assets.formats.schema import fit, inferred
 from lake_assets.landing.encode import Encoder
 from lake_assets.landing.read_records import Form, read_records
-from lake_assets.landing.schema import fit, inferred
-from lake_assets.landing.validate import Rejected
 from lake_assets_tests.landing.streams import parsed
 
 US = pa.timestamp("us")

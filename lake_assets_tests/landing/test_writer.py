@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.errors import LandingError, StorageError
+from lake_assets.formats.records import Rows
 from lake_assets.landing.drain import drain
-from lake_assets.landing.validate import Rows
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, rejects, rows, stream_of
 from lake_assets_tests.until import until

@@ -13,8 +13,8 @@ import pyarrow.csv as pc
 import pyarrow.json as pj
 
 from lake_assets.errors import LandingError, SchemaError
-from lake_assets.landing.schema import as_text, has_codes, inferred, too_wide, wide_integer, wide_integers
-from lake_assets.landing.validate import NOT_ONE_RECORD, Block, Positions, Records, line_breaks
+from lake_assets.formats.records import NOT_ONE_RECORD, Block, Positions, Records, line_breaks
+from lake_assets.formats.schema import as_text, has_codes, inferred, too_wide, wide_integer, wide_integers
 
 _BOM = b"\xef\xbb\xbf"
 _CLOSE, _OPEN = b"}{"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lake_assets.errors import LayoutError
-from lake_assets.landing.schema import infinities
+from lake_assets.formats.schema import infinities
 
 BREAK = ord("\n")
 NOT_ONE_RECORD = "the line is not one whole record"
