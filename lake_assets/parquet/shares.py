@@ -1,27 +1,25 @@
 """Reading a task's shares of landed objects, as Arrow record batches, with memory bound by a row group."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
 from threading import BoundedSemaphore
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lake_assets.config.secrets import masking
 from lake_assets.errors import SchemaDriftError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.bad_rows import BadRows
-from lake_assets.parquet.dictionaries import dictionary_columns
 from lake_assets.parquet.job import Job, Share
+from lake_assets.parquet.landed_rows import LandedParquet, LandedRows
 from lake_assets.parquet.letters import DeadLetterWriter, Sink, refuse_taken_names
 from lake_assets.parquet.parquet_files import ParquetRows
 from lake_assets.parquet.path_columns import with_types, with_values
-from lake_assets.parquet.read import BATCH_ROWS, readable
-from lake_assets.parquet.row_groups import Span, span_of
+from lake_assets.parquet.read import readable
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
@@ -29,7 +27,6 @@ from lake_assets.storage.store import Store
 WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request
 FETCHED = 4 * WHOLE  # bytes of such objects are fetched before they are read
 _REQUESTS = 32  # for them at once: most of the time is network latency
-_DECODED = 2 * WHOLE  # bytes of an object, decompressed; larger ones are decoded as they are read
 
 
 class Reader:
@@ -131,7 +128,7 @@ class Reader:
     def _load(self, share: Share, partition: Partition, file: pa.NativeFile) -> "_Loaded":
         uri = self._store.uri(share.key)
         origin = f"the object {visible_name(uri)}"
-        rows = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=self._checksums)
+        rows = self._rows(share, file, origin)
         paths = self._job.paths
         constants = paths.values(share.key, uri, rows.schema) if paths else {}
         schema = with_types(rows.schema, constants)
@@ -139,7 +136,11 @@ class Reader:
             refuse_taken_names(schema, origin)
         fitter = self._fitted(schema, partition, origin)
         splits = self._job.letters is not None
-        return _Loaded(share, rows, fitter, constants, dictionaries=self._dictionaries, splits=splits)
+        return _Loaded(share, rows, fitter, constants, splits=splits)
+
+    def _rows(self, share: Share, file: pa.NativeFile, origin: str) -> LandedRows:
+        parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=self._checksums)
+        return LandedParquet(parquet, dictionaries=self._dictionaries)
 
     def _fitted(self, source: pa.Schema, partition: Partition, origin: str) -> Fitter:
         """Return the fitter of an object; most objects of a task have the schema of the one before."""
@@ -167,18 +168,16 @@ class _Loaded:
     def __init__(
         self,
         share: Share,
-        rows: ParquetRows,
+        rows: LandedRows,
         fitter: Fitter,
         constants: Mapping[str, pa.Scalar],
         *,
-        dictionaries: bool,
         splits: bool,
     ) -> None:
         self._share = share
         self._rows = rows
         self._fitter = fitter
         self._constants = constants
-        self._dictionaries = dictionaries
         self._splits = splits
         self._bad: list[BadRows] = []  # among the decoded rows
         self._decoded: list[pa.RecordBatch] | None = None
@@ -202,42 +201,29 @@ class _Loaded:
 
     def decode(self) -> None:
         """Decode the rows now if they fit into one batch. An error is raised by `batches`."""
-        metadata = self._rows.parquet.metadata
-        if metadata.num_rows > BATCH_ROWS:
-            return
-        if sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)) > _DECODED:
-            return
         try:
-            self._decoded = list(self._batches(self._bad.append))
+            if self._rows.is_small:
+                self._decoded = list(self._batches(self._bad.append))
         except Exception as error:  # noqa: BLE001 - raised by `batches`
             self._failure = error
 
     def _batches(self, bad: Sink) -> Iterator[pa.RecordBatch]:
-        rows, fitter, share = self._rows, self._fitter, self._share
-        count = rows.parquet.num_row_groups
-        own = range(share.part * count // share.parts, (share.part + 1) * count // share.parts)
+        fitter, splits = self._fitter, self._splits
         columns = [*fitter.columns, *fitter.partition_columns]
         stored = [name for name in columns if name not in self._constants]
-        dictionaries = dictionary_columns(rows.parquet, own, fitter.unchanged) if self._dictionaries else []
-        # One row group at a time, because pre-buffering takes memory for all that are requested.
-        for group in _with_rows(rows.parquet, own, fitter):
-            number = _first_row(rows.parquet, group) if self._splits else 0
-            for batch in rows.batches(BATCH_ROWS, group, stored, nanos=fitter.nanos, dictionaries=dictionaries):
-                read = with_values(batch, self._constants).select(columns)
-                if self._splits:
-                    fitted, unfit = fitter.split(read, number)
-                    number += batch.num_rows
-                    if unfit is not None:
-                        bad(unfit)
-                else:
-                    fitted = fitter.fit(read)
-                if fitted.num_rows:
-                    yield fitted
-
-
-def _first_row(parquet: pq.ParquetFile, group: int) -> int:
-    """Return the number of a row group's first row in the file, from 0."""
-    return sum(parquet.metadata.row_group(number).num_rows for number in range(group))
+        for rows in self._rows.read(self._share, stored, fitter, numbered=splits):
+            if isinstance(rows, BadRows):
+                bad(rows)
+                continue
+            read = with_values(rows.batch, self._constants).select(columns)
+            if splits:
+                fitted, unfit = fitter.split(read, rows.first)
+                if unfit is not None:
+                    bad(unfit)
+            else:
+                fitted = fitter.fit(read)
+            if fitted.num_rows:
+                yield fitted
 
 
 @contextmanager
@@ -258,18 +244,3 @@ def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _with_rows(parquet: pq.ParquetFile, groups: Iterable[int], fitter: Fitter) -> Iterator[int]:
-    """Yield the row groups that may have rows of the partition, by their statistics."""
-    if not (fitter.chosen or fitter.made):
-        yield from groups
-        return
-    names = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
-    chosen: list[tuple[int, Callable[[Span], bool]]]
-    chosen = [(names.index(name), partial(Span.may_hold, value=value.as_py())) for name, value in fitter.chosen.items()]
-    chosen += [(names.index(made.name), made.may_be_in) for made in fitter.made if made.name in names]
-    for group in groups:
-        facts = parquet.metadata.row_group(group)
-        if all(may_be_in(span_of(facts.column(index).statistics)) for index, may_be_in in chosen):
-            yield group

@@ -14,7 +14,6 @@ from lake_assets.config.modes import SchemaPolicy
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import LakeAssetsError, SchemaDriftError
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.parquet import shares as module
 from lake_assets.parquet.job import Job, Share, task_threads
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.shares import Reader
@@ -83,7 +82,7 @@ def test_only_objects_of_one_batch_are_decoded_in_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, limit: int, elsewhere: bool
 ) -> None:
     """Others are decoded batch by batch, so that memory is bounded."""
-    monkeypatch.setattr(module, "BATCH_ROWS", limit)
+    monkeypatch.setattr("lake_assets.parquet.landed_rows.BATCH_ROWS", limit)
     where = set()
     fit = Fitter.fit
 

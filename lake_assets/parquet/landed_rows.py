@@ -1,0 +1,115 @@
+"""The rows of an open landed object, of any format: what a task needs of it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lake_assets.parquet.bad_rows import BadRows
+from lake_assets.parquet.dictionaries import dictionary_columns
+from lake_assets.parquet.job import Share
+from lake_assets.parquet.parquet_files import ParquetRows
+from lake_assets.parquet.read import BATCH_ROWS
+from lake_assets.parquet.row_groups import Span, span_of
+from lake_assets.parquet.schema_fit import Fitter
+
+_DECODED = 16 * 2**20  # bytes of an object, decompressed; larger ones are decoded as they are read
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of an object.
+
+    Attributes:
+        batch: the rows.
+        first: the number of the first one in the object, from 0; unused if no row is left out by itself.
+    """
+
+    batch: pa.RecordBatch
+    first: int
+
+
+class LandedRows(Protocol):
+    """An open object. Each format has a reader of this form; nothing but `Reader` knows which one it is.
+
+    Attributes:
+        schema: its columns, without those of its path.
+    """
+
+    schema: pa.Schema
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the rows fit into one batch, so that they can be decoded ahead of their turn."""
+
+    def read(self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool) -> Iterator[Rows | BadRows]:
+        """Yield the rows of a share in order, in batches, and those that cannot be read as the schema's types.
+
+        Args:
+            share: of the object.
+            columns: names of the columns to read.
+            fitter: of the rows; those that it would drop may be left out.
+            numbered: the rows' numbers are needed, and rows that cannot be read are left out by themselves.
+
+        Raises:
+            SchemaError: a row cannot be read, and rows are not `numbered`.
+            ArrowInvalid, OSError: the object is damaged.
+        """
+
+
+class LandedParquet:
+    """The rows of a Parquet object, which is divided into shares by its row groups.
+
+    Args:
+        rows: the open file.
+        dictionaries: columns that it stores as dictionaries of texts may stay dictionaries.
+    """
+
+    def __init__(self, rows: ParquetRows, *, dictionaries: bool) -> None:
+        self.schema: pa.Schema = rows.schema
+        self._rows = rows
+        self._dictionaries = dictionaries
+
+    @property
+    def is_small(self) -> bool:
+        """See `LandedRows`."""
+        metadata = self._rows.parquet.metadata
+        if metadata.num_rows > BATCH_ROWS:
+            return False
+        size: int = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
+        return size <= _DECODED
+
+    def read(self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool) -> Iterator[Rows | BadRows]:
+        """See `LandedRows`."""
+        rows = self._rows
+        count = rows.parquet.num_row_groups
+        own = range(share.part * count // share.parts, (share.part + 1) * count // share.parts)
+        dictionaries = dictionary_columns(rows.parquet, own, fitter.unchanged) if self._dictionaries else []
+        # One row group at a time, because pre-buffering takes memory for all that are requested.
+        for group in own:
+            if not _may_have_rows(rows.parquet, group, fitter):
+                continue
+            first = _first_row(rows.parquet, group) if numbered else 0
+            for batch in rows.batches(BATCH_ROWS, group, columns, nanos=fitter.nanos, dictionaries=dictionaries):
+                yield Rows(batch, first)
+                first += batch.num_rows
+
+
+def _first_row(parquet: pq.ParquetFile, group: int) -> int:
+    """Return the number of a row group's first row in the file, from 0."""
+    return sum(parquet.metadata.row_group(number).num_rows for number in range(group))
+
+
+def _may_have_rows(parquet: pq.ParquetFile, group: int, fitter: Fitter) -> bool:
+    """Return whether a row group may have rows of the partition, by its statistics."""
+    if not (fitter.chosen or fitter.made):
+        return True
+    names = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
+    chosen: list[tuple[int, Callable[[Span], bool]]]
+    chosen = [(names.index(name), partial(Span.may_hold, value=value.as_py())) for name, value in fitter.chosen.items()]
+    chosen += [(names.index(made.name), made.may_be_in) for made in fitter.made if made.name in names]
+    facts = parquet.metadata.row_group(group)
+    return all(may_be_in(span_of(facts.column(index).statistics)) for index, may_be_in in chosen)
