@@ -12,7 +12,7 @@ from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, reported_run
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.release import options_of_companion, takes_part
+from lake_assets.ingest.plan import options_of_companion, takes_part
 from lake_assets.ingest.replace.group_run import GroupRun
 from lake_assets.ingest.replace.replace_run import ReplaceRun
 from lake_assets.ingest.run import passing_on_interrupts

@@ -12,8 +12,17 @@ from lake_assets.ingest.compare_objects import compare, needs_rows
 from lake_assets.ingest.index.index_plan import plan_index
 from lake_assets.ingest.landed_footers import Columns, Footers
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.plan import Action, Decision, PartitionPlan, Planner, edited_text
-from lake_assets.ingest.release import held_back, options_of_companion, takes_part, waiting_text
+from lake_assets.ingest.plan import (
+    Action,
+    Decision,
+    PartitionPlan,
+    Planner,
+    edited_text,
+    held_back,
+    options_of_companion,
+    takes_part,
+    waiting_text,
+)
 from lake_assets.ingest.replace.staging import FOLDER
 from lake_assets.lake.catalog.past import LIVE, past_table
 from lake_assets.lake.commit.exporter import refuse_earlier_exports

@@ -1,15 +1,19 @@
 """The plan of partitions: what becomes of each, by its landed objects and by what the lake has of it.
 
 A run executes it, and a dry run shows it. Nothing is written, and no footer is read.
+
+The partitions of a key in streams that are released together become visible in one snapshot, or none does. An unchanged
+one does not hold the others back. One that failed does, and so does one in which nothing has landed, unless the
+stream's `on_empty` says what that means.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from lake_assets.config.modes import OnEmpty
-from lake_assets.errors import EmptySourceError, LakeAssetsError, PlanMovedError, SourceError
+from lake_assets.errors import EmptySourceError, HeldBackError, LakeAssetsError, PlanMovedError, SourceError
 from lake_assets.ingest.compare_objects import Comparison, changed_objects, compare, needs_rows
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.past import where
@@ -17,8 +21,9 @@ from lake_assets.lake.ledger.read import last_commits, partitions_in_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import count
+from lake_assets.layout.texts import count, several
 from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.stream import OpenStream
 from lake_assets.streams.unknown import UnknownPartitions
 
@@ -343,3 +348,27 @@ def _empty_source(stream: OpenStream, plan: PartitionPlan, note: str) -> EmptySo
         f"the source partition has no {missing}: {stream.source_glob(partition)}:",
         f"{advice}or set on_empty to {policies}.",
     )
+
+
+def waiting_text(streams: Sequence[str]) -> str:
+    """Return why a partition waits for streams in which nothing of it has landed, a clause."""
+    return f"it waits for {several(streams)}, where nothing has landed"
+
+
+def held_back(partition: Partition, stream: str, text: str) -> HeldBackError:
+    """Return the error of a partition that another stream of its group holds back by an error with this text."""
+    problem = f"{partition} is released together with {stream}, where it failed: {text.splitlines()[0].rstrip('.')}."
+    return HeldBackError(problem, f"Correct that in {stream}, and run it again.")
+
+
+def options_of_companion(stream: OpenStream, options: IngestOptions) -> IngestOptions:
+    """Return the options of a stream that a run of another one takes along.
+
+    A partition in which nothing has ever landed is waited for, unless the stream's `on_empty` decides on it.
+    """
+    return replace(options, planned=None, landed_only=options.landed_only or stream.config.on_empty == "fail")
+
+
+def takes_part(stream: OpenStream, partition: Partition) -> bool:
+    """Return whether a stream expects this partition of its group, by its config."""
+    return Calendar(stream.config).outside(partition) is None

@@ -19,6 +19,8 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.errors import CatalogLockedError, CatalogUnreachableError, ConfigError, NoLakeError
 from lake_assets.history.history_entries import history
 from lake_assets.history.restore import restore
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake import connecting
 from lake_assets.lake.confined import open_confined
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
@@ -77,10 +79,13 @@ def test_beside_a_connection_to_sqlite_all_work_of_the_process_goes_through_its_
             assert connection.execute("SELECT total FROM sales ORDER BY 1").fetchall() == [(one,) for one in totals]
         local_world.commit(SW, 6)
         assert local_world.ingest(NW).row.status == "skipped"
+        both = [local_world.partition(NW), local_world.partition(SW)]
+        together = ingest_all(local_world.stream, both, local_world.sessions, IngestOptions(force=True))
+        assert len({outcome.row.snapshot_id for outcome in together}) == 1  # as beside no connection
         assert first.snapshot_id is not None
         assert restore(local_world.stream, local_world.partition(NW), first.snapshot_id, hold=True).row is not None
         assert connection.execute("SELECT sum(total) FROM sales").fetchall() == [(9,)]
-        assert len(history(local_world.stream, local_world.partition(NW))) == 4
+        assert len(history(local_world.stream, local_world.partition(NW))) == 5
         for arguments in (["report"], ["check"], ["plan", "sales", "--waiting"], ["ledger", "sales"]):
             config = ["--config", str(local_world.config_file(tmp_path))]
             result = CliRunner().invoke(main, [*config, *arguments])

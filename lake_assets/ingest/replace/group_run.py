@@ -7,9 +7,9 @@ from contextlib import suppress
 from itertools import chain
 
 from lake_assets.errors import CatalogError, LakeAssetsError
-from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.outcome import Outcome, error_text
 from lake_assets.ingest.partition_run import PartitionRun, State
-from lake_assets.ingest.release import held_back, waiting_text
+from lake_assets.ingest.plan import held_back, waiting_text
 from lake_assets.ingest.replace.replace_run import COMMITS, GROUP_BYTES, GROUP_PARTITIONS, ReplaceRun
 from lake_assets.ingest.run import Run, chunks, fail_all, still_open
 from lake_assets.lake.catalog.database import NotDirectError
@@ -89,7 +89,10 @@ class GroupRun(Run):
         held = still_open(key)
         is_of_all = isinstance(cause.error, OF_ALL)
         for run in held:
-            run.fail(cause.error if is_of_all else held_back(run.partition, cause.stream.name, cause.error), cause)
+            run.fail(
+                cause.error if is_of_all else held_back(run.partition, cause.stream.name, error_text(cause.error)),
+                cause,
+            )
         self._discard(held)
 
     def _commit_or_break(self, keys: Sequence[Key]) -> None:

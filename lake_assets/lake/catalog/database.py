@@ -269,6 +269,25 @@ class _Duckdb(CatalogDatabase):
         return moment
 
 
+class _SqliteByDuckdb(_Duckdb):
+    """A SQLite catalog that is left to DuckDB, in which times are texts."""
+
+    def _cursor(self, sql: str, parameters: Sequence[object]) -> duckdb.DuckDBPyConnection:
+        return super()._cursor(sql, [_plain(parameter) for parameter in parameters])
+
+    def inlined(self, value: object) -> object:
+        return _time_text(value)
+
+    inlined_time = CatalogDatabase.inlined_time
+
+    def indexes(self) -> set[str]:
+        raise NotDirectError("a connection of this process reads the SQLite catalog by DuckDB")
+
+
+def _plain(value: object) -> object:
+    return list(map(_time_text, value)) if isinstance(value, list) else _time_text(value)
+
+
 def catalog_transaction(session: LakeSession) -> AbstractContextManager[CatalogDatabase]:
     """Begin a transaction that is committed when the block ends, and rolled back when the block raises.
 
@@ -319,17 +338,12 @@ def _opened(session: LakeSession, *, writes: bool, queues: bool = False) -> Iter
         raise NotDirectError(f"only the extension can reach a catalog of type {catalog.type}")
     errors: tuple[type[Exception], ...] = (duckdb.Error, *driver_errors(session.config))
     try:
-        if isinstance(catalog, DuckdbCatalog):
-            with _duckdb(session) as database:
-                yield database
-        else:
-            is_sqlite = session.driver.is_sqlite
-            with (
-                session.commit_lock() if queues and is_sqlite else nullcontext(),
-                exclusive_access(session.config),
-            ):
-                if not session.driver.exists:
-                    raise NotDirectError("a connection of this process reads the SQLite catalog by DuckDB")
+        is_sqlite = session.driver.is_sqlite
+        with session.commit_lock() if queues and is_sqlite else nullcontext(), exclusive_access(session.config):
+            if not session.driver.exists:
+                with _duckdb(session) as database:
+                    yield database
+            else:
                 with session.driver.transaction(writes=writes, lock=COMMITS if queues else None) as connection:
                     yield (_Sqlite if is_sqlite else _Postgres)(connection, data_path(session.config))
     except errors as error:
@@ -375,7 +389,8 @@ def _duckdb(session: LakeSession) -> Iterator[CatalogDatabase]:
         connection.execute(f"USE {session.metadata}")
         connection.execute("BEGIN")
         try:
-            yield _Duckdb(connection, data_path(session.config))
+            kind = _SqliteByDuckdb if session.driver.is_sqlite else _Duckdb
+            yield kind(connection, data_path(session.config))
             connection.execute("COMMIT")
         except BaseException:
             _roll_back(connection)
