@@ -7,6 +7,8 @@ from dev.benchmarks.peers import page as peers_page
 from dev.benchmarks.peers import results as peers_results
 from dev.benchmarks.scale import page as scale_page
 from dev.benchmarks.scale import results as scale_results
+from dev.benchmarks.tpch import page as tpch_page
+from dev.benchmarks.tpch import results as tpch_results
 from dev.simulate import with_figures as limits
 from lake_assets.report.metrics import INSTRUMENTS
 from lake_assets_tests.layout.olake_cells import olake_table
@@ -41,6 +43,11 @@ def _scale(markdown: str) -> str:
     return scale_page.with_figures(markdown, scale_results.Results.model_validate_json(text))
 
 
+def _tpch(markdown: str) -> str:
+    text = (DOCS / "explanation" / "tpch" / "results.json").read_text(encoding="utf-8")
+    return tpch_page.with_figures(markdown, tpch_results.Results.model_validate_json(text))
+
+
 _TABLES: Mapping[str, Callable[[], str]] = {
     "<!-- metrics -->": metrics_table,
     "<!-- changes -->": _changes_table,
@@ -49,6 +56,7 @@ _TABLES: Mapping[str, Callable[[], str]] = {
 _PAGES: Mapping[str, Callable[[str], str]] = {
     "explanation/benchmarks.md": _peers,
     "explanation/scale.md": _scale,
+    "explanation/tpch.md": _tpch,
     "explanation/limits.md": limits,
 }
 

@@ -222,7 +222,10 @@ def appended_objects(facts: Facts) -> PreparedCheck:
         # Listed after the lake was read, so that objects which another process appends meanwhile are listed too.
         landed = facts.landed.all(runs)[0] if tried is None else facts.landed.of(partitions)
         nothing = Manifest(())
-        return {p: compared(objects, landed.get(p, nothing), quarantines=True) for p, objects in partitions.items()}
+        found = {p: compared(objects, landed.get(p, nothing), quarantines=True) for p, objects in partitions.items()}
+        if stream.config.empties_source:  # they have not vanished by a mistake
+            return {partition: replace(one, vanished=()) for partition, one in found.items()}
+        return found
 
     return PreparedCheck(
         lambda: _of_appended(comparisons()), lambda: _each_partition(facts, comparisons(), _of_appended)

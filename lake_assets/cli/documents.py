@@ -30,6 +30,7 @@ from lake_assets.documented import Documented
 from lake_assets.history.diff import Difference
 from lake_assets.history.history_entries import HistoryEntry
 from lake_assets.history.restore import Restored
+from lake_assets.ingest.after_load import LoadedObject
 from lake_assets.ingest.forget import Forgotten
 from lake_assets.lake.catalog.backup import Backup, RestoredCatalog
 from lake_assets.lake.failures import catalog_location, storage_location
@@ -255,6 +256,8 @@ class MaintainedLake(Document):
     """URIs of deleted files of exported changes."""
     dead_letters_deleted: list[Uri] = Field(validation_alias="letters")
     """URIs of deleted files of dead letters."""
+    loaded: list[LoadedObject]
+    """Landed objects whose rows are in the lake, and that a run has left, by the stream's `after_load`."""
     compacted: list[CompactedPartition]
     """The partitions with many small files."""
     corrected: list[str]

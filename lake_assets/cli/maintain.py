@@ -28,8 +28,8 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
     """Expire snapshots, delete unused files, compact partitions.
 
     The rules are those of `lakes.NAME.maintenance` in the config. Objects of a landing zone are never deleted, unless
-    the stream has `owns_source: true` and they were registered. A partition that cannot be compacted is left unchanged,
-    and the exit code is 1.
+    the stream has `owns_source: true` and they were registered, or `after_load` and its runs have left them. A
+    partition that cannot be compacted is left unchanged, and the exit code is 1.
     """
     from lake_assets.cli.documents import MaintainedLake
     from lake_assets.cli.sessions import Session
@@ -77,10 +77,13 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
     if result.letters:
         bytes_of = size(sum(letter.size for letter in result.letters))
         lines.append(f"  {count(len(result.letters), 'file')} of dead letters {would}deleted, {bytes_of}")
+    if result.loaded:
+        lines.append(f"  {count(len(result.loaded), 'loaded object')} {would}taken by after_load")
     more = [*(delta.uri for delta in result.deltas), *(letter.uri for letter in result.letters)]
     for word, texts in (
         ("deleted", [*cleaned.deleted, *orphans, *more]),
         ("compacted", map(_compacted, compacted)),
+        ("loaded", (f"{one.uri}{one.becomes and f': {one.becomes}'}" for one in result.loaded)),
         ("corrected", (f"{column}: its least and greatest values" for column in result.corrected)),
         ("kept", (f"{file.uri}: {file.why}" for file in cleaned.all_kept)),
         ("pending", (f"{uri}: in no storage of the config" for uri in cleaned.unreachable)),

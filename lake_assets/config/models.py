@@ -19,6 +19,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.model import LocatedError, Model
 from lake_assets.config.runs import CONFIG_MISSING, InProcess, Runs, is_elsewhere, refusal
 from lake_assets.config.secrets import secret_in
+from lake_assets.config.sections import Move
 from lake_assets.config.spark import Spark
 from lake_assets.config.storages import GcsStorage, LocalStorage
 from lake_assets.config.streams import Stream
@@ -119,7 +120,14 @@ class LakeConfig(Model):
             )
         for at, text in self._of_release():
             raise LocatedError(text, "release", at)
-        for problems in (self._of_exports, self._of_dead_letters, self._of_tables, self._of_inserts, self._of_index):
+        for problems in (
+            self._of_exports,
+            self._of_dead_letters,
+            self._of_archives,
+            self._of_tables,
+            self._of_inserts,
+            self._of_index,
+        ):
             for name, key, text in problems():
                 raise LocatedError(text, "streams", name, key)
         return self
@@ -177,6 +185,24 @@ class LakeConfig(Model):
                     "deltas",
                     "delta_manifest is a table of its own: give it another name than the lake's other tables",
                 )
+
+    def _of_archives(self) -> Iterator[_Contradiction]:
+        roots = self._roots()
+        for name, stream in self.streams.items():
+            if isinstance(stream.after_load, Move):
+                root = stream.after_load.move.root
+                if (other := _overlapping(root, roots)) is not None:
+                    text = f"stream {name} moves loaded objects to {root}, which is within {roots[other]}, or"
+                    yield name, "after_load", f"{text} the reverse: give after_load.move a folder of its own"
+            others = {other.source.root: n for n, other in self.streams.items() if n != name}
+            if (
+                stream.after_load not in ("keep", "tag")
+                and (shared := _overlapping(stream.source.root, others)) is not None
+            ):
+                text = (
+                    f"stream {name} takes loaded objects out of a landing zone that stream {others[shared]} reads too"
+                )
+                yield name, "after_load", f"{text}: give each a folder of its own, or use keep or tag"
 
     def _of_dead_letters(self) -> Iterator[_Contradiction]:
         exports = {n: stream.deltas.to for n, stream in self.streams.items() if stream.deltas is not None}

@@ -189,6 +189,15 @@ class DeadLetters(_Written):
     )
 
 
+class Move(Model):
+    """Where objects go whose rows are in the lake."""
+
+    move: Storage = Field(description="Storage of the objects, outside of the lake and of every landing zone.")
+
+
+AfterLoad = Literal["keep", "tag", "delete"] | Move
+
+
 class Report(_Written):
     """Where the page of a stream's report is, and whether runs refresh it. The storage alone is its short form."""
 

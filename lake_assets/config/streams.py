@@ -33,6 +33,7 @@ from lake_assets.config.path_layout import (
 )
 from lake_assets.config.schedules import AutomationOrCron, Freshness, ScheduleOrCron, TimeZone, check_time_zone
 from lake_assets.config.sections import (
+    AfterLoad,
     Checks,
     DeadLetters,
     Deltas,
@@ -106,6 +107,11 @@ class Stream(Model):
     on_changed: OnChanged = Field(
         "fail",
         description="With `mode: append`: a changed object of a partition fails it, or refreshes the whole partition.",
+    )
+    after_load: AfterLoad = Field(
+        "keep",
+        description="Landed objects whose rows are in the lake: `keep` them, `tag` them in S3 as `lake_assets=loaded`, "
+        "or with `mode: append` `delete` them or `move` them to another storage.",
     )
     owns_source: bool = Field(
         default=False,
@@ -330,10 +336,27 @@ class Stream(Model):
             yield "mode: append takes no rows away, so on_empty cannot be clear: use fail or keep"
         if self.mode != "append" and self.on_changed == "refresh":
             yield f"on_changed: refresh is for mode: append; remove it from this stream of mode: {self.mode}"
+        if self.after_load != "keep":
+            yield from self._problems_of_after_load()
         if self.mode == "index":
             yield from self._problems_of_index()
         elif self.owns_source:
             yield f"owns_source is for mode: index; in mode: {self.mode} the lake has files of its own"
+
+    def _problems_of_after_load(self) -> Iterator[str]:
+        if self.mode == "index":
+            yield "mode: index makes landed objects the files of the table, so after_load must be keep"
+        elif self.empties_source and self.mode == "replace":
+            yield (
+                "mode: replace makes a partition of all objects that are there, so after_load cannot take them away: "
+                "use mode: append, or after_load: tag"
+            )
+        if self.after_load == "tag" and not isinstance(self.source, S3Storage):
+            yield "after_load: tag is for objects in S3, and source is another storage: use delete or move"
+        if isinstance(self.source, WebStorage):
+            yield "a web server is read-only, so after_load must be keep"
+        if self.selects_rows:
+            yield "an object may have rows of several partitions (in: rows), so after_load must be keep"
 
     def _problems_of_index(self) -> Iterator[str]:
         for name, field in self.partitions.items():
@@ -461,6 +484,11 @@ class Stream(Model):
         """All columns whose values are in the path: those of partitions, and `path_columns`."""
         others = (PartitionColumn(name, column.type) for name, column in self.path_columns.items())
         return (*(column for column in self.columns if not column.in_rows), *others)
+
+    @property
+    def empties_source(self) -> bool:
+        """Whether objects are taken out of the landing zone, and their rows stay."""
+        return self.owns_source or self.after_load not in ("keep", "tag")
 
     @property
     def selects_rows(self) -> bool:

@@ -88,6 +88,7 @@ class _Scan:
     ) -> None:
         assert isinstance(stream.sensor, ObjectSensor)  # noqa: S101 - the caller has one
         self.sensor = stream.sensor
+        self.is_emptied = stream.empties_source
         self.listing = listing
         self.cursor = cursor
         self.now = now
@@ -206,7 +207,8 @@ class _Scan:
     def _forget_active(self, path: str) -> None:
         """Report an active folder that has no objects any more; the run applies the stream's `on_empty`."""
         partition = self.locator.find_of_folder(path)
-        if isinstance(partition, LakeAssetsError):  # not a partition any more, because the config has changed
+        # Not a partition any more, because the config has changed; or the lake has its rows, and took the objects away.
+        if isinstance(partition, LakeAssetsError) or self.is_emptied:
             del self.cursor.active[path]
             return
         if self.run_plan.take([ChangedFolder(path, NOTHING, (partition,))]):

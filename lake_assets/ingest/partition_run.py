@@ -130,9 +130,13 @@ class PartitionRun:
         self.note = why or self.note
         self.state = State.LEFT_OUT
 
+    @property
+    def is_committed(self) -> bool:
+        """Whether this run has committed it."""
+        return self._final is not None and self._final.status == "committed"
+
     def report(self) -> Outcome:
         """Report the partition's end to logs, metrics and lineage, and return its outcome."""
-        is_committed = self._final is not None and self._final.status == "committed"
         outcome = Outcome(
             partition=self.partition,
             row=self._final or (self.row if self.error is None else self.failed_row()),
@@ -144,7 +148,7 @@ class PartitionRun:
             changes=tuple(self.changes),
             note=self.note,
             not_copied=self.refused,
-            letters=tuple(self.letters) if is_committed else (),
+            letters=tuple(self.letters) if self.is_committed else (),
             deltas=self.deltas,
         )
         report_outcome(outcome)

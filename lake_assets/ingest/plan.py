@@ -214,6 +214,8 @@ class Planner:
             gone = Decision("skip", "all of its objects have vanished, and their rows stay")
             return gone if plan.last is not None else None
         if self._force or (plan.changed and self._stream.config.on_changed == "refresh"):
+            if self._stream.config.empties_source and plan.compared.vanished:
+                return _refused(_taken_away(plan))
             why = "--force" if self._force else f"{_objects(len(plan.changed), 'changed')}, and on_changed is refresh"
             return self._reading(plan, Decision("replace", why)) if plan.rows != 0 else None
         if plan.changed:
@@ -316,6 +318,15 @@ def edited_text(stream: OpenStream, partition: Partition, before: int, rows: int
     if stream.config.mode == "index":  # a registered file is not registered again
         undo = "to undo it, delete all its rows with SQL, land its objects under other names, and ingest it"
     return f"another client changed it from {count(before, 'row')} to {rows:,}, and no refresh undoes that; {undo}"
+
+
+def _taken_away(plan: PartitionPlan) -> SourceError:
+    number = _objects(len(plan.compared.vanished), "loaded")
+    return SourceError(
+        f"{number} of partition {plan.partition} are not in the landing zone any more, because of after_load, and to "
+        "replace the partition by the others would lose their rows:",
+        "put them back, or set after_load: keep to give these rows up.",
+    )
 
 
 def _refused(error: SourceError) -> Decision:

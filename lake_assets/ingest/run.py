@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from lake_assets.errors import CatalogLockedError, LakeAssetsError, is_interrupt, release_frames
 from lake_assets.events import about, step
+from lake_assets.ingest.after_load import after_load
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.partition_run import PartitionRun, State
@@ -113,6 +114,8 @@ class Run(ABC):
             self.checkpoint()  # an interrupt ends the run; its errors are not those of the partitions
         record_failures(failed)
         for run in ended:
+            if run.is_committed:  # what of its objects is left if this fails is for maintenance
+                after_load(run.stream, run.reads.read)
             yield run.report()
 
 

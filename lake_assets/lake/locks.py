@@ -5,7 +5,7 @@ cheaper. The catalog guarantees correctness: a writer without that lock causes a
 
 A commit looks for its new files before it waits for the commit lock, so that no writer waits for the storage of
 another. From that look to its end it shares the files lock, which the removal of files without a commit takes alone. So
-no file vanishes between the look and the commit, whatever the ages of files and the clocks of machines are.
+no file vanishes between the look and the commit, however old it is, and however wrong the clocks of machines are.
 
 A lock ends with its process.
 """

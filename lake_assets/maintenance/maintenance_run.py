@@ -10,6 +10,7 @@ from lake_assets.config.lake import Lake, Maintenance
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import CatalogError, ConfigError, SpecificationError
 from lake_assets.events import about, step
+from lake_assets.ingest.after_load import LoadedObject, after_load, left_behind
 from lake_assets.ingest.replace.staging import leftovers
 from lake_assets.lake.catalog.corrected_bounds import repair_bounds, wrong_bounds
 from lake_assets.lake.ducklake import DuckLake
@@ -44,6 +45,7 @@ class Maintained:
     sizes: Mapping[str, int]  # bytes of the lake's files before the run, by URI
     deltas: tuple[DeletedDelta, ...] = ()  # exported files
     letters: tuple[LandedObject, ...] = ()  # files of dead letters that no commit made visible
+    loaded: tuple[LoadedObject, ...] = ()  # landed objects that a killed run has left, by `after_load`
     corrected: tuple[str, ...] = ()  # columns with their tables, whose least and greatest values were wrong
 
     @property
@@ -141,6 +143,8 @@ class _Run:
             checkpoint()
             flushed = flush_ledger(session, dry_run=dry_run)
             checkpoint()
+            loaded = self._take_loaded(session, streams)
+            checkpoint()
             corrected = self._correct_bounds(session, dict.fromkeys(stream.table for stream in streams))
         checkpoint()
         deltas, letters = self._clean_visible(streams)
@@ -157,6 +161,7 @@ class _Run:
             {stored.uri: stored.size for stored in objects},
             deltas,
             letters,
+            loaded,
             corrected,
         )
 
@@ -184,6 +189,14 @@ class _Run:
             else:
                 corrected += (f"{table}: {name}" for name in names.values())
         return tuple(corrected)
+
+    def _take_loaded(self, session: LakeSession, streams: Sequence[OpenStream]) -> tuple[LoadedObject, ...]:
+        """Do what `after_load` says with the landed objects that their runs have left."""
+        taken: list[LoadedObject] = []
+        for stream in streams:
+            left = left_behind(session, stream, self.now)
+            taken += (LoadedObject(one.uri, "") for one in left) if self.dry_run else after_load(stream, left)
+        return tuple(taken)
 
     def _clean_visible(
         self, streams: Sequence[OpenStream]

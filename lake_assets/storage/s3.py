@@ -104,13 +104,38 @@ def delete_if_match(storage: S3Storage | R2Storage, key: str, etag: str) -> bool
     try:
         retried(storage, partial(_client(storage).delete_object, **where))
     except (ClientError, BotoCoreError) as error:
-        status = _status(error)
-        if status in DELETION:
+        if (status := _status(error)) in DELETION:
             return DELETION[status]
-        kind = PermissionError if status in _REFUSALS else OSError
-        reason = f"status code: {status}" if status else f"no answer ({type(error).__name__})"
-        raise kind(f"the deletion of {key} failed: {reason}") from error
+        raise _os_error(error, f"the deletion of {key}") from error
     return True
+
+
+def tag(storage: S3Storage, key: str, name: str, value: str) -> None:
+    """Add a tag to an object, beside those that it has.
+
+    Raises:
+        PermissionError: the store refuses.
+        OSError: the store is unreachable or fails.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
+
+    where, client = {"Bucket": storage.bucket, "Key": _whole_key(storage, key)}, _client(storage)
+    try:
+        tags = {
+            one["Key"]: one["Value"] for one in retried(storage, partial(client.get_object_tagging, **where))["TagSet"]
+        }
+        if tags.get(name) != value:
+            whole = [{"Key": tag_name, "Value": text} for tag_name, text in (tags | {name: value}).items()]
+            retried(storage, partial(client.put_object_tagging, **where, Tagging={"TagSet": whole}))
+    except (ClientError, BotoCoreError) as error:
+        raise _os_error(error, f"the tagging of {key}") from error
+
+
+def _os_error(error: Exception, what: str) -> OSError:
+    status = _status(error)
+    kind = PermissionError if status in _REFUSALS else OSError
+    reason = f"status code: {status}" if status else f"no answer ({type(error).__name__})"
+    return kind(f"{what} failed: {reason}")
 
 
 def copy_in_s3(source: S3Storage | R2Storage, original: Original, target: S3Storage | R2Storage, key: str) -> bool:

@@ -369,6 +369,23 @@ class Store:
         # Some servers refuse the condition if the object is gone, as it is after a first answer that was lost.
         return is_gone or self.find(key) is None
 
+    def tag_unchanged(self, key: str, etag: str, size: int, name: str, value: str) -> bool:
+        """Add a tag to an object in S3, beside those that it has, if it has not changed; it is compared first.
+
+        Returns:
+            Whether it is unchanged, and has the tag now.
+
+        Raises:
+            StorageError: the store is unreachable or refuses.
+        """
+        assert isinstance(self.storage, S3Storage)  # noqa: S101 - the config requires it
+        landed = self.find(key)
+        if landed is None or (landed.etag, landed.size) != (etag, size):
+            return False
+        with self._errors("write", key):
+            s3.tag(self.storage, key, name, value)
+        return True
+
     def _listed(self, work: Callable[[], Result], prefix: str) -> Result:
         """Return the result of a listing, repeated if an answer breaks off; obstore's client does not retry that."""
 

@@ -1,6 +1,7 @@
 """The benchmark of TPC-H's lineitem, with fake peers. `make bench-tpch` runs the real ones."""
 
 import datetime as dt
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from dev.benchmarks.peers.bench import Bench
+from dev.benchmarks.peers.environments import ROOT
 from dev.benchmarks.peers.process import Command
 from dev.benchmarks.peers.results import Failure
 from dev.benchmarks.tpch.landing import Lineitem
+from dev.benchmarks.tpch.page import with_figures
 from dev.benchmarks.tpch.parts import PARTS, WRITERS, Course
-from dev.benchmarks.tpch.results import Measured
+from dev.benchmarks.tpch.plots import drawings
+from dev.benchmarks.tpch.results import Measured, Results
+from docs.hooks.figures import with_figures as with_site_figures
 
+FIGURES = ROOT / "docs" / "explanation" / "tpch"
 MONTHS = 60
 MODES = ("AIR", "REG AIR")
 
@@ -108,3 +114,17 @@ def test_each_part_is_measured_or_has_the_error_of_the_peer(landing: Lineitem, t
     assert isinstance(once, Failure)
     assert once.cannot
     assert isinstance(found["one by one"].parts["each"], Measured)
+
+
+def test_the_committed_page_has_the_committed_results() -> None:
+    committed = Results.model_validate_json((FIGURES / "results.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "explanation" / "tpch.md").read_text(encoding="utf-8")
+    shown = with_site_figures("explanation/tpch.md", page)
+
+    assert shown == with_figures(page, committed)
+    assert {f"{plot}.svg" for plot in drawings(committed)} == {*re.findall(r"\]\(tpch/([^)]+)\)", page)}
+    for part, found in committed.parts.items():
+        ours = found["ours"]
+        assert isinstance(ours, Measured)
+        assert (ours.wrong, ours.errors) == (0, {})
+        assert f"### {PARTS[part]}" in shown

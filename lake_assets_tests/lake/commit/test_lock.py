@@ -71,7 +71,7 @@ def under_lock(proxy: PostgresProxy) -> tuple[Counter[str], int]:
 
 
 @pytest.mark.servers
-def test_under_the_lock_a_commit_waits_for_the_server_twice_whatever_its_partitions(
+def test_under_the_lock_a_commit_of_any_number_of_partitions_waits_for_the_server_twice(
     local_world: World, proxy: PostgresProxy
 ) -> None:
     make_table(local_world)

@@ -1,0 +1,71 @@
+"""The figures of docs/explanation/tpch.md, between its markers; the rest of that page is written by hand."""
+
+from collections.abc import Iterator
+
+from dev.benchmarks.pages import table, with_sections
+from dev.benchmarks.peers.catalogue import OURS
+from dev.benchmarks.peers.page import measured_on, reason, title_of
+from dev.benchmarks.peers.results import Failure
+from dev.benchmarks.tpch.parts import PARTS
+from dev.benchmarks.tpch.results import Measured, Results
+
+_MORE = {"reader": ("reads", "wrong", "errors"), "killed": ("reads", "wrong"), "writers": ("errors",)}
+_HEAD = ("peer", "partitions", "seconds", "processor seconds", "peak MB", "MB read", "MB written", "times ours")
+
+
+def with_figures(page: str, results: Results) -> str:
+    """The page with the figures of these results between `<!-- NAME -->` and `<!-- end NAME -->`.
+
+    Raises:
+        ValueError: the page lacks a marker.
+    """
+    machine = measured_on(results.measured, results.machine, results.versions)
+    return with_sections(page, {"machine": machine, "parts": _parts(results), "queries": _queries(results)})
+
+
+def _parts(results: Results) -> Iterator[str]:
+    for part, found in results.parts.items():
+        ours = found.get(OURS)
+        yield f"### {PARTS[part]}"
+        yield ""
+        more = _MORE.get(part, ())
+        rows = []
+        for name, one in found.items():
+            if isinstance(one, Failure):
+                rows.append((title_of(name), reason(one), *[""] * (len(_HEAD) + len(more) - 2)))
+                continue
+            ratio = f"{_pace(one) / _pace(ours):.2f}" if isinstance(ours, Measured) else ""
+            moved = ("" if figure is None else f"{figure:,.0f}" for figure in (one.read, one.written))
+            figures = {"reads": one.reads, "wrong": one.wrong, "errors": sum(one.errors.values())}
+            rows.append(
+                (
+                    title_of(name),
+                    f"{one.done:,}",
+                    f"{one.wall:.1f}",
+                    f"{one.processor:.1f}",
+                    f"{one.memory:,.0f}",
+                    *moved,
+                    ratio,
+                    *(str(figures[figure]) for figure in more),
+                )
+            )
+        yield from table((*_HEAD, *more), rows)
+        yield ""
+
+
+def _pace(one: Measured) -> float:
+    """Return the seconds of a partition: a part that has a limit of time does not do all of them with each peer."""
+    return one.wall / max(one.done, 1)
+
+
+def _queries(results: Results) -> Iterator[str]:
+    rows = []
+    peers = dict.fromkeys(name for found in results.queries.values() for name in found)
+    for name in peers:
+        cells = []
+        for found in results.queries.values():
+            one = found.get(name)
+            text = "" if one is None else reason(one) if isinstance(one, Failure) else f"{one[0]:.2f}, {one[1]:.2f}"
+            cells.append(text)
+        rows.append((title_of(name), *cells))
+    yield from table(("peer", *results.queries), rows)

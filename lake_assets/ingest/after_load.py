@@ -1,0 +1,131 @@
+"""What becomes of landed objects once their rows are in the lake, by a stream's `after_load`.
+
+A run takes each object that its commit has read, under the ETag of that moment, and no object that it left out. What a
+run did not get to, because it was killed or the store refused, maintenance does: it looks for landed objects that are
+those of their partition's rows.
+"""
+
+import datetime as dt
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from lake_assets.config.sections import AfterLoad, Move
+from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.documented import Documented
+from lake_assets.errors import SourceChangedError, StorageError
+from lake_assets.ingest.compare_objects import read_noted
+from lake_assets.lake.ledger.read import last_runs
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.texts import count
+from lake_assets.storage.manifest import LandedObject, Original
+from lake_assets.storage.server_copies import copy_object
+from lake_assets.storage.store import Store
+from lake_assets.streams.landing_zone import list_landed
+from lake_assets.streams.stream import OpenStream
+
+_LOG = logging.getLogger(__name__)
+
+_REQUESTS = 16  # in parallel: most of the time is network latency
+_DONE = {"tag": "tagged", "delete": "deleted"}
+_TAG = ("lake_assets", "loaded")
+_TAGGED_LATER = dt.timedelta(days=7)  # after its commit: each object costs a request
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedObject(Documented):
+    """A landed object whose rows are in the lake, and what became of it by `after_load`."""
+
+    uri: str
+    """Its path or URI in the landing zone."""
+    becomes: str
+    """`tagged`, `deleted` or `moved`; or, if it was left, why."""
+
+
+def after_load(stream: OpenStream, objects: Sequence[LandedObject]) -> list[LoadedObject]:
+    """Tag, delete or move landed objects that the lake has the rows of; an object that has changed since is left.
+
+    Objects that the store refuses are left too, with one warning for all: their rows are in the lake.
+    """
+    policy = stream.config.after_load
+    if policy == "keep" or not objects:
+        return []
+    source, done = Store(stream.config.source), "moved" if isinstance(policy, Move) else _DONE[policy]
+
+    def act(landed: LandedObject) -> str | StorageError:
+        try:
+            is_same = _act(source, landed, policy)
+        except SourceChangedError:
+            is_same = False
+        except StorageError as error:
+            return error
+        return done if is_same else "changed since it was read"
+
+    with ThreadPoolExecutor(_REQUESTS) as pool:
+        found = list(pool.map(act, objects))
+    if errors := [one for one in found if isinstance(one, StorageError)]:
+        left = f"{stream.name}: after_load left {count(len(errors), 'loaded object')}"
+        _LOG.warning("%s, which `lake-assets maintain` tries again: %s", left, errors[0])
+    return [LoadedObject(landed.uri, str(one)) for landed, one in zip(objects, found, strict=True)]
+
+
+def _act(source: Store, landed: LandedObject, policy: AfterLoad) -> bool:
+    """Return whether it was done; False if the object has changed."""
+    if policy == "tag":
+        return source.tag_unchanged(landed.key, landed.etag, landed.size, *_TAG)
+    if isinstance(policy, Move):
+        _copy(source, landed, policy.move)
+    return source.delete_unchanged(landed.key, landed.etag, landed.size)
+
+
+def _copy(source: Store, landed: LandedObject, archive: AnyStorage) -> None:
+    """Copy an object to its key in the archive, unless a run has that was killed before it deleted the object.
+
+    If another object of this key was moved there before, the name of the copy begins with its ETag.
+    """
+    if isinstance(archive, LocalStorage):
+        Path(archive.path).mkdir(parents=True, exist_ok=True)
+    target, path = Store(archive), PurePosixPath(landed.key)
+    for key in (landed.key, str(path.with_name(f"{landed.etag[:12]}-{path.name}"))):
+        found = target.find(key)
+        if found is None:
+            if isinstance(archive, LocalStorage):
+                Path(archive.path, key).parent.mkdir(parents=True, exist_ok=True)
+            copy_object(source.storage, Original(landed.key, landed.etag, landed.size), archive, key)
+            return
+        if found.size == landed.size and source.get(landed.key, landed.etag) == target.get(key, found.etag):
+            return
+    raise StorageError(f"{target.uri(key)} is another object than {landed.uri}:", "remove or rename one of them.")
+
+
+def left_behind(session: LakeSession, stream: OpenStream, now: dt.datetime) -> list[LandedObject]:
+    """Return the landed objects that the rows of their partitions were made of, and that `after_load` is to take.
+
+    Partitions that a restore holds, or whose newest commit is one, are left out: their rows may be of other objects.
+
+    Raises:
+        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
+    """
+    if stream.config.after_load == "keep":
+        return []
+    noted = read_noted(session, stream, None)
+    runs = last_runs(session, stream.table)
+    found = []
+    for partition, manifest in list_landed(stream)[0].items():
+        last = runs.get(partition.path)
+        if last is None or last.commit is None or last.is_held or last.commit.mode == "restore":
+            continue
+        if stream.config.after_load == "tag" and _is_older(last.committed_at, now - _TAGGED_LATER):
+            continue
+        known = noted.get(partition.path, {})
+        for landed in manifest.objects:
+            before = known.get(landed.uri)
+            if before is not None and before.reason is None and before.is_now(landed.etag, landed.size):
+                found.append(landed)
+    return found
+
+
+def _is_older(moment: dt.datetime | None, before: dt.datetime) -> bool:
+    return moment is not None and moment < before

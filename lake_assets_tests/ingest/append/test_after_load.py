@@ -1,0 +1,194 @@
+"""`after_load`: a landed object is touched once a commit has its rows, as the object that was read, and no other."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lake_assets.config.storages import S3Storage
+from lake_assets.errors import SourceError, StorageError
+from lake_assets.history.restore import restore
+from lake_assets.ingest import after_load as module
+from lake_assets.report.state import read_state
+from lake_assets.storage.clients import as_boto
+from lake_assets.storage.store import Store
+from lake_assets.streams.pending import scan_landing
+from lake_assets_tests.checks.checked import check
+from lake_assets_tests.world import NW, SW, World, plan, sales
+
+
+def keys(world: World) -> list[str]:
+    return [landed.key for landed in Store(world.config.streams["sales"].source).list()]
+
+
+def taking(world: World, policy: Any, **options: Any) -> None:
+    world.options = {"mode": "append", "after_load": policy} | options
+
+
+def test_loaded_objects_are_deleted_and_their_rows_stay(world: World) -> None:
+    taking(world, "delete")
+    world.land(NW, sales(1, 2), "a.parquet")
+    world.land(SW, sales(7))
+
+    assert world.ingest(NW).row.status == "committed"
+    assert keys(world) == ["region=SW/date=2026-02-11/batch_1.parquet"]
+
+    world.land(NW, sales(3), "a.parquet")  # under a name that was used before
+    assert world.ingest(NW).row.status == "committed"
+    assert world.ingest(NW).row.status == "skipped"
+    assert world.totals(NW) == [1, 2, 3]
+    (state,) = [one for one in read_state(world.stream).partitions if one.partition == world.partition(NW)]
+    assert state.state == "committed"
+    assert [p.path for p in scan_landing(world.stream).pending] == [world.partition(SW).path]
+    assert check(world, "appended_objects").passed
+    assert check(world, "row_counts").passed
+
+
+def test_loaded_objects_are_moved_under_their_keys_and_none_is_overwritten(world: World, tmp_path: Path) -> None:
+    taking(world, {"move": str(tmp_path / "archive")})
+    world.land(NW, sales(1), "a.parquet")
+    world.ingest(NW)
+    world.land(NW, sales(2), "a.parquet")
+    world.ingest(NW)
+
+    assert keys(world) == []
+    moved = sorted((tmp_path / "archive" / "region=NW" / "date=2026-02-11").iterdir())
+    assert len(moved) == 2
+    assert moved[-1].name == "a.parquet"
+    assert moved[0].name.endswith("-a.parquet")
+    assert world.totals(NW) == [1, 2]
+
+
+def test_a_copy_of_a_run_that_was_killed_is_not_made_again(local_world: World, tmp_path: Path) -> None:
+    taking(local_world, {"move": str(tmp_path / "archive")})
+    uri = local_world.land(NW, sales(1), "a.parquet")
+    copy = tmp_path / "archive" / "region=NW" / "date=2026-02-11" / "a.parquet"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(Path(uri).read_bytes())
+
+    local_world.ingest(NW)
+
+    assert [path.name for path in copy.parent.iterdir()] == ["a.parquet"]
+    assert keys(local_world) == []
+
+
+@pytest.mark.parametrize("policy", ["delete", "move"])
+def test_an_object_that_changed_after_it_was_read_stays(
+    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    taking(local_world, {"move": str(tmp_path / "archive")} if policy == "move" else policy, on_changed="refresh")
+    local_world.land(NW, sales(1), "a.parquet")
+    act = module._act
+
+    def landed_again(*arguments: Any) -> bool:
+        monkeypatch.undo()
+        local_world.land(NW, sales(5, 6), "a.parquet")
+        return act(*arguments)
+
+    monkeypatch.setattr(module, "_act", landed_again)
+    local_world.ingest(NW)
+
+    assert keys(local_world) == ["region=NW/date=2026-02-11/a.parquet"]
+    local_world.ingest(NW)
+    assert local_world.totals(NW) == [5, 6]
+    assert keys(local_world) == []
+
+
+def test_quarantined_objects_and_those_of_a_failed_partition_stay(local_world: World) -> None:
+    taking(local_world, "delete", on_bad_object="quarantine")
+    local_world.land(NW, sales(1), "a.parquet")
+    local_world.land(NW, b"no Parquet", "bad.parquet")
+    local_world.ingest(NW)
+
+    assert local_world.totals(NW) == [1]
+    assert keys(local_world) == ["region=NW/date=2026-02-11/bad.parquet"]
+    assert local_world.tidy().loaded == ()
+
+
+def test_a_replacement_that_would_lose_rows_is_refused(local_world: World) -> None:
+    taking(local_world, "delete")
+    local_world.commit(NW, 1, name="a.parquet")
+    local_world.land(NW, sales(2), "b.parquet")
+
+    outcome = local_world.ingest(NW, force=True)
+
+    assert isinstance(outcome.error, SourceError)
+    assert "1 loaded object of partition region=NW/date=2026-02-11" in str(outcome.error)
+    assert plan(local_world.stream, local_world.partition(NW), force=True).decision.action == "fail"
+    assert local_world.totals(NW) == [1]
+    local_world.ingest(NW)
+    assert local_world.totals(NW) == [1, 2]
+
+
+def test_maintenance_takes_what_a_killed_run_has_left(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    taking(local_world, "delete")
+    local_world.land(NW, sales(1), "a.parquet")
+    local_world.land(SW, sales(2), "a.parquet")
+
+    class Killed(BaseException):
+        """In place of the signal: nothing after it runs."""
+
+    def killed(*_: Any) -> bool:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lake_assets.ingest.run.after_load", killed)
+        with pytest.raises(Killed):
+            local_world.ingest(NW)
+    assert local_world.totals(NW) == [1]
+    assert len(keys(local_world)) == 2
+
+    found = local_world.tidy(dry_run=True).loaded
+    assert [(one.uri.rpartition("region=")[2], one.becomes) for one in found] == [("NW/date=2026-02-11/a.parquet", "")]
+    assert [one.becomes for one in local_world.tidy().loaded] == ["deleted"]
+    assert keys(local_world) == ["region=SW/date=2026-02-11/a.parquet"]
+    assert local_world.ingest(SW).row.status == "committed"
+    assert local_world.tidy().loaded == ()
+
+
+def test_maintenance_leaves_the_objects_of_a_restored_partition(local_world: World) -> None:
+    local_world.options = {"mode": "append"}
+    first = local_world.commit(NW, 1, name="a.parquet")
+    local_world.commit(NW, 2, name="b.parquet")
+    assert first.snapshot_id is not None
+    restore(local_world.stream, local_world.partition(NW), first.snapshot_id)
+    taking(local_world, "delete")
+
+    assert local_world.tidy().loaded == ()
+    assert len(keys(local_world)) == 2
+
+
+def test_a_store_that_refuses_keeps_the_commit_and_says_who_tries_again(
+    local_world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    taking(local_world, "delete")
+    local_world.land(NW, sales(1), "a.parquet")
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "delete_unchanged", refused)
+        assert local_world.ingest(NW).row.status == "committed"
+
+    assert "sales: after_load left 1 loaded object, which `lake-assets maintain` tries again: no right" in caplog.text
+    assert [one.becomes for one in local_world.tidy().loaded] == ["deleted"]
+
+
+def refused(*_: Any) -> bool:
+    raise StorageError("no right:", "ask for it.")
+
+
+@pytest.mark.parametrize("world", [("postgres", "s3")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("mode", ["replace", "append"])
+def test_objects_in_s3_are_tagged_beside_their_other_tags(world: World, mode: str) -> None:
+    world.options = {"mode": mode, "after_load": "tag"}
+    world.land(NW, sales(1), "a.parquet")
+    storage = world.config.streams["sales"].source
+    assert isinstance(storage, S3Storage)
+    client: Any = as_boto(storage)
+    where = {"Bucket": storage.bucket, "Key": f"{storage.prefix}/region=NW/date=2026-02-11/a.parquet".lstrip("/")}
+    client.put_object_tagging(**where, Tagging={"TagSet": [{"Key": "team", "Value": "a"}]})
+
+    world.ingest(NW)
+
+    tags = {one["Key"]: one["Value"] for one in client.get_object_tagging(**where)["TagSet"]}
+    assert tags == {"team": "a", "lake_assets": "loaded"}
+    assert world.ingest(NW).row.status == "skipped"
+    assert world.totals(NW) == [1]
