@@ -81,6 +81,7 @@ def base(wheel: Path) -> Iterator[Path]:
         environment = Path(folder, "base")
         subprocess.run([uv(), "venv", "--quiet", "--python", sys.executable, environment], check=True)
         install(environment, f"lake-assets @ {wheel.as_uri()}")
+        imported(environment)  # compiles what is imported, for all copies
         yield environment
 
 
@@ -108,18 +109,25 @@ def install(environment: Path, requirement: str) -> None:
     subprocess.run([*command, requirement], env=variables, check=True)
 
 
+def imported(environment: Path) -> tuple[dict[str, str], list[str]]:
+    """The modules that cannot be imported, each with its error, and the installed distributions."""
+    python = str(environment / "bin" / "python")
+    modules = json.dumps([name for name in files(PACKAGE) if not name.endswith("__main__")])
+    done = subprocess.run([python, "-c", IMPORTS], input=modules, cwd="/", capture_output=True, text=True, check=True)
+    failed, installed = json.loads(done.stdout.splitlines()[-1])
+    return failed, installed
+
+
 # All extras together are the environment of the other tests.
 @pytest.mark.parametrize("extra", ["", *(extra for extra in EXTRAS if extra != "dev")])
 def test_an_installation_imports_all_but_what_needs_another_extra(environment: Path, wheel: Path, extra: str) -> None:
     if extra:
         install(environment, f"lake-assets[{extra}] @ {wheel.as_uri()}")
-    python = str(environment / "bin" / "python")
-    modules = json.dumps([name for name in files(PACKAGE) if not name.endswith("__main__")])
-    done = subprocess.run([python, "-c", IMPORTS], input=modules, cwd="/", capture_output=True, text=True, check=True)
-    failed, installed = json.loads(done.stdout.splitlines()[-1])
+    failed, installed = imported(environment)
     brought = {BRINGS[name] for name in (extra, *OTHERS.get(extra, ())) if name}
     assert {*BRINGS.values()} & {*installed} == brought
     assert {name: failed.get(name) for name in {*failed} ^ {name for name in NEEDS if NEEDS[name] != extra}} == {}
 
-    command = [python, str(environment / "bin" / "lake-assets"), "--version"]
+    python = environment / "bin" / "python"
+    command = [python, environment / "bin" / "lake-assets", "--version"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1] == VERSION

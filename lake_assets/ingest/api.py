@@ -4,7 +4,7 @@
 fail one by one. The command line and Dagster both call these functions.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
@@ -13,8 +13,8 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, reported_run
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.plan import options_of_companion, takes_part
-from lake_assets.ingest.replace.group_run import GroupRun
 from lake_assets.ingest.replace.replace_run import ReplaceRun
+from lake_assets.ingest.replace.stream_steps import StreamSteps
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
@@ -75,27 +75,8 @@ def ingest_all(
         for outcome in index_all(stream, partitions, None, replace(options, outside=True), checkpoint):  # checked above
             yield replace(outcome, row=replace(outcome.row, status="failed")) if outcome.error else outcome
         return
-    if stream.companions:
-        yield from _ingest_together(stream, partitions, sessions, options, checkpoint)
-        return
-    with reported_run(options.run_id, stream.name, stream.config.mode, len(partitions)):
-        runs = [PartitionRun(stream, partition, options) for partition in partitions]
-        yield from ReplaceRun(stream, options, checkpoint, sessions).outcomes(runs)
-
-
-def _ingest_together(
-    stream: OpenStream,
-    partitions: Sequence[Partition],
-    sessions: Sessions,
-    options: IngestOptions,
-    checkpoint: Callable[[], None],
-) -> Generator[Outcome, None, None]:
-    """Refresh partitions of a stream and the same ones of its companions; yields the outcomes of the stream's own.
-
-    The others' outcomes are events, and in the ledger.
-    """
     of_streams = [(stream, options), *((one, options_of_companion(one, options)) for one in stream.companions)]
-    members = [ReplaceRun(one, of_stream, checkpoint, sessions) for one, of_stream in of_streams]
+    members = [StreamSteps(one, of_stream, checkpoint, sessions) for one, of_stream in of_streams]
     runs = [
         PartitionRun(member.stream, Partition(member.stream.config.columns, partition.values), member.options)
         for partition in partitions
@@ -106,8 +87,8 @@ def _ingest_together(
         for member in members:
             of_member = sum(run.stream is member.stream for run in runs)
             stack.enter_context(reported_run(options.run_id, member.stream.name, member.stream.config.mode, of_member))
-        outcomes = stack.enter_context(closing(GroupRun(members).outcomes(runs)))
+        outcomes = stack.enter_context(closing(ReplaceRun(members).outcomes(runs)))
         with passing_on_interrupts(outcomes):
             for outcome in outcomes:
-                if outcome.row.stream == stream.name:
+                if outcome.row.stream == stream.name:  # those of others are events, and in the ledger
                     yield outcome

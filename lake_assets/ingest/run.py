@@ -12,7 +12,6 @@ from lake_assets.ingest.after_load import after_load
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.partition_run import PartitionRun, State
-from lake_assets.ingest.plan import Planner
 from lake_assets.lake.ledger.read import last_runs, rows_of_run
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.session import LakeSession
@@ -35,7 +34,6 @@ class Run(ABC):
         self.stream = stream
         self.options = options
         self.checkpoint = checkpoint
-        self.planner = Planner(stream, options)
         self.broken: Exception | None = None
 
     @abstractmethod
@@ -93,19 +91,6 @@ class Run(ABC):
             for run in remaining:
                 run.reopen()
 
-    @contextmanager
-    def shared(self, name: str | None, runs: Sequence[PartitionRun] = ()) -> Iterator[dict[str, Any]]:
-        """Report a step of several partitions as one event; without a name, report nothing."""
-        fields: dict[str, Any] = {}
-        if runs:
-            fields = {"partition": runs[0].row.load_partition} if len(runs) == 1 else {"partitions": len(runs)}
-        with about(run=self.options.run_id, stream=self.stream.name):
-            if name is None:
-                yield {}
-            else:
-                with step(name, **fields) as figures:
-                    yield figures
-
     def _ended(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
         """Yield the outcomes of the partitions that have ended since the last call."""
         ended = [run for run in runs if run.has_ended]
@@ -117,6 +102,22 @@ class Run(ABC):
             if run.is_committed:  # what of its objects is left if this fails is for maintenance
                 after_load(run.stream, run.reads.read)
             yield run.report()
+
+
+@contextmanager
+def shared(
+    stream: OpenStream, options: IngestOptions, name: str | None, runs: Sequence[PartitionRun] = ()
+) -> Iterator[dict[str, Any]]:
+    """Report a step of several partitions as one event; without a name, report nothing."""
+    fields: dict[str, Any] = {}
+    if runs:
+        fields = {"partition": runs[0].row.load_partition} if len(runs) == 1 else {"partitions": len(runs)}
+    with about(run=options.run_id, stream=stream.name):
+        if name is None:
+            yield {}
+        else:
+            with step(name, **fields) as figures:
+                yield figures
 
 
 def settle(runs: Iterable[PartitionRun]) -> list[PartitionRun]:

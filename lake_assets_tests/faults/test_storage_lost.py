@@ -117,7 +117,7 @@ def test_a_lake_storage_that_stays_away_is_one_error_for_all_partitions(
 def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions_and_is_asked_once(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.ingest.replace.replace_run.LISTINGS", 1)
+    monkeypatch.setattr("lake_assets.ingest.replace.stream_steps.LISTINGS", 1)
     asked: list[Partition] = []
     landed_at = OpenStream.landed_at
 

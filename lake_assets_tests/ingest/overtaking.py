@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from lake_assets.ingest.replace import replace_run
+from lake_assets.ingest.replace.stream_steps import StreamSteps
 
 Moment = Literal["verify", "commit", "transaction"]
 Happening = Callable[[Any], object]
@@ -24,7 +25,12 @@ def before(moment: Moment, happening: Happening) -> Iterator[None]:
         AssertionError: it did not happen within the context.
     """
     happenings = [happening]
-    owner, name = (replace_run, "commit") if moment == "transaction" else (replace_run.ReplaceRun, moment)
+    places: dict[Moment, tuple[Any, str]] = {
+        "verify": (StreamSteps, "verify"),
+        "commit": (replace_run.ReplaceRun, "commit"),
+        "transaction": (replace_run, "commit"),
+    }
+    owner, name = places[moment]
     step = getattr(owner, name)
 
     def overtaken(first: Any, items: Any) -> Any:

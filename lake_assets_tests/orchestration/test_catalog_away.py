@@ -72,7 +72,8 @@ def test_a_catalog_that_another_process_has_locked_fails_no_step(
                 timers[0].start()
             return write(*arguments)
 
-        monkeypatch.setattr(f"lake_assets.ingest.replace.replace_run.{write.__name__}", begins)
+        module = "replace_run" if write is commit else "stream_steps"
+        monkeypatch.setattr(f"lake_assets.ingest.replace.{module}.{write.__name__}", begins)
         result = materialize(*KEYS, run_config=FORCE if status == "committed" else None)
         timers[0].join()
 

@@ -13,7 +13,7 @@ from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, reported_run
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.run import Run, chunks, fail_all, settle, skip, still_open
+from lake_assets.ingest.run import Run, chunks, fail_all, settle, shared, skip, still_open
 from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.calendar import refuse_outside
@@ -88,7 +88,7 @@ class IndexRun(Run):
         """
         if self._plan is None:
             start = time.perf_counter()
-            with self.shared("list") as figures:
+            with shared(self.stream, self.options, "list") as figures:
                 self._plan = self._made or plan_index(self.stream, partitions, self.options)
                 objects = [obj for part in self._plan.partitions for obj in part.landed.objects]
                 figures.update(partitions=len(self._plan.partitions), objects=len(objects))
@@ -156,7 +156,7 @@ class IndexRun(Run):
             {run.partition: list(present(run.manifest, run.plan.compared)) for run in runs},
         )
         try:
-            with self.shared("register") as figures, self.stream.lake.open(create=True) as lake:
+            with shared(self.stream, self.options, "register") as figures, self.stream.lake.open(create=True) as lake:
                 create_ledger(lake)
                 figures["partitions"] = len(runs)
                 registrar.register(lake, [(obj, run.partition) for run in runs for obj in run.plan.new])

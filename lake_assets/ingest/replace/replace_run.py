@@ -1,36 +1,26 @@
-"""Mode replace and append: list and decide, write in one Spark job, verify, and commit singly or in batches."""
+"""A run of mode replace or append: it writes the partitions' files in Spark jobs, and commits them by keys.
 
-import datetime as dt
+A key has one partition. In a run of streams that are released together it has the same partition of each of them, and
+they are committed in one transaction, or none is.
+"""
+
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
-from threading import Lock
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from itertools import chain
 
-from lake_assets.errors import (
-    LakeAssetsError,
-    NoLakeError,
-    ObjectRefusedError,
-    SchemaDriftError,
-    StorageUnreachableError,
-)
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
-from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.replace.write_step import Writer
-from lake_assets.ingest.run import Run, chunks, fail_all, settle, skip, still_open
-from lake_assets.lake.commit.change import Change, New, Requirements, Staged, UnknownCommitError, Written
+from lake_assets.errors import CatalogError, LakeAssetsError
+from lake_assets.ingest.outcome import Outcome, error_text, of_partition
+from lake_assets.ingest.partition_run import PartitionRun, State
+from lake_assets.ingest.plan import held_back, waiting_text
+from lake_assets.ingest.replace.stream_steps import StreamSteps
+from lake_assets.ingest.run import Run, chunks, fail_all, still_open
+from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.commit.change import Change, UnknownCommitError
 from lake_assets.lake.commit.strategy import OF_ALL, UNDONE, commit
-from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, manifest_values, record
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition
-from lake_assets.spark.remote import kept
-from lake_assets.spark.session import Sessions
-from lake_assets.storage.retry_window import using
-from lake_assets.storage.store import Store
-from lake_assets.streams.stream import OpenStream
+from lake_assets.layout.texts import several
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,225 +28,168 @@ _LOG = logging.getLogger(__name__)
 # nothing is committed before it ends. `commit_batch` of a stream is at most the partitions of a job.
 GROUP_PARTITIONS = 200
 GROUP_BYTES = 2**30
-COMMITS = 25  # of partitions, for each time the lake is opened; another process may need a DuckDB-file catalog too
-LISTINGS = 16  # in parallel: most of the time is network latency
+COMMITS = 25  # of keys, for each time the lake is opened; another process may need a DuckDB-file catalog too
+
+Key = Sequence[PartitionRun]
+"""The partitions of one key, of each stream one at most."""
 
 
 class ReplaceRun(Run):
-    """A run that replaces partitions, or adds the rows of their new objects, by files that Spark's tasks write."""
+    """A run that replaces partitions, or adds the rows of their new objects, by files that Spark's tasks write.
+
+    Args:
+        members: the steps of each stream, of the same options but for what the streams themselves say.
+    """
 
     group = GROUP_PARTITIONS
 
-    def __init__(
-        self, stream: OpenStream, options: IngestOptions, checkpoint: Callable[[], None], sessions: Sessions
-    ) -> None:
-        super().__init__(stream, options, checkpoint)
-        self.sessions = sessions
-        self.writer = Writer(stream, checkpoint)
-        self._has_session = False
-        self._batch = stream.commit_batch
+    def __init__(self, members: Sequence[StreamSteps]) -> None:
+        first = members[0]
+        super().__init__(first.stream, first.options, first.checkpoint)
+        self._members = {member.stream.name: member for member in members}
+        self._batch = min(member.stream.commit_batch for member in members)
 
-    def plan(self, runs: Sequence[PartitionRun]) -> None:
-        """List the objects of the partitions, and decide what becomes of each."""
-        self._list(runs)
-        if not (runs := still_open(runs)):
-            return
-        with self._together("check", runs), ExitStack() as stack:
-            lake: LakeSession | None = None
-            with suppress(NoLakeError):
-                lake = stack.enter_context(self.stream.lake.open())
-            self._decide(lake, runs)
-            if lake is None and still_open(runs):
-                create_ledger(stack.enter_context(self.stream.lake.open(create=True)))
-        self.checkpoint()
+    def groups(self, runs: Sequence[PartitionRun]) -> Iterator[Sequence[PartitionRun]]:
+        """Return the partitions that are planned together: whole keys."""
+        return (_flat(keys) for keys in chunks(_keys(runs), max(self.group // len(self._members), 1)))
 
     def outcomes(self, runs: Sequence[PartitionRun]) -> Generator[Outcome, None, None]:
-        """Refresh the partitions; staged files that a killed step has left are removed last."""
+        """Refresh the partitions of all streams; staged files that a killed step has left are removed last."""
         try:
             yield from super().outcomes(runs)
         finally:
-            self.writer.unstage()
+            for member in self._members.values():
+                member.writer.unstage()
 
-    def _decide(self, lake: LakeSession | None, runs: Sequence[PartitionRun]) -> None:
-        plans = self.planner.plan(lake, {run.partition: run.manifest for run in runs})
-        for run, plan in zip(runs, plans, strict=True):
-            run.set_plan(plan)
-        skipped = settle(runs)
-        if lake is not None and (skipped or still_open(runs)):
-            create_ledger(lake)
-            if plans[0].table_exists:
-                self.writer.prepare(lake)
-        for run in runs:
-            run.schema = self.writer.schema
-        skip(lake, self.stream, skipped)
+    def plan(self, runs: Sequence[PartitionRun]) -> None:
+        """List and decide, stream by stream; then hold back what is not ready as a whole."""
+        for member, some in self._by_member(runs):
+            if self.broken is None:
+                member.plan(some)
+                self.broken = member.broken
+        if self.broken is not None:
+            fail_all(still_open(runs), self.broken)
+            return
+        for key in _keys(runs):
+            self._hold_back(key)
+            if missing := [run.stream.name for run in key if run.state is State.LEFT_OUT]:
+                for run in still_open(key):
+                    run.leave_out(waiting_text(missing))
 
     def execute(self, runs: Sequence[PartitionRun]) -> Generator[Sequence[PartitionRun], None, None]:
-        """Clear partitions, which needs no Spark, write the files of the others in Spark jobs, and commit them."""
+        """Commit what needs no Spark; write the files of the others, in jobs of each stream, and commit them too."""
         at_once = max(COMMITS // self._batch, 1) * self._batch  # whole batches
-        runs = still_open(runs)
-        for chunk in chunks((run for run in runs if run.plan.decision.action == "clear"), at_once):
-            self._commit_or_break(chunk)
-        for group in chunks(still_open(runs), GROUP_BYTES, lambda run: run.reads.size):
-            self.write(group)
-            for chunk in chunks(still_open(group), at_once):
+        keys = _keys(still_open(runs))
+        with_job = [key for key in keys if any(run.reads.read for run in key)]
+        others = [key for key in keys if not any(run.reads.read for run in key)]
+        for group in (others, *chunks(with_job, GROUP_BYTES, lambda key: sum(run.reads.size for run in key))):
+            some = _flat(group)
+            for member, of_member in self._by_member(some):
+                member.write(of_member)
+                if member.broken is not None:
+                    self._break_off(member.broken, some)
+            for chunk in chunks(group, at_once):
+                opened = still_open(_flat(chunk))
                 self._commit_or_break(chunk)
-                yield chunk
-            self.evolve(group)
-            self.quarantine(group)
-            self.writer.unstage()
+                yield [run for run in opened if run.held_by is None]  # another one may be tried again
+            for member, of_member in self._by_member(some):
+                member.evolve(of_member)
+                member.quarantine(of_member)
+                member.writer.unstage()
 
-    def _commit_or_break(self, runs: Sequence[PartitionRun]) -> None:
-        """Verify and commit partitions, unless an error that all partitions have has ended the run."""
+    def _hold_back(self, key: Key) -> None:
+        """Fail the open partitions of a key of which one has failed; if that is tried again, so are they."""
+        cause = next((run for run in key if run.state is State.FAILED and run.held_by is None), None)
+        if cause is None or cause.error is None:
+            return
+        held = still_open(key)
+        is_of_all = isinstance(cause.error, OF_ALL)
+        for run in held:
+            run.fail(
+                cause.error if is_of_all else held_back(run.partition, cause.stream.name, error_text(cause.error)),
+                cause,
+            )
+        self._discard(held)
+
+    def _commit_or_break(self, keys: Sequence[Key]) -> None:
+        """Verify and commit keys, unless an error that all partitions have has ended the run."""
+        runs = _flat(keys)
         try:
             if self.broken is not None:
                 raise self.broken
-            self.verify(runs)
+            for member, some in self._by_member(still_open(runs)):
+                member.verify(some)
+            for key in keys:
+                self._hold_back(key)
             self.commit(still_open(runs))
         except LakeAssetsError as error:
-            self._break(error, still_open(runs))
-
-    def _list(self, runs: Sequence[PartitionRun]) -> None:
-        path_parts: dict[Partition, list[PartitionRun]] = {}
-        for run in runs:
-            path_parts.setdefault(run.partition.path_part, []).append(run)
-
-        probing = Lock()
-
-        def list_path_part(sharing: list[PartitionRun]) -> None:
-            first, *others = sharing
-            with first.step("list"):
-                if self.broken is not None:
-                    raise self.broken
-                landed = self.stream.landed_at(first.partition)
-                held = self.stream.holding(landed, [run.partition for run in sharing])
-                first.set_manifest(held[first.partition])
-            if isinstance(first.error, StorageUnreachableError):
-                with probing:
-                    if self.broken is None and not Store(self.stream.config.source).answers():
-                        self.broken = first.error
-                first.fail(self.broken or first.error)
-            for run in others:
-                with run.step("list"):
-                    if first.error is not None:
-                        raise first.error
-                    run.set_manifest(held[run.partition])
-
-        with ThreadPoolExecutor(LISTINGS) as pool:
-            list(pool.map(list_path_part, path_parts.values()))
-        self.checkpoint()
-
-    def write(self, runs: Sequence[PartitionRun]) -> None:
-        """Write data files that no reader sees yet, in one Spark job."""
-        if self.broken is not None:
-            fail_all(runs, self.broken)
-            return
-        runs = [run for run in runs if run.reads.read]  # others have no object that can be read, and no rows
-        if not runs:
-            return
-        try:
-            sessions = kept(self.sessions)
-            with self.shared(None if self._has_session else "start", runs):
-                sessions()
-            self._has_session = True
-            storages = (self.stream.config.source, *self.stream.lake_config.storages)
-            with self.shared("job", runs) as figures, using(*storages):
-                self.writer.write(sessions, runs)
-                figures.update(_written(runs))
-        except LakeAssetsError as error:
-            self._break(error, still_open(runs))
-        else:
-            refused = [run.error for run in runs if isinstance(run.error, ObjectRefusedError)]
-            if len(refused) == len(runs):  # the whole bucket is refused
-                fail_all(runs, refused[0])
-
-    def _break(self, error: LakeAssetsError, runs: Sequence[PartitionRun]) -> None:
-        """Fail these partitions, of which nothing is committed, and all that follow with the same error."""
-        self.broken = error
-        fail_all(runs, error)
-        self.writer.discard(runs)
-
-    def evolve(self, runs: Sequence[PartitionRun]) -> None:
-        """Change the table to the columns that these partitions were found to have; they are then read again."""
-        drifted = [run for run in runs if isinstance(run.error, SchemaDriftError)]
-        if not drifted:
-            return
-        with self._together("evolve", drifted), self.stream.lake.open() as lake:
-            self.writer.evolve(lake, drifted)
-        self.checkpoint()
-
-    def quarantine(self, runs: Sequence[PartitionRun]) -> None:
-        """Find the bad objects of failed partitions, which are then read again without them."""
-        for run in runs:
-            if self.broken is None and run.may_examine:
-                with run.step("examine"):
-                    run.quarantine(self.writer.bad_objects(self.sessions(), run))
-                self.checkpoint()
-
-    def verify(self, runs: Sequence[PartitionRun]) -> None:
-        """Compare the objects of the partitions with those that were read; the files of a changed one are removed."""
-
-        def compare(run: PartitionRun) -> None:
-            with run.step("verify"):
-                run.refuse_moved_source()
-
-        if self._batch == 1:
-            for run in runs:
-                compare(run)
-        else:  # one after the other, the listings would take longer than the commit
-            with ThreadPoolExecutor(LISTINGS) as pool:
-                list(pool.map(compare, runs))
-        self.writer.discard([run for run in runs if run.error is not None])
+            self._break_off(error, runs)
 
     def commit(self, runs: Sequence[PartitionRun]) -> None:
-        """Commit partitions; an error fails its partition only.
+        """Commit partitions by keys, as many together as the streams' `commit_batch` says.
 
         Raises:
             LakeAssetsError: the remaining partitions, which are open, would have the error too.
         """
         start = time.perf_counter()
-        try:
-            with self.stream.lake.open() as lake:
-                opening = (time.perf_counter() - start) / max(len(runs), 1)
-                for run in runs:
-                    run.add_seconds("commit", opening)
-                for batch in chunks(runs, self._batch):
-                    single = batch if len(batch) == 1 else self._commit_together(lake, batch)
-                    for run in single:
-                        with run.step("commit"):
-                            if (change := self.change(lake, run)) is not None:
-                                (committed,) = commit(lake, [change])
-                                run.finish(committed.row, committed.delta)
-                        self._end_if_broken([run])
-        finally:
-            self.writer.discard([run for run in runs if isinstance(run.error, UNDONE)])
+        with self.stream.lake.open() as lake:
+            opening = (time.perf_counter() - start) / max(len(runs), 1)
+            for run in runs:
+                run.add_seconds("commit", opening)
+            for batch in chunks(_keys(runs), self._batch):
+                self._commit(lake, batch)
 
-    def _commit_together(self, lake: LakeSession, runs: Sequence[PartitionRun]) -> Sequence[PartitionRun]:
-        """Commit partitions in one transaction; returns those that are to be committed one by one instead."""
-        start = time.perf_counter()
-        ready: list[tuple[PartitionRun, Change]] = []
-        for run in runs:
-            with run.keeping_error():
-                if (change := self.change(lake, run)) is not None:
-                    ready.append((run, change))
-        if len(ready) > 1:
-            try:
-                committed = commit(lake, [change for _, change in ready])
-            except (*OF_ALL, UnknownCommitError) as error:
-                fail_all((run for run, _ in ready), error)
-            except Exception as error:  # noqa: BLE001 - each partition shows its own
-                level = logging.INFO if isinstance(error, UNDONE) else logging.WARNING
-                _LOG.log(level, "%d partitions are committed one by one: %s", len(ready), error)
-            else:
-                for (run, _), one in zip(ready, committed, strict=True):
-                    run.finish(one.row, one.delta)
-        share = (time.perf_counter() - start) / len(runs)
-        single = still_open(runs)
-        for run in runs:
-            run.add_seconds("commit", share)
-            if run not in single:
-                run.report_step("commit", share)
+    def _commit(self, lake: LakeSession, keys: Sequence[Key]) -> None:
+        """Commit keys in one transaction, or else each in one of its own."""
+        start, runs = time.perf_counter(), _flat(keys)
+        ready: list[list[tuple[PartitionRun, Change]]] = []
+        try:
+            for key in keys:
+                changes = []
+                for run in key:
+                    with run.keeping_error():
+                        if (change := self._members[run.stream.name].change(lake, run)) is not None:
+                            changes.append((run, change))
+                self._hold_back(key)
+                if changes and changes[0][0].state is State.OPEN:
+                    ready.append(changes)
+            if len(ready) > 1:
+                with suppress(_ApartError):
+                    self._commit_together(lake, list(chain.from_iterable(ready)), len(ready))
+                    ready = []
+            for changes in ready:
+                self._commit_together(lake, changes, 1)
+                self._end_if_broken([run for run, _ in changes])
+        finally:
+            seconds = (time.perf_counter() - start) / len(runs)
+            for run in runs:
+                run.add_seconds("commit", seconds)
+                run.report_step("commit", seconds)
         self._end_if_broken(runs)
-        return single
+
+    def _commit_together(self, lake: LakeSession, ready: Sequence[tuple[PartitionRun, Change]], keys: int) -> None:
+        """Commit changes of some keys in one transaction.
+
+        Raises:
+            _ApartError: nothing was committed, and the keys are to be committed one by one.
+        """
+        runs = [run for run, _ in ready]
+        try:
+            with of_partition(runs[0].row) if len(runs) == 1 else nullcontext():
+                committed = commit(lake, [change for _, change in ready])
+        except (*OF_ALL, UnknownCommitError) as error:
+            fail_all(runs, error)
+        except Exception as error:
+            if keys > 1:
+                level = logging.INFO if isinstance(error, UNDONE) else logging.WARNING
+                _LOG.log(level, "%d partitions are committed one by one: %s", keys, error)
+                raise _ApartError from error
+            if isinstance(error, UNDONE):
+                self._discard(runs)
+            fail_all(runs, self._explained(error, runs))
+        else:
+            for run, one in zip(runs, committed, strict=True):
+                run.finish(one.row, one.delta)
 
     def _end_if_broken(self, runs: Sequence[PartitionRun]) -> None:
         """End the run if it is to end, or if every other partition would have an error of these too."""
@@ -265,80 +198,42 @@ class ReplaceRun(Run):
             if isinstance(run.error, OF_ALL):
                 raise run.error
 
-    def change(self, lake: LakeSession, run: PartitionRun) -> Change | None:
-        """Return what to commit of a partition whose rows are written; None if nothing is."""
-        rows = sum(file.rows for file in run.files)
-        left_out = sum(letter.rows for letter in run.letters)
-        # A partition all of whose rows are left out has rows in its objects, so `on_empty` does not decide.
-        found = rows + left_out
-        # The commit of another partition may have created the table.
-        has_table = found > 0 or lake.exists(self.stream.table)
-        decision = self.planner.decide(replace(run.plan, rows=found, table_exists=has_table), lake)
-        if decision.action not in ("replace", "append"):
-            run.set_plan(replace(run.plan, decision=decision))
-        match decision.action:
-            case "replace" | "append":
-                run.update(
-                    row_count=rows,
-                    # If the rows are staged, only the commit knows what is written.
-                    files_written=None if self.writer.staging else len(run.files),
-                    bytes_written=None if self.writer.staging else sum(file.size for file in run.files),
-                    files_copied=sum(file.is_copy for file in run.files),
-                    rows_dead_lettered=left_out if self.stream.letters is not None else None,
-                )
-            case "clear":
-                run.files, run.letters = [], []
-                run.update(row_count=0, files_written=0, bytes_written=0, files_copied=0)
-            case "fail":
-                raise decision.errors[0]
-            case "leave_out":
-                # Its objects were read for nothing. By this row it is not pending again until they change.
-                record(lake, [replace(run.row, status="skipped", finished_at=dt.datetime.now(dt.UTC))])
-                run.leave_out()
-                return None
-            case _:
-                skip(lake, self.stream, settle([run]))
-                return None
-        run.update(status="committed")
-        columns = run.schema.names if run.schema and run.files else ()
-        new: New = Written(run.files, columns)
-        if self.writer.staging is not None and run.files:
-            new = Staged.of(run.files, self.writer.staging.key, columns, self.stream.config.target_file_size)
-        return Change(
-            self.stream.table,
-            run.partition,
-            run.row,
-            new,
-            adds=run.adds,
-            appends={MANIFEST: manifest_values(run.reads), LETTERS: letter_values(run.letters)},
-            requires=Requirements(
-                objects=run.expected,
-                schema=run.schema if self.writer.is_first else None,
-                may_be_held=run.plan.is_held,
-                was_committed=run.plan.last is not None,
-            ),
-            export=self.stream.export,
+    def _explained(self, error: Exception, runs: Sequence[PartitionRun]) -> Exception:
+        if not isinstance(error, NotDirectError) or len(runs) == 1:
+            return error
+        names = several([run.stream.name for run in runs])
+        return CatalogError(
+            f"{names} cannot be committed in one snapshot: {error}:",
+            "remove their release group, or what the direct strategy does not support.",
         )
 
-    @contextmanager
-    def _together(self, name: str, runs: Sequence[PartitionRun]) -> Iterator[None]:
-        """Time a step of several partitions, in equal shares; an error of the step fails all of them."""
-        start = time.perf_counter()
-        try:
-            with self.shared(name, runs):
-                yield
-        except LakeAssetsError as error:
-            self.broken = error
-            fail_all(still_open(runs), error)
-        finally:
-            for run in runs:
-                run.add_seconds(name, (time.perf_counter() - start) / len(runs))
+    def _break_off(self, error: Exception, runs: Sequence[PartitionRun]) -> None:
+        """End the run with an error that all streams have, and remove the files of what is still open."""
+        self.broken, rest = error, still_open(runs)
+        fail_all(rest, error)
+        self._discard(rest)
+
+    def _discard(self, runs: Sequence[PartitionRun]) -> None:
+        for member, some in self._by_member(runs):
+            member.writer.discard(some)
+
+    def _by_member(self, runs: Iterable[PartitionRun]) -> Iterator[tuple[StreamSteps, list[PartitionRun]]]:
+        of_streams: dict[str, list[PartitionRun]] = {name: [] for name in self._members}
+        for run in runs:
+            of_streams[run.stream.name].append(run)
+        return ((self._members[name], some) for name, some in of_streams.items() if some)
 
 
-def _written(runs: Sequence[PartitionRun]) -> dict[str, int | None]:
-    """Return what a job has read and written, over all its partitions, and how many of them failed."""
-    files = [file for run in runs for file in run.files]
-    rows, size = sum(file.rows for file in files), sum(file.size for file in files)
-    failed = sum(run.error is not None for run in runs) or None
-    objects = sum(len(run.reads.read) for run in runs)
-    return {"objects": objects, "files": len(files), "rows": rows, "bytes": size, "failed": failed}
+class _ApartError(Exception):
+    """The keys of a batch are to be committed one by one."""
+
+
+def _keys(runs: Iterable[PartitionRun]) -> list[Key]:
+    keys: dict[str, list[PartitionRun]] = {}
+    for run in runs:
+        keys.setdefault(run.partition.path, []).append(run)
+    return list(keys.values())
+
+
+def _flat(keys: Iterable[Key]) -> list[PartitionRun]:
+    return list(chain.from_iterable(keys))
