@@ -24,7 +24,7 @@ PARTS = {
     "each": "Full backfill, a commit for each partition",
     "restated": "5 % restated, one run",
     "restated each": "5 % restated, a commit for each partition",
-    "writers": "8 writers restate a seventh, each its share in one run",
+    "writers": "8 writers restate a seventh",
     "reader": "5 % restated again and again, beside a reader",
     "killed": "Full backfill, killed twice, and finished",
 }

@@ -9,7 +9,7 @@ from dev.benchmarks.plotted import Drawings
 from dev.benchmarks.tpch.parts import PARTS
 from dev.benchmarks.tpch.results import Measured, Results
 
-_HEADLINE = ("once", "restated", "writers")
+_HEADLINE = ("once", "each", "restated", "writers")
 
 
 def drawings(results: Results) -> Drawings:
@@ -22,12 +22,20 @@ def drawings(results: Results) -> Drawings:
 
 def _headline(results: Results) -> Figure:
     """Wall and processor seconds of the parts, and what readers have found."""
-    figure = Figure(figsize=(9.6, 8.6), layout="constrained")
+    figure = Figure(figsize=(9.6, 10.4), layout="constrained")
     grid = figure.subplots(len(_HEADLINE) + 1, 2, squeeze=False)
     for row, part in zip(grid, _HEADLINE, strict=False):
         found = results.parts.get(part, {})
-        bars(row[0], f"{PARTS[part]}: s", of_each(found, Measured, lambda one: one.wall), "{:.1f}")
-        bars(row[1], "processor s", of_each(found, Measured, lambda one: one.processor), "{:.1f}")
+        if part == "each":  # not all peers do all partitions in the time that they have
+            walls = of_each(found, Measured, lambda one: 1000 * one.wall / one.done)
+            processors = of_each(found, Measured, lambda one: 1000 * one.processor / one.done)
+            unit, form = "ms each", "{:,.0f}"
+        else:
+            walls = of_each(found, Measured, lambda one: one.wall)
+            processors = of_each(found, Measured, lambda one: one.processor)
+            unit, form = "s", "{:.1f}"
+        bars(row[0], f"{PARTS[part]}: {unit}", walls, form)
+        bars(row[1], f"processor {unit}", processors, form)
     found = results.parts.get("reader", {})
     bars(grid[-1][0], "Wrong reads", of_each(found, Measured, lambda one: one.wrong), "{:,.0f}")
     failed = of_each(found, Measured, lambda one: sum(one.errors.values()))
