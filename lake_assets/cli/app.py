@@ -16,6 +16,7 @@ from lake_assets.cli.completion import completion
 from lake_assets.cli.config import doctor, schema, validate
 from lake_assets.cli.dagster import dev, sync_dagster
 from lake_assets.cli.failure import print_error
+from lake_assets.cli.files import files
 from lake_assets.cli.generate import generate
 from lake_assets.cli.history import diff, history, restore
 from lake_assets.cli.importing import import_
@@ -126,7 +127,7 @@ GROUPS = {
     "Start": (demo, init, doctor, validate, dev),
     "Land": (generate, land),
     "Refresh": (plan, apply, ingest, index),
-    "Read and check": (query, ledger, changes, history, diff, report_, check, metrics),
+    "Read and check": (query, ledger, files, changes, history, diff, report_, check, metrics),
     "Correct and clean up": (restore, maintain, forget, catalog),
     "More": (sync_dagster, schema, layout, import_, completion),
 }

@@ -40,6 +40,7 @@ from lake_assets.maintenance.cleaning import KeptObject
 from lake_assets.maintenance.compaction import CompactedPartition
 from lake_assets.maintenance.rebuild import LostPartition
 from lake_assets.report.metrics import Value
+from lake_assets.report.objects import FileEntry
 from lake_assets.report.state import State, StreamState
 from lake_assets.report.summary import Summary
 from lake_assets.streams.left_out import UnmatchedFolder
@@ -427,6 +428,7 @@ _OUTPUTS: Mapping[str, Any] = MappingProxyType(
         "report": list[Summary | ReportPartition | ReportUnmatched],
         "check": CheckDocument,
         "metrics": list[Value],
+        "files": list[FileEntry],
         "maintain": list[MaintainedLake],
         "forget": list[Forgotten],
         "catalog backup": list[Backup],

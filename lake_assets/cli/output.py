@@ -58,6 +58,7 @@ COMMANDS = (  # with documents
     "index",
     "query",
     "ledger",
+    "files",
     "changes",
     "history",
     "diff",

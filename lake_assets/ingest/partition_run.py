@@ -60,6 +60,7 @@ class PartitionRun:
         self.plan = PartitionPlan(partition)  # of this try
         self.files: list[DataFile] = []
         self.letters: list[LetterFile] = []  # of rows that are left out
+        self.rows: Mapping[str, int] = {}  # that were read, with those in letters, by the objects' keys
         self.refused: dict[str, str] = {}  # why objects were not copied, by key
         self.schema: pa.Schema | None = None
         self.seconds: dict[str, float] = {}

@@ -45,20 +45,24 @@ def copy_or_encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[
     yield from encode(job, others(), threads)
     for item in copied:
         refusals: list[Refusal] = []
-        yield from reported(item.index, _files(job, item, refusals))
+        rows: dict[str, int] = {}
+        yield from reported(item.index, _files(job, item, refusals, rows))
+        yield Report(item.index, rows=rows)
         yield from (Report(item.index, refusal=refusal) for refusal in refusals)
 
 
-def _files(job: Job, item: Bin, refusals: list[Refusal]) -> Iterator[DataFile]:
-    """Yield the copies of a bin's objects; an object without rows needs none."""
+def _files(job: Job, item: Bin, refusals: list[Refusal], rows: dict[str, int]) -> Iterator[DataFile]:
+    """Yield the copies of a bin's objects, and note their rows; an object without rows needs none."""
     with ThreadPoolExecutor(_COPIES) as pool:
         futures = [pool.submit(_copy, job, item, share) for share in item.shares]
         try:
-            for future in futures:
+            for future, share in zip(futures, item.shares, strict=True):
                 result = future.result()
                 if isinstance(result, Refusal):
                     refusals.append(result)
-                elif result is not None:
+                    continue
+                rows[share.key] = 0 if result is None else result.rows
+                if result is not None:
                     yield result
         except BaseException:
             pool.shutdown(cancel_futures=True)

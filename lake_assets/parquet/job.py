@@ -1,6 +1,7 @@
 """The values that the driver sends to the tasks, and their results; all of them pickle."""
 
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -153,6 +154,7 @@ class JobResult:
     files: list[DataFile] = field(default_factory=list)
     letters: list[LetterFile] = field(default_factory=list)
     error: Exception | None = None
+    rows: Counter[str] = field(default_factory=Counter)  # that were read, with those in letters, by the objects' keys
     refused: dict[str, str] = field(default_factory=dict)  # why objects cannot be copied, by key; they are not read yet
 
 

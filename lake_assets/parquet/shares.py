@@ -1,6 +1,6 @@
 """Reading a task's shares of landed objects, as Arrow record batches, with memory bound by a row group."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -57,6 +57,7 @@ class Reader:
         self._dictionaries = dictionaries and not job.selects
         self._checksums = checksums
         self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
+        self.rows: Counter[str] = Counter()  # that were read, with those that do not fit, by the objects' keys
 
     def read(
         self, shares: Sequence[Share], partition: Partition, letters: DeadLetterWriter | None = None
@@ -86,9 +87,16 @@ class Reader:
                         continue
                     if drift is None:
                         with _sink(letters, self._store.uri(share.key)) as sink:
-                            yield from loaded.batches(sink)
+                            for batch in loaded.batches(partial(self._left_out, share.key, sink)):
+                                self.rows[share.key] += batch.num_rows
+                                yield batch
+                            self.rows[share.key] += 0  # an object without rows is counted too
         if drift is not None:
             raise drift
+
+    def _left_out(self, key: str, sink: Sink, bad: BadRows) -> None:
+        self.rows[key] += len(bad.reasons)
+        sink(bad)
 
     def _loaded(
         self, shares: Sequence[Share], partition: Partition

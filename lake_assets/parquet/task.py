@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -75,6 +75,7 @@ class Report:
     file: DataFile | None = None
     letter: LetterFile | None = None
     refusal: Refusal | None = None
+    rows: Mapping[str, int] | None = None  # that were read, with those that do not fit, by the objects' keys
     error: LakeAssetsError | None = None
     timing: Timing | None = None
 
@@ -98,8 +99,10 @@ def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
     reader = Reader(job, job.schema, threads=threads, dictionaries=job.key is None)
     for item in bins:
         letters = _dead_letter_writer(job, item)
+        reader.rows.clear()
         rows = reader.read(item.shares, item.partition, letters)
         yield from reported(item.index, write(rows, job, item.destination), letters)
+        yield Report(item.index, rows=dict(reader.rows))
 
 
 def dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iterator[Report]:

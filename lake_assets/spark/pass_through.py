@@ -44,6 +44,7 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
             for result, more in zip(results, encoded, strict=True):
                 result.files += more.files
                 result.letters += more.letters
+                result.rows.update(more.rows)
                 result.error = result.error or more.error
             discard_failed(job, results)
         return results

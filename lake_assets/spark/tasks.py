@@ -110,6 +110,8 @@ def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[Repor
             result.files.append(report.file)
         elif report.letter is not None:
             result.letters.append(report.letter)
+        elif report.rows is not None:
+            result.rows.update(report.rows)
         elif report.refusal is not None:
             result.refused[report.refusal.key] = report.refusal.reason
         elif report.error is not None:

@@ -17,7 +17,7 @@ from lake_assets.lake.catalog.table import Table, read_folder
 from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_candidates
 from lake_assets.lake.commit.change import Change, Landed, LandedFile, RefusedFilesError, RegisteredBeforeError
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, manifest_values
+from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values
 from lake_assets.lake.schema.fitting import Keys
 from lake_assets.lake.schema.table_setup import create_table, is_never_filled, prepare_table
 from lake_assets.lake.session import LakeSession
@@ -171,7 +171,7 @@ class Registrar:
                 self._row(partition, own, now),
                 Landed(described, own),
                 adds=True,
-                appends={MANIFEST: manifest_values(Manifest(tuple(file.object for file in own)))},
+                appends={MANIFEST: noted(own)},
             )
             for partition, own in by_partition.items()
         ]
@@ -204,6 +204,11 @@ def written(files: Iterable[LandedFile]) -> dict[str, Any]:
         "files_written": len(filled_files),
         "bytes_written": sum(file.object.size for file in filled_files),
     }
+
+
+def noted(files: Sequence[LandedFile]) -> list[Values]:
+    """Return the values of `MANIFEST` for landed files."""
+    return manifest_values(Manifest(tuple(f.object for f in files)), {f.object.key: f.rows for f in files})
 
 
 def _refused(uri: str, state: PathState) -> SourceError:

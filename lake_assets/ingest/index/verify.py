@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from lake_assets.errors import LakeAssetsError, SourceError
 from lake_assets.ingest.compare_objects import ChangedObject, changed_objects
 from lake_assets.ingest.index.index_plan import compare_registered, present, registered_objects, table_files
-from lake_assets.ingest.index.register import Registrar, read_from, written
+from lake_assets.ingest.index.register import Registrar, noted, read_from, written
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import blank_row
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.commit.change import Change, LandedFile, Renewed
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.object_history import KnownObject
-from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, ended_values, manifest_values
+from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, ended_values
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.storage.manifest import LandedObject, Manifest
@@ -158,8 +158,8 @@ def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState) -> Repai
         present = [*state.unchanged.get(partition, ()), *objects]
         row = dataclasses.replace(blank, mode="repair", **written(own), **read_from(stream, present))
         new = Renewed(inspection.described, own, gone.get(partition, ()))
-        noted = [*manifest_values(Manifest(tuple(objects))), *ended_values(new.vanished)]
-        changes.append(Change(stream.table, partition, row, new, appends={MANIFEST: noted}))
+        appends = {MANIFEST: [*noted(own), *ended_values(new.vanished)]}
+        changes.append(Change(stream.table, partition, row, new, appends=appends))
         ended += len(new.ended)
     done = [committed.row for committed in commit(lake, changes)]
     updated = {partition.path: sum(file.rows for file in own) for partition, own in by_partition.items()}

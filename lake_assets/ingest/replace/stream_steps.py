@@ -219,7 +219,7 @@ class StreamSteps:
             run.row,
             new,
             adds=run.adds,
-            appends={MANIFEST: manifest_values(run.reads), LETTERS: letter_values(run.letters)},
+            appends={MANIFEST: manifest_values(run.reads, run.rows), LETTERS: letter_values(run.letters)},
             requires=Requirements(
                 objects=run.expected,
                 schema=run.schema if self.writer.is_first else None,

@@ -201,6 +201,7 @@ class Writer:
             raise result.error
         run.files = result.files
         run.letters = result.letters
+        run.rows = result.rows
         run.refused = result.refused
         run.schema = self.schema
 

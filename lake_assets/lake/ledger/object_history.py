@@ -33,6 +33,8 @@ class KnownObject:
     etag: str
     size: int  # bytes
     reason: str | None = None  # why it was left out; None: it was read, or registered
+    run_id: str = ""  # of that run
+    rows: int | None = None  # that it read; None: unknown
 
     @property
     def has_ended(self) -> bool:
@@ -98,13 +100,13 @@ def partition_objects(
     """
     of_ledger = _of_stream(stream, load_partitions)
     of_manifest = of_ledger if uris is None or len(uris) > URIS else {**of_ledger, "uri": uris}
-    since = named_since(session, table, database)
+    since, known_as = named_since(session, table, database), "struct_pack(etag, size, reason, run_id, rows)"
     rows = _noted(
         session,
         of_ledger,
         of_manifest,
-        "SELECT uri, load_partition, arg_max(struct_pack(etag, size, reason), number) FILTER (reason IS NULL), "
-        "arg_max(struct_pack(etag, size, reason), number) FROM noted "
+        f"SELECT uri, load_partition, arg_max({known_as}, number) FILTER (reason IS NULL), arg_max({known_as}, number) "  # noqa: S608
+        "FROM noted "
         # If the ledger was emptied, an object counts as known.
         "WHERE coalesce(noted_at >= greatest(replaced, ?), TRUE) GROUP BY uri, load_partition",
         [since],

@@ -4,6 +4,7 @@ import dataclasses
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from lake_assets.config.lake import Lake
@@ -202,6 +203,7 @@ MANIFEST = OwnTable(
         "size": "BIGINT",
         "last_modified": "TIMESTAMPTZ",
         "reason": "VARCHAR",  # why the object was left out; NULL: it was read
+        "rows": "BIGINT",  # of the partition that were read from it, with those in dead letters; NULL: unknown
     },
     order=("stream", "load_partition", "uri", "last_modified"),
     ends_with_run=True,
@@ -366,14 +368,17 @@ def append_directly(session: LakeSession, transaction: Transaction, description:
             transaction.append(description.tables[own.name(session.config)], list(own.columns), rows)
 
 
-def manifest_values(manifest: Manifest) -> list[Values]:
-    """Return the values of `MANIFEST` for each object that a run read or left out."""
-    return [(o.uri, o.etag, o.size, o.last_modified, manifest.left_out.get(o.key)) for o in manifest.objects]
+def manifest_values(manifest: Manifest, rows: Mapping[str, int] = MappingProxyType({})) -> list[Values]:
+    """Return the values of `MANIFEST` for each object that a run read or left out; the rows are by key."""
+    return [
+        (o.uri, o.etag, o.size, o.last_modified, manifest.left_out.get(o.key), rows.get(o.key))
+        for o in manifest.objects
+    ]
 
 
 def ended_values(uris: Iterable[str]) -> list[Values]:
     """Return the values of `MANIFEST` for objects that a run removed from the table; ETags and sizes are empty."""
-    return [(uri, "", 0, None, None) for uri in uris]
+    return [(uri, "", 0, None, None, None) for uri in uris]
 
 
 def letter_values(letters: Iterable[LetterFile]) -> list[Values]:
