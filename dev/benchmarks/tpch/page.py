@@ -34,7 +34,8 @@ def _parts(results: Results) -> Iterator[str]:
             if isinstance(one, Failure):
                 rows.append((title_of(name), reason(one), *[""] * (len(_HEAD) + len(more) - 2)))
                 continue
-            ratio = f"{_pace(one) / _pace(ours):.2f}" if isinstance(ours, Measured) else ""
+            of = _wall if part == "killed" else _pace
+            ratio = f"{of(one) / of(ours):.2f}" if isinstance(ours, Measured) else ""
             moved = ("" if figure is None else f"{figure:,.0f}" for figure in (one.read, one.written))
             figures = {"reads": one.reads, "wrong": one.wrong, "errors": sum(one.errors.values())}
             rows.append(
@@ -56,6 +57,11 @@ def _parts(results: Results) -> Iterator[str]:
 def _pace(one: Measured) -> float:
     """Return the seconds of a partition: a part that has a limit of time does not do all of them with each peer."""
     return one.wall / max(one.done, 1)
+
+
+def _wall(one: Measured) -> float:
+    """Return the seconds: how many partitions are left after a kill is a part of what is compared."""
+    return one.wall
 
 
 def _queries(results: Results) -> Iterator[str]:
