@@ -129,5 +129,5 @@ def test_an_installation_imports_all_but_what_needs_another_extra(environment: P
     assert {name: failed.get(name) for name in {*failed} ^ {name for name in NEEDS if NEEDS[name] != extra}} == {}
 
     python = environment / "bin" / "python"
-    command = [python, environment / "bin" / "lake-assets", "--version"]
+    command = [str(python), str(environment / "bin" / "lake-assets"), "--version"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1] == VERSION

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from lake_assets.config.sections import AfterLoad, Move
 from lake_assets.config.storages import AnyStorage, LocalStorage
@@ -81,23 +81,15 @@ def _act(source: Store, landed: LandedObject, policy: AfterLoad) -> bool:
 
 
 def _copy(source: Store, landed: LandedObject, archive: AnyStorage) -> None:
-    """Copy an object to its key in the archive, unless a run has that was killed before it deleted the object.
-
-    If another object of this key was moved there before, the name of the copy begins with its ETag.
-    """
+    """Copy an object to its key in the archive, unless a run has that was killed before it deleted the object."""
     if isinstance(archive, LocalStorage):
-        Path(archive.path).mkdir(parents=True, exist_ok=True)
-    target, path = Store(archive), PurePosixPath(landed.key)
-    for key in (landed.key, str(path.with_name(f"{landed.etag[:12]}-{path.name}"))):
-        found = target.find(key)
-        if found is None:
-            if isinstance(archive, LocalStorage):
-                Path(archive.path, key).parent.mkdir(parents=True, exist_ok=True)
-            copy_object(source.storage, Original(landed.key, landed.etag, landed.size), archive, key)
-            return
-        if found.size == landed.size and source.get(landed.key, landed.etag) == target.get(key, found.etag):
-            return
-    raise StorageError(f"{target.uri(key)} is another object than {landed.uri}:", "remove or rename one of them.")
+        Path(archive.path, landed.key).parent.mkdir(parents=True, exist_ok=True)
+    target = Store(archive)
+    found = target.find(landed.key)
+    if found is None:
+        copy_object(source.storage, Original(landed.key, landed.etag, landed.size), archive, landed.key)
+    elif found.size != landed.size or source.get(landed.key, landed.etag) != target.get(landed.key, found.etag):
+        raise StorageError(f"{found.uri} is another object than {landed.uri}:", "remove or rename one of them.")
 
 
 def left_behind(session: LakeSession, stream: OpenStream, now: dt.datetime) -> list[LandedObject]:

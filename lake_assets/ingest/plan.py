@@ -323,8 +323,8 @@ def edited_text(stream: OpenStream, partition: Partition, before: int, rows: int
 def _taken_away(plan: PartitionPlan) -> SourceError:
     number = _objects(len(plan.compared.vanished), "loaded")
     return SourceError(
-        f"{number} of partition {plan.partition} are not in the landing zone any more, because of after_load, and to "
-        "replace the partition by the others would lose their rows:",
+        f"after_load has taken {number} of partition {plan.partition} out of the landing zone, and to replace the "
+        "partition by the others would lose their rows:",
         "put them back, or set after_load: keep to give these rows up.",
     )
 
