@@ -30,9 +30,7 @@ class FileEntry(Documented):
     uri: str
     """Its path or URI."""
     state: ObjectState
-    """`loaded`: its rows are in the lake. `quarantined`: a run left it out. `changed`: it has changed since a run read
-    it. `waiting`: no run has read it. `gone`: its rows are in the lake, and it is not in the landing zone any more.
-    `left_out`: no refresh reads it."""
+    """As `lake-assets files --help` explains."""
     bytes: int
     """Its size in bytes."""
     landed_at: dt.datetime | None

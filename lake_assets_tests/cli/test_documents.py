@@ -41,6 +41,7 @@ CALLS = [
     ("query", (ODD,)),
     ("ledger", ()),
     ("ledger", ("--status", "cancelled")),
+    ("files", ()),
     ("changes", ("sales", "--from", "0")),
     ("history", ()),
     ("history", ("--partition", NW)),

@@ -81,7 +81,7 @@ def test_each_key_of_a_stream_too(added: str, told: str) -> None:
         ("start:", "strat:", "date.strat: unknown key: did you mean start?"),
         # `url` is a key of a web server's storage, `interval` one of a sensor: neither is meant elsewhere.
         ("type: date,", "url: x, type: date,", "url: unknown key: remove it, or use one of empty, end, from, in, "),
-        ("    source:", "    intervall: x\n    source:", "intervall: unknown key: remove it, or use one of auto"),
+        ("    source:", "    intervall: x\n    source:", "intervall: unknown key: remove it, or use one of after_load"),
     ],
 )  # fmt: skip
 def test_an_unknown_key_is_reported_with_the_one_of_its_place_that_is_meant(old: str, new: str, told: str) -> None:

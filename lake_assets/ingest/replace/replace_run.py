@@ -85,16 +85,19 @@ class ReplaceRun(Run):
         for group in (others, *chunks(with_job, GROUP_BYTES, lambda key: sum(run.reads.size for run in key))):
             some = _flat(group)
             for member, of_member in self._by_member(some):
-                member.write(of_member)
-                if member.broken is not None:
-                    self._break_off(member.broken, some)
+                if self.broken is None:
+                    member.write(of_member)
+                    self.broken = member.broken
+            if self.broken is not None:
+                self._break_off(self.broken, some)
             for chunk in chunks(group, at_once):
                 opened = still_open(_flat(chunk))
                 self._commit_or_break(chunk)
                 yield [run for run in opened if run.held_by is None]  # another one may be tried again
             for member, of_member in self._by_member(some):
-                member.evolve(of_member)
-                member.quarantine(of_member)
+                if self.broken is None:
+                    member.evolve(of_member)
+                    member.quarantine(of_member)
                 member.writer.unstage()
 
     def _hold_back(self, key: Key) -> None:

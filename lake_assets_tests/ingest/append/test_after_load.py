@@ -113,9 +113,7 @@ def test_a_replacement_that_would_lose_rows_is_refused(local_world: World) -> No
     local_world.commit(NW, 1, name="a.parquet")
     local_world.land(NW, sales(2), "b.parquet")
 
-    with pytest.raises(
-        SourceError, match="after_load has taken 1 loaded object of partition region=NW"
-    ):
+    with pytest.raises(SourceError, match="after_load has taken 1 loaded object of partition region=NW"):
         local_world.ingest(NW, force=True)
 
     assert plan(local_world.stream, local_world.partition(NW), force=True).decision.action == "fail"
