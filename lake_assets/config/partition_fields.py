@@ -19,6 +19,10 @@ def _day_is_date(value: object) -> object:
 ColumnType = Annotated[
     PartitionType, BeforeValidator(_day_is_date, json_schema_input_type=PartitionType | Literal["day"])
 ]
+KeyTime = Annotated[
+    Literal["year", "month", "date"],
+    BeforeValidator(_day_is_date, json_schema_input_type=Literal["year", "month", "date", "day"]),
+]
 LayoutColumn = Annotated[str, Field(min_length=1)]
 
 
@@ -29,6 +33,11 @@ class PartitionField(Model):
     values: tuple[str, ...] | None = Field(None, description="All values; discovered when absent.")
     start: Date | None = Field(None, description="First date, for types that are times.")
     end: Date | None = Field(None, description="Last date, for types that are times; today when absent.")
+    keys: KeyTime | None = Field(
+        None,
+        description="Dagster's keys of a time: each `year`, `month` or `day` is one, and its run takes all partitions "
+        "in it. Each partition is one when absent.",
+    )
     source: LayoutColumn | None = Field(
         None,
         alias="from",
@@ -63,6 +72,12 @@ class PartitionField(Model):
             raise ValueError(f"a {self.type} column takes start and end, not values")
         if is_time and self.start is None:
             raise ValueError(f"a {self.type} column needs start, the first date, such as 2026-01-01")
+        if self.keys is not None and not (is_time and _parts(self.keys) < _parts(self.type)):
+            coarser = ", ".join(name for name in TIME_TYPES if is_time and _parts(name) < _parts(self.type))
+            raise ValueError(
+                f"keys: {self.keys} joins times that are shorter than a {self.keys}, and the type is {self.type}: "
+                + (f"write {coarser}, or remove it" if coarser else "remove it")
+            )
         if self.empty != "refuse" and self.type != "string":
             raise ValueError(f"empty is for the type string, and a {self.type} has no empty value: remove it")
         if self.empty == "null" and self.where == "rows":
@@ -74,3 +89,8 @@ class PartitionField(Model):
         if self.values is not None and (not self.values or len(set(self.values)) < len(self.values)):
             raise ValueError("values must be at least one, each once")
         return self
+
+
+def _parts(kind: str) -> int:
+    """Return the number of parts of a time: 1 of a year, 4 of an hour."""
+    return len(TIME_TYPES[kind].parts)

@@ -52,6 +52,8 @@ from lake_assets.layout.times import TIME_TYPES
 
 Value = TypeVar("Value")
 
+DIMENSIONS = 2  # of Dagster's keys, at most
+
 _LAYOUT: TypeAdapter[LayoutOptions | None] = TypeAdapter(Layout | None)
 _PARTITIONS = TypeAdapter(dict[str, PartitionField])
 
@@ -93,7 +95,7 @@ class Stream(Model):
         "files are ignored.",
     )
     partitions: dict[Identifier, PartitionField] = Field(
-        min_length=1, max_length=2, description="One or two partition columns by name, in the order of the path."
+        min_length=1, description="The partition columns by name, in the order of the path."
     )
     path_columns: PathColumns = Field(
         default_factory=dict, description="Other columns of the layout that become columns of the table."
@@ -278,6 +280,12 @@ class Stream(Model):
     def _partition_columns(self) -> Self:
         if len({name.lower() for name in self.partitions}) < len(self.partitions):
             raise ValueError("two partition columns differ only in the case of their letters")
+        times = [name for name, field in self.partitions.items() if field.type in TIME_TYPES]
+        if (late := [name for name in times[1:] if self.partitions[name].keys]) and len(self.partitions) > DIMENSIONS:
+            raise ValueError(
+                f"partitions.{late[0]}.keys: with more than two columns only the first time, {times[0]}, is a "
+                "dimension of its own in Dagster: remove it"
+            )
         try:
             template = self.template
         except LayoutError as error:

@@ -26,6 +26,7 @@ from lake_assets.errors import FuturePartitionError, NotificationError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.streams.calendar import Calendar, deferred
+from lake_assets.streams.cells import Cells
 from lake_assets.streams.left_out import LeftOutClass, class_of, left_out_text
 from lake_assets.streams.locator import PartitionLocator
 
@@ -129,7 +130,8 @@ class _Sorting:
         self.cursor = cursor
         self.time_prefix = TimePrefix.of(stream, now)
         self.locator = PartitionLocator(stream, Calendar(stream, now))
-        self.run_plan = RunPlan(stream.columns, stream.sensor.max_runs, sharing)
+        self.cells = Cells(stream)
+        self.run_plan = RunPlan(self.cells.columns, stream.sensor.max_runs, sharing, self.cells.noun)
         self.seen = set(cursor.seen)
         self.unmatched: list[UnmatchedKey] = []
         self.left_out: dict[str, LeftOutClass] = {}
@@ -211,7 +213,7 @@ class _Sorting:
     def _add(self, key: str, number: int, size: int = 0) -> None:
         where = self.locator.find(key)
         if isinstance(where, Partition):
-            if not self.run_plan.take([ChangedFolder(key, FolderDigest(number, 1), (where,), size)]):
+            if not self.run_plan.take([ChangedFolder(key, FolderDigest(number, 1), (self.cells.of(where),), size)]):
                 self.waiting[self._folder(key)] = key, number
         elif isinstance(where, FuturePartitionError):
             if number not in self.seen:

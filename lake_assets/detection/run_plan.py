@@ -1,4 +1,7 @@
-"""The changed partitions of one scan, and the runs to request for them: fewer, where neighbours are few and small."""
+"""The changed partitions of one scan, and the runs to request for them: fewer, where neighbours are few and small.
+
+A partition is here a cell of the stream (`Cells`), because runs are those of Dagster's keys.
+"""
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -50,7 +53,7 @@ class ChangedFolder:
 
     path: str
     digest: FolderDigest  # of its objects now; `NOTHING` if it has none
-    partitions: tuple[Partition, ...]  # of its objects
+    partitions: tuple[Partition, ...]  # of its objects: their cells, each once
     size: int = 0  # bytes of its objects, as far as they are known
 
 
@@ -76,9 +79,17 @@ class RunPlan:
         columns: of the stream; partitions that differ only in the first time column may share a run.
         max_runs: the number of runs that a scan may request.
         sharing: of the targets, which are grouped behind the scan; None if they are not.
+        noun: what a partition is called: a key, where a key of Dagster's has several.
     """
 
-    def __init__(self, columns: Sequence[PartitionColumn], max_runs: int, sharing: Sharing | None = None) -> None:
+    def __init__(
+        self,
+        columns: Sequence[PartitionColumn],
+        max_runs: int,
+        sharing: Sharing | None = None,
+        noun: str = "partition",
+    ) -> None:
+        self._noun = noun
         self._time = next((number for number, column in enumerate(columns) if column.type in TIME_TYPES), None)
         self._max_runs = max_runs
         self._sharing = sharing
@@ -95,7 +106,7 @@ class RunPlan:
     def changed(self) -> str:
         """The changed partitions in words, and the number of those that need no run."""
         queued = f", {self._queued:,} of them in queued runs" if self._queued else ""
-        return f"{count(len(self), 'partition')} changed{queued}" if self else "No changes"
+        return f"{count(len(self), self._noun)} changed{queued}" if self else "No changes"
 
     def take(self, folders: Iterable[ChangedFolder]) -> bool:
         """Add changed folders; False, and nothing is added, if that would need too many runs.

@@ -24,6 +24,7 @@ from lake_assets.layout.texts import count
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.walk import position
 from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.cells import Cells
 from lake_assets.streams.left_out import LeftOutClass, left_out_text
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
 
@@ -94,7 +95,8 @@ class _Scan:
         self.now = now
         self.time_prefix = TimePrefix.of(stream, now)
         self.locator = PartitionLocator(stream, Calendar(stream, now))
-        self.run_plan = RunPlan(stream.columns, self.sensor.max_runs, sharing)
+        self.cells = Cells(stream)
+        self.run_plan = RunPlan(self.cells.columns, self.sensor.max_runs, sharing, self.cells.noun)
         self.reader = Reader(
             listing,
             self.time_prefix.depth,
@@ -189,7 +191,8 @@ class _Scan:
         return all(any(reading.lists(prefix) for reading in readings) for prefix in prefixes)
 
     def _take(self, folders: Iterable[Folder]) -> bool:
-        return self.run_plan.take([changed_folder(f) for f in folders if not self.in_lake.issuperset(f.partitions)])
+        changed = [folder for folder in folders if not self.in_lake.issuperset(folder.partitions)]
+        return self.run_plan.take([changed_folder(folder, self.cells) for folder in changed])
 
     def _reconcile_active(self, folder: Folder) -> None:
         cursor = self.cursor
@@ -211,7 +214,7 @@ class _Scan:
         if isinstance(partition, LakeAssetsError) or self.is_emptied:
             del self.cursor.active[path]
             return
-        if self.run_plan.take([ChangedFolder(path, NOTHING, (partition,))]):
+        if self.run_plan.take([ChangedFolder(path, NOTHING, (self.cells.of(partition),))]):
             del self.cursor.active[path]
 
     def _read_first(self) -> None:
@@ -341,9 +344,10 @@ def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since
     return fresh if fresh and is_rest_unchanged else folders
 
 
-def changed_folder(folder: Folder) -> ChangedFolder:
+def changed_folder(folder: Folder, cells: Cells) -> ChangedFolder:
     """Return a changed folder, with its objects now."""
-    return ChangedFolder(folder.path, folder.digest, tuple(folder.partitions), folder.size)
+    of_folder = tuple(dict.fromkeys(map(cells.of, folder.partitions)))
+    return ChangedFolder(folder.path, folder.digest, of_folder, folder.size)
 
 
 def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[DigestRange | None, list[Folder]]]:

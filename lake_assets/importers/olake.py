@@ -20,7 +20,7 @@ from lake_assets.layout.template import Template
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.layout.timestamps import GRANULARITIES
 
-# Dagster's partitions have two dimensions; the other columns of the path become `path_columns`.
+# More would make small partitions: the rows have the values of the other columns.
 MOST_COLUMNS = 2
 
 # OLake writes the files of a stream without partitions into the stream's own folder: an empty value of this layout.

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from lake_assets.config.clashes import clash
 from lake_assets.config.sentences import sentence
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import DIMENSIONS, Stream
 from lake_assets.errors import LakeAssetsError, LandingError, OutsidePartitionError
 from lake_assets.importers import file_names
 from lake_assets.importers.folders import (
@@ -26,7 +26,7 @@ from lake_assets.importers.folders import (
     unfit,
     values_among,
 )
-from lake_assets.importers.olake import MOST_COLUMNS, identifier
+from lake_assets.importers.olake import identifier
 from lake_assets.importers.sampler import MOST_LISTINGS, WORD, Folder, Sampler
 from lake_assets.landing.read_records import form_of
 from lake_assets.layout.names import is_hidden
@@ -279,8 +279,10 @@ def _in_path(
     found: Sequence[Column], layout: str, files: str, folder: Folder, start: dt.date | None, notes: list[str]
 ) -> dict[str, Any]:
     """Return the keys of a stream with partition columns in the path."""
+    # All folders `name=` are partitions, but for another time, such as that of a sync; of other paths two columns are.
     times = [column for column in found if column.is_time]
-    selected = list(dict.fromkeys([*times[:1], *found]))[:MOST_COLUMNS]
+    named = dict.fromkeys([*times[:1], *(column for column in found if column.is_named and not column.is_time)])
+    selected = list(dict.fromkeys([*named, *found]))[: max(len(named), DIMENSIONS)]
     partitions = [column for column in found if column in selected]
     others = [column for column in found if column not in selected]
     config: dict[str, Any] = {}
@@ -290,7 +292,8 @@ def _in_path(
     if others:
         config["path_columns"] = {column.name: column.type for column in others}
         names = ", ".join(column.name for column in others)
-        notes.append(f"a stream has {MOST_COLUMNS} partition columns at most, so {names} are columns of the rows")
+        of_rows = "is a column of the rows" if len(others) == 1 else "are columns of the rows"
+        notes.append(f"{names} in the path {of_rows}, by which no partition is refreshed")
     for column in found:
         if not column.is_named:
             notes.append(

@@ -16,7 +16,7 @@ from lake_assets.orchestration.checks.stream_checks import stream_checks
 from lake_assets.orchestration.dagster_private import OWN_JOB, step_of
 from lake_assets.orchestration.ingest_job import ingest_job
 from lake_assets.orchestration.maintenance_jobs import audits, maintenance
-from lake_assets.orchestration.partition_keys import dynamic_columns, dynamic_name
+from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.orchestration.resources import PYSPARK, pyspark_resource
 from lake_assets.orchestration.restore_job import restore_job
 from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
@@ -128,9 +128,9 @@ def _check_names(config: LakeConfig, specs: Sequence[StreamSpecs], ledgers: Mapp
             )
         owners[name] = owner
     sets: dict[str, str] = {}
-    columns = [(name, column) for name, stream in config.streams.items() for column in dynamic_columns(stream)]
-    for stream, column in columns:
-        name, owner = dynamic_name(stream, column), f"streams.{stream}.partitions.{column}"
+    dynamic = [(each.stream.name, *item) for each in specs for item in keys_of(each.stream).dynamic.items()]
+    for stream, column, name in dynamic:
+        owner = f"streams.{stream}.partitions.{column}"
         if name in sets:
             raise ConfigError(
                 f"{owner} and {sets[name]} would share the dynamic partitions {name} in Dagster:",

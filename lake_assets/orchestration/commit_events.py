@@ -9,7 +9,8 @@ from lake_assets.lake.ledger.read import commit_of, commits, recorded_commits
 from lake_assets.lake.ledger.tables import RELEASE, LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.dagster_private import newest_materializations
-from lake_assets.orchestration.partition_keys import dimension_tags, partition_key
+from lake_assets.orchestration.metadata import Metadata, partition_metadata
+from lake_assets.orchestration.partition_keys import dimension_tags, keys_of
 from lake_assets.streams.stream import OpenStream
 
 
@@ -43,23 +44,28 @@ def commits_of(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Part
 
 
 def known_to_dagster(
-    instance: dg.DagsterInstance, asset: dg.AssetKey, newest: Mapping[str, LedgerRow]
-) -> dict[str, str]:
-    """Return the keys of the commits that Dagster has, each with the run that materialized it last.
+    instance: dg.DagsterInstance,
+    asset: dg.AssetKey,
+    keys: Mapping[Partition, str],
+    newest: Mapping[Partition, LedgerRow],
+) -> dict[Partition, str]:
+    """Return the partitions whose commit Dagster has, each with the run that materialized its key last.
 
-    It has one if the partition's newest materialization has its snapshot, or came after it.
+    It has one if the newest materialization of the partition's key has its snapshot, or came after it.
 
     Args:
         instance: of Dagster.
         asset: key of the stream's asset.
-        newest: the newest commit of each partition, by its key.
+        keys: the key of each partition.
+        newest: the newest commit of each partition.
     """
-    events = newest_materializations(instance, asset, newest)
-    return {key: event.run_id for key, event in events if _describes(event, newest[key])}
+    events = dict(newest_materializations(instance, asset, {keys[partition] for partition in newest}))
+    found = ((partition, events.get(keys[partition]), row) for partition, row in newest.items())
+    return {partition: event.run_id for partition, event, row in found if event and _describes(event, row)}
 
 
 def _describes(event: dg.EventLogRecord, row: LedgerRow) -> bool:
-    """Return whether the newest materialization of a partition describes this commit, or what came after it."""
+    """Return whether the newest materialization of a key describes this commit, or what came after it."""
     materialization = event.asset_materialization
     snapshot = None if materialization is None else materialization.metadata.get("snapshot")
     number = snapshot.value if isinstance(snapshot, dg.IntMetadataValue) else None
@@ -69,8 +75,11 @@ def _describes(event: dg.EventLogRecord, row: LedgerRow) -> bool:
 
 
 def materialization(
-    asset: dg.AssetKey, partition: Partition, metadata: Mapping[str, dg.MetadataValue]
+    stream: OpenStream, asset: dg.AssetKey, partition: Partition, metadata: Metadata
 ) -> dg.AssetMaterialization:
     """Return the materialization of a partition's commit."""
-    key = partition_key(partition)
+    keys = keys_of(stream)
+    key = keys.of(partition)
+    if not keys.are_partitions:
+        metadata = partition_metadata(partition) | metadata
     return dg.AssetMaterialization(asset, partition=key, metadata=metadata, tags=dimension_tags(key))

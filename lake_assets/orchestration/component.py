@@ -21,7 +21,7 @@ from lake_assets.config.spark import Spark
 from lake_assets.config.streams import Stream as StreamConfig
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.partition_keys import partition_of, partitions_def
+from lake_assets.orchestration.partition_keys import keys_of, partitions_def
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData, specs_of
 
@@ -101,9 +101,17 @@ class LakeStream(dg.Component):
         """Return the partition that one of Dagster's partition keys names.
 
         Raises:
+            PartitionError: the key does not fit the stream's partition columns, or names several partitions.
+        """
+        return keys_of(self.stream).partition(key)
+
+    def partitions(self, key: str) -> list[Partition]:
+        """Return the partitions that one of Dagster's partition keys names: several where a time has `keys`.
+
+        Raises:
             PartitionError: the key does not fit the stream's partition columns.
         """
-        return partition_of(self.stream.config.columns, key)
+        return keys_of(self.stream).partitions(key)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster's signature
         """Return the same definitions as those of a `lake.yaml` with this one stream."""

@@ -468,6 +468,19 @@ def cancel_plans(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str, 
             connection.execute(insert)
 
 
+def renew_plans(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, run: dg.DagsterRun, partitions: Sequence[str]
+) -> None:
+    """Let keys of a run that is about to fail be shown as failed, though it has materialized some of their partitions.
+
+    Dagster calls a key failed if its newest plan is of a failed run and no materialization followed.
+    """
+    for key in partitions:
+        data = AssetMaterializationPlannedData(asset, partition=key)
+        event = dg.DagsterEvent.build_asset_materialization_planned_event(run.job_name, step_of(asset), data)
+        instance.report_dagster_event(event, run.run_id)
+
+
 def leave_backfill(context: StepContext, asset: dg.AssetKey, keys: Sequence[str]) -> bool:
     """Take partitions that have nothing to materialize out of the targets of the run's backfill, if it is of one.
 

@@ -10,7 +10,7 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.checks.stream_checks import evaluations_of_commits
 from lake_assets.orchestration.dagster_private import UserFailure
 from lake_assets.orchestration.metadata import Metadata
-from lake_assets.orchestration.partition_keys import new_dynamic_keys, partition_key
+from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.orchestration.resources import PYSPARK, sessions
 from lake_assets.orchestration.stream_run import StreamRun, options_of
 from lake_assets.orchestration.translator import StreamSpecs
@@ -78,11 +78,13 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
         except LakeAssetsError as error:
             raise UserFailure(str(error)) from None
         run.log.info(f"{stream.name}: {selection}")
-        for name, keys in new_dynamic_keys(stream, context.instance, selection.partitions).items():
+        of_stream = keys_of(stream)
+        cells = map(of_stream.cell_of, selection.partitions)
+        for name, keys in of_stream.missing(context.instance, cells).items():
             context.instance.add_dynamic_partitions(name, keys)
         run.number = len(selection.partitions)
         with run.open():
-            yield from run.refreshed({partition: partition_key(partition) for partition in selection.partitions})
+            yield from run.refreshed({partition: of_stream.of(partition) for partition in selection.partitions})
             yield from run.events()
             failure = run.failure() if run.failed else None  # a run that is to be retried ends here, without checks
             instance, warn = context.instance, context.log.warning

@@ -18,9 +18,10 @@ from lake_assets.ingest.outcome import Outcome, error_text
 from lake_assets.lake.catalog.preview import PREVIEW_CHARACTERS, PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow
-from lake_assets.layout.partition import option_of
+from lake_assets.layout.partition import Partition, option_of
 from lake_assets.layout.texts import count, durations, first_lines, several, size
 from lake_assets.orchestration.dagster_private import user_text
+from lake_assets.streams.cells import Cells
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
 
@@ -56,9 +57,10 @@ def definition_metadata(stream: OpenStream) -> Metadata:
 
 def _backfill(stream: OpenStream) -> str:
     """Return what a backfill of several partitions becomes."""
+    cells = Cells(stream.config)
     if limit := stream.config.max_partitions_per_run:
-        return f"Runs of up to {count(limit, 'partition')}."
-    names = [column.name for column in stream.config.columns]
+        return f"Runs of up to {count(limit, cells.noun)}."
+    names = [column.name for column in cells.columns]
     if len(names) == 1:
         return f"One run per unbroken range of {names[0]}."
     return f"One run per {names[0]} and unbroken {names[1]} range."
@@ -104,6 +106,11 @@ def materialization_metadata(
     if (command := _undo_command(row)) is not None:
         metadata["undo"] = dg.MetadataValue.md(command)
     return metadata | _plotted(row)
+
+
+def partition_metadata(partition: Partition) -> Metadata:
+    """Return which of the partitions of its key an event is of."""
+    return {"partition": dg.MetadataValue.text(visible_name(partition.path))}
 
 
 def elsewhere_metadata(row: LedgerRow) -> Metadata:

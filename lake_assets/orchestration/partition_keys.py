@@ -1,21 +1,22 @@
-"""Dagster's partitions of a stream, and the conversion between a Dagster key and a `Partition`.
+"""Dagster's partitions of a stream, and the conversion between a Dagster key and the partitions that it stands for.
 
-A column is a dimension of the same name, and the key of a value is its text in a path: percent-encoded, NULL as
-`__HIVE_DEFAULT_PARTITION__`. Texts that Dagster forbids in keys, or splits them at, are percent-encoded too: `,` and
-`|` (and brackets, which a path encodes already) and `...`. An empty text, which a column with `empty: value` may have,
-is `__EMPTY__`, and that text itself is `%5F_EMPTY__`. So each partition has one key, and each key one partition.
+A key is that of a cell (`Cells`), which is one partition unless a time has `keys`. A column of the cell is a dimension
+of the same name, and the key of a value is its text in a path: percent-encoded, NULL as `__HIVE_DEFAULT_PARTITION__`.
+Texts that Dagster forbids in keys, or splits them at, are percent-encoded too: `,` and `|` (and brackets, which a path
+encodes already) and `...`. An empty text, which a column with `empty: value` may have, is `__EMPTY__`, and that text
+itself is `%5F_EMPTY__`. So each cell has one key, and each key one cell.
 
 With two columns Dagster joins the dimensions by `|` in the order of their names, not of the path.
 """
 
 import datetime as dt
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import product
 from types import MappingProxyType
 
 import dagster as dg
 
-from lake_assets.config.partition_fields import PartitionField
-from lake_assets.config.streams import Stream
 from lake_assets.errors import PartitionError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition, PartitionColumn
@@ -23,6 +24,7 @@ from lake_assets.layout.texts import count
 from lake_assets.layout.times import TIME_TYPES, TimeName, zone_of
 from lake_assets.orchestration.dagster_private import PARTITION
 from lake_assets.streams.calendar import configured_values, recent_texts
+from lake_assets.streams.cells import Cells, JointColumn
 from lake_assets.streams.stream import OpenStream
 
 # Documented at `dagster.StaticPartitionsDefinition` and `MultiPartitionsDefinition`.
@@ -40,51 +42,180 @@ def partitions_def(stream: OpenStream) -> dg.PartitionsDefinition[str]:
     """Return the partitions of a stream's asset in Dagster, also for assets downstream.
 
     A column that is a time has a partition for each year, month, day or hour from `start` to `end`, or to today, both
-    included. Today is that of the stream's time zone; hours are those of UTC. Any other column has its configured
-    values or, without these, the keys that were added to its dynamic partitions (`dynamic_name`). A partition whose
-    time is NULL is in no window; the command line ingests it.
+    included; with `keys` for each year, month or day of these. Today is that of the stream's time zone; hours are those
+    of UTC. Any other column has its configured values or, without these, the keys that were added to its dynamic
+    partitions (`dynamic_name`). A partition whose time is NULL is in no window; the command line ingests it.
 
     Args:
         stream: the stream, from `open_stream`.
 
     Returns:
         The definition of the one partition column, or a `dagster.MultiPartitionsDefinition` of two, with the columns'
-        names. Its `get_partitions_def_for_dimension("date")` is for an asset with a partition for each date.
+        names. Its `get_partitions_def_for_dimension("date")` is for an asset with a partition for each date. Of more
+        columns, the second dimension is all but the first time, joined: `region/shop` with keys such as `NW/s1`.
     """
-    by_column = dimensions(stream)
-    return dg.MultiPartitionsDefinition(by_column) if len(by_column) > 1 else next(iter(by_column.values()))
+    return keys_of(stream).definition
 
 
-def has_key(stream: OpenStream, key: str, instance: dg.DagsterInstance) -> bool:
-    """Return whether a key is one of the stream's partitions by its present config."""
-    with dg.partition_loading_context(dynamic_partitions_store=instance):
-        return partitions_def(stream).has_partition_key(key)
+def keys_of(stream: OpenStream) -> "StreamKeys":
+    """Return Dagster's keys of a stream."""
+    return StreamKeys(stream)
 
 
-def dimensions(stream: OpenStream) -> dict[str, dg.PartitionsDefinition[str]]:
-    """Return the dimension of each partition column, by the column's name."""
-    return {column.name: _dimension(stream, column) for column in stream.config.columns}
+class StreamKeys:
+    """Dagster's keys of a stream: the only place that knows which partitions a key stands for.
+
+    Attributes:
+        columns: the dimensions.
+        are_partitions: whether each key is one partition.
+    """
+
+    def __init__(self, stream: OpenStream) -> None:
+        self._stream = stream
+        self._cells = Cells(stream.config)
+        self.columns = self._cells.columns
+        self.are_partitions = self._cells.are_partitions
+
+    @property
+    def definition(self) -> dg.PartitionsDefinition[str]:
+        """The partitions of the stream's asset."""
+        by_column = self.dimensions
+        return dg.MultiPartitionsDefinition(by_column) if len(by_column) > 1 else next(iter(by_column.values()))
+
+    @cached_property
+    def dimensions(self) -> dict[str, dg.PartitionsDefinition[str]]:
+        """The dimension of each column, by its name."""
+        return {column.name: self._dimension(column) for column in self.columns}
+
+    @property
+    def dynamic(self) -> dict[str, str]:
+        """The name of the dynamic partitions of each dimension whose values are discovered, not configured."""
+        return {
+            column.name: dynamic_name(self._stream.name, column.name)
+            for column in self.columns
+            if column.type not in TIME_TYPES and not self._has_values(column)
+        }
+
+    def has(self, key: str, instance: dg.DagsterInstance) -> bool:
+        """Return whether a key is one of the stream's by its present config."""
+        with dg.partition_loading_context(dynamic_partitions_store=instance):
+            return self.definition.has_partition_key(key)
+
+    def of(self, partition: Partition) -> str:
+        """Return the key of a partition; a `dagster.MultiPartitionKey` where there are two dimensions."""
+        return partition_key(self.cell_of(partition))
+
+    def cell_of(self, partition: Partition) -> Partition:
+        """Return the cell of a partition."""
+        return self._cells.of(partition)
+
+    def cell(self, key: str) -> Partition:
+        """Return the cell of a key.
+
+        Raises:
+            PartitionError: as of `partition_of`.
+        """
+        return partition_of(self.columns, key)
+
+    def partitions(self, key: str) -> list[Partition]:
+        """Return the partitions of a key, in order: of its time those of the config, by now.
+
+        Raises:
+            PartitionError: as of `partition_of`.
+        """
+        return self._cells.partitions(self.cell(key))
+
+    def partition(self, key: str) -> Partition:
+        """Return the one partition of a key.
+
+        Raises:
+            PartitionError: as of `partition_of`, or the key has another number of partitions.
+        """
+        partitions = self.partitions(key)
+        if len(partitions) != 1:
+            such = f", such as {partitions[-1].option}" if partitions else ""
+            raise PartitionError(f"the key {key} has {count(len(partitions), 'partition')}:", f"name one{such}.")
+        return partitions[0]
+
+    def missing(self, instance: dg.DagsterInstance, cells: Iterable[Partition]) -> dict[str, list[str]]:
+        """Return the keys that these cells need and Dagster lacks, by the name of the dynamic partitions."""
+        texts = [cell.texts() for cell in cells] if self.dynamic else []
+        missing: dict[str, list[str]] = {}
+        for column, name in self.dynamic.items():
+            keys = {dimension_key(each[column]) for each in texts}
+            if new := sorted(keys - {*instance.get_dynamic_partitions(name)} if keys else ()):
+                missing[name] = new
+        return missing
+
+    def recent(self, instance: dg.DagsterInstance | None, at: dt.datetime, lookback: int) -> dict[str, list[str]]:
+        """Return the keys of each dimension: of a time those of the newest partitions, of another column all.
+
+        Args:
+            instance: has the dynamic ones; may be None if there are none.
+            at: the moment of the newest partition, with a time zone.
+            lookback: the number of partitions before that one.
+        """
+        windows = recent_texts(self._stream.config, at, lookback)
+        keys: dict[str, list[str]] = {}
+        for column in self.columns:
+            if column.name not in windows:
+                keys[column.name] = dimension_keys(self.dimensions[column.name], instance)
+            elif (window := windows[column.name]) is None:
+                keys[column.name] = []
+            else:
+                kind, of_column = TIME_TYPES[column.type], TIME_TYPES[self._stream.config.partitions[column.name].type]
+                first, last = (kind.number(of_column.start(text)) for text in window)
+                keys[column.name] = [dimension_key(kind.text(kind.at(number))) for number in range(first, last + 1)]
+        return keys
+
+    def recent_partitions(self, instance: dg.DagsterInstance, at: dt.datetime, lookback: int) -> list[Partition]:
+        """Return the partitions of the keys of `recent`, without those before the newest ones."""
+        recent, windows = self.recent(instance, at, lookback), recent_texts(self._stream.config, at, lookback)
+        joined = (joined_key(dict(zip(recent, keys, strict=True))) for keys in product(*recent.values()))
+        return [
+            partition
+            for key in joined
+            for partition in self.partitions(key)
+            if all(window and window[0] <= partition.texts()[name] <= window[1] for name, window in windows.items())
+        ]
+
+    def _has_values(self, column: PartitionColumn) -> bool:
+        if isinstance(column, JointColumn):
+            return all(map(self._has_values, column.parts))
+        return self._stream.config.partitions[column.name].values is not None
+
+    def _values(self, column: PartitionColumn) -> list[str]:
+        """Return the texts of a column's configured values."""
+        if isinstance(column, JointColumn):
+            return ["/".join(texts) for texts in product(*map(self._values, column.parts))]
+        values = self._stream.config.partitions[column.name].values or ()
+        return [column.text(value) for value in configured_values(column, values)]
+
+    def _dimension(self, column: PartitionColumn) -> dg.PartitionsDefinition[str]:
+        if column.type in TIME_TYPES:
+            return self._times(column)
+        if not self._has_values(column):
+            return dg.DynamicPartitionsDefinition(name=dynamic_name(self._stream.name, column.name))
+        return dg.StaticPartitionsDefinition([dimension_key(text) for text in self._values(column)])
+
+    def _times(self, column: PartitionColumn) -> dg.PartitionsDefinition[str]:
+        field = self._stream.config.partitions[column.name]
+        assert field.start is not None  # noqa: S101 - the config requires it of a time
+        kind = TIME_TYPES[column.type]
+        # 9999-12-31, which often means "never", has no next day.
+        last = field.end if field.end is not None and field.end < dt.date.max else None
+        return dg.TimeWindowPartitionsDefinition(
+            start=kind.at(kind.number(dt.datetime.combine(field.start, dt.time.min))),
+            # Dagster's end is exclusive.
+            end=kind.at(kind.number(dt.datetime.combine(last, dt.time.max)) + 1) if last else None,
+            fmt=kind.form,
+            cron_schedule=_CRONS[kind.name],
+            timezone=zone_of(field.type, self._stream.config.time_zone),
+            end_offset=1,  # today is a partition too; without it Dagster has a day only when it is over
+        )
 
 
-def dynamic_columns(config: Stream) -> list[str]:
-    """Return the columns whose values are discovered, not configured."""
-    return [name for name, field in config.partitions.items() if field.values is None and field.type not in TIME_TYPES]
-
-
-def new_dynamic_keys(
-    stream: OpenStream, instance: dg.DagsterInstance, partitions: Collection[Partition]
-) -> dict[str, list[str]]:
-    """Return the keys that these partitions need and Dagster does not have, by the name of the dynamic partitions."""
-    missing: dict[str, list[str]] = {}
-    for column in dynamic_columns(stream.config):
-        name = dynamic_name(stream.name, column)
-        keys = {dimension_key(partition.texts()[column]) for partition in partitions}
-        if new := sorted(keys - {*instance.get_dynamic_partitions(name)} if keys else ()):
-            missing[name] = new
-    return missing
-
-
-def keys_of(definition: dg.PartitionsDefinition[str], instance: dg.DagsterInstance | None) -> list[str]:
+def dimension_keys(definition: dg.PartitionsDefinition[str], instance: dg.DagsterInstance | None) -> list[str]:
     """Return the keys of a dimension now; only dynamic ones need the instance."""
     return list(definition.get_partition_keys(dynamic_partitions_store=instance))
 
@@ -109,35 +240,10 @@ class ValueOrder:
     def of(self, column: str) -> dict[str, int]:
         """Return the positions of a column's keys."""
         if column not in self._positions:
-            keys = keys_of(dimensions(self._stream)[column], self._instance)
+            keys = dimension_keys(keys_of(self._stream).dimensions[column], self._instance)
             keys += self._new.get(dynamic_name(self._stream.name, column), ())
             self._positions[column] = {key: number for number, key in enumerate(keys)}
         return self._positions[column]
-
-
-def recent_keys(
-    stream: OpenStream, instance: dg.DagsterInstance | None, at: dt.datetime, lookback: int
-) -> dict[str, list[str]]:
-    """Return the keys of each dimension: of a time those of the newest partitions, of another column all.
-
-    Args:
-        stream: of the partitions.
-        instance: has the dynamic ones; may be None if there are none.
-        at: the moment of the newest partition, with a time zone.
-        lookback: the number of partitions before that one.
-    """
-    windows = recent_texts(stream.config, at, lookback)
-    keys: dict[str, list[str]] = {}
-    for name, definition in dimensions(stream).items():
-        if name not in windows:
-            keys[name] = keys_of(definition, instance)
-        elif (window := windows[name]) is None:
-            keys[name] = []
-        else:
-            kind = TIME_TYPES[stream.config.partitions[name].type]
-            first, last = (kind.number(kind.start(text)) for text in window)
-            keys[name] = [dimension_key(kind.text(kind.at(number))) for number in range(first, last + 1)]
-    return keys
 
 
 def dynamic_name(stream: str, column: str) -> str:
@@ -146,7 +252,7 @@ def dynamic_name(stream: str, column: str) -> str:
 
 
 def partition_key(partition: Partition) -> str:
-    """Return a partition's key; a `dagster.MultiPartitionKey` where it has two columns."""
+    """Return the key of a partition or cell; a `dagster.MultiPartitionKey` where it has two columns."""
     return joined_key({name: dimension_key(text) for name, text in partition.texts().items()})
 
 
@@ -176,10 +282,10 @@ def joined_key(keys: Mapping[str, str]) -> str:
 
 
 def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
-    """Return the partition that a key names.
+    """Return the cell that a key names, which is a partition if they have the same columns.
 
     Args:
-        columns: the stream's partition columns.
+        columns: of the cell.
         key: of Dagster.
 
     Raises:
@@ -193,7 +299,7 @@ def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
             f"partition key {key!r} has {len(texts)} values, and the partition columns are {', '.join(names)}:",
             f"write one value for each, joined by {_JOINT} (a {_JOINT} inside a value as %7C).",
         )
-    texts = ["" if text == EMPTY else text for text in texts]
+    texts = ["/".join("" if part == EMPTY else part for part in text.split("/")) for text in texts]
     partition = Partition.of(columns, dict(zip(names, texts, strict=True)))
     canonical = partition_key(partition)
     if key != canonical:
@@ -204,35 +310,14 @@ def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
 
 
 def dimension_key(text: str) -> str:
-    """Return the key of a value, by its text in a path; `EMPTY` for an empty one, which Dagster forbids."""
+    """Return the key of a value, by its text in a path; `EMPTY` for an empty one, which Dagster forbids.
+
+    Of a joint column, whose text alone has slashes, each value has its key.
+    """
+    if "/" in text:
+        return "/".join(map(dimension_key, text.split("/")))
     if text in {"", EMPTY}:
         return "%5F_EMPTY__" if text else EMPTY
     for forbidden, encoded in _FORBIDDEN.items():
         text = text.replace(forbidden, encoded)
     return text
-
-
-def _dimension(stream: OpenStream, column: PartitionColumn) -> dg.PartitionsDefinition[str]:
-    field = stream.config.partitions[column.name]
-    if column.type in TIME_TYPES:
-        return _times(column, field, stream.config.time_zone)
-    if field.values is None:
-        return dg.DynamicPartitionsDefinition(name=dynamic_name(stream.name, column.name))
-    values = configured_values(column, field.values)
-    return dg.StaticPartitionsDefinition([dimension_key(column.text(value)) for value in values])
-
-
-def _times(column: PartitionColumn, field: PartitionField, time_zone: str) -> dg.PartitionsDefinition[str]:
-    assert field.start is not None  # noqa: S101 - the config requires it of a time
-    kind = TIME_TYPES[column.type]
-    # 9999-12-31, which often means "never", has no next day.
-    last = field.end if field.end is not None and field.end < dt.date.max else None
-    return dg.TimeWindowPartitionsDefinition(
-        start=kind.at(kind.number(dt.datetime.combine(field.start, dt.time.min))),
-        # Dagster's end is exclusive.
-        end=kind.at(kind.number(dt.datetime.combine(last, dt.time.max)) + 1) if last else None,
-        fmt=kind.form,
-        cron_schedule=_CRONS[kind.name],
-        timezone=zone_of(kind.name, time_zone),
-        end_offset=1,  # today is a partition too; without it Dagster has a day only when it is over
-    )

@@ -12,7 +12,7 @@ from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import PARTITION, RANGE_END, RANGE_START, AssetJob, step_of
-from lake_assets.orchestration.partition_keys import ValueOrder, dimension_key, partition_of
+from lake_assets.orchestration.partition_keys import ValueOrder, dimension_key, keys_of
 from lake_assets.streams.stream import OpenStream
 
 # A run of these states has listed nothing. The state changes to STARTED before the run's first step.
@@ -37,16 +37,17 @@ class QueuedRuns:
         self._asset = asset
         self._instance = instance
         self._order = ValueOrder(stream, instance)
+        self._keys = keys_of(stream)
 
     def have(self, first: Partition, last: Partition | None = None) -> bool:
-        """Return whether one of the runs has a partition, or all between two in each column."""
+        """Return whether one of the runs has a cell, or all between two in each column."""
         last = last or first
         singles, ranges = self._spans
         return (first == last and first in singles) or any(self._is_inside(first, last, span) for span in ranges)
 
     @cached_property
     def _spans(self) -> tuple[set[Partition], set[tuple[Partition, Partition]]]:
-        """The partitions that have runs of their own, and the first and last ones of other runs."""
+        """The cells that have runs of their own, and the first and last ones of other runs."""
         singles, ranges = set(), set()
         for record in self._instance.get_run_records(dg.RunsFilter(statuses=_NOT_BEGUN), limit=_MOST):
             run = record.dagster_run
@@ -54,7 +55,7 @@ class QueuedRuns:
             if not self._is_refresh(run):
                 continue
             try:
-                first, last = (partition_of(self._stream.config.columns, end or "") for end in ends)
+                first, last = (self._keys.cell(end or "") for end in ends)
             except PartitionError:  # a run of the job without partitions, or of an earlier config
                 continue
             if first == last:
@@ -86,7 +87,7 @@ class QueuedRuns:
 
     def _number(self, axis: int, value: PartitionValue) -> float:
         """The number of a value in Dagster's order of the column; of one that Dagster does not have, it is NaN."""
-        column = self._stream.config.columns[axis]
+        column = self._keys.columns[axis]
         if value is not None and column.type in TIME_TYPES:
             kind = TIME_TYPES[column.type]
             return kind.number(kind.start(value))

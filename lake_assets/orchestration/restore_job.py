@@ -25,7 +25,7 @@ from lake_assets.orchestration.metadata import (
     markdown_table,
     materialization_metadata,
 )
-from lake_assets.orchestration.partition_keys import partition_of
+from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.orchestration.stream_run import requester
 from lake_assets.streams.stream import OpenStream
 
@@ -85,7 +85,7 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
             if restored.row is not None:
                 instance, warn = context.instance, context.log.warning
                 viewed = Viewer(stream, warn).viewed(outcome_of_commit(stream, partition, restored.row))
-                yield materialization(asset, partition, materialization_metadata(viewed) | metadata)
+                yield materialization(stream, asset, partition, materialization_metadata(viewed) | metadata)
                 yield from evaluations_of_commits(
                     stream, asset, instance, context.run_id, Scope(None, (partition,)), warn
                 )
@@ -110,7 +110,7 @@ def _partition(stream: OpenStream, text: str) -> Partition:
     """
     if "=" in text:
         return stream.config.partition(text)
-    return partition_of(stream.config.columns, text)
+    return keys_of(stream).partition(text)
 
 
 def _run(

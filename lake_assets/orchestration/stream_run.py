@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -43,6 +43,7 @@ from lake_assets.orchestration.dagster_private import (
     cancel_checks,
     cancel_plans,
     leave_backfill,
+    renew_plans,
     unfinished_runs,
 )
 from lake_assets.orchestration.event_log import EventLog
@@ -53,8 +54,9 @@ from lake_assets.orchestration.metadata import (
     lines_by_text,
     materialization_metadata,
     newest_landing_scan,
+    partition_metadata,
 )
-from lake_assets.orchestration.partition_keys import dimension_tags
+from lake_assets.orchestration.partition_keys import dimension_tags, keys_of
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.remote.request import Request
 from lake_assets.retrying import Limit, pause_between, poll
@@ -105,9 +107,10 @@ class StreamRun:
 
     Attributes:
         partitions: those that the run refreshes, each with its key.
-        done: the outcome of each partition that is committed or unchanged, by its key.
-        failed: the error of each partition that is not, by its key.
-        absent: keys of partitions in which nothing has ever landed.
+        done: the outcome of each partition that is committed or unchanged, by its label: its key, or the partition
+            where a key has several.
+        failed: the error of each partition that is not, by its label.
+        absent: labels of partitions in which nothing has ever landed.
         not_selected: the number of partitions that the run's config leaves out.
         number: of all partitions of the run; set by the caller.
     """
@@ -127,10 +130,11 @@ class StreamRun:
         self._options = options
         self.spark = spark
         self._config = config
+        self.has_own_keys = keys_of(self.stream).are_partitions
         self.partitions: Mapping[Partition, str] = {}
         self.done: dict[str, Outcome] = {}
         self.failed: dict[str, Exception] = {}
-        self.first_keys: dict[str, str] = {}  # the first key with an error, by the error's text
+        self.first_labels: dict[str, str] = {}  # the first label with an error, by the error's text
         self.absent: list[str] = []
         self._materialized: set[str] = set()
         self.not_selected = 0
@@ -171,9 +175,9 @@ class StreamRun:
             return  # no driver is needed
 
         def note(outcome: Outcome) -> None:
-            key = partitions[outcome.partition]
+            name = self._label(outcome.partition)
             position = len(self.done) + len(self.failed) + len(self.absent) + self.not_selected + 1
-            self._note(key, f"{visible_name(key)} ({position} of {self.number})", outcome)
+            self._note(name, f"{visible_name(name)} ({position} of {self.number})", outcome)
 
         try:
             if self._config is None or isinstance(self._config.runs, InProcess):
@@ -242,36 +246,54 @@ class StreamRun:
             if (outcome := received.pending.get(path)) is not None:
                 received.take(outcome_of_commit(stream, outcome.partition, row))
 
+    def _label(self, partition: Partition) -> str:
+        return self.partitions[partition] if self.has_own_keys else partition.path
+
+    def _key(self, label: str) -> str:
+        """Return the key of a label, which is one if it names no partition of the run."""
+        return self._keys.get(label, label)
+
+    @cached_property
+    def _keys(self) -> Mapping[str, str]:
+        return {self._label(partition): key for partition, key in self.partitions.items()}
+
+    @property
+    def done_keys(self) -> set[str]:
+        """The keys with partitions that are done."""
+        return set(map(self._key, self.done))
+
     def scope(self) -> Scope:
         """Return the scope of the run's checks, which list again if a driver did not send its listings."""
         results = {outcome.partition: outcome for outcome in self.done.values()}
-        failed = {p: error_text(self.failed[key]) for p, key in self.partitions.items() if key in self.failed}
+        labels = {partition: self._label(partition) for partition in self.partitions}
+        failed = {p: error_text(self.failed[label]) for p, label in labels.items() if label in self.failed}
         scope = Scope.of_results(self._context.run.run_id, results, failed)
         has_listings = all(outcome.has_listing for outcome in results.values())
         return scope if has_listings else replace(scope, results={})
 
-    def _note(self, key: str, label: str, outcome: Outcome) -> None:
+    def _note(self, label: str, begin: str, outcome: Outcome) -> None:
+        """Note the outcome of a partition, and log a line with this beginning."""
         error = outcome.error
         if outcome.result is not None:
-            self.done[key] = outcome
-            self._log(f"{label} {_figures(outcome)}")
+            self.done[label] = outcome
+            self._log(f"{begin} {_figures(outcome)}")
         elif error is not None:
             if is_interrupt(error):
                 raise error
-            first = self.first_keys.setdefault(error_text(error), key)
-            self.failed[key] = error
-            if first != key:
-                self._log(f"{label} failed with the same error as {visible_name(first)}")
+            first = self.first_labels.setdefault(error_text(error), label)
+            self.failed[label] = error
+            if first != label:
+                self._log(f"{begin} failed with the same error as {visible_name(first)}")
             elif isinstance(error, LakeAssetsError):
-                self.log.error(f"{label} failed: {error}")
+                self.log.error(f"{begin} failed: {error}")
             else:
                 # A bug, but the next partitions may succeed.
-                self.log.error(f"{label} failed unexpectedly", exc_info=error)
+                self.log.error(f"{begin} failed unexpectedly", exc_info=error)
         else:
-            self.absent.append(key)
+            self.absent.append(label)
             where = f" at {visible_name(outcome.row.source_glob)}" if self.number == 1 else ""
             missing = f", and stays missing: nothing has landed yet{where}"
-            self._log(f"{label} left out{f': {outcome.note}' if outcome.waits else missing}")
+            self._log(f"{begin} left out{f': {outcome.note}' if outcome.waits else missing}")
 
     def _log(self, line: str) -> None:
         self.progress.append(line)
@@ -291,10 +313,14 @@ class StreamRun:
 
     def metadata(self) -> Iterator[tuple[str, Metadata]]:
         """Yield the key and the metadata of each partition that is committed."""
-        for key, outcome in self.done.items():
+        for label, outcome in self.done.items():
             if outcome.row.status == "committed":
-                self._materialized.add(key)
-                yield key, materialization_metadata(outcome, self._lineage) | self.unmatched
+                self._materialized.add(key := self._key(label))
+                metadata = materialization_metadata(outcome, self._lineage)
+                yield key, self._named(outcome.partition) | metadata | self.unmatched
+
+    def _named(self, partition: Partition) -> Metadata:
+        return {} if self.has_own_keys else partition_metadata(partition)
 
     def events(self) -> Iterator[PartitionEvent]:
         """Yield an event of each partition that is done or failed.
@@ -302,36 +328,53 @@ class StreamRun:
         Of a partition that the run found unchanged, the event has the figures of its last commit. It is a
         materialization if Dagster does not have that commit, and an observation otherwise: nothing was refreshed. In a
         backfill it is a materialization too, because the assets downstream follow one; but not again in a retry.
+        Where a key has several partitions, it is only of keys without another event, and of the newest commit.
         """
-        for key, metadata in self.metadata():
+        committed = list(self.metadata())
+        # Before them, and found before: of a key with several partitions, Dagster is asked for the newest event.
+        yield from list(self._unchanged())
+        for key, metadata in committed:
             yield dg.AssetMaterialization(self.asset, partition=key, metadata=metadata, tags=dimension_tags(key))
-        yield from self._unchanged()
-        for key, error in self.failed.items():
-            yield dg.AssetObservation(self.asset, partition=key, metadata=facts_of(error), tags=dimension_tags(key))
+        of_labels = {self._label(partition): partition for partition in self.partitions}
+        for label, error in self.failed.items():
+            key, of_partition = self._key(label), of_labels.get(label)
+            named = {} if of_partition is None else self._named(of_partition)
+            facts: dict[str, Any] = {**named, **facts_of(error)}
+            yield dg.AssetObservation(self.asset, partition=key, metadata=facts, tags=dimension_tags(key))
 
     def _unchanged(self) -> Iterator[PartitionEvent]:
         instance, run = self._context.instance, self._context.run
-        skipped = {key: outcome for key, outcome in self.done.items() if outcome.row.status == "skipped"}
+        skipped = {each.partition: each for each in self.done.values() if each.row.status == "skipped"}
         if not skipped:
             return
-        commits: dict[str, LedgerRow] = {}
+        commits: dict[Partition, LedgerRow] = {}
         try:
-            of_partitions = commits_of(self.stream, [outcome.partition for outcome in skipped.values()])
-            commits = {self.partitions[partition]: row for partition, row in of_partitions.items()}
+            commits = commits_of(self.stream, list(skipped))
             is_read = True
         except LakeAssetsError as error:
             self._context.log.warning(f"The events of unchanged partitions lack the figures of their commits: {error}")
             is_read = False
         # In this order: a run that ends in between has reported its commits by then.
         running = unfinished_runs(instance) - {run.run_id}
-        known = known_to_dagster(instance, self.asset, commits)
+        known = known_to_dagster(instance, self.asset, self.partitions, commits)
         tries = {run.run_id, *(run.tags[tag] for tag in _TRIES if tag in run.tags)}
-        for key, outcome in skipped.items():
-            row = commits.get(key)
-            is_known = key in known or (row is not None and row.run_id in running)  # that run reports it at its end
+        if not self.has_own_keys:  # in the order of their commits
+            skipped = dict(sorted(skipped.items(), key=lambda each: _snapshot(commits.get(each[0]))))
+        last = {self.partitions[partition]: partition for partition in skipped}
+        for partition, outcome in skipped.items():
+            row, key = commits.get(partition), self.partitions[partition]
+            is_known = partition in known or (
+                row is not None and row.run_id in running
+            )  # that run reports it at its end
             is_new = row is not None and not is_known
             if BACKFILL in run.tags and not is_new:
-                is_new = not is_read or (key in known and known[key] not in tries)
+                is_new = not is_read or (partition in known and known[partition] not in tries)
+            if (
+                not self.has_own_keys
+                and (key in self._materialized or partition != last[key])
+                and (row is None or is_known)
+            ):
+                continue
             commit, elsewhere = outcome, None
             if row is not None:
                 commit = replace(outcome_of_commit(self.stream, outcome.partition, row), view=outcome.view)
@@ -342,7 +385,8 @@ class StreamRun:
             if is_new:
                 self._materialized.add(key)
             event = dg.AssetMaterialization if is_new else dg.AssetObservation
-            yield event(self.asset, partition=key, metadata=metadata | self.unmatched, tags=dimension_tags(key))
+            metadata = self._named(partition) | metadata | self.unmatched
+            yield event(self.asset, partition=key, metadata=metadata, tags=dimension_tags(key))
 
     def settle_plans(self, keys: Sequence[str]) -> None:
         """Let Dagster show partitions with nothing to materialize as they are: missing, or as before the run.
@@ -351,11 +395,13 @@ class StreamRun:
             keys: of all partitions of the run, whose events Dagster has.
         """
         instance, run = self._context.instance, self._context.run
-        nothing = [key for key in keys if key not in self._materialized and key not in self.failed]
-        left_out = [key for key in nothing if key not in self.done]
+        failed, done = set(map(self._key, self.failed)), self.done_keys
+        nothing = [key for key in keys if key not in self._materialized and key not in failed]
+        left_out = [key for key in nothing if key not in done]
         cancel_checks(instance, self.asset, run.run_id, left_out)
         if self.failed:
             cancel_plans(instance, self.asset, run.run_id, nothing)
+            renew_plans(instance, self.asset, run, sorted(failed & self._materialized))
         has_left = poll(
             lambda: leave_backfill(self._context, self.asset, nothing),
             pause=pause_between(1, 2),
@@ -408,6 +454,10 @@ def requester(tags: Mapping[str, str]) -> str:
     kinds = ((kind, tags[tag]) for tag, kind in _REQUESTERS.items() if tag in tags)
     kind, name = next(kinds, ("Dagster", ""))
     return kind if name in {"", "true"} else f"{kind} {name}"
+
+
+def _snapshot(row: LedgerRow | None) -> int:
+    return 0 if row is None else row.snapshot_id or 0
 
 
 def _print(line: str) -> None:

@@ -7,7 +7,7 @@ import dagster as dg
 
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, UserFailure
-from lake_assets.orchestration.partition_keys import joined_key, partition_of, recent_keys
+from lake_assets.orchestration.partition_keys import joined_key, keys_of
 from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job
 from lake_assets.streams.stream import OpenStream
 
@@ -41,12 +41,13 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
     def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         # A context that a test builds may have no instance, and then there are no queued runs.
         at, instance = context.scheduled_execution_time, context.instance if context.instance_ref else None
-        keys = recent_keys(stream, instance, at, config.lookback)
+        of_stream = keys_of(stream)
+        keys = of_stream.recent(instance, at, config.lookback)
         for name in keys:
             if not keys[name]:
                 return dg.SkipReason(_why_none(stream, name, at))
         first, last = (joined_key({name: of_column[end] for name, of_column in keys.items()}) for end in (0, -1))
-        ends = (partition_of(stream.config.columns, key) for key in (first, last))
+        ends = map(of_stream.cell, (first, last))
         if instance is not None and QueuedRuns(stream, asset, instance).have(*ends):
             return dg.SkipReason("A queued run has all these partitions.")
         return dg.RunRequest(**run_range(first, last))
@@ -90,7 +91,7 @@ def drain_schedule(stream: OpenStream) -> dg.ScheduleDefinition | None:
 
 
 def _why_none(stream: OpenStream, column: str, at: dt.datetime) -> str:
-    if stream.config.partitions[column].type in TIME_TYPES:
+    if column in stream.config.partitions and stream.config.partitions[column].type in TIME_TYPES:
         return f"At {at:%Y-%m-%d %H:%M %Z} the stream's {column} is before its start or after its end."
     return (
         f"No {column} is known yet: add its values under `values` in the config, or its partitions in the UI "

@@ -9,6 +9,8 @@
 | hours, too many for that          | as days, where a day shows the worst of its hours                          |
 | months, years                     | one a decade, or forty years: a row for each value                         |
 | no time                           | a row for each value of the first column, a column for each of the second  |
+
+Of more than two columns, those beside the time are one, with their values joined, and without a time the last ones are.
 """
 
 import datetime as dt
@@ -109,7 +111,7 @@ def _arrange(state: StreamState, partitions: Sequence[PartitionState]) -> Sheet:
             without += partition.state != "absent"
             continue
         cell = Cell(partition.state, partition.rows)
-        placed.append((values[0] if values else "", TIME_TYPES[kinds[at]].start(value), cell))
+        placed.append((_one_of(values), TIME_TYPES[kinds[at]].start(value), cell))
     notes = [f"{without:,} with {state.columns[at].name} NULL: not shown"] if without else []
     if not placed:
         return Sheet((), (14, 14), notes)
@@ -252,8 +254,8 @@ def _without_time(partitions: Sequence[PartitionState]) -> Sheet:
     if partitions and len(partitions[0].partition.values) == 1 and len(rows) > LINES:
         return _tiles(partitions)
     lines = {value: y for y, value in enumerate(rows[:LINES])}
-    columns = _ordered(p.partition.values[1] for p in partitions if len(p.partition.values) > 1) or [""]
-    by_values = {p.partition.values: Cell(p.state, p.rows) for p in partitions}
+    columns = _ordered(_one_of(p.partition.values[1:]) for p in partitions if len(p.partition.values) > 1) or [""]
+    by_values = {(p.partition.values[0], _one_of(p.partition.values[1:])): Cell(p.state, p.rows) for p in partitions}
     blocks = []
     for start in range(0, len(columns), COLUMNS):
         in_block = columns[start : start + COLUMNS]
@@ -261,11 +263,16 @@ def _without_time(partitions: Sequence[PartitionState]) -> Sheet:
             (x, y): cell
             for value, y in lines.items()
             for x, column in enumerate(in_block)
-            if (cell := by_values.get((value, column) if columns != [""] else (value,)))
+            if (cell := by_values.get((value, column)))
         }
         x_labels = [(x, _label(column)) for x, column in enumerate(in_block) if column != ""]
         blocks.append(Block("", len(in_block), len(lines), cells, x_labels, [(y, _label(v)) for v, y in lines.items()]))
     return Sheet(blocks, (16, 16) if columns != [""] else (120, 16), _left_out(rows))
+
+
+def _one_of(values: Sequence[PartitionValue]) -> PartitionValue:
+    """Return the values of several columns as one; an empty text of none."""
+    return values[0] if len(values) == 1 else " / ".join("NULL" if value is None else str(value) for value in values)
 
 
 def _tiles(partitions: Sequence[PartitionState]) -> Sheet:

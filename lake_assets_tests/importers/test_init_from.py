@@ -77,7 +77,7 @@ EXPECTED = {
     "clicks": ("dt={dt,,YYYY}{dt,,MM}{dt,,DD}", {"dt": "date"}, "2026-02-11"),
     "deep": (
         "country={country}/store={store}/date={date}",
-        {"country": "string", "date": "date"},
+        {"country": "string", "store": "integer", "date": "date"},
         "2026-01-01",
     ),
     "events": ("", {"date": "date"}, "2026-03-01"),
@@ -107,7 +107,6 @@ def test_each_table_is_a_stream_whose_partition_is_ingested(
     config = load_config(file)
     assert proposed(config) == EXPECTED
     assert config.streams["sales"].partitions["region"].values == ("NO", "NW", "SW")
-    assert config.streams["deep"].path_columns["store"].type == "integer"
     assert config.streams["events"].partitions["date"].source == "at"
     assert config.streams["sales"].source.root == str(landing / "sales")
     assert {path.name for path in file.parent.iterdir()} == {
@@ -117,7 +116,7 @@ def test_each_table_is_a_stream_whose_partition_is_ingested(
         ("sales", "region=NO,date=2026-02-12"),
         ("stock", "date=2026-02-11"),
         ("clicks", "dt=2026-02-12"),
-        ("deep", "country=DE,date=2026-01-02"),
+        ("deep", "country=DE,store=2,date=2026-01-02"),
         ("events", "date=2026-03-01"),
     ]:
         done = CliRunner().invoke(main, ["--config", str(file), "ingest", name, "--partition", partition, "--outside"])
@@ -265,7 +264,6 @@ def test_it_says_what_it_looked_at_and_what_is_not_certain(landing: Path, tmp_pa
 
     text = (tmp_path / "shop" / "lake.yaml").read_text(encoding="utf-8")
     for note in (
-        "a stream has 2 partition columns at most, so store are columns of the rows.",
         "1 object of those seen are not *.parquet: the stream ignores them.",
         "the paths have no partition columns, so the rows' at is the partition.",
         "no *.parquet was seen: the stream is left out.",
@@ -284,6 +282,14 @@ def look(folder: Path, *keys: str) -> dict[str, Proposal]:
     for key in keys:
         store.put_new(key, parquet(SALES) if key.endswith(("parquet", "pq")) else b"")
     return {proposal.name: proposal for proposal in propose(Sampler(store.storage))}
+
+
+def test_another_time_of_the_path_is_a_column_of_the_rows(tmp_path: Path) -> None:
+    synced = look(tmp_path / "synced", "region=NW/date=2026-02-11/synced=2026-02-12/a.parquet")["synced"]
+
+    assert list(synced.config["partitions"]) == ["region", "date"]
+    assert synced.config["path_columns"] == {"synced": "date"}
+    assert "synced in the path is a column of the rows, by which no partition is refreshed" in synced.notes
 
 
 def test_folders_without_names_are_a_column_if_their_objects_have_the_same_columns(tmp_path: Path) -> None:
@@ -599,6 +605,7 @@ def test_months_and_days_without_leading_zeros_have_no_list_that_would_end_with_
     assert sales.config["partitions"] == {
         "year": {"type": "year", "start": dt.date(2026, 1, 1)},
         "month": {"type": "integer"},
+        "day": {"type": "integer"},
     }
     assert any("others follow in time" in note for note in sales.notes)
 

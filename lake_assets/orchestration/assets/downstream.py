@@ -19,7 +19,7 @@ from lake_assets.errors import ConfigError
 from lake_assets.lake.connecting import connected
 from lake_assets.layout.texts import count, meant
 from lake_assets.orchestration.dagster_private import user_text
-from lake_assets.orchestration.partition_keys import partition_of
+from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.streams.stream import OpenStream, open_streams
 
 Rows = TypeVar("Rows")
@@ -189,7 +189,8 @@ def _rows(
             f"rows of {stream.name} cannot be read as {getattr(into, '__name__', into)}:",
             f"use one of {', '.join(ROWS_CLASSES)}.",
         )
-    partitions = {partition_of(stream.config.columns, key) for key in keys}
+    of_stream = keys_of(stream)
+    partitions = {partition for key in keys for partition in of_stream.partitions(key)}
     log.info(f"Reading {count(len(partitions), 'partition')} of {stream.name}")
     connection = connected(stream.lake_config, read_only=True)
     relation = rows_of(connection, stream, partitions, columns)

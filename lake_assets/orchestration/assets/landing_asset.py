@@ -6,7 +6,6 @@ each partition with new objects. Dagster's own automation refreshes these partit
 
 import datetime as dt
 import hashlib
-import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -17,17 +16,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import DATA_VERSION_TAG
 from lake_assets.orchestration.metadata import unmatched_metadata
-from lake_assets.orchestration.partition_keys import (
-    dimension_key,
-    dimensions,
-    joined_key,
-    keys_of,
-    new_dynamic_keys,
-    partition_key,
-    partition_of,
-    partitions_def,
-    recent_keys,
-)
+from lake_assets.orchestration.partition_keys import dimension_key, dimension_keys, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import job_schedule
 from lake_assets.streams.calendar import Calendar, deferred
 from lake_assets.streams.pending import LandingScan, scan_landing
@@ -52,7 +41,7 @@ def landing_asset(streams: Sequence[OpenStream], spec: dg.AssetSpec) -> dg.Sourc
             group_name=spec.group_name,
             metadata=spec.metadata,
             tags=spec.tags,
-            partitions_def=partitions_def(streams[0]),
+            partitions_def=keys_of(streams[0]).definition,
         )
         def observe(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
             return _observe(context, streams, spec.key)
@@ -73,19 +62,24 @@ def _observe(
     calendar = Calendar(stream.config)
     why = {partition: error for partition in scan.pending if (error := calendar.outside(partition)) is not None}
     inside = [partition for partition in scan.pending if partition not in why]
-    for name, keys in new_dynamic_keys(stream, context.instance, inside).items():
+    of_stream = keys_of(stream)
+    for name, keys in of_stream.missing(context.instance, map(of_stream.cell_of, inside)).items():
         context.instance.add_dynamic_partitions(name, keys)
-    known = {name: set(keys_of(definition, context.instance)) for name, definition in dimensions(stream).items()}
-    versions = {}
+    dimensions = of_stream.dimensions.items()
+    known = {name: set(dimension_keys(definition, context.instance)) for name, definition in dimensions}
+    waiting: dict[str, list[Partition]] = {}
     outside = []
     for partition in scan.pending:
         if partition in why:
             outside.append(f"{partition}: {deferred(why[partition])}")
-        elif all(dimension_key(text) in known[name] for name, text in partition.texts().items()):
-            versions[partition_key(partition)] = fingerprints[partition]
+            continue
+        cell = of_stream.cell_of(partition)
+        if all(dimension_key(text) in known[name] for name, text in cell.texts().items()):
+            waiting.setdefault(partition_key(cell), []).append(partition)
         else:
             outside.append(str(partition))
-    context.log.info(f"{count(len(versions), 'partition')} with new objects")
+    versions = {key: _version([fingerprints[partition] for partition in of_key]) for key, of_key in waiting.items()}
+    context.log.info(f"{count(sum(map(len, waiting.values())), 'partition')} with new objects")
     if outside:
         context.log.warning(
             f"{count(len(outside), 'partition')} landed that the config does not have:\n"
@@ -96,6 +90,13 @@ def _observe(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         return dg.DataVersionsByPartition(versions)
+
+
+def _version(fingerprints: Sequence[str]) -> str:
+    """Return the version of a key: the fingerprint of its one partition, or a hash of those of several."""
+    if len(fingerprints) == 1:
+        return fingerprints[0]
+    return hashlib.sha256("\n".join(sorted(fingerprints)).encode()).hexdigest()
 
 
 def _observation(key: dg.AssetKey, scan: LandingScan, fingerprints: Mapping[Partition, str]) -> dg.AssetObservation:
@@ -128,11 +129,7 @@ def recent_partitions(stream: OpenStream, instance: dg.DagsterInstance, lookback
     """
     if lookback is None:
         return None
-    keys = recent_keys(stream, instance, dt.datetime.now(dt.UTC), lookback)
-    return [
-        partition_of(stream.config.columns, joined_key(dict(zip(keys, combination, strict=True))))
-        for combination in itertools.product(*keys.values())
-    ]
+    return keys_of(stream).recent_partitions(instance, dt.datetime.now(dt.UTC), lookback)
 
 
 def observe_schedule(stream: OpenStream, landing: dg.AssetKey) -> dg.ScheduleDefinition | None:

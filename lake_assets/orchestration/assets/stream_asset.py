@@ -19,7 +19,7 @@ from lake_assets.orchestration.checks.stream_checks import (
     hand_on_scope,
 )
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, UserFailure
-from lake_assets.orchestration.partition_keys import partition_of, partitions_def, summary_of
+from lake_assets.orchestration.partition_keys import keys_of, summary_of
 from lake_assets.orchestration.resources import PYSPARK, sessions
 from lake_assets.orchestration.stream_run import StreamRun, options_of
 from lake_assets.orchestration.translator import StreamSpecs, asset_options
@@ -87,7 +87,7 @@ def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.Ass
                 **asset_options(spec),
                 config_schema=_SCHEMA,
                 required_resource_keys={PYSPARK},
-                partitions_def=partitions_def(stream),
+                partitions_def=keys_of(stream).definition,
                 io_manager_def=StreamIOManager(stream),  # for parameters of assets downstream
                 backfill_policy=_backfill_policy(stream),
                 deps=[specs.landing.key, *spec.deps],
@@ -107,14 +107,15 @@ def _backfill_policy(stream: OpenStream) -> dg.BackfillPolicy:
 def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -> Events:
     """Refresh the partitions that a run was launched for."""
     stream, keys = run.stream, context.partition_keys
-    run.number = len(keys)
-    partitions = _selected(run, _partitions(run, context), wanted)
+    of_run = _partitions(run, context)
+    run.number = len(of_run) + len(run.failed)
+    partitions = _selected(run, of_run, wanted)
     if len(partitions) > 1:
         run.log.info(f"This run is {summary_of(list(partitions))}")
     try:
         yield from run.refreshed(partitions)
     except dg.DagsterExecutionInterruptedError:
-        yield from evaluations_of_cancelled_run(stream, context, run.done)
+        yield from evaluations_of_cancelled_run(stream, context, run.done_keys)
         raise
     if run.failed:
         yield from run.events()
@@ -123,8 +124,8 @@ def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -
         yield from evaluations_of_failed_run(stream, context, run.scope())
         raise failure
     hand_on_scope(stream.name, run.scope())
-    # Dagster itself makes the events of a run that commits all its partitions.
-    if run.committed < run.number:
+    # Dagster itself makes the events of a run that commits all its partitions, one of each key.
+    if run.committed < run.number or not run.has_own_keys:
         yield from run.events()
         run.settle_plans(keys)
         if run.done:
@@ -140,11 +141,12 @@ def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -
 
 
 def _partitions(run: StreamRun, context: dg.AssetExecutionContext) -> dict[Partition, str]:
-    """Return the key of each partition; a key without a partition has failed."""
-    partitions = {}
+    """Return the key of each partition; a key that names none has failed."""
+    partitions: dict[Partition, str] = {}
+    keys = keys_of(run.stream)
     for key in context.partition_keys:
         try:
-            partitions[partition_of(run.stream.config.columns, key)] = key
+            partitions |= dict.fromkeys(keys.partitions(key), key)
         except PartitionError as error:
             run.failed[key] = error
             context.log.error(f"{visible_name(key)} failed: {error}")  # noqa: TRY400 - its text says it all

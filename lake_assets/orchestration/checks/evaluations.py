@@ -5,6 +5,7 @@ each run ends with one that names every partition whose newest result is a failu
 all is that of a partition; it is a failure while any partition fails.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -17,11 +18,11 @@ from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.lake.catalog.past import key_of
 from lake_assets.lake.catalog.table import Key
 from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import count
+from lake_assets.layout.texts import count, first_lines
 from lake_assets.orchestration import dagster_private
 from lake_assets.orchestration.dagster_private import Target
 from lake_assets.orchestration.metadata import Metadata, integers, markdown_list
-from lake_assets.orchestration.partition_keys import has_key, partition_key, partition_of
+from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.streams.stream import OpenStream
 
 RUN = "result_of_run"  # metadata of a result that a later run repeats
@@ -56,6 +57,7 @@ class Evaluator:
         self.run_id = run_id
         self.keys = keys
         self.asset = asset
+        self._of_stream = keys_of(stream)
 
     def of_scope(self, name: str, check_run: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
         """Make one check of a `CheckRun`.
@@ -71,9 +73,12 @@ class Evaluator:
         elif check_run.scope.partitions is None:
             yield from self._of_table(name, check_run)
         else:
-            results = check_run.by_partition(name)
+            results = dict(check_run.by_partition(name))
+            checked = set(map(self._of_stream.of, results))
+            if not self._of_stream.are_partitions:
+                before = self._failed_before(name, checked)
+                results |= self._again(name, [partition for partition in before if partition not in results])
             yield from self._of_partitions(results, check_run.scope.failed)
-            checked = {partition_key(partition) for partition in results}
             yield from self._repeated(name, [key for key in self.keys if key not in checked])
             yield from self.total(name)
 
@@ -154,9 +159,8 @@ class Evaluator:
         """One result for the whole table, and one for each partition that fails, or did."""
         whole = check_run.result(name)
         results = {} if whole.passed else dict(check_run.by_partition(name))
-        before = tuple(partition_of(self.stream.config.columns, key) for key in self._failing(name))
-        if left := tuple(partition for partition in before if partition not in results):
-            results |= CheckRun(self.stream, [name], Scope(None, left), by_partition=True).by_partition(name)
+        before = self._failed_before(name, self._failing(name))
+        results |= self._again(name, [partition for partition in before if partition not in results])
         # Dagster has no plan of these partitions, so it lists their results as newer than the total, in this order.
         # Its overview shows the last one: failures are last.
         of_each = sorted(results.items(), key=lambda item: not item[1].passed)
@@ -165,16 +169,37 @@ class Evaluator:
         )
         yield from self.total(name, whole)
 
+    def _again(self, name: str, partitions: Sequence[Partition]) -> Results:
+        """Make a check again, of partitions that failed before."""
+        scope = Scope(None, tuple(partitions))
+        return CheckRun(self.stream, [name], scope, by_partition=True).by_partition(name) if partitions else {}
+
+    def _failed_before(self, name: str, keys: Iterable[str]) -> list[Partition]:
+        """Return the partitions that the newest results of keys name as failing; all of a key if it names none."""
+        failed: list[Partition] = []
+        for key in keys:
+            partitions, named = self._of_stream.partitions(key), None
+            if not self._of_stream.are_partitions:
+                newest = dagster_private.newest_result(self.instance, self._key(name), key)
+                named = frozenset() if newest is None or newest[1].passed else _failing_of(newest[1])
+            failed += [each for each in partitions if named is None or key_of(each) in named]
+        return failed
+
     def _of_partitions(self, results: Results, failed: Collection[Partition] = ()) -> Iterator[dg.AssetCheckEvaluation]:
-        keys = {partition: partition_key(partition) for partition in results}
+        by_key: dict[str, dict[Partition, CheckResult]] = {}
+        for partition, result in results.items():
+            by_key.setdefault(self._of_stream.of(partition), {})[partition] = result
         # Dagster shows an evaluation only while it is of the newest materialization.
         targets = {
             key: Target(storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp)
-            for key, newest in dagster_private.newest_materializations(self.instance, self.asset, keys.values())
+            for key, newest in dagster_private.newest_materializations(self.instance, self.asset, by_key)
         }
-        for partition, result in results.items():
-            is_blocking = self._is_blocking(result.name) or partition in failed
-            key = keys[partition]
+        if self._of_stream.are_partitions:
+            merged = [(key, next(iter(of_key.values()))) for key, of_key in by_key.items()]
+        else:
+            merged = sorted(((k, _of_key(of_key)) for k, of_key in by_key.items()), key=lambda of: not of[1].passed)
+        for key, result in merged:
+            is_blocking = self._is_blocking(result.name) or not by_key[key].keys().isdisjoint(failed)
             yield self._evaluation(result, is_blocking=is_blocking, partition=key, target=targets.get(key))
 
     def _failing(self, name: str) -> list[str]:
@@ -182,7 +207,7 @@ class Evaluator:
         # A commit that Dagster has learned of since, such as one of the command line, ends a failure to commit.
         of_newest = name in ("last_run", "landing_zone")
         failing = dagster_private.failing_partitions(self.instance, self._key(name), of_newest=of_newest)
-        return [key for key in failing if has_key(self.stream, key, self.instance)]
+        return [key for key in failing if self._of_stream.has(key, self.instance)]
 
     def total(self, name: str, whole: CheckResult | None = None) -> Iterator[dg.AssetCheckEvaluation]:
         """One result for all partitions together: it fails while the newest result of any of them does.
@@ -246,6 +271,26 @@ class Evaluator:
             blocking=is_blocking,
             partition=partition,
         )
+
+
+def _of_key(results: Results) -> CheckResult:
+    """Return the results of the partitions of one key as one, which names those that fail."""
+    failing = {partition: result for partition, result in results.items() if not result.passed}
+    first = next(iter(results.values()))
+    if len(results) == 1:
+        return replace(first, failing=frozenset(map(key_of, failing)))
+    numbers = Counter[str]()
+    for result in results.values():
+        numbers.update(result.numbers)
+    texts = [f"{partition}: {result.description}" for partition, result in failing.items()]
+    return CheckResult(
+        first.name,
+        not failing,
+        "\n".join(first_lines(texts, NAMED)) if failing else f"{count(len(results), 'partition')} pass.",
+        numbers | {"partitions": len(results), "failing": len(failing)},
+        [text for result in failing.values() for text in result.named][:NAMED],
+        frozenset(map(key_of, failing)),
+    )
 
 
 def _metadata(result: CheckResult) -> Metadata:

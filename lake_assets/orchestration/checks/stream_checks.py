@@ -25,7 +25,7 @@ from lake_assets.orchestration.dagster_private import (
     selected_checks,
 )
 from lake_assets.orchestration.metadata import lines_by_text
-from lake_assets.orchestration.partition_keys import partition_key, partition_of, partitions_def
+from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.remote.messages import OBJECTS
 from lake_assets.streams.stream import OpenStream
 
@@ -94,7 +94,7 @@ def _spec(stream: OpenStream, asset: dg.AssetKey, name: str) -> dg.AssetCheckSpe
         asset=asset,
         description=describe(name, stream),
         blocking=name in stream.config.checks.blocking,
-        partitions_def=partitions_def(stream) if is_by_partition(stream, name) else None,
+        partitions_def=keys_of(stream).definition if is_by_partition(stream, name) else None,
     )
 
 
@@ -114,7 +114,8 @@ def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext, keys: Seq
         run = context.instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
     if is_refresh(context):
         return Scope(context.run.run_id, ())
-    return Scope(None, tuple(partition_of(stream.config.columns, key) for key in keys))
+    of_stream = keys_of(stream)
+    return Scope(None, tuple(partition for key in keys for partition in of_stream.partitions(key)))
 
 
 def _began(instance: dg.DagsterInstance, run_id: str) -> dt.datetime | None:
@@ -170,7 +171,7 @@ def evaluations_of_commits(
         warn: is called with the reason why a check was not made.
     """
     names = tuple(checks_of(stream))
-    keys = [partition_key(partition) for partition in scope.tried or ()]
+    keys = list(dict.fromkeys(map(keys_of(stream).of, scope.tried or ())))
     evaluator = Evaluator(stream, asset, instance, run_id, keys)
     check_run = CheckRun(stream, names, scope, by_partition=True)
     for name in names if keys else ():
@@ -196,7 +197,7 @@ def evaluations_of_cancelled_run(
         context.log.warning(f"The ledger could not be read: {error}")
     yield from evaluator.failed(begun)
     for name in _in_run(stream, context):
-        failed = map(partition_key, begun) if name == "last_run" else ()
+        failed = map(keys_of(stream).of, begun) if name == "last_run" else ()
         yield from evaluator.not_run(name, [*done, *failed])
 
 

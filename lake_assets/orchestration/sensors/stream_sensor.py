@@ -17,7 +17,7 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.texts import count, several
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.orchestration.partition_keys import ValueOrder, dimension_key, new_dynamic_keys, partition_key
+from lake_assets.orchestration.partition_keys import ValueOrder, dimension_key, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.sensors.kept_state import KeptState
 from lake_assets.orchestration.sensors.sqs_queue import Queue
@@ -145,8 +145,8 @@ def _result(
     """Return the result of a tick: the runs, the dynamic partitions that they need, and the cursor."""
     if not scanned.targets:
         return dg.SensorResult(skip_reason=dg.SkipReason(scanned.summary), cursor=scanned.cursor)
-    partitions = [partition for target in scanned.targets for partition in (target.first, target.last)]
-    new_keys = new_dynamic_keys(stream, context.instance, partitions)
+    keys, cells = keys_of(stream), [cell for target in scanned.targets for cell in (target.first, target.last)]
+    new_keys = keys.missing(context.instance, cells)
     targets, most = scanned.targets, _most(stream)
     if most > 1 and len(targets) > 1:  # neighbours share a run
         order = ValueOrder(stream, context.instance, new_keys)
@@ -154,7 +154,7 @@ def _result(
         def position(partition: Partition, column: PartitionColumn) -> int:
             return order.of(column.name)[dimension_key(partition.texts()[column.name])]
 
-        targets = grouped(targets, stream.config.columns, position, most)
+        targets = grouped(targets, keys.columns, position, most)
     return dg.SensorResult(
         run_requests=[run_request(asset, target) for target in targets],
         cursor=scanned.cursor,
@@ -164,7 +164,7 @@ def _result(
 
 def _sharing(stream: OpenStream, order: ValueOrder) -> Sharing | None:
     """Return which partitions of a tick will share runs, in the last column that is not a time; None if none do."""
-    columns, most = stream.config.columns, _most(stream)
+    columns, most = keys_of(stream).columns, _most(stream)
     axis = next((number for number, column in reversed([*enumerate(columns)]) if column.type not in TIME_TYPES), None)
     if most == 1 or axis is None:
         return None

@@ -37,7 +37,7 @@ from lake_assets.orchestration.dagster_private import (
     unfinished_runs,
 )
 from lake_assets.orchestration.metadata import elsewhere_metadata, materialization_metadata
-from lake_assets.orchestration.partition_keys import new_dynamic_keys, partition_key
+from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.orchestration.sensors.stream_sensor import without_traceback
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.progress import counting
@@ -111,7 +111,7 @@ class Synced(Documented):
     dry_run: bool
     """Whether nothing was reported, and the rest is what would be."""
     reported: Sequence[str]
-    """Dagster's keys of the partitions whose newest commits were reported, such as `2026-02-11|NW`."""
+    """Dagster's keys of the partitions whose newest commits were reported, such as `2026-02-11|NW`, one for each."""
     known: int = 0
     """The number of partitions whose newest commit Dagster had already."""
     outside: int = 0
@@ -171,29 +171,34 @@ def _sync(
         left = {row.run_id for row in rows.values()}.intersection(running)
         ended = {partition: row for partition, row in rows.items() if row.run_id not in left}
         calendar = Calendar(stream.config)
-        inside = {partition_key(p): (p, row) for p, row in ended.items() if calendar.outside(p) is None}
-        known = known_to_dagster(instance, specs.table.key, {key: row for key, (_, row) in inside.items()})
-        lacking = [key for key in inside if key not in known]
+        inside = {partition: row for partition, row in ended.items() if calendar.outside(partition) is None}
+        of_stream = keys_of(stream)
+        keys = {partition: of_stream.of(partition) for partition in inside}
+        known = known_to_dagster(instance, specs.table.key, keys, inside)
+        lacking = [(partition, row) for partition, row in inside.items() if partition not in known]
         reported = lacking[:most]
         if not dry_run:
-            _report(specs, instance, [inside[key] for key in reported])
+            _report(specs, instance, reported)
     # Not under the lock: checks may take long, and nothing reports these commits again.
     if not dry_run:
-        _check(specs, instance, [inside[key] for key in reported], check_until)
+        _check(specs, instance, reported, check_until)
     under_way = len(rows) - len(ended) + len(lacking) - len(reported)
-    return Synced(stream.name, dry_run, reported, len(known), len(ended) - len(inside), under_way), left
+    shown = [keys[partition] for partition, _ in reported]
+    return Synced(stream.name, dry_run, shown, len(known), len(ended) - len(inside), under_way), left
 
 
 def _report(specs: StreamSpecs, instance: dg.DagsterInstance, commits: Sequence[tuple[Partition, LedgerRow]]) -> None:
     """Store the materializations of commits, the oldest first."""
     stream = specs.stream
-    partitions = [partition for partition, _ in commits]
-    for name, keys in new_dynamic_keys(stream, instance, partitions).items():
+    of_stream = keys_of(stream)
+    for name, keys in of_stream.missing(instance, (of_stream.cell_of(partition) for partition, _ in commits)).items():
         instance.add_dynamic_partitions(name, keys)
     landing = None if stream.config.transform else specs.landing.key
     viewer = Viewer(stream, _LOG.warning)
     materializations = [
-        materialization(specs.table.key, partition, materialization_metadata(viewed, landing, elsewhere_metadata(row)))
+        materialization(
+            stream, specs.table.key, partition, materialization_metadata(viewed, landing, elsewhere_metadata(row))
+        )
         for partition, row in reversed(commits)  # the first ones of a viewer have a preview
         for viewed in [viewer.viewed(outcome_of_commit(stream, partition, row))]
     ][::-1]
@@ -213,7 +218,8 @@ def _check(
     """Store the results of the checks of commits, the newest first, up to a number and a time."""
     stream, asset = specs.stream, specs.table.key
     newest = commits[-1][1].run_id if commits else ""
-    runs: dict[str | None, str] = {partition_key(partition): row.run_id for partition, row in commits}
+    keys = keys_of(stream)
+    runs: dict[str | None, str] = {keys.of(partition): row.run_id for partition, row in commits}
     for left in range(len(commits), 0, -CHECKED_TOGETHER):
         if len(commits) - left >= CHECKED or (until is not None and time.monotonic() >= until):
             _LOG.warning("%s: the checks of %s are left to an audit", stream.name, count(left, "partition"))

@@ -10,6 +10,7 @@ from lake_assets.config.spark import Spark
 from lake_assets.errors import ConfigError
 from lake_assets.history.restore import release, restore
 from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import size
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.commit_events import known_to_dagster
@@ -138,7 +139,7 @@ def test_a_commit_of_a_run_under_way_is_left_to_that_run(
 ) -> None:
     """Also if that run ends meanwhile."""
 
-    def known(*arguments: Any) -> dict[str, str]:
+    def known(*arguments: Any) -> dict[Partition, str]:
         found = known_to_dagster(*arguments)
         instance.report_run_canceled(other)
         return found
