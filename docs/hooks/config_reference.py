@@ -183,7 +183,8 @@ def _type(annotation: Any) -> str:  # noqa: ANN401 - any type
     if origin is Annotated:
         return _type(arguments[0])
     if origin is Literal:
-        return " or ".join(f"`{value}`" for value in arguments)
+        *first, last = (f"`{value}`" for value in arguments)
+        return f"{', '.join(first)} or {last}" if first else last
     if origin in (Union, types.UnionType):
         names = [_type(argument) for argument in arguments if argument is not type(None)]
         return " or ".join(dict.fromkeys(names))

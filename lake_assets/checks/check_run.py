@@ -1,7 +1,7 @@
 """All checks of a stream, by name, and their results in one scope."""
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from textwrap import indent
@@ -9,6 +9,7 @@ from textwrap import indent
 from lake_assets.checks.catalog import data_files, ledger
 from lake_assets.checks.columns import schema
 from lake_assets.checks.facts import Facts, PreparedCheck
+from lake_assets.checks.freshness import freshness, group_of
 from lake_assets.checks.landed_objects import (
     appended_objects,
     dead_letters,
@@ -23,6 +24,8 @@ from lake_assets.checks.rows import no_null_partition, row_counts
 from lake_assets.checks.sql import is_of_run, run_sql
 from lake_assets.config.modes import Mode
 from lake_assets.errors import LakeAssetsError
+from lake_assets.lake.catalog.past import key_of
+from lake_assets.lake.catalog.table import Key
 from lake_assets.lake.ledger.read import rows_of_run
 from lake_assets.layout.partition import Partition
 from lake_assets.progress import counted
@@ -68,6 +71,7 @@ _BUILT_IN: Mapping[str, _Check] = {
     "appended_objects": _Check(
         appended_objects, "its partitions", "all appended objects", by_partition=True, mode="append", warns=True
     ),
+    "freshness": _Check(freshness, "the values of its partitions beside the time", "all values", keeps=True),
 }
 
 
@@ -82,6 +86,8 @@ def checks_of(stream: OpenStream) -> dict[str, Check]:
         left_out.add("quarantine")
     if stream.config.on_bad_row == "fail":
         left_out.add("dead_letters")
+    if stream.config.freshness is None or stream.config.freshness.newest_partition_hours is None:
+        left_out.add("freshness")
     checks = {name: check.run for name, check in _BUILT_IN.items() if name not in left_out}
     return checks | {name: partial(run_sql, name=name, sql=sql) for name, sql in config.sql.items()}
 
@@ -195,6 +201,11 @@ def is_error(stream: OpenStream, name: str) -> bool:
 def keeps_failures(name: str) -> bool:
     """Return whether a run's result of a check says nothing about the other partitions, which share the result."""
     return name in _BUILT_IN and _BUILT_IN[name].keeps
+
+
+def covered(name: str, partitions: Iterable[Partition]) -> set[Key]:
+    """Return the keys of findings of a check that its result of these partitions replaces."""
+    return set(map(group_of if name == "freshness" else key_of, partitions))
 
 
 def scope_of_run(stream: OpenStream, run_id: str, since: dt.datetime | None = None) -> Scope:

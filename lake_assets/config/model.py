@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -47,7 +47,9 @@ def _number_keys(model: type[Model]) -> frozenset[str]:
 
 
 def _is_number(annotation: Any) -> bool:  # noqa: ANN401 - any type
-    types = get_args(annotation) or (annotation,)
+    types = [
+        get_args(part)[0] if get_origin(part) is Annotated else part for part in get_args(annotation) or (annotation,)
+    ]
     return bool not in types and any(isinstance(t, type) and issubclass(t, int | float) for t in types)
 
 

@@ -92,13 +92,22 @@ Age = Annotated[float, AfterValidator(_check_age)]
 
 
 class Freshness(Model):
-    """The allowed age of the newest refresh."""
+    """The allowed age of the newest refresh, and of the newest partition."""
 
-    fail_hours: Age = Field(description="Age above which the asset counts as failed.")
-    warn_hours: Age | None = Field(None, description="Age above which Dagster warns.")
+    fail_hours: Age | None = Field(
+        None, description="Age of the newest refresh above which the asset counts as failed."
+    )
+    warn_hours: Age | None = Field(None, description="Age of the newest refresh above which Dagster warns.")
+    newest_partition_hours: Age | None = Field(
+        None,
+        description="Hours since the newest partition with rows has ended, for each value of the other columns, above "
+        "which the check `freshness` fails.",
+    )
 
     @model_validator(mode="after")
     def _warns_first(self) -> Self:
-        if self.warn_hours is not None and self.warn_hours >= self.fail_hours:
+        if self.fail_hours is None and (self.warn_hours is not None or self.newest_partition_hours is None):
+            raise ValueError("freshness needs fail_hours, newest_partition_hours or both, and warn_hours fail_hours")
+        if self.fail_hours is not None and self.warn_hours is not None and self.warn_hours >= self.fail_hours:
             raise ValueError(f"warn_hours {self.warn_hours:g} must be less than fail_hours {self.fail_hours:g}")
         return self

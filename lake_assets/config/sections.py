@@ -114,6 +114,7 @@ BuiltIn = Literal[
     "quarantine",
     "dead_letters",
     "appended_objects",
+    "freshness",
 ]
 
 

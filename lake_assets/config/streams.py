@@ -176,7 +176,9 @@ class Stream(Model):
     report: ReportOrStorage | None = Field(
         None, description="The report as an HTML page, which Dagster makes again after each run; none when absent."
     )
-    freshness: Freshness | None = Field(None, description="The allowed age of the newest refresh.")
+    freshness: Freshness | None = Field(
+        None, description="The allowed age of the newest refresh, and of the newest partition."
+    )
     checks: Checks = Field(Checks(), description="Checks that run, and your own ones.")
     max_partitions_per_run: int | None = Field(
         None, ge=1, le=1_000_000, description="Partitions in one run of a backfill; no limit when absent."
@@ -274,6 +276,18 @@ class Stream(Model):
                 raise ValueError(
                     f"{name}.lookback counts days or hours, and no partition column of the stream is a time: remove it"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _freshness_has_a_clock(self) -> Self:
+        limit = self.freshness and self.freshness.newest_partition_hours
+        if limit is not None and not any(field.type in TIME_TYPES for field in self.partitions.values()):
+            raise ValueError(
+                "freshness.newest_partition_hours is the age of a time, and no partition column of the stream is one: "
+                "remove it"
+            )
+        if limit is None and "freshness" in self.checks.blocking:
+            raise ValueError("checks.blocking names freshness: set freshness.newest_partition_hours, or remove it")
         return self
 
     @model_validator(mode="after")

@@ -231,7 +231,7 @@ def _report_condition(stream: OpenStream) -> dg.AutomationCondition[dg.AssetKey 
 
 def _freshness_policy(stream: OpenStream) -> dg.FreshnessPolicy | None:
     config = stream.config.freshness
-    if config is None:
+    if config is None or config.fail_hours is None:
         return None
     return dg.FreshnessPolicy.time_window(
         fail_window=dt.timedelta(hours=config.fail_hours),

@@ -67,7 +67,7 @@ streams:
     time_zone: Europe/Berlin
     schedule: {cron: "15 6 * * *", time_zone: UTC, lookback: 2, status: stopped}
     automation: {cron: "*/10 * * * *", time_zone: UTC, lookback: 3}
-    freshness: {fail_hours: 30, warn_hours: 26.5}
+    freshness: {fail_hours: 30, warn_hours: 26.5, newest_partition_hours: 30}
     checks: {skip: [ledger], blocking: [row_counts, mine], sql: {mine: SELECT 1}}
     max_partitions_per_run: 10
     tags: {tier: 1, live: true}

@@ -14,7 +14,12 @@ from lake_assets.errors import PartitionError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_reading
 from lake_assets.lake.catalog.inlined import inlined_tables
-from lake_assets.lake.catalog.partition_files import of_partition, partition_rows, values_of_files
+from lake_assets.lake.catalog.partition_files import (
+    of_partition,
+    partition_rows,
+    refuse_inlined_rows,
+    values_of_files,
+)
 from lake_assets.lake.catalog.snapshots import Snapshot, snapshots_with_rows
 from lake_assets.lake.catalog.table import Key, read_folder
 from lake_assets.lake.session import LakeSession, TableName
@@ -353,6 +358,38 @@ def live_rows(session: LakeSession, name: TableName, columns: Sequence[Partition
         return None
 
 
+def newest_values(
+    session: LakeSession,
+    name: TableName,
+    others: Sequence[PartitionColumn],
+    time: PartitionColumn,
+    wanted: Collection[Key] | None,
+) -> Mapping[Key, str]:
+    """Return the greatest value of a partition column that has rows, as a text, for each key of the other ones.
+
+    It comes from the catalog's partition values, or from the rows where some are in no file of a partition.
+
+    Args:
+        session: an open lake.
+        name: of the table.
+        others: the columns of the keys.
+        time: the column; its NULL is left out.
+        wanted: some keys; all when None.
+
+    Raises:
+        CatalogError: the catalog or the table cannot be read.
+    """
+    try:
+        with catalog_reading(session) as database:
+            return _Reader(session, database, name, (*others, time)).newest_values(wanted)
+    except NotDirectError:
+        columns = [f"{identifier(column.name)}::VARCHAR" for column in others]
+        newest = f"max({identifier(time.name)})::VARCHAR"
+        rows = session.rows(f"SELECT {', '.join([*columns, newest])} FROM {name.sql} GROUP BY ALL")
+        found = {tuple(key): text for *key, text in rows if text is not None}
+        return {key: text for key, text in found.items() if wanted is None or key in wanted}
+
+
 def changed_partitions(
     session: LakeSession, name: TableName, columns: Sequence[PartitionColumn], numbers: Sequence[Snapshot], most: int
 ) -> dict[int, set[Key]]:
@@ -458,6 +495,31 @@ class _Reader:
         if len(self.groups) != 1 or any(self._of_others(None, *_ended_after(LIVE))):
             raise NotDirectError(f"{self.name} has files of another partitioning")
         return partition_rows(self.database, self.table_id, next(iter(self.groups)))
+
+    def newest_values(self, wanted: Collection[Key] | None) -> Mapping[Key, str]:
+        """Return the greatest value of the last column, for each key of the others.
+
+        Raises:
+            NotDirectError: the table has rows that are in no file of a partition.
+        """
+        refuse_inlined_rows(self.database, self.table_id)
+        if len(self.groups) != 1 or any(self._of_others(None, *_ended_after(LIVE))):
+            raise NotDirectError(f"{self.name} has files of another partitioning")
+        *others, time = next(iter(self.groups))
+        keys, joins = values_of_files(others)[0], values_of_files([*others, time])[1]
+        selected, group = (f", {keys}", f" GROUP BY {keys}") if others else ("", "")
+        singly = [] if wanted is None or not others or len(wanted) > SINGLY else wanted
+        found: dict[Key, str] = {}
+        for condition, parameters in [of_partition(self.table_id, key, others) for key in singly] or [
+            ("f.table_id = ?", [self.table_id])
+        ]:
+            rows = self.database.rows(
+                f"SELECT max(p{time}.partition_value){selected} FROM {spec.DATA_FILE} f {joins} "
+                f"WHERE {condition} AND f.end_snapshot IS NULL AND f.record_count > 0{group}",
+                parameters,
+            )
+            found |= {tuple(key): newest for newest, *key in rows if newest is not None}
+        return found if wanted is None else {key: newest for key, newest in found.items() if key in wanted}
 
     def changed(self, numbers: Sequence[int], most: int) -> dict[int, set[Key]]:
         """Return the partitions in which these snapshots added or ended files, or deleted rows of these."""

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import dagster as dg
 
-from lake_assets.checks.check_run import CheckRun, is_by_partition, is_error, keeps_failures
+from lake_assets.checks.check_run import CheckRun, covered, is_by_partition, is_error, keeps_failures
 from lake_assets.checks.landed_objects import last_run_failed
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.lake.catalog.past import key_of
@@ -92,7 +92,7 @@ class Evaluator:
             return evaluation
         run_id, earlier = newest
         failing = _failing_of(earlier)
-        left = None if failing is None else failing.difference(map(key_of, scope.tried))
+        left = None if failing is None else failing - covered(result.name, scope.tried)
         if left is not None and not left:
             return evaluation
         if result.passed:

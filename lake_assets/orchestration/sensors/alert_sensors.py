@@ -160,11 +160,12 @@ def _alert(alerts: Alerts, stream: OpenStream, instance: dg.DagsterInstance, cur
         title = f"{name} is stale: landed objects have not been in the lake for {hours:.1f} hours"
         return Alert(kind="stale", title=title, text=text, stream=name)
     freshness, newest = stream.config.freshness, lag.newest_commit
+    limit = None if freshness is None else freshness.fail_hours
     age = 0.0 if newest is None else (lag.read_at - newest).total_seconds() / 3600
-    if freshness is not None and age > freshness.fail_hours:
+    if limit is not None and age > limit:
         text = (
             f"The newest commit of {name} is {age:.1f} hours old, and freshness.fail_hours is "
-            f"{freshness.fail_hours:g}. All that has landed is in the lake: look at what writes the landing zone."
+            f"{limit:g}. All that has landed is in the lake: look at what writes the landing zone."
         )
         title = f"{name} has had nothing new for {age:.1f} hours"
         return Alert(kind="not_refreshed", title=title, text=text, stream=name)

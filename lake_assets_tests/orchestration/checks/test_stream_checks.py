@@ -1,5 +1,6 @@
 """The checks of a stream in Dagster: after a refresh, by themselves, and blocking."""
 
+import datetime as dt
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from lake_assets.checks.check_run import CheckRun
 from lake_assets.checks.result import CheckResult
 from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.layout.partition import Partition
+from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.metadata import markdown
+from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets_tests.orchestration.checks.check_runs import (
@@ -248,3 +251,33 @@ def test_a_quarantined_object_is_in_the_metadata_and_blocks_what_is_downstream(l
     assert not evaluation.passed
     assert (evaluation.severity, evaluation.blocking) == (dg.AssetCheckSeverity.ERROR, True)
     assert markdown(uri) in str(evaluation.metadata["named"].value)
+
+
+def test_a_run_of_one_region_keeps_the_lateness_of_the_others(local_world: World) -> None:
+    today = dt.datetime.now(dt.UTC).date()
+    days = {"type": "date", "start": str(today - dt.timedelta(9))}
+    local_world.options |= {
+        "partitions": {"region": {"values": ["NW", "SW"]}, "date": days},
+        "freshness": {"newest_partition_hours": 30},
+    }
+    for region in ("NW", "SW"):
+        local_world.land(f"region={region},date={today - dt.timedelta(5)}", sales(1))
+    local_world.land(f"region=NW,date={today}", sales(1))
+    definitions = build_definitions(local_world.config, pyspark_resource(local_world.config.spark))
+    job = definitions.resolve_implicit_global_asset_job_def()
+
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def freshness(region: str, day: dt.date) -> dg.AssetCheckEvaluation:
+            done = job.execute_in_process(
+                instance=instance, partition_key=f"{day}|{region}", asset_selection=[dg.AssetKey("sales")]
+            )
+            (result,) = [each for each in done.get_asset_check_evaluations() if each.check_name == "freshness"]
+            return result
+
+        assert not freshness("SW", today - dt.timedelta(5)).passed
+        kept = freshness("NW", today)
+        assert not kept.passed
+        assert "region=SW" in str(kept.metadata["named"].value)
+        local_world.land(f"region=SW,date={today}", sales(1))
+        assert freshness("SW", today).passed
