@@ -102,6 +102,19 @@ def test_each_stream_takes_the_same_work_in_a_config_of_any_size(local_world: Wo
     assert calls[16] - calls[8] == pytest.approx(2 * (calls[8] - calls[4]), rel=0.02)
 
 
+def test_dagster_makes_no_job_of_assets_for_a_sensor(local_world: World) -> None:
+    """It makes each by a look at every asset, when a code server starts."""
+    local_world.options["sensor"] = {"type": "objects"}
+    repository = build_definitions(local_world.config).get_repository_def()
+
+    jobs = {job.name for job in repository.get_all_jobs()}
+
+    assert jobs == {"__ASSET_JOB", "ingest_sales", "restore_sales", "maintain_test", "audit_test"}
+    sensor = repository.get_sensor_def("sales_sensor")
+    assert sensor.asset_selection is not None
+    assert sensor.asset_selection.resolve(repository.asset_graph) == {dg.AssetKey("sales")}
+
+
 def test_the_config_is_the_one_that_the_environment_names(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,8 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
 
     @dg.sensor(
         name=f"{stream.name}_sensor",
-        target=dg.AssetSelection.assets(asset),
+        # Not as `target`: of that Dagster makes a job for each sensor, each by a look at every asset.
+        asset_selection=dg.AssetSelection.assets(asset),
         # The daemon looks about every five seconds, and leaves a sensor out whose minimum is not over by some
         # milliseconds: with a minimum of 5 most ticks would be 10 seconds apart.
         minimum_interval_seconds=interval_of(config, stream.config.source) - 1,
