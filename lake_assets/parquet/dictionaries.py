@@ -15,6 +15,7 @@ from lake_assets.parquet.leaves import width
 
 LEAST_ROWS = 10_000  # of a share; the dictionaries of fewer rows cost more than they save
 _VALUE_BYTES = 3  # of each value in the object, decompressed; plain texts have four for their length alone
+_COPIED_BYTES = 32 * 2**20  # of a table in chunks; a larger one would need too much memory twice
 _DICTIONARY_BYTES = 2**20  # of a row group's dictionary, as Arrow's writer has it too
 
 
@@ -46,8 +47,12 @@ def dictionary_columns(parquet: pq.ParquetFile, groups: Iterable[int], names: Co
 def combined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Join batches into a table. A column is a dictionary if it is one in all batches, and not too large together."""
     first = batches[0].schema
-    if not any(t.is_dictionary(kind) for batch in batches for kind in batch.schema.types):
-        return pa.Table.from_batches(batches)
+    schemas = [first, *(batch.schema for batch in batches if not batch.schema.equals(first))]
+    if not any(t.is_dictionary(kind) for schema in schemas for kind in schema.types):
+        table = pa.Table.from_batches(batches)
+        # Many small chunks take longer to write than to copy.
+        is_copied = table.num_rows < LEAST_ROWS * len(batches) and table.nbytes <= _COPIED_BYTES
+        return table.combine_chunks() if is_copied else table
     kept = [all(t.is_dictionary(batch.schema.types[number]) for batch in batches) for number in range(len(first))]
     schema = pa.schema([field if keep else _plain(field) for field, keep in zip(first, kept, strict=True)])
     table = pa.Table.from_batches([batch.cast(schema) for batch in batches]).unify_dictionaries()

@@ -7,9 +7,10 @@ the year 294247. A column in nanoseconds gets nanoseconds, within its own years.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
-from lake_assets.parquet.foreign_types import wide_integer, with_foreign_types
+from lake_assets.parquet.foreign_types import is_foreign, wide_integer, with_foreign_types
 from lake_assets.parquet.leaves import FIRST_NANOSECOND, leaves, width
 
 TAIL = 8  # bytes behind the footer: its length, and PAR1
@@ -28,6 +29,37 @@ _NAME = r"\.[^.]*"
 _REWRITE = "write it as TIMESTAMP_MICROS (in Spark: spark.sql.parquet.outputTimestampType)"
 
 
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a file, by its footer.
+
+    Attributes:
+        parquet: Parquet's schema.
+        keys: the footer's texts by their keys; some of them change Arrow's types.
+        schema: Arrow's schema, without metadata, as of `with_foreign_types`.
+        int96: the columns that are INT96, or have such a part.
+        is_comparable: Arrow's comparison of two schemas sees all of these columns. It compares neither the groups of
+            nested ones, nor all that tells a time of day from one with a time zone.
+    """
+
+    parquet: pq.ParquetSchema
+    keys: Mapping[bytes, bytes] | None
+    schema: pa.Schema
+    int96: frozenset[str]
+    is_comparable: bool
+
+    @classmethod
+    def of(cls, file: pq.ParquetFile, footer: Callable[[], bytes]) -> Self:
+        """Return the columns of an open file; `footer` is as in `with_foreign_types`."""
+        schema = with_foreign_types(file, footer)
+        is_comparable = not any(t.is_nested(kind) or t.is_time(kind) or is_foreign(kind) for kind in schema.types)
+        return cls(file.schema, file.metadata.metadata, schema, _int96_columns(file.schema, schema), is_comparable)
+
+    def are_of(self, file: pq.ParquetFile) -> bool:
+        """Return whether an open file certainly has the same columns."""
+        return self.is_comparable and self.parquet.equals(file.schema) and self.keys == file.metadata.metadata
+
+
 class ParquetRows:
     """An open Parquet file.
 
@@ -36,9 +68,11 @@ class ParquetRows:
         origin: the name of the file in errors.
         pre_buffer: read the columns of a row group by few requests.
         checksums: compare the checksum of each page that has one.
+        like: the columns of another file; if this one has the same, they are not worked out again.
 
     Attributes:
         parquet: the file, for its footer.
+        columns: its columns.
         schema: its Arrow schema, without metadata.
         int96: its columns that are INT96, or have such a part.
 
@@ -47,7 +81,13 @@ class ParquetRows:
     """
 
     def __init__(
-        self, file: "pa.NativeFile | str", origin: str, *, pre_buffer: bool = False, checksums: bool = False
+        self,
+        file: "pa.NativeFile | str",
+        origin: str,
+        *,
+        pre_buffer: bool = False,
+        checksums: bool = False,
+        like: "Columns | None" = None,
     ) -> None:
         self._file = file
         self._origin = origin
@@ -58,8 +98,9 @@ class ParquetRows:
             self.parquet = self._opened("us")
         except pa.ArrowNotImplementedError as error:
             raise wide_integer(self.footer(), origin) or error from error
-        self.schema: pa.Schema = with_foreign_types(self.parquet, self.footer)
-        self.int96 = _int96_columns(self.parquet.schema, self.schema)
+        self.columns = like if like is not None and like.are_of(self.parquet) else Columns.of(self.parquet, self.footer)
+        self.schema: pa.Schema = self.columns.schema
+        self.int96 = self.columns.int96
 
     def footer(self) -> bytes:
         """Return the bytes between the row groups and the footer's length, read again."""

@@ -42,7 +42,7 @@ class PathColumns:
 
 def with_types(schema: pa.Schema, values: Mapping[str, pa.Scalar]) -> pa.Schema:
     """Return the schema with the columns of the values appended."""
-    return pa.schema([*schema, *((name, value.type) for name, value in values.items())])
+    return pa.schema([*schema, *((name, value.type) for name, value in values.items())]) if values else schema
 
 
 def with_values(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar]) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.job import Job, Share
 from lake_assets.parquet.landed_rows import LandedParquet, LandedRows
 from lake_assets.parquet.letters import DeadLetterWriter, Sink, refuse_taken_names
-from lake_assets.parquet.parquet_files import ParquetRows
+from lake_assets.parquet.parquet_files import Columns, ParquetRows
 from lake_assets.parquet.path_columns import with_types, with_values
 from lake_assets.parquet.read import readable
 from lake_assets.parquet.schema_fit import Fitter
@@ -57,6 +57,7 @@ class Reader:
         self._dictionaries = dictionaries and not job.selects
         self._checksums = checksums
         self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
+        self._columns: Columns | None = None  # of the object before; most have the same
         self.rows: Counter[str] = Counter()  # that were read, with those that do not fit, by the objects' keys
 
     def read(
@@ -147,7 +148,9 @@ class Reader:
         return _Loaded(share, rows, fitter, constants, splits=splits)
 
     def _rows(self, share: Share, file: pa.NativeFile, origin: str) -> LandedRows:
-        parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=self._checksums)
+        before, checksums = self._columns, self._checksums
+        parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=checksums, like=before)
+        self._columns = parquet.columns
         return LandedParquet(parquet, dictionaries=self._dictionaries)
 
     def _fitted(self, source: pa.Schema, partition: Partition, origin: str) -> Fitter:

@@ -153,3 +153,17 @@ def test_columns_behind_nested_ones_are_found(tmp_path: Path) -> None:
 
     assert [pa.types.is_dictionary(kind) for kind in batch.schema.types] == [False, False, True]
     assert batch.cast(rows.schema).equals(rows.to_batches()[0])
+
+
+def test_small_batches_without_dictionaries_are_written_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dictionaries, "LEAST_ROWS", 3)
+    batches = [pa.record_batch({"n": [number, None], "text": ["a", f"b{number}"]}) for number in range(5)]
+    expected = [row for batch in batches for row in batch.to_pylist()]
+
+    table = dictionaries.combined(batches)
+    assert table.to_pylist() == expected
+    assert table.column("n").num_chunks == 1
+
+    monkeypatch.setattr(dictionaries, "_COPIED_BYTES", table.nbytes - 1)
+    assert dictionaries.combined(batches).to_pylist() == expected
+    assert dictionaries.combined(batches).column("n").num_chunks == 5

@@ -3,6 +3,7 @@
 import base64
 import datetime as dt
 import io
+import json
 import zlib
 from collections.abc import Callable, Collection
 from typing import Any
@@ -160,3 +161,55 @@ def test_rows_that_arrow_leaves_out_are_an_error() -> None:
 
     with pytest.raises(pa.ArrowInvalid, match="reads 0 of the 1 rows of row group 0"):
         read(opened(lists, data_page_size=1), "list")  # the chunk begins with an empty page
+
+
+def file_of(rows: pa.Table, **writer: Any) -> pa.NativeFile:
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, **writer)
+    return pa.BufferReader(buffer.getvalue())
+
+
+def wkb_of(rows: pa.Table) -> pa.Table:
+    columns = {"x": {"encoding": "WKB"}}
+    return rows.replace_schema_metadata({"geo": json.dumps({"columns": columns})})
+
+
+X = pa.table({"x": pa.array([b"1"])})
+VARIANT = {"metadata": b"1", "value": b"1"}
+OTHERS = {
+    "the same": (X, X, True),
+    "other rows": (X, pa.table({"x": pa.array([None, b"2"], pa.binary())}), True),
+    "another name": (X, X.rename_columns(["y"]), False),
+    "another type": (X, pa.table({"x": ["1"]}), False),
+    "Arrow's type only": (X, X.cast(pa.schema([("x", pa.large_binary())])), False),
+    "a further column": (X, X.append_column("y", X["x"]), False),
+    "geometries": (X, wkb_of(X), False),
+    "not geometries": (wkb_of(X), X, False),
+    "structs": (pa.table({"x": [VARIANT]}), pa.table({"x": [VARIANT, None]}), False),
+    "times of day": (pa.table({"x": [dt.time(1)]}), pa.table({"x": [dt.time(2)]}), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_columns_are_worked_out_again_unless_they_are_certainly_those_of_the_file_before(case: str) -> None:
+    before, rows, is_same = OTHERS[case]
+    first = ParquetRows(file_of(before), "the object x")
+
+    known = ParquetRows(file_of(rows), "the object y", like=first.columns)
+    alone = ParquetRows(file_of(rows), "the object y")
+
+    assert (known.columns is first.columns) == is_same
+    assert known.schema == alone.schema
+    assert known.int96 == alone.int96
+
+
+def test_int96_is_seen_behind_a_file_with_plain_timestamps() -> None:
+    rows = pa.table({"x": pa.array(TIMES, MICROS)})
+    plain = ParquetRows(file_of(rows, store_schema=False), "the object x")
+
+    old = ParquetRows(
+        file_of(rows, store_schema=False, use_deprecated_int96_timestamps=True), "the object y", like=plain.columns
+    )
+
+    assert old.int96 == {"x"}
+    assert read(old, "x")["x"].to_pylist() == TIMES
