@@ -47,7 +47,8 @@ def copy_or_encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[
         refusals: list[Refusal] = []
         rows: dict[str, int] = {}
         yield from reported(item.index, _files(job, item, refusals, rows))
-        yield Report(item.index, rows=rows)
+        if rows:
+            yield Report(item.index, rows=rows)
         yield from (Report(item.index, refusal=refusal) for refusal in refusals)
 
 
