@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, stream_argument
-from lake_assets.cli.output import (
-    Format,
-    format_option,
-    output_format,
-    print_table,
-    table_of,
-    write_csv_of,
-    write_documents,
-)
+from lake_assets.cli.output import Format, format_option, print_table, table_of, write_rows
 from lake_assets.cli.selecting import selected_or_all, selection_options
 from lake_assets.cli.terminal import echo
 from lake_assets.layout.texts import count, size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lake_assets.report.objects import FileEntry, ObjectState
     from lake_assets.selection.select import Wanted
 
@@ -52,16 +46,11 @@ def files(
     selection = selected_or_all(opened, wanted, outside=True)
     found = file_entries(opened, None if selection is None else selection.partitions)
     entries = [entry for entry in found if not states or entry.state in states]
-    form = output_format(form)
-    if form == "json":
-        write_documents(entries)
-    elif form == "csv":
-        write_csv_of(FileEntry, entries)
-    else:
-        _print(entries, f"{opened.config.source.root}/")
+    root = f"{opened.config.source.root}/"
+    write_rows(form, FileEntry, entries, lambda shown: _print(shown, root))
 
 
-def _print(entries: "list[FileEntry]", root: str) -> None:
+def _print(entries: "Sequence[FileEntry]", root: str) -> None:
     has_errors = any(entry.error for entry in entries)
     columns = ["object", "state", "rows", "size", "loaded (UTC)", "run"]
     texts = [

@@ -22,11 +22,9 @@ from lake_assets.cli.output import (
     form_option,
     format_option,
     json_of,
-    output_format,
     print_table,
     table_of,
-    write_csv_of,
-    write_documents,
+    write_rows,
 )
 from lake_assets.cli.selecting import selected_or_all, selection_options
 from lake_assets.cli.terminal import echo, exported_text, info, style
@@ -70,13 +68,7 @@ def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, 
     if selection is not None and selection.is_named and not entries:
         named = ", ".join(map(str, selection.partitions))
         raise click.ClickException(f"{opened.table} has no snapshot of partition {named}: check its name.")
-    form = output_format(form)
-    if form == "json":
-        write_documents(entries)
-    elif form == "csv":
-        write_csv_of(HistoryEntry, entries)
-    else:
-        print_history(entries)
+    write_rows(form, HistoryEntry, entries, print_history)
 
 
 def print_history(entries: "Sequence[HistoryEntry]") -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Form = Literal["text", "json"]
 Format = Literal["table", "csv", "json"]
 Command = TypeVar("Command", bound=Callable[..., Any])
+Row = TypeVar("Row", bound="Documented")
 
 FOLDERS = 10  # with objects in no partition, that are shown
 CELL_WIDTH = 100  # characters; longer texts are folded where nothing is cut
@@ -223,6 +224,19 @@ def write_csv_of(kind: "type[Documented]", documents: "Iterable[Documented]") ->
     """Print documents of one kind as CSV: a column for each field; times as ISO 8601, NULL as an empty field."""
     names = columns_of(kind)
     write_csv(names, ([_cell(getattr(document, name)) for name in names] for document in documents))
+
+
+def write_rows(
+    form: Format | None, kind: "type[Row]", rows: "Sequence[Row]", show: "Callable[[Sequence[Row]], None]"
+) -> None:
+    """Print documents of one kind in the format of the option `--format`; `show` prints them as a table."""
+    match output_format(form):
+        case "json":
+            write_documents(rows)
+        case "csv":
+            write_csv_of(kind, rows)
+        case "table":
+            show(rows)
 
 
 def columns_of(kind: Any) -> list[str]:  # noqa: ANN401 - a type of documents

@@ -5,7 +5,7 @@
 import datetime as dt
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,9 +30,9 @@ from lake_assets.cli.output import (
     print_table,
     table_of,
     write_csv,
-    write_csv_of,
     write_documents,
     write_json,
+    write_rows,
 )
 from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import CatalogError, LakeAssetsError
@@ -220,16 +220,10 @@ def ledger(  # noqa: PLR0913 - a parameter for each option
     path = _partition_path(config, stream, partition) if partition else None
     with counting("ledger", "rows"), ducklake.open(read_only=True) as session:
         rows = read_ledger(session, stream, path, limit, statuses or STATUSES, since=since, until=until)
-    form = output_format(form)
-    if form == "json":
-        write_documents(rows)
-    elif form == "csv":
-        write_csv_of(LedgerRow, rows)
-    else:
-        print_ledger(rows)
+    write_rows(form, LedgerRow, rows, print_ledger)
 
 
-def print_ledger(rows: "list[LedgerRow]") -> None:
+def print_ledger(rows: "Sequence[LedgerRow]") -> None:
     """Print the rows as a table of the most important columns."""
     numbers = {
         "rows": "row_count",

@@ -1,4 +1,4 @@
-"""Dagster's partitions of a stream, and the conversion between a Dagster key and the partitions that it stands for.
+"""Dagster's partitions of a stream, and the conversion between a Dagster key and its partitions.
 
 A key is that of a cell (`Cells`), which is one partition unless a time has `keys`. A column of the cell is a dimension
 of the same name, and the key of a value is its text in a path: percent-encoded, NULL as `__HIVE_DEFAULT_PARTITION__`.
@@ -63,7 +63,7 @@ def keys_of(stream: OpenStream) -> "StreamKeys":
 
 
 class StreamKeys:
-    """Dagster's keys of a stream: the only place that knows which partitions a key stands for.
+    """Dagster's keys of a stream: the only place that knows the partitions of a key.
 
     Attributes:
         columns: the dimensions.

@@ -363,24 +363,20 @@ class StreamRun:
         last = {self.partitions[partition]: partition for partition in skipped}
         for partition, outcome in skipped.items():
             row, key = commits.get(partition), self.partitions[partition]
-            is_known = partition in known or (
-                row is not None and row.run_id in running
-            )  # that run reports it at its end
-            is_new = row is not None and not is_known
-            if BACKFILL in run.tags and not is_new:
+            # Of a commit of a run that goes on, that run reports it at its end.
+            is_reported = row is None or partition in known or row.run_id in running
+            is_new = not is_reported
+            if BACKFILL in run.tags and is_reported:
                 is_new = not is_read or (partition in known and known[partition] not in tries)
-            if (
-                not self.has_own_keys
-                and (key in self._materialized or partition != last[key])
-                and (row is None or is_known)
-            ):
+            has_another = not self.has_own_keys and (key in self._materialized or partition != last[key])
+            if is_reported and has_another:
                 continue
             commit, elsewhere = outcome, None
             if row is not None:
                 commit = replace(outcome_of_commit(self.stream, outcome.partition, row), view=outcome.view)
                 elsewhere = elsewhere_metadata(row)
             metadata = materialization_metadata(commit, self._lineage, elsewhere)
-            if row is None or is_known:
+            if is_reported:
                 metadata["status"] = dg.MetadataValue.text(_figures(outcome))
             if is_new:
                 self._materialized.add(key)

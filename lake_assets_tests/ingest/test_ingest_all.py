@@ -293,7 +293,7 @@ def test_an_interrupt_while_the_lake_is_opened_for_commits_leaves_its_lock(
 
 
 class Turn:
-    """A lock for which nobody waits for ever."""
+    """A lock that fails after 5 seconds if another block holds it, where a real one blocks for ever."""
 
     def __init__(self) -> None:
         self.lock = Lock()

@@ -1,4 +1,4 @@
-"""Dagster's keys where one stands for many partitions: a month of a region, whose run takes its days."""
+"""Dagster's keys with many partitions each: a month of a region, whose run takes its days."""
 
 import datetime as dt
 from pathlib import Path
@@ -332,7 +332,7 @@ def test_a_million_partitions_are_forty_thousand_keys_and_none_of_them_is_made(
     assert len(partitions_made) < 100
 
 
-def test_a_key_stands_for_the_days_of_the_config() -> None:
+def test_a_key_has_the_days_of_the_config() -> None:
     stream = {"source": "landing", "destination": {"table": "sales"}}
     lake = {"catalog": {"type": "sqlite", "path": "catalog.sqlite"}, "storage": "data"}
 
