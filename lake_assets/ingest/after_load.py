@@ -16,9 +16,8 @@ from lake_assets.config.sections import AfterLoad, Move
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.documented import Documented
 from lake_assets.errors import SourceChangedError, StorageError
-from lake_assets.ingest.compare_objects import read_noted
+from lake_assets.ingest.compare_objects import compared, read_noted
 from lake_assets.lake.ledger.read import last_runs
-from lake_assets.lake.session import LakeSession
 from lake_assets.layout.texts import count
 from lake_assets.storage.manifest import LandedObject, Original
 from lake_assets.storage.server_copies import copy_object
@@ -92,7 +91,7 @@ def _copy(source: Store, landed: LandedObject, archive: AnyStorage) -> None:
         raise StorageError(f"{found.uri} is another object than {landed.uri}:", "remove or rename one of them.")
 
 
-def left_behind(session: LakeSession, stream: OpenStream, now: dt.datetime) -> list[LandedObject]:
+def left_behind(stream: OpenStream, now: dt.datetime) -> list[LandedObject]:
     """Return the landed objects that the rows of their partitions were made of, and that `after_load` is to take.
 
     Partitions that a restore holds, or whose newest commit is one, are left out: their rows may be of other objects.
@@ -102,20 +101,18 @@ def left_behind(session: LakeSession, stream: OpenStream, now: dt.datetime) -> l
     """
     if stream.config.after_load == "keep":
         return []
-    noted = read_noted(session, stream, None)
-    runs = last_runs(session, stream.table)
-    found = []
-    for partition, manifest in list_landed(stream)[0].items():
+    landed, _ = list_landed(stream)
+    with stream.lake.open_if_exists() as session:
+        noted = read_noted(session, stream, None)
+        runs = {} if session is None else last_runs(session, stream.table)
+    found: list[LandedObject] = []
+    for partition, manifest in landed.items():
         last = runs.get(partition.path)
         if last is None or last.commit is None or last.is_held or last.commit.mode == "restore":
             continue
         if stream.config.after_load == "tag" and _is_older(last.committed_at, now - _TAGGED_LATER):
             continue
-        known = noted.get(partition.path, {})
-        for landed in manifest.objects:
-            before = known.get(landed.uri)
-            if before is not None and before.reason is None and before.is_now(landed.etag, landed.size):
-                found.append(landed)
+        found += compared(noted.get(partition.path, {}), manifest, quarantines=True).present(manifest)
     return found
 
 

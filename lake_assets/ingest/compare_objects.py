@@ -42,6 +42,12 @@ class Comparison:
         """What a commit that replaces the partition expects: that nobody else has changed it."""
         return Expected(self.noted)
 
+    def present(self, landed: Manifest) -> tuple[LandedObject, ...]:
+        """Return the landed objects of the partition that are those which the rows were made of."""
+        known, changed = self.known, {obj.uri for obj in self.changed}
+        objects = (landed.folder or landed).objects
+        return tuple(obj for obj in objects if obj.uri in known and obj.uri not in changed)
+
     def refusal(self, partition: Partition) -> SourceError:
         """Return the error for changed objects if `on_changed` is fail."""
         first, *others = [landed.uri for landed in self.changed]

@@ -98,9 +98,12 @@ class Run(ABC):
         if failed:
             self.checkpoint()  # an interrupt ends the run; its errors are not those of the partitions
         record_failures(failed)
+        committed = [run for run in ended if run.is_committed]
+        for stream in {run.stream.name: run.stream for run in committed}.values():
+            of_stream = [run for run in committed if run.stream.name == stream.name]
+            # What is left if this fails is for maintenance.
+            after_load(stream, [landed for run in of_stream for landed in run.reads.read])
         for run in ended:
-            if run.is_committed:  # what of its objects is left if this fails is for maintenance
-                after_load(run.stream, run.reads.read)
             yield run.report()
 
 

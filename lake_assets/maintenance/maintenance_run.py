@@ -118,7 +118,8 @@ class _Run:
         streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
         if config.lakes[lake].is_managed:  # MotherDuck maintains its files
             deltas, letters = self._clean_visible(streams)
-            return Maintained(lake, dry_run, (), Cleaned(), staged, (), 0, 0, {}, deltas, letters)
+            loaded = self._take_loaded(streams)
+            return Maintained(lake, dry_run, (), Cleaned(), staged, (), 0, 0, {}, deltas, letters, loaded)
         ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
         with ducklake.open(read_only=dry_run) as session:
             if (reason := session.unknown_specification) is not None:
@@ -143,11 +144,11 @@ class _Run:
             checkpoint()
             flushed = flush_ledger(session, dry_run=dry_run)
             checkpoint()
-            loaded = self._take_loaded(session, streams)
-            checkpoint()
             corrected = self._correct_bounds(session, dict.fromkeys(stream.table for stream in streams))
         checkpoint()
         deltas, letters = self._clean_visible(streams)
+        checkpoint()
+        loaded = self._take_loaded(streams)
         checkpoint()
         return Maintained(
             lake,
@@ -190,11 +191,11 @@ class _Run:
                 corrected += (f"{table}: {name}" for name in names.values())
         return tuple(corrected)
 
-    def _take_loaded(self, session: LakeSession, streams: Sequence[OpenStream]) -> tuple[LoadedObject, ...]:
+    def _take_loaded(self, streams: Sequence[OpenStream]) -> tuple[LoadedObject, ...]:
         """Do what `after_load` says with the landed objects that their runs have left."""
         taken: list[LoadedObject] = []
         for stream in streams:
-            left = left_behind(session, stream, self.now)
+            left = left_behind(stream, self.now)
             taken += (LoadedObject(one.uri, "") for one in left) if self.dry_run else after_load(stream, left)
         return tuple(taken)
 

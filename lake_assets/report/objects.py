@@ -1,12 +1,12 @@
 """The landed objects of a stream: what has become of each, by the manifest and the newest runs."""
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from lake_assets.documented import Documented
-from lake_assets.ingest.compare_objects import read_noted
+from lake_assets.ingest.compare_objects import compared, read_noted
 from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.object_history import KnownObject
@@ -18,7 +18,6 @@ from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.stream import OpenStream
 
 ObjectState = Literal["loaded", "quarantined", "changed", "waiting", "gone", "left_out"]
-OBJECT_STATES: tuple[ObjectState, ...] = get_args(ObjectState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +82,20 @@ def _of_partition(
     times: Mapping[tuple[str, str], dt.datetime],
 ) -> Iterator[FileEntry]:
     failure = last.newest.error if last is not None and last.status == "failed" else None
-
-    def entry(state: ObjectState, known: KnownObject | None, now: LandedObject | None, error: str | None) -> FileEntry:
-        one = now or known
-        assert one is not None  # noqa: S101 - an object is landed, or known
-        run = None if known is None else known.run_id or None
-        loaded = None if run is None or state in ("quarantined", "waiting") else times.get((run, path))
-        rows = None if known is None or state == "changed" else known.rows
-        moment = None if now is None else now.last_modified
-        return FileEntry(path, one.uri, state, one.size, moment, rows, run, loaded, error)
-
-    for now in landed.objects:
-        known = noted.get(now.uri)
-        if known is None or (known.reason is not None and not known.is_now(now.etag, now.size)):
-            yield entry("waiting", None, now, failure)
-        elif known.reason is not None:
-            yield entry("quarantined", known, now, known.reason)
-        elif known.is_now(now.etag, now.size):
-            yield entry("loaded", known, now, None)
-        else:
-            yield entry("changed", known, now, failure)
-    there = {now.uri for now in landed.objects}
-    for known in noted.values():
-        if known.uri not in there and known.reason is None and not known.has_ended:
-            yield entry("gone", known, None, None)
+    found = compared(noted, landed, quarantines=True)
+    objects: dict[ObjectState, Sequence[LandedObject | KnownObject]] = {
+        "waiting": found.new.objects,
+        "quarantined": found.quarantined,
+        "changed": found.changed,
+        "loaded": found.present(landed),
+        "gone": found.vanished,
+    }
+    for state, of_state in objects.items():
+        for one in of_state:
+            known = None if state == "waiting" else noted[one.uri]
+            run = None if known is None else known.run_id or None
+            loaded = None if run is None or state == "quarantined" else times.get((run, path))
+            rows = None if known is None or state == "changed" else known.rows
+            moment = one.last_modified if isinstance(one, LandedObject) else None
+            error = failure if known is None or state == "changed" else known.reason
+            yield FileEntry(path, one.uri, state, one.size, moment, rows, run, loaded, error)

@@ -108,12 +108,6 @@ def compare_registered(
     }
 
 
-def present(landed: Manifest, compared: Comparison) -> tuple[LandedObject, ...]:
-    """Return the landed objects of a partition that the lake has."""
-    others = {obj.uri for obj in (*compared.new.objects, *compared.changed)}
-    return tuple(obj for obj in landed.objects if obj.uri not in others)
-
-
 def registered_objects(
     lake: LakeSession | None, stream: OpenStream, partitions: Sequence[Partition] | None
 ) -> dict[str, KnownObject]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 from lake_assets.errors import LakeAssetsError
-from lake_assets.ingest.index.index_plan import IndexPlan, plan_index, present
+from lake_assets.ingest.index.index_plan import IndexPlan, plan_index
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, reported_run
@@ -153,7 +153,7 @@ class IndexRun(Run):
         registrar = Registrar(
             self.stream,
             {run.partition: run.row for run in runs},
-            {run.partition: list(present(run.manifest, run.plan.compared)) for run in runs},
+            {run.partition: list(run.plan.compared.present(run.manifest)) for run in runs},
         )
         try:
             with shared(self.stream, self.options, "register") as figures, self.stream.lake.open(create=True) as lake:

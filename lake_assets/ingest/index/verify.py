@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from lake_assets.errors import LakeAssetsError, SourceError
 from lake_assets.ingest.compare_objects import ChangedObject, changed_objects
-from lake_assets.ingest.index.index_plan import compare_registered, present, registered_objects, table_files
+from lake_assets.ingest.index.index_plan import compare_registered, registered_objects, table_files
 from lake_assets.ingest.index.register import Registrar, noted, read_from, written
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import blank_row
@@ -107,7 +107,7 @@ def compare_indexed(
         tuple(obj for uri, obj in known.items() if uri in live),
         tuple(obj for uri, obj in sorted(known.items()) if uri in live and uri not in listed),
         tuple(sorted(changed, key=lambda obj: obj.now.uri)),
-        {partition: present(manifest, compared[partition]) for partition, manifest in landed.items()},
+        {partition: compared[partition].present(manifest) for partition, manifest in landed.items()},
     )
 
 

@@ -1,5 +1,6 @@
 """`after_load`: a landed object is touched once a commit has its rows, as the object that was read, and no other."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,14 @@ from lake_assets.config.storages import S3Storage
 from lake_assets.errors import SourceError, StorageError
 from lake_assets.history.restore import restore
 from lake_assets.ingest import after_load as module
+from lake_assets.ingest.after_load import LoadedObject, after_load
+from lake_assets.ingest.api import ingest_all
 from lake_assets.report.state import read_state
 from lake_assets.storage.clients import as_boto
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.streams.pending import scan_landing
+from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
@@ -42,6 +47,27 @@ def test_loaded_objects_are_deleted_and_their_rows_stay(world: World) -> None:
     assert [p.path for p in scan_landing(world.stream).pending] == [world.partition(SW).path]
     assert check(world, "appended_objects").passed
     assert check(world, "row_counts").passed
+
+
+def test_the_objects_of_partitions_that_end_together_are_taken_together(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taking(local_world, "delete")
+    partitions = [local_world.partition(text) for text in (NW, SW)]
+    for number, text in enumerate((NW, SW)):
+        local_world.land(text, sales(number), f"{number}.parquet")
+    calls = []
+
+    def taken(stream: OpenStream, objects: Sequence[LandedObject]) -> list[LoadedObject]:
+        calls.append([Path(landed.key).name for landed in objects])
+        return after_load(stream, objects)
+
+    monkeypatch.setattr("lake_assets.ingest.run.after_load", taken)
+    ended = [outcome.row.status for outcome in ingest_all(local_world.stream, partitions, local_world.sessions)]
+
+    assert ended == ["committed", "committed"]
+    assert calls == [["0.parquet", "1.parquet"]]
+    assert keys(local_world) == []
 
 
 def test_loaded_objects_are_moved_under_their_keys_and_none_is_overwritten(world: World, tmp_path: Path) -> None:
