@@ -124,6 +124,19 @@ def test_partitions_are_replaced_and_skipped(managed: World, tmp_path: Path) -> 
     assert not list(tmp_path.glob("staging/**/*.parquet"))
 
 
+def test_maintenance_takes_loaded_objects_that_a_killed_run_has_left(
+    managed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    managed.options = {"mode": "append", "after_load": "delete"}
+    managed.land(NW, sales(1), "a.parquet")
+    with monkeypatch.context() as patched:
+        patched.setattr("lake_assets.ingest.run.after_load", lambda *_: [])
+        assert managed.ingest(NW).row.status == "committed"
+
+    assert [one.becomes for one in managed.tidy().loaded] == ["deleted"]
+    assert managed.tidy().loaded == ()
+
+
 def test_overlapping_commits_of_a_new_partition_do_not_double_it(managed: World) -> None:
     """DuckLake's own retries are on here, and would allow both commits."""
     make_table(managed)
