@@ -20,8 +20,8 @@ ColumnType = Annotated[
     PartitionType, BeforeValidator(_day_is_date, json_schema_input_type=PartitionType | Literal["day"])
 ]
 KeyTime = Annotated[
-    Literal["year", "month", "date"],
-    BeforeValidator(_day_is_date, json_schema_input_type=Literal["year", "month", "date", "day"]),
+    Literal["year", "month", "week", "date"],
+    BeforeValidator(_day_is_date, json_schema_input_type=Literal["year", "month", "week", "date", "day"]),
 ]
 LayoutColumn = Annotated[str, Field(min_length=1)]
 
@@ -35,8 +35,8 @@ class PartitionField(Model):
     end: Date | None = Field(None, description="Last date, for types that are times; today when absent.")
     keys: KeyTime | None = Field(
         None,
-        description="Dagster's keys of a time: each `year`, `month` or `day` is one, and its run takes all partitions "
-        "in it. Each partition is one when absent.",
+        description="Dagster's keys of a time: each `year`, `month`, `week` or `day` is one, and its run takes all "
+        "partitions in it. Each partition is one when absent.",
     )
     source: LayoutColumn | None = Field(
         None,

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lake_assets.importers.folders import KINDS, Column, free, pieces_of
+from lake_assets.layout.partition import PartitionType
 from lake_assets.layout.times import TIME_TYPES
 
 _TIME = re.compile(
@@ -14,6 +15,7 @@ _TIME = re.compile(
     r"(?:\2(0[1-9]|[12][0-9]|3[01])(?:(T|\2(?<![_.]))([01][0-9]|2[0-3])(?!-?[0-9]{2}))?)?"
     r"(?=(?:[0-9]{4}|[0-9]{6})?(?![0-9]))"  # the time of the day, to the minute or second, varies
 )
+_WEEK = re.compile(r"(?<![0-9])((?:19|20)[0-9]{2})(-?W)(0[1-9]|[1-4][0-9]|5[0-3])(?![0-9])")
 _SEPARATOR = re.compile(r"([-_. ]+)")
 _WORDS = re.compile(r"[^\W\d_]+(?:[-_. ]+[^\W\d_]+)*")
 
@@ -37,7 +39,9 @@ class _Name:
 
 def _named(names: Sequence[str]) -> Iterator[_Name]:
     for name in names:
-        if (match := _TIME.search(name)) is not None:
+        if (match := _WEEK.search(name)) is not None:
+            yield _Name(name[: match.start()], f"{match[1]}-W{match[3]}", (match[2],), name[match.end() :])
+        elif (match := _TIME.search(name)) is not None:
             parts = [part for part in match.group(1, 3, 4, 6) if part]
             value = "-".join(parts)
             with suppress(ValueError):  # 30 February
@@ -62,7 +66,7 @@ def columns(names: Sequence[str], depth: int, taken: Sequence[str]) -> tuple[lis
     known = [name for name in all_named if name.marks == marks]
     if 2 * len(known) <= len(names):
         return None
-    kind = KINDS[len(marks) + 1]
+    kind: PartitionType = "week" if "W" in "".join(marks) else KINDS[len(marks) + 1]
     found: list[Column] = []
     text = ""
     is_behind = False

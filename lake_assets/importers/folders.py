@@ -32,6 +32,9 @@ KINDS: Mapping[int, PartitionType] = MappingProxyType({1: "year", 2: "month", 3:
 _COMPACT: Mapping[PartitionType, re.Pattern[str]] = MappingProxyType(
     {KINDS[parts]: re.compile("".join(f"({form.pattern})" for _, _, form in _PARTS[:parts])) for parts in (4, 3, 2)}
 )
+# Weeks of ISO 8601: `2026-W07`, `2026W07`, and by the folder's name also `2026-07` and `202607`.
+_WEEK = re.compile(r"((?:19|20)[0-9]{2})(-?W?)(0[1-9]|[1-4][0-9]|5[0-3])")
+_OF_WEEKS = re.compile(r"(iso|year)?_?w(ee)?k(_of_year)?|y*w+")
 _OF_MONTHS = re.compile(r"d(ate|t)|.*month|y*m+|period")  # names for which 202602 is a month, not a number
 
 
@@ -131,7 +134,8 @@ def columns(paths: Sequence[Sequence[str]], taken: Sequence[str] = ()) -> tuple[
     while depth < len(levels):
         names = [column.name for column in found]
         column = (
-            _time_in_parts(levels, paths, depth, [*names, *taken])
+            _week_of_year(levels, paths, depth, [*names, *taken])
+            or _time_in_parts(levels, paths, depth, [*names, *taken])
             or _date_and_hour(levels, paths, depth, [*names, *taken])
             or _column(levels[depth], depth, names, taken)
         )
@@ -188,9 +192,45 @@ def _column(level: _Level, depth: int, names: Sequence[str], taken: Sequence[str
         kind, values = compact
         name = name if level.name is not None else free(kind, [*names, *taken])
         pieces = "".join(pieces_of(name, kind))
+    if (weeks := _weeks(level.values, level.name)) is not None:
+        kind, (mark, values) = "week", weeks
+        pieces = f"{{{name}}}" if mark == "-W" else mark.join(pieces_of(name, kind))
     return Column(
         name, kind, begin + pieces, values, range(depth, depth + 1), level.has_null, is_named=level.name is not None
     )
+
+
+def _week_of_year(
+    levels: Sequence[_Level], paths: Sequence[Sequence[str]], depth: int, taken: Sequence[str]
+) -> Column | None:
+    """Return the week whose year is one folder, and whose number is the next, as in `2026/W07`."""
+    year, week = levels[depth], levels[depth + 1] if depth + 1 < len(levels) else None
+    _, names, form = _PARTS[0]
+    if week is None or year.has_null or week.has_null or (year.name is not None and year.name.lower() not in names):
+        return None
+    texts = {"".join(_Level.of({path[level]}).values[0] for level in (depth, depth + 1)) for path in paths}
+    if not all(map(form.fullmatch, year.values)) or (weeks := _weeks(sorted(texts), week.name)) is None:
+        return None
+    name, (mark, values) = free("week", taken), weeks
+    begins = ["" if level.name is None else f"{level.name}=" for level in (year, week)]
+    layout = begins[0] + f"/{begins[1]}{mark}".join(pieces_of(name, "week"))
+    return Column(name, "week", layout, values, range(depth, depth + 2), is_named=False)
+
+
+def _weeks(texts: Sequence[str], name: str | None) -> tuple[str, tuple[str, ...]] | None:
+    """Return what is between the year and the week in all texts, and the weeks; None if they are none.
+
+    Args:
+        texts: of folders.
+        name: of the column; without `W` in the texts, it says that they are weeks.
+    """
+    matches = [match for match in map(_WEEK.fullmatch, texts) if match]
+    weeks = tuple(f"{match[1]}-W{match[3]}" for match in matches)
+    marks = {match[2] for match in matches}
+    is_week = len(marks) == 1 and ("W" in min(marks) or (name is not None and _OF_WEEKS.fullmatch(name.lower())))
+    if not is_week or len(matches) < len(texts) or not all(_is_time(TIME_TYPES["week"], week) for week in weeks):
+        return None
+    return marks.pop(), weeks
 
 
 def _time_in_parts(
@@ -247,8 +287,7 @@ def _compact(level: _Level) -> tuple[PartitionType, tuple[str, ...]] | None:
 
 def pieces_of(name: str, kind: PartitionType) -> list[str]:
     """Return the parts of a time in a layout, such as `{date,,YYYY}`."""
-    most = next(number for number, of in KINDS.items() if of == kind)
-    return [f"{{{name},,{part}}}" for part, _, _ in _PARTS[:most]]
+    return [f"{{{name},,{part.replace('YY', 'YYYY')}}}" for part in TIME_TYPES[kind].parts]
 
 
 def refined(layout: str, coarse: Column, fine: Column) -> str:
@@ -259,8 +298,8 @@ def refined(layout: str, coarse: Column, fine: Column) -> str:
 
 
 def is_part_of_time(name: str) -> bool:
-    """Return whether the name is that of a month, a day or an hour, of which others follow in time."""
-    return any(name.lower() in names for _, names, _ in _PARTS[1:])
+    """Return whether the name is that of a month, a week, a day or an hour, of which others follow in time."""
+    return any(name.lower() in names for _, names, _ in _PARTS[1:]) or _OF_WEEKS.fullmatch(name.lower()) is not None
 
 
 def _type(values: Sequence[str]) -> PartitionType:
@@ -268,6 +307,8 @@ def _type(values: Sequence[str]) -> PartitionType:
     for kind in (TIME_TYPES["hour"], TIME_TYPES["date"], TIME_TYPES["month"]):
         if values and all(_is_time(kind, value) for value in values):
             return kind.name
+    if _weeks(values, None):
+        return "week"
     return "integer" if values and all(map(_INTEGER.fullmatch, values)) else "string"
 
 

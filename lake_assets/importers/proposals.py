@@ -266,9 +266,10 @@ def _with_names(
     if named is None or any(map(is_part_of_time, in_folders)) or len(times) > 1:
         return found, layout, ""
     time = next(column for column in named[0] if column.is_time)
-    if times and list(TIME_TYPES).index(times[0].type) >= list(TIME_TYPES).index(time.type):
-        return found, layout, ""
     for coarse in times:
+        parts, fine = (TIME_TYPES[column.type].parts for column in (coarse, time))
+        if parts == fine or parts != fine[: len(parts)]:
+            return found, layout, ""
         layout = refined(layout, coarse, time)
     if "*" in named[1]:
         notes.append(f"* in {named[1]} is text that varies: if it is a column, write its name in braces there")
@@ -300,6 +301,8 @@ def _in_path(
                 f"{column.layout} has no name in the path, so this column is called `{column.name}`. "
                 "Rename it if you like"
             )
+        if column.type == "week":
+            notes.append(f"{column.name} has weeks of ISO 8601: others, such as a shop's own, are `type: string`")
         if column.has_null:
             notes.append(f"{column.name} has a folder of NULL")
     return config

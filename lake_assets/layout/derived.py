@@ -14,6 +14,7 @@ from lake_assets.layout.grammar import quoted
 from lake_assets.layout.partition import PartitionColumn, PartitionType
 from lake_assets.layout.template import Template
 from lake_assets.layout.times import TIME_TYPES, TimeName
+from lake_assets.layout.timestamps import MARKS
 
 _SAMPLE = dt.datetime(2026, 2, 9, 3, tzinfo=dt.UTC)  # no two of its parts have the same digits
 
@@ -55,7 +56,7 @@ def placeholders(kind: PartitionType, column: str) -> str:
     Such as `{ts,,YY}-{ts,,MM}-{ts,,DD}` for a date, or `{store}`.
     """
     source, parts = quoted(column), TIME_TYPES[kind].parts if kind in TIME_TYPES else ()
-    return "-".join(f"{{{source},,{part}}}" for part in parts) or f"{{{source}}}"
+    return "".join(f"{MARKS[part]}{{{source},,{part}}}" for part in parts) or f"{{{source}}}"
 
 
 def time_type(template: Template, column: str) -> TimeName | None:
@@ -80,7 +81,7 @@ def check_time_type(template: Template, column: PartitionColumn, field: str) -> 
     text = _sample_text(template, column.name)
     if text is None:
         for part in template.placeholders if template.file_parts and column.type in TIME_TYPES else ():
-            if part.name == column.name and part.separator and part.separator in TIME_TYPES[column.type].form:
+            if part.name == column.name and part.separator and part.separator in TIME_TYPES[column.type].text(_SAMPLE):
                 parts = placeholders(column.type, part.column)
                 raise ValueError(
                     f"{field} is {column.type}, and in the layout {template.text!r} its value would end at the first "

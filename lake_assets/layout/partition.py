@@ -18,7 +18,7 @@ from lake_assets.layout.hive import HIVE_NULL, escape, percent, unescape
 from lake_assets.layout.texts import is_unicode, shown, storable
 from lake_assets.layout.times import TIME_TYPES
 
-PartitionType = Literal["string", "integer", "year", "month", "date", "hour"]
+PartitionType = Literal["string", "integer", "year", "month", "week", "date", "hour"]
 PartitionValue = str | int | dt.date | None
 Empty = Literal["null", "value", "refuse"]
 """The meaning of an empty text in a path: NULL, the empty text, or an error."""

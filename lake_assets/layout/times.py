@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from lake_assets.layout.timestamps import STRFTIME, Granularity
+from lake_assets.layout.timestamps import MARKS, Granularity
 
-TimeName = Literal["year", "month", "date", "hour"]
+TimeName = Literal["year", "month", "week", "date", "hour"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class TimeType:
     Attributes:
         name: the type's name in the config.
         noun: one value in words.
-        parts: the parts of a time in a value's text, which hyphens separate.
+        parts: the parts of a time in a value's text.
     """
 
     name: TimeName
@@ -30,17 +30,15 @@ class TimeType:
     parts: tuple[Granularity, ...]
 
     @property
-    def form(self) -> str:
-        """The form of a value's text for `strftime`: `%Y-%m`."""
-        return "-".join(STRFTIME[part] for part in self.parts)
-
-    @property
     def picture(self) -> str:
         """The form of a value's text: `YYYY-MM`."""
-        return "-".join(self.parts).replace("YY", "YYYY")
+        return "".join(MARKS[part] + part for part in self.parts).replace("YY", "YYYY").replace("WWW", "Www")
 
     def text(self, time: dt.datetime) -> str:
         """Return the text of the value that contains a time."""
+        if self.name == "week":
+            year, week, _ = time.isocalendar()
+            return f"{year:04}-W{week:02}"
         return f"{time.year:04}-{time.month:02}-{time.day:02}-{time.hour:02}"[: 3 * len(self.parts) + 1]
 
     def start(self, value: object) -> dt.datetime:
@@ -51,6 +49,9 @@ class TimeType:
         """
         if isinstance(value, dt.date):
             return dt.datetime.combine(value, dt.time.min)
+        if self.name == "week":
+            of_year, _, week = str(value).partition("-W")
+            return dt.datetime.fromisocalendar(int(of_year), int(week), 1)
         # Not by `strptime`, which takes longer than all else that is done with a value.
         year, *others = map(int, str(value).split("-"))
         month, day, hour = [*others, *(1, 1, 0)[len(others) :]]
@@ -65,6 +66,8 @@ class TimeType:
                 return time.year
             case "month":
                 return time.year * 12 + time.month - 1
+            case "week":
+                return (time.toordinal() - 1) // 7  # the first day of the year 1 is a Monday
             case "date":
                 return time.toordinal()
             case "hour":
@@ -81,10 +84,26 @@ class TimeType:
                 return dt.datetime(number, 1, 1)  # noqa: DTZ001 - a local time
             case "month":
                 return dt.datetime(number // 12, number % 12 + 1, 1)  # noqa: DTZ001
+            case "week":
+                return dt.datetime.fromordinal(number * 7 + 1)
             case "date":
                 return dt.datetime.fromordinal(number)
             case "hour":
                 return dt.datetime.fromordinal(number // 24).replace(hour=number % 24)
+
+    def within(self, period: "TimeType", start: dt.datetime) -> tuple[str, str]:
+        """Return the first and the last value in a longer time; a week is in the year of its Thursday, as in ISO 8601.
+
+        Args:
+            period: the longer type.
+            start: the first moment of its value.
+        """
+        try:
+            end = period.at(period.number(start) + 1) - dt.timedelta(microseconds=1)
+        except (ValueError, OverflowError):  # the year after 9999
+            end = dt.datetime.max  # noqa: DTZ901 - a local time
+        inside = dt.timedelta(days=3 if self.name == "week" else 0)
+        return self.text(start + inside), self.text(end - inside)
 
 
 TIME_TYPES: Mapping[str, TimeType] = MappingProxyType(
@@ -93,6 +112,7 @@ TIME_TYPES: Mapping[str, TimeType] = MappingProxyType(
         for type_ in (
             TimeType("year", "year", ("YY",)),
             TimeType("month", "month", ("YY", "MM")),
+            TimeType("week", "week", ("YY", "WW")),
             TimeType("date", "day", ("YY", "MM", "DD")),
             TimeType("hour", "hour", ("YY", "MM", "DD", "HH")),
         )

@@ -31,7 +31,8 @@ STRFTIME: Mapping[Granularity, str] = MappingProxyType({"YY": "%Y", "MM": "%m", 
 
 EXAMPLE: Mapping[Granularity, str] = MappingProxyType({"YY": "2026", "MM": "02", "WW": "07", "DD": "11", "HH": "09"})
 
-_MARKS: Mapping[Granularity, str] = {"YY": "", "MM": "-", "WW": "-W", "DD": "-", "HH": "-"}
+MARKS: Mapping[Granularity, str] = MappingProxyType({"YY": "", "MM": "-", "WW": "-W", "DD": "-", "HH": "-"})
+"""What is before each part in a value."""
 
 _DATE = "(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
 _SECOND = "(?P<second>[0-9]{2})(?:[.,][0-9]+)?"
@@ -127,7 +128,7 @@ def join_parts(parts: Mapping[Granularity, str], *, iso_year: bool) -> str | Non
         return None
     if len(parts) == 1:
         return next(iter(parts.values()))
-    return "".join(_MARKS[name] + parts[name] for name in GRANULARITIES if name in parts).removeprefix("-")
+    return "".join(MARKS[name] + parts[name] for name in GRANULARITIES if name in parts).removeprefix("-")
 
 
 def split_parts(
@@ -137,7 +138,7 @@ def split_parts(
     names = [name for name in GRANULARITIES if name in granularities]
     if len(names) == 1 and names[0] != "YY" and re.fullmatch("[0-9]", text):
         text = f"0{text}"  # a month that was read as a number
-    marks = {name: "" if len(names) == 1 else _MARKS[name] for name in names}
+    marks = {name: "" if len(names) == 1 else MARKS[name] for name in names}
     pattern = "".join(f"{marks[name]}(?P<{name}>{DIGITS[name]})" for name in names).removeprefix("-")
     if match := re.fullmatch(pattern, text):
         parts = {name: match[name] for name in names}

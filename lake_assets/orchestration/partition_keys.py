@@ -19,6 +19,7 @@ import dagster as dg
 
 from lake_assets.errors import PartitionError
 from lake_assets.escapes import visible_name
+from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.texts import count
 from lake_assets.layout.times import TIME_TYPES, TimeName, zone_of
@@ -32,19 +33,27 @@ _FORBIDDEN = {",": "%2C", "|": "%7C", "...": "%2E%2E%2E"}
 _JOINT = "|"
 EMPTY = "__EMPTY__"  # the key of the empty text, for columns with `empty: value`
 
-# The beginnings of windows.
-_CRONS: Mapping[TimeName, str] = MappingProxyType(
-    {"year": "0 0 1 1 *", "month": "0 0 1 * *", "date": "0 0 * * *", "hour": "0 * * * *"}
+# The beginnings of windows, and the forms of their keys.
+_WINDOWS: Mapping[TimeName, tuple[str, str]] = MappingProxyType(
+    {
+        "year": ("0 0 1 1 *", "%Y"),
+        "month": ("0 0 1 * *", "%Y-%m"),
+        "week": ("0 0 * * 1", "%G-W%V-%u"),
+        "date": ("0 0 * * *", "%Y-%m-%d"),
+        "hour": ("0 * * * *", "%Y-%m-%d-%H"),
+    }
 )
+_MONDAY = "-1"  # ends the key of a week, of which Python, and so Dagster, reads no text without a day
 
 
 def partitions_def(stream: OpenStream) -> dg.PartitionsDefinition[str]:
     """Return the partitions of a stream's asset in Dagster, also for assets downstream.
 
-    A column that is a time has a partition for each year, month, day or hour from `start` to `end`, or to today, both
-    included; with `keys` for each year, month or day of these. Today is that of the stream's time zone; hours are those
-    of UTC. Any other column has its configured values or, without these, the keys that were added to its dynamic
-    partitions (`dynamic_name`). A partition whose time is NULL is in no window; the command line ingests it.
+    A column that is a time has a partition for each year, month, week, day or hour from `start` to `end`, or to today,
+    both included; with `keys` for each longer time of these. The key of a week is its Monday: `2026-W07-1`. Today is
+    that of the stream's time zone; hours are those of UTC. Any other column has its configured values or, without
+    these, the keys that were added to its dynamic partitions (`dynamic_name`). A partition whose time is NULL is in no
+    window; the command line ingests it.
 
     Args:
         stream: the stream, from `open_stream`.
@@ -139,10 +148,10 @@ class StreamKeys:
 
     def missing(self, instance: dg.DagsterInstance, cells: Iterable[Partition]) -> dict[str, list[str]]:
         """Return the keys that these cells need and Dagster lacks, by the name of the dynamic partitions."""
-        texts = [cell.texts() for cell in cells] if self.dynamic else []
+        of_cells = [keys_by_dimension(cell) for cell in cells] if self.dynamic else []
         missing: dict[str, list[str]] = {}
         for column, name in self.dynamic.items():
-            keys = {dimension_key(each[column]) for each in texts}
+            keys = {each[column] for each in of_cells}
             if new := sorted(keys - {*instance.get_dynamic_partitions(name)} if keys else ()):
                 missing[name] = new
         return missing
@@ -165,7 +174,9 @@ class StreamKeys:
             else:
                 kind, of_column = TIME_TYPES[column.type], TIME_TYPES[self._stream.config.partitions[column.name].type]
                 first, last = (kind.number(of_column.start(text)) for text in window)
-                keys[column.name] = [dimension_key(kind.text(kind.at(number))) for number in range(first, last + 1)]
+                keys[column.name] = [
+                    dimension_key(column, kind.text(kind.at(number))) for number in range(first, last + 1)
+                ]
         return keys
 
     def recent_partitions(self, instance: dg.DagsterInstance, at: dt.datetime, lookback: int) -> list[Partition]:
@@ -196,20 +207,21 @@ class StreamKeys:
             return self._times(column)
         if not self._has_values(column):
             return dg.DynamicPartitionsDefinition(name=dynamic_name(self._stream.name, column.name))
-        return dg.StaticPartitionsDefinition([dimension_key(text) for text in self._values(column)])
+        return dg.StaticPartitionsDefinition([dimension_key(column, text) for text in self._values(column)])
 
     def _times(self, column: PartitionColumn) -> dg.PartitionsDefinition[str]:
         field = self._stream.config.partitions[column.name]
         assert field.start is not None  # noqa: S101 - the config requires it of a time
         kind = TIME_TYPES[column.type]
+        cron, form = _WINDOWS[kind.name]
         # 9999-12-31, which often means "never", has no next day.
         last = field.end if field.end is not None and field.end < dt.date.max else None
         return dg.TimeWindowPartitionsDefinition(
             start=kind.at(kind.number(dt.datetime.combine(field.start, dt.time.min))),
             # Dagster's end is exclusive.
             end=kind.at(kind.number(dt.datetime.combine(last, dt.time.max)) + 1) if last else None,
-            fmt=kind.form,
-            cron_schedule=_CRONS[kind.name],
+            fmt=form,
+            cron_schedule=cron,
             timezone=zone_of(field.type, self._stream.config.time_zone),
             end_offset=1,  # today is a partition too; without it Dagster has a day only when it is over
         )
@@ -253,7 +265,12 @@ def dynamic_name(stream: str, column: str) -> str:
 
 def partition_key(partition: Partition) -> str:
     """Return the key of a partition or cell; a `dagster.MultiPartitionKey` where it has two columns."""
-    return joined_key({name: dimension_key(text) for name, text in partition.texts().items()})
+    return joined_key(keys_by_dimension(partition))
+
+
+def keys_by_dimension(cell: Partition) -> dict[str, str]:
+    """Return the key of each dimension of a partition or cell."""
+    return {c.name: dimension_key(c, c.text(v)) for c, v in zip(cell.columns, cell.values, strict=True)}
 
 
 def dimension_tags(key: str) -> dict[str, str]:
@@ -292,15 +309,16 @@ def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
         PartitionError: a value is not of its column's type, or is not written as by `partition_key`: the partition
             would have two keys.
     """
-    names = sorted(column.name for column in columns)
+    ordered = sorted(columns, key=lambda column: column.name)
     texts = key.split(_JOINT)
-    if len(texts) != len(names):
+    if len(texts) != len(ordered):
+        names = ", ".join(column.name for column in ordered)
         raise PartitionError(
-            f"partition key {key!r} has {len(texts)} values, and the partition columns are {', '.join(names)}:",
+            f"partition key {key!r} has {len(texts)} values, and the partition columns are {names}:",
             f"write one value for each, joined by {_JOINT} (a {_JOINT} inside a value as %7C).",
         )
-    texts = ["/".join("" if part == EMPTY else part for part in text.split("/")) for text in texts]
-    partition = Partition.of(columns, dict(zip(names, texts, strict=True)))
+    named = {column.name: _unkeyed(column, text) for column, text in zip(ordered, texts, strict=True)}
+    partition = Partition.of(columns, named)
     canonical = partition_key(partition)
     if key != canonical:
         raise PartitionError(
@@ -309,13 +327,21 @@ def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
     return partition
 
 
-def dimension_key(text: str) -> str:
-    """Return the key of a value, by its text in a path; `EMPTY` for an empty one, which Dagster forbids.
+def _unkeyed(column: PartitionColumn, key: str) -> str:
+    if column.type == "week":
+        return key.removesuffix(_MONDAY)
+    return "/".join("" if part == EMPTY else part for part in key.split("/"))
+
+
+def dimension_key(column: PartitionColumn, text: str) -> str:
+    """Return the key of a column's value, by its text in a path; `EMPTY` for an empty one, which Dagster forbids.
 
     Of a joint column, whose text alone has slashes, each value has its key.
     """
     if "/" in text:
-        return "/".join(map(dimension_key, text.split("/")))
+        return "/".join(dimension_key(column, part) for part in text.split("/"))
+    if column.type == "week" and text != HIVE_NULL:
+        return text + _MONDAY
     if text in {"", EMPTY}:
         return "%5F_EMPTY__" if text else EMPTY
     for forbidden, encoded in _FORBIDDEN.items():

@@ -91,7 +91,7 @@ class QueuedRuns:
         if value is not None and column.type in TIME_TYPES:
             kind = TIME_TYPES[column.type]
             return kind.number(kind.start(value))
-        return self._order.of(column.name).get(dimension_key(column.text(value)), float("nan"))
+        return self._order.of(column.name).get(dimension_key(column, column.text(value)), float("nan"))
 
 
 def job_schedule(

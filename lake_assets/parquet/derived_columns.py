@@ -153,12 +153,12 @@ class Made:
 
 def day_of(column: PartitionColumn, value: PartitionValue) -> str | None:
     """Return the text of a derived value up to its day, as `days_of` has it; None for NULL."""
-    # The text of a year or a month begins that of its days, and ISO texts sort by time.
+    # The text of an hour begins with that of its day, and ISO texts sort by time.
     return None if value is None else column.text(value)[:10]
 
 
 def days_of(derived: Derived, column: PartitionColumn, span: Span) -> Span:
-    """Return the days, months or years that values of the rows' column have, as texts.
+    """Return the days, weeks, months or years that values of the rows' column have, as texts.
 
     Args:
         derived: how the value is derived.
@@ -174,8 +174,9 @@ def days_of(derived: Derived, column: PartitionColumn, span: Span) -> Span:
         least, greatest = _days(span.least, is_utc)[0], _days(span.greatest, is_utc)[1]
     except (OverflowError, ValueError):  # a date that Python does not have, or a text without a date
         return Span(has_null=has_null)
-    length = {"year": 4, "month": 7}.get(column.type, 10)
-    return Span(least.isoformat()[:length], greatest.isoformat()[:length], has_null)
+    kind = TIME_TYPES["date" if column.type == "hour" else column.type]
+    first, last = (kind.text(dt.datetime.combine(day, dt.time.min)) for day in (least, greatest))
+    return Span(first, last, has_null)
 
 
 def _days(value: object, is_utc: bool) -> tuple[dt.date, dt.date]:

@@ -23,6 +23,7 @@ _CHOOSING = MappingProxyType[PartitionType, Sequence[object]](
         "integer": _NUMBERS,
         "year": _NUMBERS,
         "month": (),
+        "week": (),
         "date": (t.is_date, lambda data_type: t.is_timestamp(data_type) and data_type.tz is None),
         "hour": (),
     }

@@ -7,6 +7,7 @@
 | days, too many for calendars      | one a year: a row for each value, a narrow column for each day             |
 | hours                             | one a value and year: a column for each day, a row for each hour           |
 | hours, too many for that          | as days, where a day shows the worst of its hours                          |
+| weeks                             | one a year: a row for each value, a column for each week                   |
 | months, years                     | one a decade, or forty years: a row for each value                         |
 | no time                           | a row for each value of the first column, a column for each of the second  |
 
@@ -159,6 +160,17 @@ def _months(placed: Placed) -> Sheet:
     )
 
 
+def _weeks(placed: Placed) -> Sheet:
+    return _strips(
+        placed,
+        lambda t: f"{t.isocalendar().year:04}",
+        lambda t: t.isocalendar().week - 1,
+        lambda _: 53,
+        lambda _: {(week - 1, f"W{week:02}") for week in range(1, 53, 10)},
+        (12, 16),
+    )
+
+
 def _years(placed: Placed) -> Sheet:
     return _strips(
         placed,
@@ -178,6 +190,7 @@ def _span(time: dt.datetime, years: int) -> str:
 _ARRANGED: Mapping[PartitionType, Callable[[Placed], Sheet]] = {
     "year": _years,
     "month": _months,
+    "week": _weeks,
     "date": _days,
     "hour": _hours,
 }

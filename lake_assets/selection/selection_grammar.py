@@ -233,7 +233,7 @@ def _bound(column: PartitionColumn, kind: TimeType | None, text: str, end: int) 
 
 
 def _period(kind: TimeType, text: str) -> tuple[str, str] | None:
-    """Return the first and last value in a year, month or day; None if the text is no longer period than a value."""
+    """Return the first and last value in a longer time than a value; None if the text is none."""
     for period in TIME_TYPES.values():
         if len(period.parts) >= len(kind.parts):
             continue
@@ -243,11 +243,7 @@ def _period(kind: TimeType, text: str) -> tuple[str, str] | None:
             continue
         if period.text(start) != text:
             continue
-        try:
-            end = period.at(period.number(start) + 1) - dt.timedelta(microseconds=1)
-        except (ValueError, OverflowError):  # the year after 9999
-            end = dt.datetime.max  # noqa: DTZ901 - a local time
-        return kind.text(start), kind.text(end)
+        return kind.within(period, start)
     return None
 
 

@@ -1,13 +1,13 @@
 """Cells: the partitions that share one key in Dagster, which holds some 100,000 keys of an asset, in two dimensions.
 
-A cell is a `Partition` too, of other columns. A time with `keys` is in it as the year, month or day that contains it.
-Of more than two columns, the first time is one column of a cell, and all others are joined to one (`JointColumn`).
+A cell is a `Partition` too, of other columns. A time with `keys` is in it as the longer time that contains it. Of
+more than two columns, the first time is one column of a cell, and all others are joined to one (`JointColumn`).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import product, takewhile
+from itertools import product
 
 from lake_assets.config.streams import DIMENSIONS, Stream
 from lake_assets.layout.hive import HIVE_NULL
@@ -90,7 +90,8 @@ class Cells:
             if isinstance(shown, JointColumn):
                 texts[shown.name] = _JOINT.join([*([texts[shown.name]] if shown.name in texts else []), text])
             elif shown.type in TIME_TYPES and text != HIVE_NULL:
-                texts[shown.name] = text[: len(TIME_TYPES[shown.type].picture)]  # a month is the beginning of its days
+                start = TIME_TYPES[self._stream.partitions[name].type].start(text)
+                texts[shown.name] = TIME_TYPES[shown.type].text(start)
             else:
                 texts[shown.name] = text
         return Partition.of(self.columns, texts)
@@ -114,10 +115,10 @@ class Cells:
         if value is None or shown.type == column.type:
             return [value]
         kind, of_keys, span = TIME_TYPES[column.type], TIME_TYPES[shown.type], self._spans[shown.name]
-        begin = of_keys.start(value)
-        first = max(kind.number(begin), kind.number(kind.start(span.first)))
-        texts = (kind.text(kind.at(n)) for n in range(first, kind.number(kind.start(span.last)) + 1))
-        return [column.parse(text) for text in takewhile(lambda text: text.startswith(of_keys.text(begin)), texts)]
+        first, last = kind.within(of_keys, of_keys.start(value))
+        ends = (max(first, span.first), min(last, span.last))
+        begin, end = (kind.number(kind.start(text)) for text in ends)
+        return [column.parse(kind.text(kind.at(number))) for number in range(begin, end + 1)]
 
     @cached_property
     def _spans(self) -> Mapping[str, Span]:

@@ -83,10 +83,13 @@ def test_regions_are_those_of_the_config_and_nothing_follows_its_end(late: World
     assert check(late, "freshness", Scope(None, (late.partition(at(3, "SW")),))).passed
 
 
-@pytest.mark.parametrize(("kind", "form", "ago"), [("hour", "%Y-%m-%d-%H", 3600), ("month", "%Y-%m", 86_400 * 31)])
+@pytest.mark.parametrize(
+    ("kind", "form", "ago"),
+    [("hour", "%Y-%m-%d-%H", 3600), ("week", "%G-W%V", 86_400 * 7), ("month", "%Y-%m", 86_400 * 31)],
+)
 def test_other_times_end_as_late_as_they_do(local_world: World, kind: str, form: str, ago: int) -> None:
     local_world.options["partitions"] = {"date": {"type": kind, "start": "2026-01-01"}}
-    local_world.options["freshness"] = {"newest_partition_hours": 1.5 if kind == "hour" else 24 * 31}
+    local_world.options["freshness"] = {"newest_partition_hours": 1.5 if kind == "hour" else ago / 3600}
     before = NOW - dt.timedelta(seconds=4 * ago)
     local_world.commit(f"date={before:{form}}", 1)
     assert [named.partition(",")[0] for named in check(local_world, "freshness").named] == [

@@ -20,6 +20,7 @@ HIVE: dict[str, Any] = {"region": {}, "date": DATE}
         (None, {"date": DATE, "region": {}}, "date=2026-02-09"),
         (None, {"date": DATE}, "date=2026-02-09"),
         (None, {"region": {}, "month": DATE | {"type": "month"}}, "month=2026-02"),
+        ("{week,,YYYY}/W{week,,WW}/{region}", {"region": {}, "week": DATE | {"type": "week"}}, "2026/W07"),
         (None, {"region": {}, "year": DATE | {"type": "year"}}, "year=2026"),
         (None, {"region": {}, "hour": DATE | {"type": "hour"}}, "hour=2026-02-09-12"),
         (None, {"year": DATE | {"type": "year"}, "month": DATE | {"type": "month"}}, "year=2026/month=2026-02"),

@@ -12,6 +12,7 @@ from lake_assets.api.stream import open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.detection.scan import scan
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets_tests.detection.bucket import Bucket
 
@@ -26,7 +27,7 @@ LAYOUTS = [
 
 
 def stream(kind: str, layout: object, column: str = "hour", **options: Any) -> Stream:
-    times = {"start": "2020-01-01"} if kind in {"year", "month", "date", "hour"} else {}
+    times = {"start": "2020-01-01"} if kind in TIME_TYPES else {}
     return Stream.model_validate(
         {
             "source": "s3://bucket",
@@ -69,7 +70,8 @@ def test_plan_report_and_sensor_find_the_objects_of_an_hour(layout: object, tmp_
         ("year", "{c,,MM}", "write string, or other parts"),
         ("hour", "{c,,YY}/{c,,MM}/{c,,DD}", "write date"),
         ("date", HOURS.replace("hour", "c"), "write hour"),
-        ("date", "{c,,YY}/{c,,WW}", "hold values such as 2026-W07, not 2026-02-09: write string"),
+        ("date", "{c,,YY}/{c,,WW}", "hold values such as 2026-W07, not 2026-02-09: write week"),
+        ("week", "{c,,YY}/{c,,MM}", "values such as 2026-02, not 2026-W07: write month"),
         ("month", "{c,,YY}/{c,,HH}", "write string"),
         ("year", "c={now(),,YY}-{now(),,MM}", "write month"),
         ("date", {"template": "{c,,YYYY}/{c,,MM}", "compat": "olake"}, "write month"),
@@ -87,6 +89,7 @@ def test_a_type_that_the_paths_cannot_hold_is_refused(kind: str, layout: object,
     ("kind", "layout"),
     [
         ("string", "{c,,YY}/{c,,WW}"),
+        ("week", "{c,,YY}/W{c,,WW}"),
         ("string", "{c,,MM}"),
         ("integer", "{c,,YY}"),
         ("year", "{c,,YY}"),

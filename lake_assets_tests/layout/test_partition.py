@@ -97,6 +97,8 @@ def test_what_does_not_fit_is_refused_by_name(text: str, names: str) -> None:
         ("year", "2026", 2026),
         ("year", "0033", 33),
         ("month", "2026-02", "2026-02"),
+        ("week", "2026-W53", "2026-W53"),
+        ("week", "0033-W01", "0033-W01"),
         ("hour", "2026-02-11-07", "2026-02-11-07"),
         ("integer", str(2**63 - 1), 2**63 - 1),
         ("integer", str(-(2**63)), -(2**63)),
@@ -115,6 +117,7 @@ def test_a_value_is_written_in_one_way(kind: PartitionType, text: str, value: ob
     [
         ("year", ["26", "12026", "x", "\uff12026"], "year.* such as 2026"),
         ("month", ["2026-2", "2026-13", "2026-02-11", "2026-\uff10\uff12"], "month.* such as 2026"),
+        ("week", ["2026-07", "2026-W7", "2026-W00", "2025-W53", "2026W07", "2026-W07-1"], "YYYY-Www, such as 2026-W07"),
         ("hour", ["2026-02-11", "2026-02-11-24", "2026-02-11-7"], "hour.* such as 2026"),
         ("date", ["2026-02-1\u0661"], "is not of type date"),
         ("integer", ["20x6", "\uff11", "1\u0662", "\u00b2", "+1", " 1", "1 ", "1_0", "0x1", "1e3"], "in the digits 0"),

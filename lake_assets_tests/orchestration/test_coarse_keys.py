@@ -354,5 +354,14 @@ def test_a_key_has_the_days_of_the_config() -> None:
         "date=2026-02-11-23",
     ]
     assert hours.of(hours.partitions("2026-02-11")[5]) == "2026-02-11"
+    weeks = keys({"date": dates | {"keys": "week"}})
+    assert weeks.definition.get_partition_keys()[0] == "2026-W03-1"
+    assert [str(partition) for partition in weeks.partitions("2026-W03-1")] == [
+        f"date=2026-01-{day}" for day in (15, 16, 17, 18)
+    ]
+    assert weeks.of(weeks.partitions("2026-W07-1")[6]) == "2026-W07-1"
+    of_years = keys({"week": {"type": "week", "start": "2020-12-01", "end": "2021-03-10", "keys": "year"}})
+    assert [str(partition) for partition in of_years.partitions("2021")][::9] == ["week=2021-W01", "week=2021-W10"]
+    assert of_years.of(of_years.partitions("2020")[-1]) == "2020"
     with pytest.raises(PartitionError, match="is not of type month"):
         months.partitions("2026-2")

@@ -120,6 +120,8 @@ def test_days_go_from_start_to_end_or_today_both_included(end: str | None, last:
         ((REGION, DATE), "NW", "date, region"),
         ((REGION, DATE), "NW|2026-02-11", "date='NW'"),
         ((PartitionColumn("year", "integer"),), "007", "'7'"),
+        ((PartitionColumn("week", "week"),), "2026-W07", "'2026-W07-1'"),
+        ((PartitionColumn("week", "week"),), "2026-W07-2", "is not of type week"),
     ],
 )
 def test_a_key_that_is_not_the_partitions_own_is_refused(
@@ -131,9 +133,21 @@ def test_a_key_that_is_not_the_partitions_own_is_refused(
     assert names in str(refused.value)
 
 
+def test_the_key_of_a_week_is_its_monday() -> None:
+    opened = stream({"week": {"type": "week", "start": "2026-12-23", "end": "2027-01-04"}, "region": {}})
+    week, region = opened.config.columns
+    keys = partitions_def(stream({"week": {"type": "week", "start": "2026-12-23", "end": "2027-01-04"}}))
+
+    later = dt.datetime(2027, 2, 1, tzinfo=dt.UTC)
+    assert list(keys.get_partition_keys(current_time=later)) == ["2026-W52-1", "2026-W53-1", "2027-W01-1"]
+    for value in ("2026-W53", None):
+        partition = Partition((week, region), (value, "a-1"))
+        assert partition_of(opened.config.columns, partition_key(partition)) == partition
+
+
 @settings(deadline=None, max_examples=25)
 @given(
-    kind=st.sampled_from(["year", "month", "date", "hour"]),
+    kind=st.sampled_from(["year", "month", "week", "date", "hour"]),
     start=st.dates(dt.date(2026, 2, 10), dt.date(2026, 4, 20)),
     length=st.none() | st.integers(0, 60),
     zone=st.sampled_from(["UTC", "Asia/Tokyo", "America/New_York", "Pacific/Kiritimati"]),

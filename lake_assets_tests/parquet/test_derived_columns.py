@@ -10,6 +10,7 @@ import pytest
 
 from lake_assets.config.streams import Stream
 from lake_assets.errors import SchemaError
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.derived_columns import made_of
 from lake_assets.parquet.row_groups import span_of
 from lake_assets.parquet.schema_fit import Fitter
@@ -75,7 +76,8 @@ def test_rows_are_checked_or_chosen_by_the_derived_value_and_keep_the_column(row
 
 
 @pytest.mark.parametrize(
-    ("kind", "value"), [("year", "2025"), ("month", "2025-02"), ("date", "2025-02-18"), ("hour", "2025-02-18-23")]
+    ("kind", "value"),
+    [("year", "2025"), ("month", "2025-02"), ("week", "2025-W08"), ("date", "2025-02-18"), ("hour", "2025-02-18-23")],
 )
 def test_each_type_of_a_time_is_made(kind: str, value: str) -> None:
     rows = batch([INSTANT], pa.timestamp("us", "UTC"))
@@ -172,6 +174,7 @@ def statistics(*values: Any, kind: pa.DataType | None = None) -> pq.Statistics:
         ("date", statistics(FEBRUARY.date()), ["2025-02-17", "2025-02-19"]),
         ("date", statistics("2025-02-18T10:00:00", "2025-02-18"), ["2025-02-15", "2025-02-21"]),
         ("month", statistics(FEBRUARY), ["2025-01", "2025-03"]),
+        ("week", statistics(FEBRUARY), ["2025-W07", "2025-W09"]),
         ("year", statistics(FEBRUARY), ["2024", "2026"]),
         ("hour", statistics(FEBRUARY), ["2025-02-17-23", "2025-02-19-00"]),
         ("date", None, []),
@@ -189,7 +192,7 @@ def test_statistics_exclude_row_groups_of_other_days_and_never_of_the_own(
         fitter = Fitter(schema, schema, chooses.partition(f"date={value}"), "o", selects=True, derived=chooses.derived)
         return not fitter.made[0].may_be_in(span_of(found))
 
-    own = {"date": "2025-02-18", "month": "2025-02", "year": "2025", "hour": "2025-02-18-23"}[kind]
+    own = TIME_TYPES[kind].text(FEBRUARY) if kind != "hour" else "2025-02-18-23"
     assert [rules_out(value) for value in ruled_out] == [True] * len(ruled_out)
     assert not rules_out(own)
     if ruled_out:

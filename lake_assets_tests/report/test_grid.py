@@ -11,6 +11,7 @@ from lake_assets.report.state import StreamState
 from lake_assets_tests.report.states import days, stream_state
 
 HOURS = [f"{day}-{hour:02}" for day in days("2026-01-01", 3) for hour in range(24)]
+WEEKS = [f"2026-W{week:02}" for week in range(1, 54)] + [f"2027-W{week:02}" for week in range(1, 53)]
 MONTHS = [f"{year}-{month:02}" for year in range(2015, 2027) for month in range(1, 13)]
 
 
@@ -28,6 +29,7 @@ def committed(columns: dict[str, PartitionType], *values: list[PartitionValue]) 
         committed({"d": "date", "r": "string"}, list(days("2026-01-01", 70)), [None, "NW"]),
         committed({"r": "string", "h": "hour"}, ["NW", "SE"], list(HOURS)),
         committed({"r": "string", "m": "month"}, ["NW"], list(MONTHS)),
+        committed({"r": "string", "w": "week"}, ["NW"], list(WEEKS)),
         committed({"r": "string", "y": "year"}, ["NW"], list(range(1970, 2027))),
         committed({"r": "string"}, ["NW", None]),
         committed({"n": "integer"}, list(range(1000))),

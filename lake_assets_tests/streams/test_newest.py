@@ -31,7 +31,12 @@ def test_the_window_ends_with_the_current_partition() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("year", ("2025", "2026")), ("month", ("2026-01", "2026-02")), ("hour", ("2026-02-11-12", "2026-02-11-13"))],
+    [
+        ("year", ("2025", "2026")),
+        ("month", ("2026-01", "2026-02")),
+        ("week", ("2026-W06", "2026-W07")),
+        ("hour", ("2026-02-11-12", "2026-02-11-13")),
+    ],
 )
 def test_each_kind_of_time_counts_in_its_own_unit(kind: str, expected: tuple[str, str]) -> None:
     assert window("2026-02-11T13:59Z", 1, kind, start="2020-01-01") == expected

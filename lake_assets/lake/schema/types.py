@@ -46,6 +46,7 @@ PARTITION_TYPES: dict[PartitionType, str] = {
     "integer": "BIGINT",
     "year": "BIGINT",
     "month": "VARCHAR",
+    "week": "VARCHAR",
     "date": "DATE",
     "hour": "VARCHAR",
 }

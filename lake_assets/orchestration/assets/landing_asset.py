@@ -16,7 +16,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import DATA_VERSION_TAG
 from lake_assets.orchestration.metadata import unmatched_metadata
-from lake_assets.orchestration.partition_keys import dimension_key, dimension_keys, keys_of, partition_key
+from lake_assets.orchestration.partition_keys import dimension_keys, keys_by_dimension, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import job_schedule
 from lake_assets.streams.calendar import Calendar, deferred
 from lake_assets.streams.pending import LandingScan, scan_landing
@@ -74,7 +74,7 @@ def _observe(
             outside.append(f"{partition}: {deferred(why[partition])}")
             continue
         cell = of_stream.cell_of(partition)
-        if all(dimension_key(text) in known[name] for name, text in cell.texts().items()):
+        if all(key in known[name] for name, key in keys_by_dimension(cell).items()):
             waiting.setdefault(partition_key(cell), []).append(partition)
         else:
             outside.append(str(partition))

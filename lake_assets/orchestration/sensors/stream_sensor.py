@@ -17,7 +17,7 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.texts import count, several
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.orchestration.partition_keys import ValueOrder, dimension_key, keys_of, partition_key
+from lake_assets.orchestration.partition_keys import ValueOrder, keys_by_dimension, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.sensors.kept_state import KeptState
 from lake_assets.orchestration.sensors.sqs_queue import Queue
@@ -153,7 +153,7 @@ def _result(
         order = ValueOrder(stream, context.instance, new_keys)
 
         def position(partition: Partition, column: PartitionColumn) -> int:
-            return order.of(column.name)[dimension_key(partition.texts()[column.name])]
+            return order.of(column.name)[keys_by_dimension(partition)[column.name]]
 
         targets = grouped(targets, keys.columns, position, most)
     return dg.SensorResult(
@@ -173,7 +173,7 @@ def _sharing(stream: OpenStream, order: ValueOrder) -> Sharing | None:
 
     def position(partition: Partition) -> int:
         positions = order.of(name)  # read where a tick has many changes only
-        return positions.setdefault(dimension_key(partition.texts()[name]), len(positions))  # a new value is the last
+        return positions.setdefault(keys_by_dimension(partition)[name], len(positions))  # a new value is the last
 
     return Sharing(axis, most, position)
 

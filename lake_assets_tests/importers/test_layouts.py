@@ -1,0 +1,108 @@
+"""Layouts that people have: `init --from` proposes a stream for each, and its starter runs without an edit."""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner, Result
+
+from lake_assets.cli import main
+from lake_assets.config.load import load_config
+from lake_assets.config.storages import LocalStorage
+from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.storage.store import Store
+from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.importers.test_init_from import SALES, parquet
+
+__all__ = ["sessions"]
+
+LAYOUTS: dict[str, tuple[str, dict[str, str]]] = {
+    "2026/02/11 2026/02/12": ("{date,,YYYY}/{date,,MM}/{date,,DD}", {"date": "date"}),
+    "y=2026/m=02/d=11 y=2026/m=02/d=12": ("y={date,,YYYY}/m={date,,MM}/d={date,,DD}", {"date": "date"}),
+    "year=2026/month=2/day=1 year=2026/month=2/day=11": (
+        "year={year}/month={month}/day={day}",
+        {"year": "year", "month": "integer", "day": "integer"},
+    ),
+    "date=2026-02-11 date=2026-02-12": ("date={date}", {"date": "date"}),
+    "region=NW region=SW": ("region={region}", {"region": "string"}),
+    "202602 202603": ("{month,,YYYY}{month,,MM}", {"month": "month"}),
+    "2025 2026": ("{year}", {"year": "year"}),
+    "2025-W52 2026-W01": ("{week}", {"week": "week"}),
+    "week=2025-W52 week=2026-W01": ("week={week}", {"week": "week"}),
+    "2025/W52 2026/W01": ("{week,,YYYY}/W{week,,WW}", {"week": "week"}),
+    "year=2026/week=07 year=2026/week=08": ("year={week,,YYYY}/week={week,,WW}", {"week": "week"}),
+    "year=2026/week=7 year=2026/week=12": ("year={year}/week={week}", {"year": "year", "week": "integer"}),
+    "NW/2026/W07 SW/2026/W08": ("{folder_1}/{week,,YYYY}/W{week,,WW}", {"folder_1": "string", "week": "week"}),
+    "2026/02/11/05 2026/02/11/23": ("{hour,,YYYY}/{hour,,MM}/{hour,,DD}/{hour,,HH}", {"hour": "hour"}),
+    "date=2026-02-11/hour=05 date=2026-02-11/hour=06": (
+        "date={hour,,YYYY}-{hour,,MM}-{hour,,DD}/hour={hour,,HH}",
+        {"hour": "hour"},
+    ),
+    "date=2026-02-11/hour=5 date=2026-02-11/hour=16": ("date={date}/hour={hour}", {"date": "date", "hour": "integer"}),
+    "/sales_2026-02-11_NW /sales_2026-02-12_SW": (
+        "sales_{date}_{name_2}.parquet",
+        {"date": "date", "name_2": "string"},
+    ),
+    "/sales-2026W07 /sales-2026W08": ("sales-{week,,YYYY}W{week,,WW}.parquet", {"week": "week"}),
+    "/sales_2025-W52 /sales_2026-W01": ("sales_{week,,YYYY}-W{week,,WW}.parquet", {"week": "week"}),
+}
+
+
+def landed(folder: Path, forms: str) -> None:
+    """Write a file for each form: in that folder, or with that name if the form begins with a slash."""
+    folder.mkdir()
+    for form in forms.split():
+        key = f"{form[1:]}.parquet" if form.startswith("/") else f"{form}/part-0.parquet"
+        Store(LocalStorage(path=str(folder))).put_new(key, parquet(SALES))
+
+
+class Starter:
+    """A project that `init --from` has written."""
+
+    def __init__(self, folder: Path, landing: Path) -> None:
+        result = CliRunner().invoke(main, ["init", str(folder), "--from", str(landing)])
+        assert result.exit_code == 0, result.output
+        self.output = result.output
+        self.file = folder / "lake.yaml"
+        self.config = load_config(self.file)
+        (self.stream,) = self.config.streams.values()
+
+    def run(self, *words: str) -> Result:
+        result = CliRunner().invoke(main, ["--config", str(self.file), *words])
+        assert result.exit_code == 0, result.output
+        return result
+
+    def materialize(self, key: str) -> bool:
+        """Run a key of Dagster, with its checks."""
+        definitions = build_definitions(self.config, pyspark_resource(self.config.spark))
+        job = definitions.resolve_implicit_global_asset_job_def()
+        with dg.DagsterInstance.ephemeral() as instance:
+            return job.execute_in_process(
+                instance=instance, partition_key=key, asset_selection=[dg.AssetKey("sales")]
+            ).success
+
+
+@pytest.mark.parametrize("forms", LAYOUTS)
+def test_the_starter_of_a_layout_runs_without_an_edit(tmp_path: Path, forms: str) -> None:
+    landed(tmp_path / "sales", forms)
+
+    starter = Starter(tmp_path / "shop", tmp_path / "sales")
+
+    types = {name: field.type for name, field in starter.stream.partitions.items()}
+    assert (starter.stream.template.text, types) == LAYOUTS[forms]
+    build_definitions(starter.config)
+    (named,) = (line.split("--partition ")[1] for line in starter.output.splitlines() if "--partition" in line)
+    assert "committed  " in starter.run("ingest", "sales", "--partition", named).output
+    assert starter.run("ingest", "sales", "--waiting", "--yes").output.count("committed  ") == 1
+    assert "nothing to do" in starter.run("ingest", "sales", "--waiting").output
+    starter.run("check", "sales")
+
+
+def test_a_week_is_materialized_in_dagster_by_the_key_of_its_monday(tmp_path: Path) -> None:
+    landed(tmp_path / "sales", "2025/W52 2026/W01")
+
+    starter = Starter(tmp_path / "shop", tmp_path / "sales")
+
+    assert starter.materialize("2026-W01-1")
+    assert starter.run("ingest", "sales", "--waiting", "--yes").output.count("committed  ") == 1
