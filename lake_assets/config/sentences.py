@@ -75,6 +75,8 @@ FORMS: Mapping[str, str] = MappingProxyType(
         "image": "the image's name, without spaces",
         "namespace": "small letters, digits and hyphens",
         "node": "up to 63 letters, digits, dots and hyphens, a letter or digit first",
+        "date_format": "a format of strptime, such as %d.%m.%Y",
+        "timestamp_format": "a format of strptime, such as %d/%m/%Y %H:%M:%S",
         "queue_url": "https://host/account/queue, without user or password",
         "secret": _NAME,
         "service_account": _NAME,

@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.clashes import clash, misfit
 from lake_assets.config.fields import CommitBatch, FileSize, Identifier, KeyPrefix, Texts
+from lake_assets.config.formats import PARQUET, Format, LandedFormat, ParquetFormat
 from lake_assets.config.globs import folder_globs, has_query, is_glob, split_glob
 from lake_assets.config.landing import Landing, arrow_type, ending_of, unread
 from lake_assets.config.model import Model
@@ -56,6 +57,7 @@ DIMENSIONS = 2  # of Dagster's keys, at most
 
 _LAYOUT: TypeAdapter[LayoutOptions | None] = TypeAdapter(Layout | None)
 _PARTITIONS = TypeAdapter(dict[str, PartitionField])
+_FORMAT: TypeAdapter[LandedFormat] = TypeAdapter(Format)
 
 
 class Destination(Model):
@@ -88,11 +90,14 @@ class Stream(Model):
     lake: str | None = Field(None, description="Name of the lake; optional if there is only one.")
     source: Source = Field(description="A folder or bucket, or a glob of the layout's folders and the files in them.")
     layout: Layout | None = Field(None, description="Path template; Hive's name=value folders when absent.")
+    format: Format = Field(
+        PARQUET, description="Of landed files: `parquet`, `csv`, `json`, or `auto`, which is by their names."
+    )
     files: str = Field(
         "*.parquet",
         min_length=1,
         description="Pattern of file names, which may have columns as `layout` has: `sales_{date}_*.parquet`; other "
-        "files are ignored.",
+        "files are ignored. With another `format`, `*.csv*`, `*.*json*` or `*.*` when absent.",
     )
     partitions: dict[Identifier, PartitionField] = Field(
         min_length=1, description="The partition columns by name, in the order of the path."
@@ -197,7 +202,9 @@ class Stream(Model):
     )
     owners: tuple[str, ...] = Field((), description="E-mail addresses or `team:NAME`, shown by Dagster.")
     kinds: tuple[str, ...] = Field(
-        ("ducklake", "spark", "parquet"), max_length=3, description="Labels of the asset in Dagster, three at most."
+        ("ducklake", "spark", "parquet"),
+        max_length=3,
+        description="Labels of the asset in Dagster, three at most; the last one is the `format` when absent.",
     )
     group: Identifier | None = Field(None, description="The asset's group in Dagster.")
     key_prefix: KeyPrefix | None = Field(
@@ -216,6 +223,20 @@ class Stream(Model):
             return data | {"time_zone": check_time_zone(zone)} if isinstance(zone, str) else data
         except ValueError:
             return data  # reported at its own key
+
+    @model_validator(mode="before")
+    @classmethod
+    def _files_of_the_format(cls, data: object) -> object:
+        """Return the defaults that the format decides."""
+        if not isinstance(data, dict) or "format" not in data:
+            return data
+        try:
+            form = _FORMAT.validate_python(data["format"])
+        except ValueError:
+            return data  # reported at its own key
+        glob = data.get("source")
+        files = {} if isinstance(glob, str) and is_glob(glob) else {"files": form.files}
+        return files | {"kinds": ("ducklake", "spark", form.type)} | data
 
     @model_validator(mode="before")
     @classmethod
@@ -381,6 +402,11 @@ class Stream(Model):
             yield "an object may have rows of several partitions (in: rows), so after_load must be keep"
 
     def _problems_of_index(self) -> Iterator[str]:
+        if not isinstance(self.format, ParquetFormat):
+            yield (
+                "mode: index registers landed files as they are, and a lake reads Parquet only, not "
+                f"{self.format.type}: use mode: replace or mode: append"
+            )
         for name, field in self.partitions.items():
             if field.where == "rows":
                 yield (
@@ -429,6 +455,13 @@ class Stream(Model):
             )
         if self.on_bad_row == "fail" and self.dead_letters is not None:
             yield "dead_letters is for on_bad_row: dead_letter: remove it, or set on_bad_row"
+        for name in ("copying", "verify", "immutable_source"):
+            if not isinstance(self.format, ParquetFormat) and name in self.model_fields_set:
+                key = type(self).model_fields[name].alias or name
+                yield (
+                    f"{key} is for landed Parquet files that become data files, and format is {self.format.type}: "
+                    "remove it"
+                )
         for name in ("verify", "immutable_source"):
             if self.copying == "never" and name in self.model_fields_set:
                 yield f"{name} is for copied files, and copy: never copies none: remove one of them"
@@ -454,6 +487,8 @@ class Stream(Model):
         is_web = isinstance(self.source, WebStorage)
         for text in self._problems_of_web_source() if is_web else ():
             raise ValueError(text)
+        if self.landing is not None and not isinstance(self.format, ParquetFormat):
+            raise ValueError(f"landing writes Parquet files, and format is {self.format.type}: remove one of them")
         if not is_web and self.landing is not None and ending_of(self.files) is None:
             raise ValueError(f"{unread(self.files)}: write files: '*.parquet', or another pattern that matches them")
         is_anonymous = isinstance(self.source, S3Storage) and self.source.anonymous

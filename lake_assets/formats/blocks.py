@@ -1,28 +1,41 @@
-"""Texts in blocks of whole lines, read into memory of their own."""
+"""Texts in blocks of whole records, read into memory of their own."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from lake_assets.errors import LandingError
-from lake_assets.formats.records import BREAK
+from lake_assets.errors import SourceError
+from lake_assets.formats.record_ends import BREAK, FindEnds, Positions, line_breaks
 
-if TYPE_CHECKING:
-    from io import BufferedIOBase
+
+class Readable(Protocol):
+    """A file that is read into buffers."""
+
+    def readinto(self, space: memoryview, /) -> int | None:
+        """Read the next bytes, and return their number: none at the end."""
+
 
 Fill = Callable[[memoryview], int]
 """Reads into a buffer, all of it if the source is fast, and returns the number of bytes: none at the end."""
 
-COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-"""Arrow's codecs by the suffix of a file's name."""
 BLOCK = 4 * 2**20  # bytes of text that are parsed at a time
-LONGEST_LINE = 16 * 2**20  # bytes
-
-_TAIL = 2**16  # bytes that are searched for the last line break at a time
+LONGEST = 16 * 2**20  # bytes of a record
 
 
-def fill_from(file: "pa.NativeFile | BufferedIOBase", space: memoryview) -> int:
+class TextBlock(NamedTuple):
+    """Whole records of a text.
+
+    Attributes:
+        text: the records, each with its line break, also the last one of the text.
+        ends: the positions of these line breaks.
+    """
+
+    text: memoryview
+    ends: Positions
+
+
+def fill_from(file: Readable, space: memoryview) -> int:
     """Read the next bytes of a file; a line break is added to the last line, so that it is parsed with the others."""
     size = 0
     while size < len(space) and (count := file.readinto(space[size:])):
@@ -33,10 +46,13 @@ def fill_from(file: "pa.NativeFile | BufferedIOBase", space: memoryview) -> int:
     return size
 
 
-def whole_lines(fill: Fill, path: str) -> Iterator[memoryview]:
-    """Yield a source in blocks of lines that all end with a line break, also the last one.
+def whole_records(fill: Fill, path: str, find_ends: FindEnds = line_breaks) -> Iterator[TextBlock]:
+    """Yield a text in blocks of whole records.
 
     Each block is read into its own memory: a copy would cost more than parsing saves.
+
+    Raises:
+        SourceError: a record is too long, or the last one does not end.
     """
     rest = b""
     while True:
@@ -44,28 +60,23 @@ def whole_lines(fill: Fill, path: str) -> Iterator[memoryview]:
         block[: len(rest)] = rest
         size = len(rest) + fill(block[len(rest) : -1])
         ended = size == len(rest)
-        if ended and rest:
+        if ended and rest and block[size - 1] != BREAK:
             block[size] = BREAK
             size += 1
-        cut = _after_last_break(block[:size])
+        ends = find_ends(block[:size])
+        cut = int(ends[-1]) + 1 if len(ends) else 0
+        if ended and cut < size:
+            raise SourceError(
+                f"the last record of {path} has a quote that is not closed:",
+                "land the object again, whole, or correct it.",
+            )
         if cut:
-            yield block[:cut]
+            yield TextBlock(block[:cut], ends)
         if ended:
             return
         rest = bytes(block[cut:size])
-        if len(rest) > LONGEST_LINE:
-            raise LandingError(
-                f"{path} has a line of more than {len(rest) // 2**20} MiB, so it does not have one record a line:",
-                "write each record on its own line, or give its format with --format.",
+        if len(rest) > LONGEST:
+            raise SourceError(
+                f"{path} has a record of more than {len(rest) // 2**20} MiB, as it seems:",
+                "write each record on its own line, close each quote, or give the right format.",
             )
-
-
-def _after_last_break(text: memoryview) -> int:
-    """Return the position behind the last line break; 0 if there is none."""
-    end = len(text)
-    while end:
-        start = max(end - _TAIL, 0)
-        if cut := bytes(text[start:end]).rfind(b"\n") + 1:
-            return start + cut
-        end = start
-    return 0

@@ -7,20 +7,15 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lake_assets.errors import LayoutError
+from lake_assets.formats.record_ends import Positions, line_breaks
 from lake_assets.formats.schema import infinities
 
-BREAK = ord("\n")
 NOT_ONE_RECORD = "the line is not one whole record"
 
-_AT_ONCE = 2**18  # bytes that are searched for line breaks at a time; the intermediate array fits the processor's cache
-
 _INFINITY = re.compile(rb"\binf(inity)?\b", re.IGNORECASE)
-
-Positions = npt.NDArray[np.int64]
 
 Admitted = TypeVar("Admitted")
 
@@ -66,32 +61,32 @@ class Parser(Protocol):
 
     Attributes:
         source: as in `Rejected`.
-        blank: characters that are ignored at the ends of a line.
+        blank: characters that are ignored at the ends of a record.
     """
 
     source: str
     blank: bytes
 
-    def read(self, text: memoryview, breaks: Positions) -> pa.Table:
-        """Return the rows of some lines, each with its line break, given the positions of these."""
+    def read(self, text: memoryview, ends: Positions) -> pa.Table:
+        """Return the rows of some records, given the positions of the line breaks that end them."""
 
-    def explain(self, line: bytes) -> str | None:
-        """Return a better reason than the parser's why a line does not fit, if there is one."""
+    def explain(self, record: bytes, error: Exception) -> str:
+        """Return why a record does not fit, given the error of `read` or of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A text of whole lines, as it was read.
+    """A text of whole records, as it was read.
 
     Args:
-        text: the lines, each with its line break; some may be blank.
-        breaks: the positions of the line breaks.
+        text: the records, each with its line break; some may be blank.
+        ends: the positions of these line breaks.
         first: the number of its first line in the source.
         parser: of the source.
     """
 
     text: memoryview
-    breaks: Positions
+    ends: Positions
     first: int
     parser: Parser
 
@@ -101,26 +96,31 @@ class Block:
         return self.parser.source
 
     def __len__(self) -> int:
-        return len(self.breaks)
+        return len(self.ends)
 
     def parts(self) -> Sequence[Records]:
-        """Return the lines that are not blank."""
+        """Return the records that are not blank."""
         return [self.lines()]
 
-    def at(self, row: int) -> Records:
+    def at(self, row: int) -> "Lines":
         """See `Records`."""
-        start = int(self.breaks[row - 1]) + 1 if row else 0
-        line = bytes(self.text[start : int(self.breaks[row])]).strip(self.parser.blank)
-        return Lines([(self.first + row, line)], self.parser)
+        start = int(self.ends[row - 1]) + 1 if row else 0
+        line = self.first + len(line_breaks(self.text[:start]))
+        return Lines([(line, self._record(start, int(self.ends[row])))], self.parser)
 
     def lines(self) -> "Lines":
-        """Return the lines that are not blank."""
-        lines = ((n, line.strip(self.parser.blank)) for n, line in enumerate(bytes(self.text).split(b"\n"), self.first))
-        return Lines([(n, line) for n, line in lines if line], self.parser)
+        """Return the records that are not blank."""
+        starts = np.append(0, self.ends[:-1] + 1)
+        numbers = self.first + np.searchsorted(line_breaks(self.text), starts)
+        records = zip(numbers.tolist(), map(self._record, starts.tolist(), self.ends.tolist()), strict=True)
+        return Lines([(number, record) for number, record in records if record], self.parser)
+
+    def _record(self, start: int, end: int) -> bytes:
+        return bytes(self.text[start:end]).strip(self.parser.blank)
 
     def parse(self) -> pa.Table:
         """See `Records`."""
-        return parsed(self.parser, self.text, self.breaks)
+        return parsed(self.parser, self.text, self.ends)
 
     def rejected(self, error: Exception) -> Rejected:
         """See `Records`."""
@@ -129,10 +129,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines of a text, none empty.
+    """Records of a text, none empty.
 
     Args:
-        lines: a line's number in its source and its text, without the line break.
+        lines: the number of a record's first line in its source and its text, without the line break at its end.
         parser: of the source.
     """
 
@@ -152,45 +152,35 @@ class Lines:
         middle = len(self) // 2
         return [Lines(half, self.parser) for half in (self.lines[:middle], self.lines[middle:])] if middle else []
 
-    def at(self, row: int) -> Records:
+    def at(self, row: int) -> "Lines":
         """See `Records`."""
         return Lines([self.lines[row]], self.parser)
 
     def parse(self) -> pa.Table:
         """See `Records`."""
         text = memoryview(b"".join(line + b"\n" for _, line in self.lines))
-        return parsed(self.parser, text, line_breaks(text))
+        return parsed(self.parser, text, np.cumsum([len(line) + 1 for _, line in self.lines]) - 1)
 
     def rejected(self, error: Exception) -> Rejected:
-        """Return the line as it came."""
-        number, line = self.lines[0]
-        text = line.decode("utf-8", errors="backslashreplace")
-        return Rejected(self.parser.explain(line) or _reason(error), text, self.source, number)
+        """Return the record as it came."""
+        number, record = self.lines[0]
+        text = record.decode("utf-8", errors="backslashreplace")
+        return Rejected(self.parser.explain(record, error), text, self.source, number)
 
 
-def line_breaks(text: memoryview) -> Positions:
-    """Return the positions of the line breaks in a text."""
-    characters = np.frombuffer(text, np.uint8)
-    pieces = range(0, len(text), _AT_ONCE)
-    return np.concatenate(
-        [np.flatnonzero(characters[first : first + _AT_ONCE] == BREAK) + first for first in pieces]
-        or [np.zeros(0, np.int64)]
-    )
-
-
-def parsed(parser: Parser, text: memoryview, breaks: Positions) -> pa.Table:
-    """Return the rows of a text, each line of which must be one record.
+def parsed(parser: Parser, text: memoryview, ends: Positions) -> pa.Table:
+    """Return the rows of a text.
 
     Args:
         parser: of the source.
-        text: the lines, each with its line break.
-        breaks: the positions of these.
+        text: the records, each with its line break.
+        ends: the positions of these.
 
     Raises:
-        ArrowInvalid, ValueError: a line is not a record, is several, or is not UTF-8.
+        ArrowInvalid, ValueError: a record cannot be read, is blank, is several, or is not UTF-8.
     """
-    rows = parser.read(text, breaks)
-    if len(rows) != len(breaks):
+    rows = parser.read(text, ends)
+    if len(rows) != len(ends):
         raise pa.ArrowInvalid(NOT_ONE_RECORD)
     rows.validate(full=True)  # the JSON reader takes any bytes for text
     infinite = sum(map(infinities, rows.columns))
@@ -226,7 +216,7 @@ class Rows:
     def rejected(self, error: Exception) -> Rejected:
         """Return the row as JSON."""
         record = json.dumps(self.rows.to_pylist()[0], default=str, ensure_ascii=False)
-        return Rejected(_reason(error), record, self.source)
+        return Rejected(reason_of(error), record, self.source)
 
 
 def validate(records: Records, admit: Callable[[Records, pa.Table], Admitted]) -> Iterator[Admitted | Rejected]:
@@ -251,5 +241,6 @@ def validate(records: Records, admit: Callable[[Records, pa.Table], Admitted]) -
             yield from validate(part, admit)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return the text of an error of Arrow, in one line."""
     return str(error).split("\n", 1)[0].removeprefix("JSON parse error: ").replace(" in row 0", "")

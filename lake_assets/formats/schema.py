@@ -40,7 +40,7 @@ _LANDED_AS = {
 }
 
 
-def inferred(sample: pa.Table, *, texts: bool, numbers: bool = False) -> pa.Schema:
+def inferred(sample: pa.Table, *, texts: bool, numbers: bool = False, nulls: bool = False) -> pa.Schema:
     """Return the schema of some first records.
 
     A column without values becomes a string. Integers have 64 bits. A column of which a tenth of the values or fewer
@@ -51,8 +51,12 @@ def inferred(sample: pa.Table, *, texts: bool, numbers: bool = False) -> pa.Sche
         texts: the records come from a text, which writes dates and timestamps as strings. A column whose strings are
             dates, timestamps with a zone, or timestamps without one gets that type.
         numbers: strings may be numbers too, because the text does not tell them from strings, as in CSV.
+        nulls: a column without values keeps no type.
     """
-    kinds = [_replaced(f.type, lambda kind: _LANDED_AS.get(kind, kind)) for f in sample.schema]
+    kinds = [
+        f.type if nulls and types.is_null(f.type) else _replaced(f.type, lambda kind: _LANDED_AS.get(kind, kind))
+        for f in sample.schema
+    ]
     if texts:
         forms = _TIME_FORMS | (_NUMBER_FORMS if numbers else {})
         kinds = [

@@ -1,24 +1,40 @@
-"""Texts of one record a line, parsed by Arrow: JSON lines and CSV."""
+"""Texts of records, parsed by Arrow: JSON lines and CSV."""
 
-import csv
 import json
+import re
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.json as pj
 
+from lake_assets.config.formats import CsvFormat
 from lake_assets.errors import LandingError, SchemaError
-from lake_assets.formats.records import NOT_ONE_RECORD, Block, Positions, Records, line_breaks
+from lake_assets.formats.blocks import TextBlock
+from lake_assets.formats.dialects import DialectTypes, ShortRecords, header_names
+from lake_assets.formats.record_ends import FindEnds, Positions, Quotes, line_breaks
+from lake_assets.formats.records import NOT_ONE_RECORD, Block, Lines, Rejected, reason_of
 from lake_assets.formats.schema import as_text, has_codes, inferred, too_wide, wide_integer, wide_integers
 
 _BOM = b"\xef\xbb\xbf"
 _CLOSE, _OPEN = b"}{"
 _SAMPLE = 2**20  # bytes from which a schema is inferred
+_WIDE, _WIDEST = pa.decimal128(38, 0), 10**38
+_LANDED = CsvFormat()
+_UNKNOWN = "unknown field"
+_MISREAD = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?(?:CSV conversion error to ([^:]+): )?(.*)")
+_MISCOUNTED = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected (\d+) columns, got (\d+)")
+
+FixSchema = Callable[[Callable[[], pa.Schema]], pa.Schema]
+"""Takes a function that infers a schema from the first records, and returns the schema of all records."""
+
+Unknown = Literal["error", "ignore"]
+"""What becomes of a record with a field that the schema lacks."""
 
 
 class Text(ABC):
@@ -26,28 +42,71 @@ class Text(ABC):
 
     Args:
         source: its path, or `-`.
-        schema: see `read_records`.
+        schema: of the records, or how it is fixed, as of `read_records`.
+        for_table: infer types for a table: none of columns without values, and decimals of numbers beyond 64 bits.
     """
 
     blank = b"\r"
 
-    def __init__(self, source: str, schema: Callable[[Callable[[], pa.Schema]], pa.Schema]) -> None:
+    def __init__(self, source: str, schema: pa.Schema | FixSchema, *, for_table: bool = False) -> None:
         self.source = source
-        self._schema_of = schema
-        self._schema: pa.Schema | None = None
+        self._for_table = for_table
+        self._fix = schema if callable(schema) else None
+        self._schema: pa.Schema | None = None if callable(schema) else schema
         self._line = 1
 
-    @abstractmethod
-    def records(self, block: memoryview) -> Iterator[Records]:
-        """Return the records of the source's next lines, each with its line break."""
-
-    @abstractmethod
-    def read(self, text: memoryview, breaks: Positions) -> pa.Table:
-        """See `Parser`."""
-
-    def explain(self, line: bytes) -> str | None:  # noqa: ARG002 - for the forms that override it
-        """See `Parser`."""
+    @property
+    def quotes(self) -> Quotes | None:
+        """How a record may have line breaks; None if it has none."""
         return None
+
+    @property
+    def find_ends(self) -> FindEnds:
+        """Finds the ends of records."""
+        return self.quotes.ends if self.quotes else line_breaks
+
+    def _fixed(self, records: "Block | Lines") -> pa.Schema:
+        """Return the schema of all records, given the first ones."""
+        if self._schema is None:
+            assert self._fix is not None  # noqa: S101 - one of both is given
+            self._schema = self._fix(lambda: self.infer(records))
+        return self._schema
+
+    @abstractmethod
+    def records(self, block: TextBlock) -> Iterator[Block | Lines]:
+        """Return the source's next records."""
+
+    @abstractmethod
+    def read(self, text: memoryview, ends: Positions) -> pa.Table:
+        """See `Parser`."""
+
+    def explain(self, record: bytes, error: Exception) -> str:  # noqa: ARG002 - for the forms that override it
+        """See `Parser`."""
+        return reason_of(error)
+
+    def infer(self, records: Block | Lines) -> pa.Schema:
+        """Return the columns that records have, by the first of them that agree.
+
+        Raises:
+            LandingError: none of them fits.
+            SchemaError: a number is too large for each type that could be inferred.
+        """
+        schema, size, first = None, 0, list[bytes]()
+        for _, record in (records if isinstance(records, Lines) else records.lines()).lines:
+            first.append(record)
+            size += len(record)
+            if size >= _SAMPLE:
+                break
+        schema = self._infer_first(self._admitted(first))
+        if schema is None:
+            raise LandingError(
+                f"none of the first records of {self.source} can be read:", "check the file, and its format."
+            )
+        return schema
+
+    def _admitted(self, records: Sequence[bytes]) -> Sequence[bytes]:
+        """Return the records from which a schema is inferred."""
+        return records
 
     @abstractmethod
     def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
@@ -68,58 +127,62 @@ class JsonText(Text):
 
     blank = b" \t\r"
 
-    def records(self, block: memoryview) -> Iterator[Records]:
+    def __init__(
+        self,
+        source: str,
+        schema: pa.Schema | FixSchema,
+        *,
+        unknown: Unknown = "error",
+        for_table: bool = False,
+    ) -> None:
+        super().__init__(source, schema, for_table=for_table)
+        self._unknown = unknown
+        self._wide: set[str] = set()  # columns with numbers beyond 64 bits
+
+    def records(self, block: TextBlock) -> Iterator[Block]:
         """See `Text`."""
-        if self._line == 1 and block[: len(_BOM)] == _BOM:
-            block = block[len(_BOM) :]
-        breaks, line = line_breaks(block), self._line
-        self._line += len(breaks)
-        if self._schema is None:
-            if not bytes(block).strip():
-                return  # nothing to infer from yet
-            self._schema = self._schema_of(lambda: self._infer(bytes(block[: _sample(breaks)])))
-        yield Block(block, breaks, line, self)
+        text, ends = block
+        if self._line == 1 and text[: len(_BOM)] == _BOM:
+            text, ends = text[len(_BOM) :], ends - len(_BOM)
+        records = Block(text, ends, self._line, self)
+        self._line += len(ends)
+        if self._schema is not None or bytes(text).strip():  # otherwise there is nothing to infer from yet
+            self._fixed(records)
+            yield records
 
     @cached_property
     def _options(self) -> pj.ParseOptions:
         schema = as_text(self._schema or pa.schema([]))
-        return pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+        return pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=self._unknown)
 
-    def read(self, text: memoryview, breaks: Positions) -> pa.Table:
+    def read(self, text: memoryview, ends: Positions) -> pa.Table:
         """See `Parser`."""
         # Otherwise a line of two and a record on two lines could make up for each other in the count of rows.
-        if not _between_records(text, breaks):
+        if not _between_records(text, ends):
             raise pa.ArrowInvalid(NOT_ONE_RECORD)
         return _parse_json(text, self._options)
 
-    def explain(self, line: bytes) -> str | None:
+    def explain(self, record: bytes, error: Exception) -> str:
         """See `Parser`."""
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            return f"no JSON: {error}"
-        if not isinstance(record, dict):
-            return f"a JSON {type(record).__name__}, and not an object"
+            found = json.loads(record)
+        except (ValueError, RecursionError) as problem:
+            return f"no JSON: {problem}"
+        if not isinstance(found, dict):
+            return f"a JSON {type(found).__name__}, and not an object"
         known = self._schema.names if self._schema is not None else ()
-        unknown = [name for name in record if name not in known]
-        return f"unknown field {unknown[0]!r}" if unknown else None
-
-    def _infer(self, sample: bytes) -> pa.Schema:
-        schema = self._infer_first(self._objects(sample))
-        if schema is None:
-            raise LandingError(
-                f"none of the first lines of {self.source} is a JSON object:", "check the file, and --format."
-            )
-        return schema
+        unknown = [name for name in found if name not in known] if self._unknown == "error" else []
+        return f"{_UNKNOWN} {unknown[0]!r}" if unknown else reason_of(error)
 
     def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
         text = b"\n".join(lines)
-        first = _parse_json(text, pj.ParseOptions())
-        texts = pj.ParseOptions(explicit_schema=as_text(first.schema))
+        first = _parse_json(text, pj.ParseOptions()).schema
+        kinds = pa.schema([field.with_type(_WIDE) if field.name in self._wide else field for field in first])
+        texts = pj.ParseOptions(explicit_schema=as_text(kinds))
         names = dict.fromkeys(name for line in lines for name in json.loads(line))
-        return inferred(_parse_json(text, texts).select(list(names)), texts=True)
+        return inferred(_parse_json(text, texts).select(list(names)), texts=True, nulls=self._for_table)
 
-    def _objects(self, text: bytes) -> list[bytes]:
+    def _admitted(self, records: Sequence[bytes]) -> Sequence[bytes]:
         """Return the lines that are JSON objects, without values of another kind than most of their field.
 
         Arrow's reader overflows its stack at deeply nested arrays; Python's raises an error.
@@ -127,9 +190,9 @@ class JsonText(Text):
         Raises:
             SchemaError: one has a whole number that no inferred type can hold.
         """
-        records: list[tuple[bytes, dict[str, object]]] = []
+        objects: list[tuple[bytes, dict[str, object]]] = []
         kinds: defaultdict[str, Counter[type]] = defaultdict(Counter)
-        for line in text.split(b"\n"):
+        for line in records:
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError):
@@ -137,12 +200,19 @@ class JsonText(Text):
             if isinstance(record, dict):
                 for name, value in record.items():
                     if (number := wide_integer(value)) is not None:
-                        raise too_wide(name, self.source, number)
+                        if not (self._for_table and isinstance(value, int) and abs(value) < _WIDEST):
+                            raise too_wide(name, self.source, number)
+                        self._wide.add(name)
                     kinds[name][_kind(value)] += value is not None
-                records.append((line, record))
+                objects.append((line, record))
         # Of as many texts as others, the texts are the mistakes, such as `n/a`.
         usual = {name: max(counts, key=lambda kind: (counts[kind], kind is not str)) for name, counts in kinds.items()}
-        return [_without_unusual(line, record, usual) for line, record in records]
+        return [_without_unusual(line, record, usual) for line, record in objects]
+
+
+def is_of_unknown(rejected: Rejected) -> bool:
+    """Return whether a record of JSON was rejected for a field that the schema lacks."""
+    return rejected.reason.startswith((_UNKNOWN, "unexpected field"))
 
 
 def _kind(value: object) -> type:
@@ -156,77 +226,131 @@ def _without_unusual(line: bytes, record: Mapping[str, object], usual: Mapping[s
 
 
 class CsvText(Text):
-    """Comma-separated values (RFC 4180) below a line of names; a value has no line break, an empty one is NULL.
+    """Comma-separated values (RFC 4180), or a dialect of them.
 
     Args:
         source: as of `Text`.
         schema: as of `Text`.
         integers: names of columns whose numbers are not codes.
+        dialect: of the text, which has been decoded; its lines to skip and its byte order mark are left out.
+        names: of the columns; those of its first record when None.
+        wanted: names of the columns that are read; None: all of the schema.
+        for_table: as of `Text`.
     """
 
-    _names: list[str] | None = None
-
     def __init__(
-        self, source: str, schema: Callable[[Callable[[], pa.Schema]], pa.Schema], integers: Collection[str] = ()
+        self,
+        source: str,
+        schema: pa.Schema | FixSchema,
+        integers: Collection[str] = (),
+        *,
+        dialect: CsvFormat = _LANDED,
+        names: Sequence[str] | None = None,
+        wanted: Collection[str] | None = None,
+        for_table: bool = False,
     ) -> None:
-        super().__init__(source, schema)
+        super().__init__(source, schema, for_table=for_table)
         self._integers = integers
+        self._dialect = dialect
+        self._names = names
+        self._wanted = wanted
+        self._types = DialectTypes(dialect)
 
-    def records(self, block: memoryview) -> Iterator[Records]:
-        """See `Text`; the first line has the names."""
+    @cached_property
+    def quotes(self) -> Quotes | None:
+        """See `Text`."""
+        dialect = self._dialect
+        if dialect.quote is None:
+            return None
+        escape = None if dialect.escape is None else dialect.escape.encode()
+        return Quotes(dialect.quote.encode(), dialect.delimiter.encode(), escape)
+
+    def records(self, block: TextBlock) -> Iterator[Block | Lines]:
+        """See `Text`; the first record has the names unless they are known."""
+        text, ends = block
         if self._names is None:
-            header = bytes(block).split(b"\n", 1)[0]
-            block, self._line = block[len(header) + 1 :], 2
-            self._names = next(csv.reader([header.removeprefix(_BOM).decode("utf-8", "replace").strip()]), [])
-        records = Block(block, line_breaks(block), self._line, self)
-        self._line += len(records)
-        if not bytes(block).strip():
+            header = bytes(text[: int(ends[0])])
+            self._names = header_names(header, self._dialect, self.source)
+            text, ends = text[len(header) + 1 :], ends[1:] - len(header) - 1
+            self._line += header.count(b"\n") + 1
+        found = Block(text, ends, self._line, self)
+        self._line += len(line_breaks(text))
+        comment = self._dialect.comment
+        records = found if comment is None else self._without_comments(found, comment.encode())
+        if not len(records) or not bytes(text).strip():
             return
         if self._schema is None:
-            schema = self._schema_of(lambda: self._infer(records))
-            self._schema = pa.schema([field for field in as_text(schema) if field.name in self._names])
+            self._schema = pa.schema([field for field in self._fixed(records) if field.name in self._names])
         yield records
 
-    def read(self, text: memoryview, breaks: Positions) -> pa.Table:  # noqa: ARG002 - a row ends where its line does
-        """See `Parser`."""
-        return self._parse(text, self._schema)
+    def _without_comments(self, block: Block, comment: bytes) -> Block | Lines:
+        starts = np.append(0, block.ends[:-1] + 1)
+        if not (np.frombuffer(block.text, np.uint8)[starts] == ord(comment)).any():
+            return block
+        return Lines([line for line in block.lines().lines if not line[1].startswith(comment)], self)
 
-    def _infer(self, block: Block) -> pa.Schema:
-        schema = self._infer_first([line for _, line in block.lines().lines])
-        if schema is None:
-            raise LandingError(f"none of the first lines of {self.source} fits its line of names:", "check the file.")
-        return schema
+    def read(self, text: memoryview, ends: Positions) -> pa.Table:  # noqa: ARG002 - a row ends where its record does
+        """See `Parser`."""
+        schema = self._schema or pa.schema([])
+        rows = self._parse(text, self._types.parsed(schema))
+        return self._types.read(rows, schema)
+
+    def explain(self, record: bytes, error: Exception) -> str:  # noqa: ARG002 - as of `Text`
+        """See `Parser`."""
+        reason = reason_of(error)
+        if match := _MISREAD.match(reason):
+            kind = f", of type {match[2]}," if match[2] else ""
+            return f"column {(self._names or ())[int(match[1])]!r}{kind} has an {match[3]}"
+        if match := _MISCOUNTED.match(reason):
+            return f"it has {match[2]} values, and there are {match[1]} columns"
+        return "a quote is not closed" if reason == NOT_ONE_RECORD else reason
 
     def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
         text = b"\n".join(lines)
         fields = list(as_text(self._parse(text, None).schema))
         numbers = [field for field in fields if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)]
         texts = self._parse(text, pa.schema([field.with_type(pa.string()) for field in numbers]))
-        for index, (field, column) in enumerate(zip(fields, texts.columns, strict=True)):
-            if field in numbers and field.name not in self._integers and has_codes(column, long=False):
+        columns = {field.name: texts.column(field.name) for field in numbers}
+        for index, field in enumerate(fields):
+            column = columns.get(field.name)
+            if column is not None and field.name not in self._integers and has_codes(column, long=False):
                 fields[index] = field.with_type(pa.string())
-            elif pa.types.is_floating(field.type):
+            elif column is not None and pa.types.is_floating(field.type):
                 for number in wide_integers(column):
-                    raise too_wide(field.name, self.source, number)
-        return inferred(self._parse(text, pa.schema(fields)), texts=True, numbers=True)
+                    if not self._for_table:
+                        raise too_wide(field.name, self.source, number)
+                    fields[index] = field.with_type(pa.string())
+        rows = self._parse(text, pa.schema(fields))
+        known = self._types.inferred(rows)
+        return pa.schema(
+            [known.get(field.name, field) for field in inferred(rows, texts=True, numbers=True, nulls=self._for_table)]
+        )
 
     def _parse(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
+        dialect, short = self._dialect, ShortRecords(self._dialect)
         try:
-            return pc.read_csv(
+            rows = pc.read_csv(
                 pa.BufferReader(text),
                 pc.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1),
-                pc.ParseOptions(newlines_in_values=False),
+                pc.ParseOptions(
+                    delimiter=dialect.delimiter,
+                    quote_char=dialect.quote or False,
+                    escape_char=dialect.escape or False,
+                    newlines_in_values=True,
+                    invalid_row_handler=short.take if dialect.ragged == "pad" else None,
+                ),
                 pc.ConvertOptions(
-                    column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+                    column_types=types,
+                    null_values=list(dialect.nulls),
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                    decimal_point=dialect.decimal,
+                    include_columns=self._wanted,
                 ),
             )
         except pa.ArrowNotImplementedError as error:
             raise SchemaError(f"CSV cannot hold a column of this schema: {error}.", "Use JSON lines.") from error
-
-
-def _sample(breaks: Positions) -> int:
-    """Return the size of the first lines, up to the first one that ends beyond the sample; of all if none does."""
-    return int(breaks[min(int(np.searchsorted(breaks, _SAMPLE)), len(breaks) - 1)]) + 1
+        return short.merged(rows, lambda padded: self._parse(padded, rows.schema))
 
 
 def _between_records(text: memoryview, breaks: Positions) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from lake_assets.ingest.compare_objects import compare, needs_rows
 from lake_assets.ingest.index.index_plan import plan_index
-from lake_assets.ingest.landed_footers import Columns, Footers
+from lake_assets.ingest.landed_footers import Columns, Footers, table_columns
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.plan import (
     Action,
@@ -35,6 +35,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.parquet.job import LetterFile, shares
+from lake_assets.parquet.landed import NOTHING
 from lake_assets.progress import counted
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.landing_zone import list_landed_in
@@ -158,9 +159,11 @@ def plan_stream(
         there = _InLake.of(lake, stream, made)
         parts = counted(made, f"plan {stream.name}", "partitions", len(made))
         plans = [plan_in(stream, part, there) for part in parts]
-        footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows])
+        table = table_columns(lake, stream) if not is_index else None
+        known = NOTHING if table is None else table
+        footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows], known)
         new = [(obj, plan.partition) for plan in plans if plan.adds_rows for obj in plan.reads.objects]
-        columns = Columns.of(lake, stream, footers, new)
+        columns = Columns.of(lake, stream, footers, new, table)
         for index, (part, plan) in enumerate(zip(made, plans, strict=True)):
             if plan.adds_rows:
                 read, refusals = _as_read(stream, part, plan, footers, columns)

@@ -13,9 +13,9 @@ from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.schema.evolve import column_changes, evolved
 from lake_assets.lake.schema.table_setup import data_schema
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.parquet.path_columns import PathColumns, with_types
-from lake_assets.parquet.read import FOOTERS, read_footer
+from lake_assets.layout.partition import Partition
+from lake_assets.parquet.path_columns import with_types
+from lake_assets.parquet.read import FOOTERS
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.progress import counted
 from lake_assets.storage.arrow import ArrowStore
@@ -33,13 +33,13 @@ class Footers:
     Args:
         stream: of the objects.
         reads: the objects of each partition; of one with more than `MOST`, none is read.
+        known: the columns of the table, if there is one, for formats that have no types.
     """
 
-    def __init__(self, stream: OpenStream, reads: Iterable[Manifest]) -> None:
+    def __init__(self, stream: OpenStream, reads: Iterable[Manifest], known: pa.Schema) -> None:
         self._stream = stream
         self._store = ArrowStore(stream.config.source)
-        columns = tuple(PartitionColumn(name, column.type) for name, column in stream.config.path_columns.items())
-        self._paths = PathColumns(stream.layout, columns) if columns else None
+        self._known = known
         few = [manifest.read for manifest in reads if len(manifest.read) <= MOST]
         keys = [] if stream.config.transform is not None else [landed.key for read in few for landed in read]
         with ThreadPoolExecutor(FOOTERS) as pool:
@@ -57,7 +57,8 @@ class Footers:
         if len(reads.read) > MOST:
             return f"there are more than {MOST:,} objects"
         try:
-            return sum(self._footer(landed.key)[0] for landed in reads.read)
+            rows = [self._footer(landed.key)[0] for landed in reads.read]
+            return "the objects have to be read for it" if None in rows else sum(filter(None, rows))
         except LakeAssetsError as error:
             return _clause(error)
 
@@ -71,19 +72,31 @@ class Footers:
 
     def _schema(self, key: str) -> pa.Schema:
         _, schema = self._footer(key)
-        return with_types(schema, self._paths.values(key, self._store.uri(key), schema)) if self._paths else schema
+        paths = self._stream.landed.paths
+        return with_types(schema, paths.values(key, self._store.uri(key), schema)) if paths else schema
 
-    def _footer(self, key: str) -> tuple[int, pa.Schema]:
+    def _footer(self, key: str) -> tuple[int | None, pa.Schema]:
         found = self._found[key]
         if isinstance(found, LakeAssetsError):
             raise found
         return found
 
-    def _read(self, key: str) -> tuple[int, pa.Schema] | LakeAssetsError:
+    def _read(self, key: str) -> tuple[int | None, pa.Schema] | LakeAssetsError:
         try:
-            return read_footer(self._store, key, as_it_is=self._stream.config.mode == "index")
+            return self._stream.landed.footer(key, self._known, as_it_is=self._stream.config.mode == "index")
         except LakeAssetsError as error:
             return error
+
+
+def table_columns(lake: LakeSession | None, stream: OpenStream) -> pa.Schema | None:
+    """Return the columns that landed objects are to have; None if there is no table yet, or a transform makes it.
+
+    Raises:
+        LakeAssetsError: the lake cannot be read.
+    """
+    if lake is None or stream.config.transform is not None or not lake.exists(stream.table):
+        return None
+    return data_schema(lake, stream.table, stream.config.columns)
 
 
 @dataclass
@@ -96,23 +109,29 @@ class Columns:
     refused: Mapping[str, LakeAssetsError] = field(default_factory=dict)  # in mode index, by the object's URI
 
     @classmethod
-    def of(cls, lake: LakeSession | None, stream: OpenStream, footers: Footers, new: Sequence[Candidate]) -> "Columns":
-        """Read the columns of the table.
+    def of(
+        cls,
+        lake: LakeSession | None,
+        stream: OpenStream,
+        footers: Footers,
+        new: Sequence[Candidate],
+        table: pa.Schema | None,
+    ) -> "Columns":
+        """Return the columns of the table, and in mode index what it refuses.
 
         Args:
             lake: None if there is none yet.
             stream: of the objects.
             footers: of the objects that the ingest reads.
             new: these objects, which mode index inspects as its run does.
+            table: as `table_columns`.
 
         Raises:
             LakeAssetsError: the lake or the landing zone cannot be read.
         """
         if lake is not None and new and stream.config.mode == "index":
             return cls(stream, footers, refused=Registrar(stream, {}, {}).refusals(lake, new))
-        if lake is None or stream.config.transform is not None or not lake.exists(stream.table):
-            return cls(stream, footers)
-        return cls(stream, footers, data_schema(lake, stream.table, stream.config.columns))
+        return cls(stream, footers, table)
 
     def refusals(self, partition: Partition, reads: Manifest) -> tuple[str, ...]:
         """Return why the ingest would refuse objects that the partition reads; quarantine leaves them out."""
@@ -164,13 +183,23 @@ class Columns:
     def changes(self, reads: Manifest) -> tuple[str, ...]:
         """Return what the objects that the partition reads would change."""
         is_fixed = self.stream.config.schema_policy != "evolve"
-        if self.table is None or is_fixed or len(reads.read) > MOST:
+        if len(reads.read) > MOST or (is_fixed and self.table is not None):
             return ()
         try:
+            if self.table is None:
+                return self._inferred(reads)
             after = evolved(self.table, self.footers.schemas(reads), self.stream.config.columns)
         except LakeAssetsError as error:  # of an object that is left out
             return (_clause(error),)
         return tuple(map(str, column_changes(self.table, after)))
+
+    def _inferred(self, reads: Manifest) -> tuple[str, ...]:
+        """Return the columns that a new table would get, if their types are inferred."""
+        landed, config = self.stream.landed, self.stream.config
+        if landed.counts_rows or config.transform is not None or not reads.read:
+            return ()
+        columns = pa.schema([f for f in landed.of_all(self.footers.schemas(reads)) if f.name not in config.partitions])
+        return tuple(map(str, column_changes(pa.schema([]), columns)))
 
 
 def _clause(error: LakeAssetsError) -> str:

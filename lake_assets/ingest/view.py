@@ -61,6 +61,8 @@ class Viewer:
 
     @property
     def _reads_footers(self) -> bool:
+        if not self._stream.landed.counts_rows:
+            return False
         return self._stream.config.transform is None  # with one, the landed columns are not those of the table
 
     def _read_descriptions(self, manifest: Manifest, view: PartitionView) -> dict[str, str]:

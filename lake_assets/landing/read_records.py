@@ -13,11 +13,12 @@ from typing import IO, TYPE_CHECKING, Literal, cast
 import pyarrow as pa
 import pyarrow.ipc
 
+from lake_assets.config.formats import COMPRESSED
 from lake_assets.errors import LandingError
-from lake_assets.formats.blocks import COMPRESSED, Fill, fill_from, whole_lines
+from lake_assets.formats.blocks import Fill, fill_from, whole_records
 from lake_assets.formats.records import Records, Rows
 from lake_assets.formats.schema import inferred
-from lake_assets.formats.text import CsvText, JsonText, Text
+from lake_assets.formats.text import CsvText, FixSchema, JsonText, Text
 from lake_assets.layout.texts import is_unicode, shown
 from lake_assets.parquet.foreign_types import is_foreign
 from lake_assets.parquet.leaves import shown as type_text
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from io import BufferedIOBase
 
 Form = Literal["jsonl", "csv", "arrow", "parquet"]
-FixSchema = Callable[[Callable[[], pa.Schema]], pa.Schema]
 Advance = Callable[[int], None]
 """Called with the number of bytes of a file that have been read since the last call, before their decompression."""
 
@@ -94,7 +94,7 @@ def read_records(
         else:
             text: Text = JsonText(path, schema) if form == "jsonl" else CsvText(path, schema, integers)
             with _filler(file, path, gather_seconds, advance) as fill:
-                for block in whole_lines(fill, path):
+                for block in whole_records(fill, path):
                     yield from text.records(block)
     except (OSError, pa.ArrowInvalid) as error:
         if isinstance(error, BrokenPipeError):

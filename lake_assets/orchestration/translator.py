@@ -95,7 +95,7 @@ class LakeAssetsTranslator:
                     description=f"What lands at `{data.stream.source.root}`. Observe it to see which partitions have "
                     "new objects.",
                     group_name=group,
-                    kinds={"landing_zone", _STORES.get(config.source.type, config.source.type), "parquet"},
+                    kinds={"landing_zone", _STORES.get(config.source.type, config.source.type), config.format.type},
                     metadata={"source": dg.MetadataValue.path(data.stream.files_uri)},
                 )
             case "report":

@@ -9,6 +9,7 @@ from typing import Annotated
 import pyarrow as pa
 from pydantic import Field
 
+from lake_assets.config.formats import PARQUET, LandedFormat
 from lake_assets.config.modes import Compression, SchemaPolicy
 from lake_assets.config.storages import AnyStorage
 from lake_assets.documented import Documented
@@ -25,7 +26,10 @@ MOST_THREADS = 4  # of a task; Python's own work for each object allows no more,
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The part of an object that one task reads: row groups `part·n/parts` up to `(part+1)·n/parts` of its n."""
+    """The part of an object that one task reads: row groups `part·n/parts` up to `(part+1)·n/parts` of its n.
+
+    Of a text it is the records that begin in these bytes.
+    """
 
     key: str
     etag: str
@@ -95,6 +99,7 @@ class Job:
     partitions: tuple[PartitionJob, ...]
     policy: SchemaPolicy = "strict"  # for columns that are not the schema's, as the `Fitter` applies it
     key: StagingKey | None = None  # of staged files; None for data files of the table
+    form: LandedFormat = PARQUET  # of the objects
     paths: PathColumns | None = None  # columns to take from the objects' paths
     derived: tuple[Derived, ...] = ()  # partition columns that are made of another column of the objects
     selects: bool = False  # keep only the partition's rows, by the partition columns in the rows

@@ -26,10 +26,12 @@ class Rows:
     Attributes:
         batch: the rows.
         first: the number of the first one in the object, from 0; unused if no row is left out by itself.
+        letters: returns those that are left out as dead letters have them, given their numbers; None: as they are.
     """
 
     batch: pa.RecordBatch
     first: int
+    letters: Callable[[BadRows], BadRows] | None = None
 
 
 class LandedRows(Protocol):

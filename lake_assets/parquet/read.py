@@ -1,7 +1,6 @@
 """Footers of landed Parquet objects, and the errors of reading them."""
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.storage_errors import failure, is_of_cloud
 
 BATCH_ROWS = 131_072
+_TITLES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON"}
 FOOTERS = 16  # read in parallel: most of the time is network latency
 
 
@@ -48,43 +48,6 @@ def read_footer(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple
         return int(rows.parquet.metadata.num_rows), rows.schema
 
 
-def read_schemas(
-    store: ArrowStore, keys: Sequence[str], paths: PathColumns | None = None
-) -> list[tuple[str, pa.Schema]]:
-    """Return the Arrow schemas of objects, each with the object's name for errors; footers are read in parallel.
-
-    Raises:
-        SourceError: as `Reader.read`.
-    """
-    with ThreadPoolExecutor(FOOTERS) as pool:
-        schemas = pool.map(lambda key: read_schema(store, key, paths), keys)
-        return [
-            (f"the object {visible_name(store.uri(key))}", schema) for key, schema in zip(keys, schemas, strict=True)
-        ]
-
-
-def unreadable(store: ArrowStore, keys: Sequence[str], paths: PathColumns | None = None) -> dict[str, str]:
-    """Return why objects have no footer that can be read, by key; footers are read in parallel.
-
-    Raises:
-        SourceChangedError: an object has vanished.
-        StorageError: the store failed or refuses.
-    """
-
-    def reason(key: str) -> str | None:
-        try:
-            read_schema(store, key, paths)
-        except SourceChangedError:
-            raise
-        except SourceError as error:
-            return str(error)
-        return None
-
-    with ThreadPoolExecutor(FOOTERS) as pool:
-        reasons = zip(keys, pool.map(reason, keys), strict=True)
-        return {key: text for key, text in reasons if text is not None}
-
-
 def count_rows(store: ArrowStore, key: str) -> int:
     """Return the number of rows of one object, from its footer.
 
@@ -96,34 +59,34 @@ def count_rows(store: ArrowStore, key: str) -> int:
 
 
 @contextmanager
-def opened(store: ArrowStore, key: str) -> Iterator[pa.NativeFile]:
-    """Open an object; errors in the block name it, as those of `readable`."""
-    with masking(store.storage), readable(store.storage, store.uri(key)), store.open(key) as file:
+def opened(store: ArrowStore, key: str, form: str = "parquet") -> Iterator[pa.NativeFile]:
+    """Open an object of a format; errors in the block name it, as those of `readable`."""
+    with masking(store.storage), readable(store.storage, store.uri(key), form), store.open(key) as file:
         yield file
 
 
 @contextmanager
-def readable(storage: AnyStorage, uri: str) -> Iterator[None]:
+def readable(storage: AnyStorage, uri: str, form: str = "parquet") -> Iterator[None]:
     """Turn errors of Arrow into errors that name the object, or the store if that failed."""
     try:
         yield
     except FileNotFoundError as error:
         raise _gone(uri) from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise _damaged(uri, error) from error
+        raise _damaged(uri, form, error) from error
     except OSError as error:
         if error.errno is not None or is_of_cloud(error):
             mask_error(error, storage)
             raise failure(error, storage, uri, "read") from error
-        raise _damaged(uri, error) from error
+        raise _damaged(uri, form, error) from error
 
 
-def _damaged(uri: str, error: Exception) -> SourceError:
+def _damaged(uri: str, form: str, error: Exception) -> SourceError:
     why = " ".join(str(error).split()).rstrip(".")
     if why.startswith("Parquet magic bytes not found in footer"):  # Arrow's text is two sentences that guess
         why = "it has no Parquet footer"
     return SourceError(
-        f"the object {visible_name(uri)} cannot be read as Parquet: {why}:",
+        f"the object {visible_name(uri)} cannot be read as {_TITLES[form]}: {why}:",
         "remove it or let its writer land it again.",
     )
 

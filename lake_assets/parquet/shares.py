@@ -3,18 +3,20 @@
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cached_property, partial
 from threading import BoundedSemaphore
 
 import pyarrow as pa
 
+from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.secrets import masking
 from lake_assets.errors import SchemaDriftError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.job import Job, Share
+from lake_assets.parquet.landed import format_of, open_text
 from lake_assets.parquet.landed_rows import LandedParquet, LandedRows
 from lake_assets.parquet.letters import DeadLetterWriter, Sink, refuse_taken_names
 from lake_assets.parquet.parquet_files import Columns, ParquetRows
@@ -80,7 +82,7 @@ class Reader:
         drift: SchemaDriftError | None = None
         with masking(self._job.source), closing(self._loaded(shares, partition)) as opened:
             for share, load in opened:
-                with readable(self._job.source, self._store.uri(share.key)):
+                with self._readable(share):
                     try:
                         loaded = load()
                     except SchemaDriftError as error:
@@ -116,10 +118,14 @@ class Reader:
                     yield share, ahead.popleft().result
                     fetched -= share.size
                     continue
-                with readable(self._job.source, self._store.uri(share.key)):
+                with self._readable(share):
                     file = self._ranges.open(share.key)
                 with file:
                     yield share, partial(self._load, share, partition, file)
+
+    def _readable(self, share: Share) -> AbstractContextManager[None]:
+        uri = self._store.uri(share.key)
+        return readable(self._job.source, uri, format_of(self._job.form, share.key, uri).type)
 
     @cached_property
     def _ranges(self) -> ArrowStore:
@@ -148,6 +154,9 @@ class Reader:
         return _Loaded(share, rows, fitter, constants, splits=splits)
 
     def _rows(self, share: Share, file: pa.NativeFile, origin: str) -> LandedRows:
+        form = format_of(self._job.form, share.key, origin)
+        if not isinstance(form, ParquetFormat):
+            return open_text(file, form, origin, self._schema, self._job.policy)
         before, checksums = self._columns, self._checksums
         parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=checksums, like=before)
         self._columns = parquet.columns
@@ -230,7 +239,7 @@ class _Loaded:
             if splits:
                 fitted, unfit = fitter.split(read, rows.first)
                 if unfit is not None:
-                    bad(unfit)
+                    bad(rows.letters(unfit) if rows.letters else unfit)
             else:
                 fitted = fitter.fit(read)
             if fitted.num_rows:

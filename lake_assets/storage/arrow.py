@@ -70,7 +70,7 @@ class ArrowStore:
         """
         assert not isinstance(self._client, HTTPStore), "nothing is written to a web server"  # noqa: S101 - the config refuses it
         with using(self.storage), masking(self.storage), _as_os_errors():
-            return self._client.open_output_stream(f"{self._folder}/{key}")
+            return self._client.open_output_stream(f"{self._folder}/{key}", compression=None)
 
 
 @contextmanager

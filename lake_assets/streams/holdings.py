@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import WebStorage
 from lake_assets.config.streams import Stream
@@ -40,8 +41,8 @@ Key = tuple[Any, ...]
 class Holdings:
     """Finds these objects by the statistics in their footers. Each version of an object is read once.
 
-    An object may hold rows of every partition if its footer cannot be read, if it lacks the column, or if it is another
-    one than in the listing. The run that reads it reports what is wrong.
+    An object may hold rows of every partition if it is not Parquet, if its footer cannot be read, if it lacks the
+    column, or if it is another one than in the listing. The run that reads it reports what is wrong.
 
     Args:
         config: of a stream with a partition column in the rows.
@@ -49,6 +50,7 @@ class Holdings:
 
     def __init__(self, config: Stream) -> None:
         self._store = Store(config.source)
+        self._has_statistics = isinstance(config.format, ParquetFormat)
         self._known: OrderedDict[str, tuple[str, tuple[Box, ...]]] = OrderedDict()  # ETag and boxes, by key
         self._lock = Lock()
         derived = {source.name: source for source in config.derived}
@@ -121,7 +123,7 @@ class Holdings:
             SourceChangedError: the object is another one than that of the listing.
             SourceError, StorageError: as `Reader.read`.
         """
-        if not landed.size:
+        if not landed.size or not self._has_statistics:
             return self._unknown
         storage = self._store.storage
         with masking(storage), readable(storage, landed.uri), self._open(landed) as file:

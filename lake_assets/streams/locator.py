@@ -14,7 +14,7 @@ from lake_assets.errors import (
     SpellingError,
 )
 from lake_assets.layout.hive import HIVE_NULL, SPELLINGS, spellings, unescape
-from lake_assets.layout.names import fits, is_hidden
+from lake_assets.layout.names import fits, is_hidden, is_reserved
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
@@ -98,7 +98,7 @@ class PartitionLocator:
         if is_hidden(names[-1:]):
             return _HIDDEN
         if not fits(names, self._files):
-            return self._not_data
+            return _HIDDEN if any(map(is_reserved, names[:-1])) else self._not_data
         if not is_unicode(names[-1]):
             return _NOT_UNICODE
         return self._in_folder(tuple(names[:-1]), names[-1] if self._template.file_parts else "file")

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Self
 from urllib.parse import quote
 
+from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
@@ -20,10 +21,12 @@ from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import object_history
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.partition import Partition
+from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
 from lake_assets.parquet.job import CopyRules, LetterFile, LetterRules
+from lake_assets.parquet.landed import Landed
+from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.holdings import Holdings
@@ -94,6 +97,14 @@ class OpenStream:
         deltas = self.config.deltas
         return None if deltas is None else Export(deltas, self.config.target_file_size)
 
+    @cached_property
+    def landed(self) -> Landed:
+        """The landing zone, and how its objects are read."""
+        config = self.config
+        columns = tuple(PartitionColumn(name, column.type) for name, column in config.path_columns.items())
+        paths = PathColumns(self.layout, columns) if columns else None
+        return Landed(config.source, config.format, paths, config.schema_policy)
+
     @property
     def copy_rules(self) -> CopyRules | None:
         """The rules by which landed objects become data files as they are; None if the job encodes all rows.
@@ -103,8 +114,9 @@ class OpenStream:
         """
         config = self.config
         encodes = config.transform or config.selects_rows or config.path_columns or config.derived
+        is_text = not isinstance(config.format, ParquetFormat)
         is_web = isinstance(config.source, WebStorage)
-        if config.copying == "never" or encodes or self.lake_config.inserts_only or is_web:
+        if config.copying == "never" or encodes or is_text or self.lake_config.inserts_only or is_web:
             return None
         is_sized = config.copying != "always"
         return CopyRules(
@@ -249,7 +261,7 @@ class OpenStream:
         If no object would be left, and a partition without rows fails, the manifest is unchanged; in mode append the
         partition may have rows of other objects.
         """
-        if self.config.on_bad_object == "fail":
+        if self.config.on_bad_object == "fail" or not isinstance(self.config.format, ParquetFormat):
             return manifest
         others = manifest.without_empty()
         may_be_left = self.config.on_empty != "fail" or self.config.mode == "append"
@@ -259,6 +271,8 @@ class OpenStream:
         """Return the fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""
         transform = self.config.transform
         job = [json.dumps(transform.model_dump() if transform else None, sort_keys=True)]
+        if not isinstance(self.config.format, ParquetFormat):
+            job.append(self.config.format.model_dump_json())
         if self.config.mode == "append":
             job.append(self.config.mode)  # its rows may differ from those of a replacement by the same objects
         if self.config.path_columns:

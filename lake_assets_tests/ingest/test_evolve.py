@@ -10,6 +10,7 @@ import pytest
 
 from lake_assets.errors import SchemaError
 from lake_assets.ingest.api import ingest_all
+from lake_assets.parquet import landed
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.world import NW, SW, World, plan
 
@@ -81,7 +82,18 @@ def test_new_wider_and_missing_columns(world: World) -> None:
     assert world.query("SELECT count(*) FROM lake.sales WHERE f IS NULL AND note IS NULL") == [(1,)]
 
 
-def test_all_objects_of_a_partition_are_checked(evolving: World) -> None:
+def test_a_new_table_has_the_columns_of_all_sampled_objects(evolving: World) -> None:
+    evolving.land(NW, table(a=pa.array([1], pa.int8())), "1.parquet")
+    evolving.land(NW, table(b=["x"], a=pa.array([2], pa.int64())), "2.parquet")
+
+    assert evolving.ingest(NW).changes == ()
+
+    assert evolving.query("SELECT a, b FROM lake.sales ORDER BY a") == [(1, None), (2, "x")]
+    assert evolving.query("SELECT typeof(a) FROM lake.sales LIMIT 1") == [("BIGINT",)]
+
+
+def test_all_objects_of_a_partition_are_checked(evolving: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landed, "SAMPLE", 1)
     evolving.land(NW, table(), "1.parquet")
     evolving.land(NW, table(a=pa.array([1], pa.int8())), "2.parquet")
     evolving.land(NW, table(b=["x"], a=pa.array([2], pa.int64())), "3.parquet")

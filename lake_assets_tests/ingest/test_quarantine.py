@@ -16,6 +16,7 @@ from lake_assets.checks.result import Scope
 from lake_assets.errors import LakeAssetsError, SourceError, StorageError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.replace import write_step
+from lake_assets.parquet.landed import Landed
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import by_partition, check
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
@@ -278,7 +279,7 @@ def test_a_landing_zone_that_cannot_be_reached_leaves_nothing_out(
     def away(*_: object) -> None:
         raise StorageError("the landing zone is away:", "wait.")
 
-    monkeypatch.setattr(write_step, "unreadable", away)
+    monkeypatch.setattr(Landed, "unreadable", away)
 
     with pytest.raises(StorageError, match="is away"):
         local.ingest(NW)

@@ -46,7 +46,7 @@ def test_a_file_without_any_object_says_so(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text("region,id\nNW,1\n")
 
-    with pytest.raises(LandingError, match=r"none of the first lines of .*in\.jsonl is a JSON object"):
+    with pytest.raises(LandingError, match=r"none of the first records of .*in\.jsonl can be read"):
         land_text(stream_of(tmp_path / "out", columns=None), source)
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lake_assets.errors import LandingError
+from lake_assets.errors import LandingError, SourceError
 from lake_assets.formats.records import Rejected, validate
 from lake_assets.formats.schema import inferred
 from lake_assets.landing.read_records import form_of, read_records
@@ -71,10 +71,10 @@ def test_other_files(tmp_path: Path, kind: str) -> None:
 
 def test_a_line_without_end_is_refused_before_memory_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lake_assets.formats.blocks.BLOCK", 1000)
-    monkeypatch.setattr("lake_assets.formats.blocks.LONGEST_LINE", 5000)
+    monkeypatch.setattr("lake_assets.formats.blocks.LONGEST", 5000)
     (tmp_path / "in.jsonl").write_text("[" + "1," * 10_000)
 
-    with pytest.raises(LandingError, match="does not have one record a line"):
+    with pytest.raises(SourceError, match="has a record of more than"):
         land_text(stream_of(tmp_path / "out"), tmp_path / "in.jsonl")
 
 

@@ -80,3 +80,11 @@ def test_an_object_of_a_flat_folder_is_in_a_partition_or_in_a_class(
 
     assert (None if isinstance(where, Partition) else class_of(where)) == kind
     assert reason in str(where)
+
+
+def test_dead_letters_are_hidden_from_a_stream_of_texts(tmp_path: Path) -> None:
+    locator = PartitionLocator(stream_of(tmp_path, files="*.csv").config)
+
+    found = [locator.find(key) for key in ("_dead_letters/s/p=7/r=a/x.parquet", "p=7/r=a/x.parquet")]
+
+    assert [class_of(reason) for reason in found if not isinstance(reason, Partition)] == ["hidden", "not_data"]

@@ -23,13 +23,11 @@ from lake_assets.ingest.run import still_open
 from lake_assets.lake.schema.evolve import evolve_table
 from lake_assets.lake.schema.table_setup import create_table, data_schema, is_never_filled, prepare_table
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import PartitionColumn
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.empty_columns import filled, with_values, without_values
 from lake_assets.parquet.file_names import MARK
 from lake_assets.parquet.job import Job, JobResult, PartitionJob, StagingKey
-from lake_assets.parquet.path_columns import PathColumns
-from lake_assets.parquet.read import read_schema, read_schemas, unreadable
+from lake_assets.parquet.landed import NOTHING
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import shared, united
 from lake_assets.spark.cleanup import discard_failed
@@ -38,7 +36,6 @@ from lake_assets.spark.remote import in_a_session, report_retry
 from lake_assets.spark.session import Sessions
 from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.transform import RESULT, apply_transform, read_as, result_schema, source_frame, transformed
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
@@ -60,8 +57,7 @@ class Writer:
         self.schema: pa.Schema | None = None
         self.is_first = False
         self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
-        columns = tuple(PartitionColumn(name, column.type) for name, column in stream.config.path_columns.items())
-        self._paths = PathColumns(stream.layout, columns) if columns else None
+        self._landed = stream.landed
         self._checkpoint = checkpoint
         self._has_staged = False
         self._storage_error: WholeStorageError | None = None
@@ -159,7 +155,8 @@ class Writer:
             StorageError: the landing zone failed or refuses.
             LakeAssetsError: as `write`.
         """
-        bad = unreadable(ArrowStore(self.stream.config.source), [obj.key for obj in run.reads.read], self._paths)
+        known = self.schema if self.schema is not None and self.stream.config.transform is None else NOTHING
+        bad = self._landed.unreadable([obj.key for obj in run.reads.read], known)
         if bad:
             return bad
         schema = self.schema
@@ -211,7 +208,7 @@ class Writer:
             if self.schema is not None:
                 return
             with run.step("job"):
-                schema = self._filled(self._file_schema(run), run)
+                schema = self._filled(self._landed.sampled([obj.key for obj in run.reads.read]), run)
                 self._create_table(schema, f"the object {run.reads.read[0].uri}")
 
     def _transform_job(self, spark: SparkSession, run: PartitionRun) -> JobResult:
@@ -248,10 +245,13 @@ class Writer:
         They are those of the first object; while the table evolves those of any object, and with `ignore_extra` those
         that all objects have.
         """
-        if self.stream.config.schema_policy == "strict":
-            return self._without_partition(self._filled(self._file_schema(run), run))
         keys = [obj.key for obj in run.reads.read]
-        schemas = read_schemas(ArrowStore(self.stream.config.source), keys, self._paths)
+        if self.stream.config.schema_policy == "strict":
+            first = self._landed.schema(keys[0]) if self._landed.counts_rows else self._landed.sampled(keys)
+            return self._without_partition(self._filled(first, run))
+        if not self._landed.counts_rows:
+            return self._without_partition(self._landed.sampled(keys))
+        schemas = self._landed.schemas(keys)
         columns = [(origin, self._without_partition(schema)) for origin, schema in schemas]
         return united(columns) if self.stream.config.schema_policy == "evolve" else shared(columns)
 
@@ -259,17 +259,12 @@ class Writer:
         names = {column.name.lower() for column in self.stream.config.columns}
         return pa.schema([field for field in schema if field.name.lower() not in names])
 
-    def _file_schema(self, run: PartitionRun) -> pa.Schema:
-        store, key = ArrowStore(self.stream.config.source), run.reads.read[0].key
-        return read_schema(store, key, self._paths)
-
     def _filled(self, schema: pa.Schema, run: PartitionRun) -> pa.Schema:
         """Return the schema with types from other objects for the columns that are NULL in all rows of the first."""
         keys = [obj.key for obj in run.reads.read[1:]]
         while without_values(schema) and keys:
             chunk, keys = keys[:FOOTERS], keys[FOOTERS:]
-            schemas = read_schemas(ArrowStore(self.stream.config.source), chunk, self._paths)
-            schema = filled(schema, (other for _, other in schemas))
+            schema = filled(schema, (other for _, other in self._landed.schemas(chunk)))
         return schema
 
     def _create_table(self, schema: pa.Schema, origin: str) -> None:
@@ -301,7 +296,8 @@ class Writer:
             ),
             fingerprints={} if self.staging else self._fingerprints(runs),
             key=StagingKey(self.staging.key) if self.staging else None,
-            paths=self._paths,
+            form=config.format,
+            paths=self._landed.paths,
             derived=config.derived,
             selects=config.selects_rows,
             copies=self.stream.copy_rules,

@@ -1,0 +1,149 @@
+"""The formats of landed files, and the dialects of those that are texts."""
+
+import codecs
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, model_validator
+
+from lake_assets.config.fields import short_for
+from lake_assets.config.model import Model
+
+COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".xz": "xz"}
+"""Compressions by the suffix of a file's name."""
+
+_MOST_SAMPLED = 1000
+
+
+def _check_encoding(name: str) -> str:
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise ValueError(f"there is no encoding {name!r}: use utf-8, utf-16, latin-1, cp1252 or another one") from None
+
+
+Character = Annotated[str, Field(min_length=1, max_length=1)]
+Encoding = Annotated[str, AfterValidator(_check_encoding)]
+
+
+class ParquetFormat(Model):
+    """Parquet files."""
+
+    type: Literal["parquet"] = "parquet"
+
+    @property
+    def files(self) -> str:
+        """The pattern of their names."""
+        return "*.parquet"
+
+
+class TextFormat(Model):
+    """What all formats have that are texts."""
+
+    encoding: Encoding = Field("utf-8", description="Of the text; a byte order mark at its begin counts more.")
+    sample: int = Field(
+        16, ge=1, le=_MOST_SAMPLED, description="Objects from which the types of a table's columns are inferred."
+    )
+    most_decompressed: ByteSize = Field(
+        default=ByteSize(64 * 2**30), ge=1, description="Bytes that an object may have when it is decompressed."
+    )
+
+
+class CsvFormat(TextFormat):
+    """Comma-separated values (RFC 4180), and their dialects."""
+
+    type: Literal["csv"] = "csv"
+    delimiter: Character = Field(",", description="Between two values.")
+    quote: Character | None = Field('"', description="Around a value; within one it is written twice. None: null.")
+    escape: Character | None = Field(None, description="Before a quote or a delimiter that is part of a value.")
+    header: bool = Field(default=True, description="Whether the first line has the columns' names.")
+    names: tuple[Annotated[str, Field(min_length=1)], ...] | None = Field(
+        None, min_length=1, description="The columns' names, in place of those of the header."
+    )
+    skip_lines: int = Field(0, ge=0, le=10_000, description="Lines before the header.")
+    comment: Character | None = Field(None, description="A line that begins with it is left out.")
+    nulls: tuple[str, ...] = Field(("",), description="Texts without quotes that are NULL.")
+    ragged: Literal["fail", "pad"] = Field(
+        "fail", description="A line with fewer values than columns: it is a bad row, or the others are NULL."
+    )
+    decimal: Character = Field(".", description="Before the decimals of a number.")
+    thousands: Character | None = Field(None, description="Between the thousands of a number, and left out.")
+    date_format: str | None = Field(
+        None, pattern="%", description="Of dates, as strptime has it: `%d.%m.%Y`; ISO 8601 when absent."
+    )
+    timestamp_format: str | None = Field(
+        None, pattern="%", description="Of timestamps: `%d/%m/%Y %H:%M:%S`; ISO 8601 when absent."
+    )
+
+    @property
+    def files(self) -> str:
+        """The pattern of their names."""
+        return "*.csv*"
+
+    @model_validator(mode="after")
+    def _characters_differ(self) -> Self:
+        used = {
+            "delimiter": self.delimiter,
+            "quote": self.quote,
+            "escape": self.escape,
+            "comment": self.comment,
+            "decimal": self.decimal,
+        }
+        for key, character in used.items():
+            if character is None:
+                continue
+            if character in "\r\n" or not character.isascii():
+                raise ValueError(f"{key} {character!r} is not one ASCII character within a line: use another one")
+            if (other := next(name for name in used if used[name] == character)) != key and key != "escape":
+                raise ValueError(f"{key} and {other} are both {character!r}: change one of them")
+        if self.decimal == self.thousands:
+            raise ValueError(f"decimal and thousands are both {self.decimal!r}: change one of them")
+        if not self.header and self.names is None:
+            raise ValueError("header: false needs the names of the columns: add names")
+        return self
+
+
+class JsonFormat(TextFormat):
+    """JSON: an object a line, an array of objects, or objects one after the other."""
+
+    type: Literal["json"] = "json"
+
+    @property
+    def files(self) -> str:
+        """The pattern of their names."""
+        return "*.*json*"
+
+
+class AutoFormat(Model):
+    """Files whose names show their format."""
+
+    type: Literal["auto"] = "auto"
+
+    @property
+    def files(self) -> str:
+        """The pattern of their names."""
+        return "*.*"
+
+
+OneFormat = ParquetFormat | CsvFormat | JsonFormat
+LandedFormat = OneFormat | AutoFormat
+
+Format = Annotated[
+    Annotated[LandedFormat, Field(discriminator="type")],
+    BeforeValidator(short_for("type"), json_schema_input_type=Literal["parquet", "csv", "json", "auto"] | LandedFormat),
+]
+
+PARQUET = ParquetFormat()
+
+_BY_SUFFIX: dict[str, OneFormat] = {
+    **dict.fromkeys((".parquet", ".parq", ".pq"), PARQUET),
+    **dict.fromkeys((".csv", ".txt"), CsvFormat()),
+    **dict.fromkeys((".tsv", ".tab"), CsvFormat(delimiter="\t")),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), JsonFormat()),
+}
+
+
+def format_by_name(name: str) -> OneFormat | None:
+    """Return the format that the suffix of a file's name shows, before that of a compression; None if it shows none."""
+    suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes if suffix.lower() not in COMPRESSED]
+    return _BY_SUFFIX.get(suffixes[-1]) if suffixes else None

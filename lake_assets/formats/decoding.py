@@ -1,0 +1,151 @@
+"""The text of a landed file: decompressed, in UTF-8, without its byte order mark."""
+
+import codecs
+import lzma
+from typing import IO, cast
+
+import pyarrow as pa
+
+from lake_assets.config.formats import TextFormat
+from lake_assets.errors import SourceError
+from lake_assets.layout.texts import count
+
+# The first bytes of compressed files, by which they are told whatever their names are.
+_MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bz2",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"\xfd7zXZ\x00": "xz",
+}
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_PEEKED = 64 * 2**10  # bytes of the begin of a text
+_MOST_SKIPPED = 16 * 2**20  # bytes of lines before a header
+
+
+class TextFile:
+    """An open text.
+
+    Args:
+        file: the landed file.
+        form: its format.
+        origin: names it in errors.
+
+    Attributes:
+        is_stored: its bytes are those of the file, so that it can be read from any of its positions.
+        begin: the position of its first byte in the file, if it is stored.
+    """
+
+    def __init__(self, file: pa.NativeFile, form: TextFormat, origin: str) -> None:
+        self._origin = origin
+        self._most = form.most_decompressed
+        head = file.read(8)
+        file.seek(0)
+        compression = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+        raw = _decompressed(file, compression)
+        try:
+            self._head: bytes = raw.read(_PEEKED)
+        except (EOFError, lzma.LZMAError) as error:
+            raise pa.ArrowInvalid(f"{error}") from error
+        mark = next((mark for mark in _MARKS if self._head.startswith(mark)), b"")
+        encoding = _MARKS.get(mark, form.encoding)
+        self.begin = len(mark) if encoding == "utf-8" else 0
+        if encoding in {"utf-8", "ascii"}:
+            self._text = raw
+            self._head = self._head[self.begin :]
+        else:
+            whole = pa.PythonFile(cast("IO[bytes]", _Rejoined(self._head, raw)), "r")
+            self._text = pa.transcoding_input_stream(whole, encoding, "utf-8")
+            self._head = b""
+        self.is_stored = compression is None and self._text is file
+        self._size = len(self._head)
+
+    def skip_lines(self, lines: int) -> int:
+        """Leave out the first lines, and return their bytes.
+
+        Raises:
+            SourceError: they are too long.
+        """
+        total = 0
+        for _ in range(lines):
+            while b"\n" not in self._head:
+                head, self._head = self._head, b""
+                more = self._read()
+                self._head = head + more
+                if not more:
+                    break
+                if len(self._head) > _MOST_SKIPPED:
+                    raise SourceError(
+                        f"the first {count(lines, 'line')} of {self._origin} are too long:",
+                        "check skip_lines of the stream's format.",
+                    )
+            skipped, end, self._head = self._head.partition(b"\n")
+            total += len(skipped + end)
+        return total
+
+    def skip(self, size: int) -> None:
+        """Leave out the first bytes."""
+        while size and (taken := self.readinto(memoryview(bytearray(min(size, _PEEKED))))):
+            size -= taken
+
+    def peek(self) -> bytes:
+        """Return the next bytes, which stay to be read."""
+        self._head = self._head or self._read()
+        return self._head
+
+    def _read(self) -> bytes:
+        space = memoryview(bytearray(_PEEKED))
+        return bytes(space[: self.readinto(space)])
+
+    def readinto(self, space: memoryview) -> int:
+        """Read the next bytes into a buffer; returns their number, 0 at the end.
+
+        Raises:
+            SourceError: the text is too long.
+            ArrowInvalid, OSError: the file is damaged.
+        """
+        if self._head:
+            size = min(len(self._head), len(space))
+            space[:size], self._head = self._head[:size], self._head[size:]
+            return size
+        try:
+            size = int(self._text.readinto(space))
+        except (UnicodeError, EOFError, lzma.LZMAError) as error:
+            raise pa.ArrowInvalid(f"{error}") from error
+        self._size += size
+        if self._size > self._most and not self.is_stored:
+            raise SourceError(
+                f"{self._origin} has more than {self._most:,} bytes when it is decompressed:",
+                "if it is no error of its writer, raise most_decompressed in the stream's format.",
+            )
+        return size
+
+
+class _Rejoined:
+    """A file whose first bytes have been read, from its begin."""
+
+    closed = False
+
+    def __init__(self, head: bytes, rest: pa.NativeFile) -> None:
+        self._head = head
+        self._rest = rest
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes."""
+        if self._head:
+            taken, self._head = self._head[:size], self._head[size:]
+            return taken
+        return bytes(self._rest.read(size))
+
+
+def _decompressed(file: pa.NativeFile, compression: str | None) -> pa.NativeFile:
+    if compression is None:
+        return file
+    if compression == "xz":
+        return pa.PythonFile(lzma.LZMAFile(cast("IO[bytes]", file)), "r")
+    return pa.CompressedInputStream(file, compression)

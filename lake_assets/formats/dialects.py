@@ -1,0 +1,140 @@
+"""What dialects of CSV have and Arrow's reader has not: thousands, formats of times, short records, names."""
+
+import codecs
+import csv
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+from pyarrow import types as t
+
+from lake_assets.config.formats import CsvFormat
+from lake_assets.errors import SourceError
+from lake_assets.formats.schema import as_text
+
+
+def header_names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
+    """Return the columns' names in the first record of a text; one without a name gets that of its place.
+
+    Raises:
+        SourceError: a name is there twice.
+    """
+    text = header.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").strip("\r\n")
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL
+    (values,) = (
+        csv.reader(
+            [text], delimiter=dialect.delimiter, quotechar=dialect.quote, escapechar=dialect.escape, quoting=quoting
+        )
+        if text
+        else ([],)
+    )
+    names = [name or f"column_{number}" for number, name in enumerate(values, 1)]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SourceError(
+            f"the header of {origin} has the name {twice!r} twice:", "rename one, or give names in the stream's format."
+        )
+    return names
+
+
+class DialectTypes:
+    """The values of a dialect as their columns' types, as far as Arrow's reader and its casts do not read them."""
+
+    def __init__(self, dialect: CsvFormat) -> None:
+        self._thousands = dialect.thousands
+        self._decimal = dialect.decimal
+        self._formats = [
+            (is_kind, form)
+            for is_kind, form in ((t.is_date, dialect.date_format), (t.is_timestamp, dialect.timestamp_format))
+            if form is not None
+        ]
+
+    def parsed(self, schema: pa.Schema) -> pa.Schema:
+        """Return the types to parse a text by, as `as_text`; numbers with thousands are texts too."""
+        return pa.schema(
+            [field.with_type(pa.string()) if self._has_thousands(field.type) else field for field in as_text(schema)]
+        )
+
+    def read(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Return the rows with the values of the dialect as their columns' types in the schema; others stay texts.
+
+        Raises:
+            ArrowInvalid: a value is none of its column's type.
+        """
+        if self._thousands is None and not self._formats:
+            return rows
+        columns = [
+            self._read(name, column, schema.field(name).type) if name in schema.names else column
+            for name, column in zip(rows.schema.names, rows.columns, strict=True)
+        ]
+        return pa.table(columns, rows.schema.names)
+
+    def inferred(self, rows: pa.Table) -> dict[str, pa.Field]:
+        """Return the columns of texts that are all numbers with thousands, or times in the dialect's formats."""
+        kinds = [pa.int64(), pa.float64()] if self._thousands is not None else []
+        kinds += [pa.date32() if is_kind is t.is_date else pa.timestamp("us") for is_kind, _ in self._formats]
+        found: dict[str, pa.Field] = {}
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            if t.is_string(column.type) and column.null_count < len(column):
+                kind = next((kind for kind in kinds if self._fits(name, column, kind)), None)
+                found |= {name: pa.field(name, kind)} if kind is not None else {}
+        return found
+
+    def _fits(self, name: str, column: pa.ChunkedArray, kind: pa.DataType) -> bool:
+        try:
+            self._read(name, column, kind)
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    def _has_thousands(self, kind: pa.DataType) -> bool:
+        return self._thousands is not None and any(
+            is_kind(kind) for is_kind in (t.is_integer, t.is_floating, t.is_decimal)
+        )
+
+    def _read(self, name: str, column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+        try:
+            if self._has_thousands(kind):
+                plain = pc.replace_substring(column, self._thousands, "")
+                return pc.replace_substring(plain, self._decimal, ".").cast(kind)
+            form = next((form for is_kind, form in self._formats if is_kind(kind)), None)
+            return column if form is None else _in_format(column, form, kind)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"{name}: {error}") from error
+
+
+def _in_format(column: pa.ChunkedArray, form: str, kind: pa.DataType) -> pa.ChunkedArray:
+    times = pc.strptime(column, format=form, unit="us")
+    return times.cast(kind) if t.is_date(kind) or kind.tz is None else pc.assume_timezone(times, kind.tz).cast(kind)
+
+
+class ShortRecords:
+    """Records with fewer values than columns, which are read again with empty ones, and put in their place."""
+
+    def __init__(self, dialect: CsvFormat) -> None:
+        self._delimiter = dialect.delimiter
+        self._found: list[tuple[int, str]] = []  # the place among all records, from 1, and the text
+
+    def take(self, row: pyarrow.csv.InvalidRow) -> Literal["skip", "error"]:
+        """Take one that Arrow's reader has found; one with more values stays an error."""
+        missing = row.expected_columns - row.actual_columns
+        if missing < 0:
+            return "error"
+        self._found.append((row.number, row.text + self._delimiter * missing))
+        return "skip"
+
+    def merged(self, rows: pa.Table, parse: Callable[[bytes], pa.Table]) -> pa.Table:
+        """Return the rows with those of the short records, in the order of the text."""
+        if not self._found:
+            return rows
+        places = [place - 1 for place, _ in self._found]
+        others = parse("".join(f"{text}\n" for _, text in self._found).encode())
+        return pa.concat_tables([rows, others]).take(pa.array(_order(len(rows), places)))
+
+
+def _order(rows: int, places: Sequence[int]) -> list[int]:
+    """Return the indexes that put rows, and behind them those of these places, in their order."""
+    is_short = set(places)
+    long, short = iter(range(rows)), iter(range(rows, rows + len(places)))
+    return [next(short if place in is_short else long) for place in range(rows + len(places))]

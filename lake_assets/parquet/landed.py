@@ -1,0 +1,205 @@
+"""Where a stream's objects are, and the columns that they have: nothing above knows which format they are of."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from lake_assets.config.formats import (
+    PARQUET,
+    AutoFormat,
+    CsvFormat,
+    JsonFormat,
+    LandedFormat,
+    ParquetFormat,
+    TextFormat,
+    format_by_name,
+)
+from lake_assets.config.modes import SchemaPolicy
+from lake_assets.config.storages import AnyStorage
+from lake_assets.errors import SchemaError, SourceChangedError, SourceError
+from lake_assets.escapes import visible_name
+from lake_assets.parquet.landed_rows import LandedRows
+from lake_assets.parquet.landed_text import LandedCsv, LandedJson
+from lake_assets.parquet.path_columns import PathColumns, with_types
+from lake_assets.parquet.read import FOOTERS, opened, read_footer
+from lake_assets.parquet.type_fit import united, wider
+from lake_assets.storage.arrow import ArrowStore
+
+NOTHING = pa.schema([])
+SAMPLE = 16  # objects of Parquet
+
+
+def format_of(form: LandedFormat, key: str, origin: str) -> ParquetFormat | CsvFormat | JsonFormat:
+    """Return the format of one object.
+
+    Raises:
+        SourceError: its name does not show its format.
+    """
+    if not isinstance(form, AutoFormat):
+        return form
+    if (found := format_by_name(key)) is None:
+        raise SourceError(
+            f"the name of {origin} does not show its format:",
+            "give it as the stream's format, or let the stream's files leave it out.",
+        )
+    return found
+
+
+def open_text(
+    file: pa.NativeFile, form: CsvFormat | JsonFormat, origin: str, known: pa.Schema, policy: SchemaPolicy
+) -> LandedRows:
+    """Open an object that is a text, with the types of the known columns.
+
+    Raises:
+        SourceError, pyarrow.ArrowInvalid, OSError: it is damaged.
+    """
+    if isinstance(form, CsvFormat):
+        return LandedCsv(file, form, origin, known, policy)
+    return LandedJson(file, form, origin, known, policy)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """The landing zone of a stream.
+
+    Args:
+        storage: of the objects.
+        form: their format.
+        paths: the columns that their paths have.
+        policy: of the stream.
+    """
+
+    storage: AnyStorage
+    form: LandedFormat = PARQUET
+    paths: PathColumns | None = None
+    policy: SchemaPolicy = "strict"
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether an object tells its number of rows without being read."""
+        return isinstance(self.form, ParquetFormat)
+
+    def footer(self, key: str, known: pa.Schema = NOTHING, *, as_it_is: bool = False) -> tuple[int | None, pa.Schema]:
+        """Return the number of rows of an object if it tells it, and its columns without those of its path.
+
+        Args:
+            key: of the object.
+            known: the columns whose types are known, for a format that has none.
+            as_it_is: the object becomes a lake file, so DuckLake must be able to read it.
+
+        Raises:
+            SourceError, SourceChangedError, StorageError: as `Reader.read`.
+            SchemaError: no column type can be inferred; with `as_it_is`, DuckLake cannot read a column.
+        """
+        store = ArrowStore(self.storage)
+        origin = self.origin(key)
+        form = format_of(self.form, key, origin)
+        if isinstance(form, ParquetFormat):
+            return read_footer(store, key, as_it_is=as_it_is)
+        with opened(store, key, form.type) as file:
+            return None, open_text(file, form, origin, known, self.policy).schema
+
+    def schema(self, key: str, known: pa.Schema = NOTHING) -> pa.Schema:
+        """Return the columns of an object, with those of its path; arguments and errors are those of `footer`."""
+        _, schema = self.footer(key, known)
+        uri = ArrowStore(self.storage).uri(key)
+        return with_types(schema, self.paths.values(key, uri, schema)) if self.paths else schema
+
+    def schemas(self, keys: Sequence[str], known: pa.Schema = NOTHING) -> list[tuple[str, pa.Schema]]:
+        """Return the columns of objects, each with the object's name for errors; they are read in parallel.
+
+        Raises:
+            SourceError, SourceChangedError, StorageError, SchemaError: as `footer`.
+        """
+        with ThreadPoolExecutor(FOOTERS) as pool:
+            schemas = pool.map(partial(self.schema, known=known), keys)
+            return [(self.origin(key), schema) for key, schema in zip(keys, schemas, strict=True)]
+
+    def sampled(self, keys: Sequence[str]) -> pa.Schema:
+        """Return the columns that a table of these objects gets, by the first of them.
+
+        With the policy `evolve` they are those of any object, else those of the first one, in types that hold the
+        values of all. A field that an object of JSON lacks is NULL, so there they are those of any object, too.
+
+        Raises:
+            SourceError, SourceChangedError, StorageError, SchemaError: as `footer`.
+        """
+        count = self.form.sample if isinstance(self.form, TextFormat) else SAMPLE
+        return self.of_all(self.schemas(keys[:count]))
+
+    def of_all(self, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+        """Return the columns that a table of objects with these schemas gets, as `sampled`."""
+        (_, first), *others = schemas
+        try:
+            columns = united(schemas) if self.counts_rows else generalized(schemas)
+        except SchemaError:
+            if not self.counts_rows:
+                raise
+            return first  # the others are refused by their names, or put into quarantine
+        if self.policy == "evolve" or isinstance(self.form, JsonFormat) or not others:
+            return columns
+        return pa.schema([columns.field(columns.get_field_index(name)) for name in first.names])
+
+    def unreadable(self, keys: Sequence[str], known: pa.Schema = NOTHING) -> dict[str, str]:
+        """Return why the columns of objects cannot be read, by key; they are read in parallel.
+
+        Raises:
+            SourceChangedError: an object has vanished.
+            StorageError: the store failed or refuses.
+        """
+
+        def reason(key: str) -> str | None:
+            try:
+                self.schema(key, known)
+            except SourceChangedError:
+                raise
+            except SourceError as error:
+                return str(error)
+            return None
+
+        with ThreadPoolExecutor(FOOTERS) as pool:
+            reasons = zip(keys, pool.map(reason, keys), strict=True)
+            return {key: text for key, text in reasons if text is not None}
+
+    def origin(self, key: str) -> str:
+        """Return the name of an object for errors."""
+        return f"the object {visible_name(ArrowStore(self.storage).uri(key))}"
+
+
+def generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    """Return the columns of all texts, each with the first type that holds the values of all of them.
+
+    Whole numbers and others are doubles, dates and timestamps are timestamps, and what differs else are strings.
+
+    Args:
+        schemas: the inferred schemas, each with its origin for errors.
+
+    Raises:
+        SchemaError: the types of a column are nested, and differ.
+    """
+    columns: dict[str, pa.Field] = {}
+    for origin, schema in schemas:
+        for field in schema:
+            known = columns.setdefault(field.name.lower(), field)
+            if (kind := wider(known.type, field.type) or _common(known.type, field.type)) is None:
+                raise SchemaError(
+                    f"column {field.name!r} of {origin} is {field.type}, and that of another object is {known.type}:",
+                    "create the table with the column's type before.",
+                )
+            columns[field.name.lower()] = known.with_type(kind)
+    return pa.schema(list(columns.values()))
+
+
+def _common(kind: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    kinds = (kind, other)
+    if any(map(t.is_nested, kinds)):
+        return None
+    if all(t.is_integer(one) or t.is_floating(one) for one in kinds):
+        return pa.float64()
+    if all(t.is_date(one) or (t.is_timestamp(one) and one.tz is None) for one in kinds):
+        return pa.timestamp("us")
+    return pa.string()

@@ -1,0 +1,321 @@
+"""The rows of a CSV or JSON object, in the types that the table has, or in inferred ones."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from lake_assets.config.formats import CsvFormat, JsonFormat, TextFormat
+from lake_assets.config.modes import SchemaPolicy
+from lake_assets.errors import LandingError, SchemaDriftError, SchemaError, SourceError
+from lake_assets.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
+from lake_assets.formats.decoding import TextFile
+from lake_assets.formats.dialects import header_names
+from lake_assets.formats.json_documents import documents, is_one_a_line
+from lake_assets.formats.record_ends import line_breaks
+from lake_assets.formats.records import Block, Lines, Records, Rejected, validate
+from lake_assets.formats.schema import fit
+from lake_assets.formats.text import CsvText, JsonText, Text, Unknown, is_of_unknown
+from lake_assets.parquet.bad_rows import NUMBER, BadRows
+from lake_assets.parquet.job import Share
+from lake_assets.parquet.landed_rows import Rows
+from lake_assets.parquet.schema_fit import Fitter
+from lake_assets.parquet.type_fit import wider
+
+RAW, LINE = "_raw", "_line"
+"""The columns of dead letters of texts: a record as it was landed, and the number of its first line, from 1."""
+
+_WINDOW = 2**18  # bytes, at first, by which it is told whether a part of an object begins within quotes
+_FIX = (
+    "correct it and land the object again, or describe the text in the stream's format. With on_bad_row: dead_letter "
+    "the other rows are committed."
+)
+
+
+class LandedText(ABC):
+    """The rows of a text, which is divided into shares by its bytes if it is stored as it is read.
+
+    Args:
+        file: the open object.
+        form: its format.
+        origin: names it in errors.
+        policy: of the stream, for columns that are not known.
+
+    Attributes:
+        schema: as of `LandedRows`.
+    """
+
+    schema: pa.Schema
+
+    def __init__(self, file: pa.NativeFile, form: TextFormat, origin: str, policy: SchemaPolicy) -> None:
+        self._file = file
+        self._form = form
+        self._origin = origin
+        self._policy = policy
+        self._texts: list[TextFile] = []  # an Arrow stream that is not used any more closes the file below it
+        text = self._opened()
+        self._is_stored = text.is_stored
+        self._skipped, self._lines = 0, 0  # bytes and lines of the text before its first record
+
+    @property
+    def is_small(self) -> bool:
+        """See `LandedRows`."""
+        return self._is_stored and self._file.size() <= BLOCK
+
+    def read(self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool) -> Iterator[Rows | BadRows]:  # noqa: ARG002 - rows are not known before they are parsed
+        """See `LandedRows`."""
+        schema = pa.schema([self.schema.field(name) for name in columns or self.schema.names[:1]])
+        parser = self._parser(schema)
+        lines = _LinesBefore(self, share)
+
+        def admitted(records: Records, rows: pa.Table) -> tuple[Records, pa.Table]:
+            return records, fit(rows.select([name for name in schema.names if name in rows.column_names]), schema)
+
+        for records in self._records(parser, share):
+            for found in validate(records, admitted):
+                if not isinstance(found, Rejected):
+                    kept, rows = found
+                    for batch in rows.combine_chunks().to_batches():
+                        yield Rows(batch, 0, partial(_letters, kept, lines))
+                    continue
+                self._refuse_new_columns(found)
+                number = lines.before(found.line)
+                if not numbered:
+                    raise SchemaError(f"line {number:,} of {self._origin} does not fit: {found.reason}:", _FIX)
+                yield _bad([(number, found.record)], [f"line {number:,}: {found.reason}"])
+
+    @abstractmethod
+    def _parser(self, schema: pa.Schema) -> Text:
+        """Return a parser of the object's records as a schema."""
+
+    @abstractmethod
+    def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
+        """Yield the records of a share, some at a time."""
+
+    @abstractmethod
+    def _refuse_new_columns(self, rejected: Rejected) -> None:
+        """Refuse a record with a column that was not known before it."""
+
+    def lines_before(self, share: Share) -> int:
+        """Return the number of lines before the first record of a share; the object is read for it up to there."""
+        if not share.part:
+            return self._lines
+        start, lines = self._first_record(self._parser(self.schema), share), 0
+        for position in range(0, start, BLOCK):
+            lines += self._file.read_at(min(BLOCK, start - position), position).count(b"\n")
+        return lines
+
+    def _opened(self) -> TextFile:
+        self._file.seek(0)
+        self._texts.append(TextFile(self._file, self._form, self._origin))
+        return self._texts[-1]
+
+    def _whole(self) -> Share:
+        return Share("", "", self._file.size())
+
+    def _sample(self) -> Block | Lines | None:
+        return next(iter(self._records(self._parser(pa.schema([])), self._whole())), None)
+
+    def _inferred(self, sample: Block | Lines) -> pa.Schema:
+        try:
+            return self._parser(pa.schema([])).infer(sample)
+        except LandingError as error:
+            raise SourceError(error.problem, error.hint) from error
+
+    def _blocks(self, parser: Text, share: Share) -> Iterator[TextBlock]:
+        """Yield the records that begin in a share's bytes; the first share has all of a text that is not stored."""
+        if not self._is_stored:
+            if not share.part:
+                file = self._opened()
+                file.skip(self._skipped)
+                yield from whole_records(partial(fill_from, file), self._origin, parser.find_ends)
+            return
+        position, end = self._first_record(parser, share), (share.part + 1) * self._file.size() // share.parts
+        self._file.seek(position)
+        for text, ends in whole_records(partial(fill_from, self._file), self._origin, parser.find_ends):
+            own = int(np.searchsorted(position + np.append(0, ends[:-1] + 1), end))
+            if own:
+                yield TextBlock(text[: int(ends[own - 1]) + 1], ends[:own])
+            if own < len(ends):
+                return
+            position += len(text)
+
+    def _first_record(self, parser: Text, share: Share) -> int:
+        """Return the position of the first record that begins in a share's bytes, or behind them if none does."""
+        begin, size = self._opened().begin + self._skipped, int(self._file.size())
+        at = share.part * size // share.parts
+        if at <= begin:
+            return begin
+        if (found := self._record_after(parser, at)) is not None:
+            return found
+        self._file.seek(position := begin)
+        for text, ends in whole_records(partial(fill_from, self._file), self._origin, parser.find_ends):
+            starts = position + ends + 1
+            if starts[-1] >= at:
+                return int(starts[np.searchsorted(starts, at)])
+            position += len(text)
+        return size
+
+    def _record_after(self, parser: Text, at: int) -> int | None:
+        """Return the position of the first record from a position on; None if only all that is before it tells."""
+        size, window = self._file.size(), _WINDOW
+        while True:
+            text = memoryview(self._file.read_at(window, at - 1))
+            ends = parser.quotes.ends_from_anywhere(text) if parser.quotes else line_breaks(text)
+            if ends is not None and len(ends):
+                return at + int(ends[0])
+            if at - 1 + window >= size:
+                return size if ends is not None else None
+            if window >= LONGEST:
+                return None
+            window *= 4
+
+
+class LandedCsv(LandedText):
+    """The rows of CSV; its columns are those of its header, or of the format.
+
+    Args:
+        file, form, origin, policy: as of `LandedText`.
+        known: the columns whose types are known; none if the table is to be made.
+    """
+
+    def __init__(
+        self, file: pa.NativeFile, form: CsvFormat, origin: str, known: pa.Schema, policy: SchemaPolicy
+    ) -> None:
+        super().__init__(file, form, origin, policy)
+        self._dialect = form
+        self._names: Sequence[str] = form.names or ()
+        is_empty = self._read_header()
+        self.schema = known if is_empty else self._columns({field.name.lower(): field for field in known})
+
+    def _read_header(self) -> bool:
+        """Read the names, and find the first record; returns whether the object has no byte, and so no row."""
+        text, form = self._opened(), self._dialect
+        begin = text.peek()
+        self._skipped = text.skip_lines(form.skip_lines)
+        self._lines = form.skip_lines
+        if form.header and (head := text.peek()):
+            ends = self._parser(pa.schema([])).find_ends(memoryview(head if head.endswith(b"\n") else head + b"\n"))
+            if not len(ends):
+                raise SourceError(
+                    f"the header of {self._origin} does not end:", "close its quotes, or set header: false and names."
+                )
+            header = head[: int(ends[0])]
+            self._names = form.names or header_names(header, form, self._origin)
+            self._skipped += len(header) + 1
+            self._lines += header.count(b"\n") + 1
+        return not begin
+
+    def _columns(self, known: dict[str, pa.Field]) -> pa.Schema:
+        """Return the columns, of which those that are not known have inferred types if the table is to have them."""
+        is_new = not known or self._policy == "evolve"
+        new = {} if all(name.lower() in known for name in self._names) or not is_new else self._new()
+        other = pa.null() if is_new else pa.string()
+        fields = ((name, known.get(name.lower()) or new.get(name)) for name in self._names)
+        return pa.schema([field.with_name(name) if field else pa.field(name, other) for name, field in fields])
+
+    def _new(self) -> dict[str, pa.Field]:
+        sample = self._sample()
+        return {field.name: field for field in self._inferred(sample)} if sample else {}
+
+    def _parser(self, schema: pa.Schema) -> CsvText:
+        wanted = schema.names or None
+        return CsvText(self._origin, schema, dialect=self._dialect, names=self._names, wanted=wanted, for_table=True)
+
+    def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
+        for block in self._blocks(parser, share):
+            yield from parser.records(block)
+
+    def _refuse_new_columns(self, rejected: Rejected) -> None:
+        """Do nothing: the header has all columns."""
+
+
+class LandedJson(LandedText):
+    """The rows of JSON; a field that an object lacks is NULL.
+
+    Args:
+        file, form, origin, policy: as of `LandedText`.
+        known: as of `LandedCsv`.
+    """
+
+    def __init__(
+        self, file: pa.NativeFile, form: JsonFormat, origin: str, known: pa.Schema, policy: SchemaPolicy
+    ) -> None:
+        self.schema = known
+        super().__init__(file, form, origin, policy)
+        self._is_lines = is_one_a_line(self._opened().peek())
+        self._is_stored &= self._is_lines
+        self._unknown: Unknown = "ignore" if policy == "ignore_extra" and len(known) else "error"
+        sample = self._sample()
+        if sample is not None and not (len(known) and self._fits(sample)):
+            self.schema = self._with_new_columns(sample)
+
+    def _fits(self, sample: Block | Lines) -> bool:
+        """Return whether records have known columns only."""
+        try:
+            sample.parse()
+        except (pa.ArrowInvalid, ValueError):
+            return False
+        return True
+
+    def _with_new_columns(self, records: Block | Lines) -> pa.Schema:
+        """Return the known columns, named as the records have them, and those that only the records have."""
+        known = {field.name.lower(): field for field in self.schema}
+        for field in self._inferred(records):
+            mine = known.get(field.name.lower(), field)
+            kind = wider(mine.type, field.type) if pa.types.is_nested(mine.type) else None
+            known[field.name.lower()] = pa.field(field.name, kind or mine.type)
+        return pa.schema(known.values())
+
+    def _refuse_new_columns(self, rejected: Rejected) -> None:
+        if self._policy != "evolve" or not is_of_unknown(rejected):
+            return
+        schema = self._with_new_columns(Lines([(1, rejected.record.encode())], self._parser(self.schema)))
+        if len(schema) > len(self.schema):
+            raise SchemaDriftError(
+                f"the columns of {self._origin} are not yet those of the table:",
+                "run it again.",
+                [(self._origin, schema)],
+            )
+
+    def _parser(self, schema: pa.Schema) -> JsonText:  # noqa: ARG002 - a field that is not read must be known too
+        return JsonText(self._origin, self.schema, unknown=self._unknown, for_table=True)
+
+    def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
+        if self._is_lines:
+            for block in self._blocks(parser, share):
+                yield from parser.records(block)
+        elif not share.part:
+            yield from documents(self._opened(), parser)
+
+
+class _LinesBefore:
+    """The number of lines before a share, counted when it is needed first."""
+
+    def __init__(self, text: LandedText, share: Share) -> None:
+        self._text = text
+        self._share = share
+        self._number: int | None = None
+
+    def before(self, line: int | None) -> int:
+        """Return the number in the object of a line of the share, both from 1."""
+        if self._number is None:
+            self._number = self._text.lines_before(self._share)
+        return self._number + (line or 1)
+
+
+def _letters(records: Records, lines: _LinesBefore, bad: BadRows) -> BadRows:
+    """Return rows that do not fit as they were landed."""
+    assert isinstance(records, Block | Lines)  # noqa: S101 - those of a text
+    found = [records.at(row).lines[0] for row in bad.rows.column(NUMBER).to_pylist()]
+    return _bad(
+        [(lines.before(line), record.decode("utf-8", "backslashreplace")) for line, record in found], bad.reasons
+    )
+
+
+def _bad(records: Iterable[tuple[int, str]], reasons: list[str]) -> BadRows:
+    numbers, texts = zip(*records, strict=True)
+    columns = [pa.array(texts, pa.string()), pa.array(numbers, pa.int64()), pa.nulls(len(texts), pa.int64())]
+    return BadRows(pa.RecordBatch.from_arrays(columns, [RAW, LINE, NUMBER]), reasons)

@@ -1,0 +1,90 @@
+"""A text has the same rows in any number of shares, and each line its number."""
+
+import csv
+import io
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lake_assets.config.formats import CsvFormat, JsonFormat
+from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.parquet import landed_text
+from lake_assets.parquet.bad_rows import BadRows
+from lake_assets.parquet.job import Share
+from lake_assets.parquet.landed import open_text
+from lake_assets.parquet.schema_fit import Fitter
+
+SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
+PARTITION = Partition.of([PartitionColumn("key", "string")], {"key": "a"})
+
+texts = st.text(st.sampled_from('ab",\n é'), max_size=12)
+rows = st.lists(st.tuples(st.integers(0, 9) | st.just("bad"), texts), max_size=40)
+
+
+def read(body: bytes, form: CsvFormat | JsonFormat, parts: int) -> tuple[list[object], list[tuple[int, str]]]:
+    """The rows that shares have, and the bad ones with their lines."""
+    good: list[object] = []
+    bad: list[tuple[int, str]] = []
+    for part in range(parts):
+        text = open_text(pa.BufferReader(body), form, "the object", SCHEMA, "strict")
+        fitter = Fitter(text.schema, SCHEMA, PARTITION, "the object")
+        for found in text.read(Share("key", "", len(body), part, parts), SCHEMA.names, fitter, numbered=True):
+            if isinstance(found, BadRows):
+                bad += [(row["_line"], row["_raw"]) for row in found.rows.to_pylist()]
+            else:
+                good += [(row["n"], row["text"]) for row in found.batch.to_pylist()]
+    return good, bad
+
+
+@pytest.fixture(autouse=True)
+def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landed_text, "_WINDOW", 16)
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows, st.integers(1, 9), st.booleans())
+def test_csv_in_shares_has_the_rows_of_the_whole(landed: list[tuple[object, str]], parts: int, quoted: bool) -> None:
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL)
+    writer.writerow(["n", "text"])
+    lines: list[int] = []
+    for row in landed:
+        lines.append(1 + file.getvalue().count("\n"))
+        writer.writerow(row)
+
+    good, bad = read(file.getvalue().encode(), CsvFormat(nulls=()), parts)
+
+    assert good == [(n, text) for n, text in landed if n != "bad"]
+    assert [line for line, _ in bad] == [line for line, (n, _) in zip(lines, landed, strict=True) if n == "bad"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows, st.integers(1, 9))
+def test_json_in_shares_has_the_rows_of_the_whole(landed: list[tuple[object, str]], parts: int) -> None:
+    body = "".join(json.dumps({"n": n, "text": text}) + "\n" for n, text in landed)
+
+    good, bad = read(body.encode(), JsonFormat(), parts)
+
+    assert good == [(n, text) for n, text in landed if n != "bad"]
+    expected = [(line, json.dumps({"n": n, "text": text})) for line, (n, text) in enumerate(landed, 1) if n == "bad"]
+    assert bad == expected
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_lines_to_skip_count_as_lines(parts: int) -> None:
+    body = b"\xef\xbb\xbfreport\nn;text\n" + b"1;a\n" * 20 + b"x;b\n"
+
+    good, bad = read(body, CsvFormat(delimiter=";", skip_lines=1), parts)
+
+    assert (len(good), bad) == (20, [(23, "x;b")])
+
+
+def test_a_share_that_no_window_tells_is_found_from_the_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landed_text, "LONGEST", 64)
+    row = '1,"\n"\n'  # within its quotes, or outside of them
+    good, bad = read(("n,text\n" + row * 500).encode(), CsvFormat(), 7)
+
+    assert (good, bad) == ([(1, "\n")] * 500, [])
