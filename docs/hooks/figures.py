@@ -44,8 +44,10 @@ def _scale(markdown: str) -> str:
 
 
 def _tpch(markdown: str) -> str:
-    text = (DOCS / "explanation" / "tpch" / "results.json").read_text(encoding="utf-8")
-    return tpch_page.with_figures(markdown, tpch_results.Results.model_validate_json(text))
+    folder = DOCS / "explanation" / "tpch"
+    texts = [(path / "results.json").read_text(encoding="utf-8") for path in (folder, folder / "s3")]
+    local, s3 = map(tpch_results.Results.model_validate_json, texts)
+    return tpch_page.with_figures(markdown, local, s3)
 
 
 _TABLES: Mapping[str, Callable[[], str]] = {

@@ -13,20 +13,26 @@ _MORE = {"reader": ("reads", "wrong", "errors"), "killed": ("reads", "wrong"), "
 _HEAD = ("peer", "partitions", "seconds", "processor seconds", "peak MB", "MB read", "MB written", "times ours")
 
 
-def with_figures(page: str, results: Results) -> str:
+def with_figures(page: str, results: Results, s3: Results) -> str:
     """The page with the figures of these results between `<!-- NAME -->` and `<!-- end NAME -->`.
+
+    Args:
+        page: as it is written.
+        results: on local files.
+        s3: on S3.
 
     Raises:
         ValueError: the page lacks a marker.
     """
     machine = measured_on(results.measured, results.machine, results.versions)
-    return with_sections(page, {"machine": machine, "parts": _parts(results), "queries": _queries(results)})
+    sections = {"machine": machine, "parts": _parts(results), "queries": _queries(results), "s3": _parts(s3, " on S3")}
+    return with_sections(page, sections)
 
 
-def _parts(results: Results) -> Iterator[str]:
+def _parts(results: Results, where: str = "") -> Iterator[str]:
     for part, found in results.parts.items():
         ours = found.get(OURS)
-        yield f"### {PARTS[part]}"
+        yield f"### {PARTS[part]}{where}"
         yield ""
         more = _MORE.get(part, ())
         rows = []

@@ -117,13 +117,16 @@ def test_each_part_is_measured_or_has_the_error_of_the_peer(landing: Lineitem, t
 
 
 def test_the_committed_page_has_the_committed_results() -> None:
-    committed = Results.model_validate_json((FIGURES / "results.json").read_text(encoding="utf-8"))
+    committed, s3 = (
+        Results.model_validate_json((folder / "results.json").read_text(encoding="utf-8"))
+        for folder in (FIGURES, FIGURES / "s3")
+    )
     page = (ROOT / "docs" / "explanation" / "tpch.md").read_text(encoding="utf-8")
     shown = with_site_figures("explanation/tpch.md", page)
 
-    assert shown == with_figures(page, committed)
+    assert shown == with_figures(page, committed, s3)
     assert {f"{plot}.svg" for plot in drawings(committed)} == {*re.findall(r"\]\(tpch/([^)]+)\)", page)}
-    for part, found in committed.parts.items():
+    for part, found in (*committed.parts.items(), *s3.parts.items()):
         ours = found["ours"]
         assert isinstance(ours, Measured)
         assert (ours.wrong, ours.errors) == (0, {})
