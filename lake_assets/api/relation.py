@@ -81,8 +81,8 @@ def _any_of(columns: Sequence[str], wanted: Collection[tuple[PartitionValue, ...
     All days of two regions are `region IN (…) AND date IN (…)`: combinations that differ in the first column alone
     share a term. DuckLake prunes files by such terms.
     """
-    if not wanted:
-        return duckdb.ConstantExpression(value=False)
+    if not wanted or not columns:
+        return duckdb.ConstantExpression(value=bool(wanted))
     column = duckdb.ColumnExpression(columns[0])
     if len(columns) == 1:
         return _equals_any(column, [value for (value,) in wanted])

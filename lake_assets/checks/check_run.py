@@ -82,6 +82,8 @@ def checks_of(stream: OpenStream) -> dict[str, Check]:
     if stream.lake_config.is_managed:
         left_out |= {"ledger", "data_files"}  # they read DuckLake's own tables and the files, which MotherDuck manages
     left_out |= {name for name, check in _BUILT_IN.items() if check.mode not in (None, stream.config.mode)}
+    if not stream.config.partitions:
+        left_out.add("no_null_partition")
     if stream.config.on_bad_object == "fail":
         left_out.add("quarantine")
     if stream.config.on_bad_row == "fail":

@@ -64,7 +64,7 @@ def _late(facts: Facts, limit: float) -> Iterator[tuple[Key, str]]:
         hours = float("inf") if ended is None else (dt.datetime.now(dt.UTC) - ended).total_seconds() / 3600
         if hours > limit and (text is None or text != end):  # nothing follows the end of the config
             what = "no rows" if text is None else f"{time.name}={text}, which ended {hours:,.1f} hours ago"
-            ages.append((hours, group, f"{group.path or time.name}: {what}"))
+            ages.append((hours, group, f"{group.path if others else time.name}: {what}"))
     for _, group, named in sorted(ages, key=lambda late: -late[0]):
         values = dict(zip((column.name for column in others), key_of(group), strict=True))
         yield tuple(values.get(column.name) for column in config.columns), named

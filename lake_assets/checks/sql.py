@@ -113,7 +113,7 @@ def _view_of_one(lake: LakeSession, stream: OpenStream, partition: Partition) ->
             conditions.append(f"{identifier(column.name)} = getvariable('refreshed_{number}')")
     lake.rows(
         f"CREATE OR REPLACE TEMP VIEW refreshed AS SELECT * FROM {stream.table.sql} "  # noqa: S608 - quoted names
-        f"WHERE {' AND '.join(conditions)}"
+        f"WHERE {' AND '.join(conditions) or 'TRUE'}"
     )
 
 

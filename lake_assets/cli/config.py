@@ -42,7 +42,7 @@ def validate(options: Options, form: Form) -> None:
     columns = [Column(name, overflow="fold") for name in ("stream", "from", "to", "partitions")]
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for name, stream in open_streams(config).items():
-        partitions = ", ".join(f"{column.name} ({column.type})" for column in stream.config.columns)
+        partitions = ", ".join(f"{column.name} ({column.type})" for column in stream.config.columns) or "none"
         cells = (name, stream.layout_uri, f"{config.lake_name(name)}.{stream.table}", partitions)
         table.add_row(*map(Text, cells))
     print_table(table)

@@ -108,7 +108,8 @@ def _show(proposal: "Proposal", root: str) -> None:
     if proposal.config:
         fields = proposal.config["partitions"].items()
         partitions = ", ".join(f"{name} ({field.get('type', 'string')})" for name, field in fields)
-        info(f"{style('stream', fg='green')}  {proposal.name}: {visible(place)}, partitioned by {partitions}")
+        how = f"partitioned by {partitions}" if partitions else "without partitions"
+        info(f"{style('stream', fg='green')}  {proposal.name}: {visible(place)}, {how}")
     else:
         info(f"{style('none', fg='yellow')}    {visible(place)}")
     for note in proposal.notes:

@@ -310,7 +310,8 @@ def _plan_lines(plan: "Plan") -> list[str]:
     if plan.deltas is not None:
         lines.append(f"  exported  the rows that the commit adds or removes, to {plan.deltas}")
     for sql, parameters in plan.statements:
-        lines += [f"  SQL       {sql}", f"            with {', '.join(_parameter(p) for p in parameters)}"]
+        lines.append(f"  SQL       {sql}")
+        lines += [f"            with {', '.join(map(_parameter, parameters))}"] if parameters else []
     return lines
 
 

@@ -100,7 +100,7 @@ class Stream(Model):
         "files are ignored. With another `format`, `*.csv*`, `*.*json*` or `*.*` when absent.",
     )
     partitions: dict[Identifier, PartitionField] = Field(
-        min_length=1, description="The partition columns by name, in the order of the path."
+        description="The partition columns by name, in the order of the path; `{}` for a table without partitions."
     )
     path_columns: PathColumns = Field(
         default_factory=dict, description="Other columns of the layout that become columns of the table."

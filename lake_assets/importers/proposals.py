@@ -30,7 +30,7 @@ from lake_assets.importers.olake import identifier
 from lake_assets.importers.sampler import MOST_LISTINGS, WORD, Folder, Sampler
 from lake_assets.landing.read_records import form_of
 from lake_assets.layout.names import is_hidden
-from lake_assets.layout.partition import Partition
+from lake_assets.layout.partition import WHOLE, Partition
 from lake_assets.layout.texts import count, several
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.storage.manifest import LandedObject
@@ -374,8 +374,11 @@ def _in_rows(
     time = next((field for field in fields if types.is_timestamp(field.type)), None)
     chosen = date or time
     if chosen is None or (identifier(chosen.name) != chosen.name and chosen is date):
-        notes.append("the paths have no partition columns and the rows no date: the stream is left out")
-        return {}, ""
+        notes.append(
+            "the paths have no partition columns and the rows no date, so a new object refreshes the whole table: if "
+            "objects are only added, write `mode: append`, which reads the new ones"
+        )
+        return {"partitions": {}}, WHOLE
     notes.append(f"the paths have no partition columns, so the rows' {chosen.name} is the partition")
     today = dt.datetime.now(dt.UTC).date()
     found, is_known = look.days(parquet, chosen.name)

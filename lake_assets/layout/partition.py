@@ -2,7 +2,7 @@
 
 In a path (Hive's form, as Spark writes it): `region=NW/date=2026-02-11`, values percent-encoded, NULL as
 `__HIVE_DEFAULT_PARTITION__`. On the command line: `region=NW,date=2026-02-11`. In Dagster: each value is the key of one
-dimension, in the path's encoding.
+dimension, in the path's encoding. The one partition of a stream without partition columns is `all` in each of them.
 """
 
 import datetime as dt
@@ -22,6 +22,8 @@ PartitionType = Literal["string", "integer", "year", "month", "week", "date", "h
 PartitionValue = str | int | dt.date | None
 Empty = Literal["null", "value", "refuse"]
 """The meaning of an empty text in a path: NULL, the empty text, or an error."""
+
+WHOLE = "all"  # of a table without partition columns
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")  # `\d` would accept digits of other scripts
 _ENCODED_IN_SHELL = re.compile(r"[,%\x00-\x1f\x7f]")  # separators and control characters
@@ -145,6 +147,8 @@ class Partition:
         """
         columns = tuple(columns)
         names = [column.name for column in columns]
+        if texts and not columns:
+            raise PartitionError("the stream has no partition columns:", f"write {WHOLE}, its one partition.")
         if set(texts) != set(names):
             raise PartitionError(
                 f"the partition names {storable(', '.join(texts)) or 'nothing'}, and the stream's partition columns "
@@ -160,7 +164,9 @@ class Partition:
         Raises:
             PartitionError: the text is not of that form, or does not fit the columns.
         """
-        texts: dict[str, str] = {}
+        columns, texts = tuple(columns), dict[str, str]()
+        if text == WHOLE and not columns:
+            return cls((), ())
         for part in text.split(","):
             column, equals, value = part.partition("=")
             name = column.strip()
@@ -193,8 +199,10 @@ class Partition:
         Raises:
             PartitionError: the path is not of that form, or does not fit the columns.
         """
-        texts = dict(part.partition("=")[::2] for part in path.split("/"))
-        partition = cls.of(columns, texts)
+        columns = tuple(columns)
+        if path == WHOLE and not columns:
+            return cls((), ())
+        partition = cls.of(columns, dict(part.partition("=")[::2] for part in path.split("/")))
         if partition.path != path:
             raise PartitionError(f"partition path {path!r} is not in this package's form:", f"use {partition.path}.")
         return partition
@@ -211,8 +219,8 @@ class Partition:
 
     @property
     def path(self) -> str:
-        """The partition as a Hive path: `region=NW/date=2026-02-11`, without slashes at its ends."""
-        return "/".join(f"{name}={text}" for name, text in self.texts().items())
+        """The partition as a Hive path: `region=NW/date=2026-02-11`, without slashes at its ends; `all` of a table."""
+        return "/".join(f"{name}={text}" for name, text in self.texts().items()) or WHOLE
 
     @property
     def option(self) -> str:

@@ -20,7 +20,7 @@ import dagster as dg
 from lake_assets.errors import PartitionError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.hive import HIVE_NULL
-from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.layout.partition import WHOLE, Partition, PartitionColumn
 from lake_assets.layout.texts import count
 from lake_assets.layout.times import TIME_TYPES, TimeName, zone_of
 from lake_assets.orchestration.dagster_private import PARTITION
@@ -198,7 +198,7 @@ class StreamKeys:
     def _values(self, column: PartitionColumn) -> list[str]:
         """Return the texts of a column's configured values."""
         if isinstance(column, JointColumn):
-            return ["/".join(texts) for texts in product(*map(self._values, column.parts))]
+            return ["/".join(texts) or WHOLE for texts in product(*map(self._values, column.parts))]
         values = self._stream.config.partitions[column.name].values or ()
         return [column.text(value) for value in configured_values(column, values)]
 
@@ -285,7 +285,8 @@ def summary_of(partitions: Sequence[Partition]) -> str:
     for partition in partitions:
         for name, text in partition.texts().items():
             by_column.setdefault(name, []).append(text)
-    return f"{count(len(partitions), 'partition')}: {', '.join(_span(n, sorted({*t})) for n, t in by_column.items())}"
+    spans = ", ".join(_span(name, sorted({*texts})) for name, texts in by_column.items())
+    return f"{count(len(partitions), 'partition')}: {spans or WHOLE}"
 
 
 def _span(name: str, texts: Sequence[str]) -> str:

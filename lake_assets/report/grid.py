@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeVar
 
-from lake_assets.layout.partition import PartitionType, PartitionValue
+from lake_assets.layout.partition import WHOLE, PartitionType, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.report.state import PartitionState, State, StreamState
 
@@ -263,12 +263,13 @@ def _month_labels(placed: Placed) -> Iterable[tuple[int, str]]:
 
 def _without_time(partitions: Sequence[PartitionState]) -> Sheet:
     """Return a row for each value of the first column; a column for each of the second, in blocks of `COLUMNS`."""
-    rows = _ordered(partition.partition.values[0] for partition in partitions)
-    if partitions and len(partitions[0].partition.values) == 1 and len(rows) > LINES:
+    placed = [(p.partition.values or (WHOLE,), Cell(p.state, p.rows)) for p in partitions]
+    rows = _ordered(values[0] for values, _ in placed)
+    if placed and len(placed[0][0]) == 1 and len(rows) > LINES:
         return _tiles(partitions)
     lines = {value: y for y, value in enumerate(rows[:LINES])}
-    columns = _ordered(_one_of(p.partition.values[1:]) for p in partitions if len(p.partition.values) > 1) or [""]
-    by_values = {(p.partition.values[0], _one_of(p.partition.values[1:])): Cell(p.state, p.rows) for p in partitions}
+    columns = _ordered(_one_of(values[1:]) for values, _ in placed if len(values) > 1) or [""]
+    by_values = {(values[0], _one_of(values[1:])): cell for values, cell in placed}
     blocks = []
     for start in range(0, len(columns), COLUMNS):
         in_block = columns[start : start + COLUMNS]

@@ -26,7 +26,7 @@ from math import prod
 from lake_assets.config.streams import Stream
 from lake_assets.errors import PartitionError
 from lake_assets.layout.hive import unescape
-from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
+from lake_assets.layout.partition import WHOLE, Partition, PartitionColumn, PartitionValue
 from lake_assets.layout.texts import shown
 from lake_assets.layout.times import TIME_TYPES, TimeType
 from lake_assets.streams.calendar import Calendar
@@ -149,10 +149,14 @@ def parse(stream: Stream, text: str, calendar: Calendar) -> Selector:
         PartitionError: the text is not of the grammar, names a column that the stream does not have, or has a value
             that is not of its column's type. The error names the column.
     """
+    if text == WHOLE and not stream.columns:
+        return Selector((), ())
     texts: dict[str, str] = {}
     for part in text.split(","):
         name, equals, condition = part.partition("=")
         name = name.strip()
+        if not stream.columns:
+            raise PartitionError(f"{shown(text)}: the stream has no partition columns:", f"write {WHOLE}.")
         if not equals or name in texts:
             raise PartitionError(f"{shown(text)} is not a selection of partitions:", _EXAMPLE)
         texts[name] = condition
@@ -289,7 +293,8 @@ def described(partitions: Iterable[Partition]) -> str:
     for partition in partitions:
         for column, value in zip(partition.columns, partition.values, strict=True):
             found.setdefault(column, {})[value] = None  # type: ignore[attr-defined]
-    return "; ".join(f"{column.name} {_values_text(column, list(values))}" for column, values in found.items())
+    texts = [f"{column.name} {_values_text(column, list(values))}" for column, values in found.items()]
+    return "; ".join(texts) or WHOLE
 
 
 def _values_text(column: PartitionColumn, values: list[PartitionValue]) -> str:

@@ -1,7 +1,8 @@
 """Cells: the partitions that share one key in Dagster, which holds some 100,000 keys of an asset, in two dimensions.
 
 A cell is a `Partition` too, of other columns. A time with `keys` is in it as the longer time that contains it. Of
-more than two columns, the first time is one column of a cell, and all others are joined to one (`JointColumn`).
+more than two columns, the first time is one column of a cell, and all others are joined to one (`JointColumn`). A
+stream without partition columns has one cell, which is the joint column of none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from itertools import product
 
 from lake_assets.config.streams import DIMENSIONS, Stream
 from lake_assets.layout.hive import HIVE_NULL
-from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
+from lake_assets.layout.partition import WHOLE, Partition, PartitionColumn, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.streams.calendar import Calendar, Span
 
@@ -28,7 +29,7 @@ class JointColumn(PartitionColumn):
     @classmethod
     def of(cls, parts: Sequence[PartitionColumn]) -> "JointColumn":
         """Return the column of these."""
-        return cls(_JOINT.join(part.name for part in parts), "string", parts=tuple(parts))
+        return cls(_JOINT.join(part.name for part in parts) or "partition", "string", parts=tuple(parts))
 
     def values(self, text: str) -> tuple[PartitionValue, ...]:
         """Return the value of each part.
@@ -36,6 +37,8 @@ class JointColumn(PartitionColumn):
         Raises:
             PartitionError: a value is missing, or not of its column's type.
         """
+        if text == WHOLE and not self.parts:
+            return ()
         names, texts = [part.name for part in self.parts], text.split(_JOINT)
         keyed = dict(zip(names, texts, strict=False)) if len(texts) <= len(names) else {text: text}
         return Partition.of(self.parts, keyed).values
@@ -47,7 +50,7 @@ class JointColumn(PartitionColumn):
         Raises:
             PartitionError: as of `values`.
         """
-        return _JOINT.join(part.text(value) for part, value in zip(self.parts, self.values(text), strict=True))
+        return _JOINT.join(part.text(value) for part, value in zip(self.parts, self.values(text), strict=True)) or WHOLE
 
     @lru_cache(_REMEMBERED)  # noqa: B019
     def text(self, value: PartitionValue) -> str:
@@ -70,12 +73,13 @@ class Cells:
         columns = stream.columns
         time = next((column for column in columns if column.type in TIME_TYPES), None)
         others = [column for column in columns if column is not time]
-        joint = JointColumn.of(others) if len(columns) > DIMENSIONS else None
+        joint = JointColumn.of(others) if len(columns) > DIMENSIONS or not columns else None
         for column in columns:
             keys = stream.partitions[column.name].keys
             alone = column if keys is None else replace(column, type=keys)
             self._shown[column.name] = alone if joint is None or column is time else joint
-        self.columns: tuple[PartitionColumn, ...] = tuple(dict.fromkeys(self._shown.values()))
+        shown = dict.fromkeys([*self._shown.values(), *([] if joint is None else [joint])])
+        self.columns: tuple[PartitionColumn, ...] = tuple(shown)
         self._is_same = self.columns == columns
         self.are_partitions = not any(field.keys for field in stream.partitions.values())
         self.noun = "partition" if self.are_partitions else "key"
@@ -84,7 +88,7 @@ class Cells:
         """Return the cell of a partition."""
         if self._is_same:
             return partition
-        texts: dict[str, str] = {}
+        texts: dict[str, str] = {} if partition.columns else {self.columns[0].name: WHOLE}
         for name, text in partition.texts().items():
             shown = self._shown[name]
             if isinstance(shown, JointColumn):

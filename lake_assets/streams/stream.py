@@ -194,8 +194,8 @@ class OpenStream:
 
     def destination_folder(self, partition: Partition) -> str:
         """Return the folder of the partition's data files below the lake's root, in Hive's form, ending in a slash."""
-        folders = "/".join(f"{name}={_not_null(text)}" for name, text in partition.texts().items())
-        return f"{self.table.schema}/{self.table.table}/{folders}/"
+        folders = [f"{name}={_not_null(text)}" for name, text in partition.texts().items()]
+        return "/".join([self.table.schema, self.table.table, *folders, ""])
 
     @property
     def table_uri(self) -> str:

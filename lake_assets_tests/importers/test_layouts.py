@@ -99,6 +99,31 @@ def test_the_starter_of_a_layout_runs_without_an_edit(tmp_path: Path, forms: str
     starter.run("check", "sales")
 
 
+@pytest.mark.parametrize("mode", ["replace", "append"])
+def test_a_folder_of_files_becomes_a_table_that_each_run_replaces_or_adds_to(tmp_path: Path, mode: str) -> None:
+    landed(tmp_path / "sales", "/stores /part-1 /part-2")
+
+    starter = Starter(tmp_path / "shop", tmp_path / "sales")
+
+    assert (starter.stream.template.text, starter.stream.partitions) == ("", {})
+    assert "stream  sales: " in starter.output
+    assert "/sales, without partitions" in starter.output
+    assert "lake-assets ingest sales --partition all" in starter.output
+    if mode == "append":  # as the config says in a comment
+        starter.file.write_text(starter.file.read_text(encoding="utf-8") + "    mode: append\n", encoding="utf-8")
+    added = " added" if mode == "append" else ""
+    assert f"committed  all  6 rows{added} (before: 0)" in starter.run("ingest", "sales", "--partition", "all").output
+    assert "nothing to do" in starter.run("ingest", "sales", "--waiting").output
+    Store(LocalStorage(path=str(tmp_path / "sales"))).put_new("new.parquet", parquet(SALES))
+    rows = 8 if mode == "replace" else 2
+    assert (
+        f"committed  all  {rows} rows{added} (before: 6)" in starter.run("ingest", "sales", "--waiting", "--yes").output
+    )
+    for words in (["check", "sales"], ["plan", "sales"], ["report", "sales"], ["history", "sales"], ["files", "sales"]):
+        starter.run(*words)
+    assert starter.materialize("all")
+
+
 def test_a_week_is_materialized_in_dagster_by_the_key_of_its_monday(tmp_path: Path) -> None:
     landed(tmp_path / "sales", "2025/W52 2026/W01")
 

@@ -55,14 +55,18 @@ def _query(
     table_id: int, partitioning: Partitioning, wanted: Collection[Key] | None, selected: str
 ) -> tuple[tuple[str, list[object]], Callable[[list[Row]], dict[Key, list[Row]]]]:
     """Return the query of `files_of_partitions` with its parameters, and a function that groups its rows."""
+    if not partitioning.columns:
+        wanted = [()]
     if wanted is not None and len(wanted) == 1:
         (only,) = wanted
         condition, conditioned = of_partition(table_id, only)
+        if partitioning.columns:  # all files of another table are its partition's
+            condition, conditioned = f"{condition} AND f.partition_id = ?", [*conditioned, partitioning.partition_id]
         one = (
             f"SELECT {selected} FROM {spec.DATA_FILE} f "
-            f"WHERE {condition} AND f.end_snapshot IS NULL AND f.partition_id = ? ORDER BY f.data_file_id"
+            f"WHERE {condition} AND f.end_snapshot IS NULL ORDER BY f.data_file_id"
         )
-        return (one, [*conditioned, partitioning.partition_id]), lambda rows: {only: rows}
+        return (one, conditioned), lambda rows: {only: rows}
     columns, joins = values_of_files(range(len(partitioning.columns)))
     conditions = ["f.table_id = ?", "f.end_snapshot IS NULL", "f.partition_id = ?"]
     parameters: list[object] = [table_id, partitioning.partition_id]
@@ -137,16 +141,17 @@ def partition_rows(database: CatalogDatabase, table_id: int, places: Sequence[in
         NotDirectError: the table has inlined rows.
     """
     refuse_inlined_rows(database, table_id)
-    values, joins = values_of_files(places)
+    columns, joins = values_of_files(places)
+    values, group = (f"{columns}, ", f" GROUP BY {columns}") if places else ("", "")
     deletes = [(f"SELECT data_file_id, delete_count FROM {spec.DELETE_FILE} WHERE end_snapshot IS NULL")]
     if database.has_table(inlined := spec.inlined_deletes(table_id)):
         deletes.append(f"SELECT file_id, count(*) FROM {identifier(inlined)} GROUP BY file_id")
     rows = database.rows(
         f"WITH deletes (data_file_id, number) AS ({' UNION ALL '.join(deletes)}), "
         "deleted AS (SELECT data_file_id, sum(number) AS number FROM deletes GROUP BY data_file_id) "
-        f"SELECT {values}, sum(f.record_count - coalesce(d.number, 0)) FROM {spec.DATA_FILE} f {joins} "
+        f"SELECT {values}coalesce(sum(f.record_count - coalesce(d.number, 0)), 0) FROM {spec.DATA_FILE} f {joins} "
         "LEFT JOIN deleted d ON d.data_file_id = f.data_file_id "
-        f"WHERE f.table_id = ? AND f.end_snapshot IS NULL GROUP BY {values}",
+        f"WHERE f.table_id = ? AND f.end_snapshot IS NULL{group}",
         [table_id],
     )
     return {tuple(texts): int(count) for *texts, count in rows}
@@ -198,7 +203,7 @@ def ask_whole_files(
     deletes_in_catalog = database.ask_table(name)
 
     def concluded() -> dict[Key, list[PartitionFile]]:
-        if of_others():
+        if partitioning.columns and of_others():
             raise NotDirectError("the table has files of another partitioning")
         if total(counts):
             raise NotDirectError(_INLINED)

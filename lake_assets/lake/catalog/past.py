@@ -63,7 +63,7 @@ def where(partition: Partition, names: Mapping[str, str] | None = None) -> tuple
         else:
             conditions.append(f"{name} = ?")
             parameters.append(value)
-    return " AND ".join(conditions), parameters
+    return " AND ".join(conditions) or "TRUE", parameters
 
 
 def counted_rows(session: LakeSession, name: TableName, partitions: Collection[Partition]) -> dict[Partition, int]:
@@ -443,7 +443,12 @@ class _Reader:
         return names
 
     def _groups(self, column_ids: Sequence[int | None]) -> dict[tuple[int, ...], list[int]]:
-        """Return the partitionings that have the partition's columns as they are, by the places of their keys."""
+        """Return the partitionings that have the partition's columns as they are, by the places of their keys.
+
+        Without such columns there is one partition, of which all files are.
+        """
+        if not column_ids:
+            return {(): []}
         keys: dict[int, dict[int, int]] = {}
         for partitioning, index, column_id, transform in self.database.rows(
             f"SELECT partition_id, partition_key_index, column_id, transform FROM {spec.PARTITION_COLUMN} "
@@ -467,14 +472,14 @@ class _Reader:
         singly = [] if wanted is None or len(wanted) > SINGLY else list(wanted)
         for places, ids in self.groups.items():
             values, joins = values_of_files(places)
-            marks = ", ".join("?" for _ in ids)
+            under = _under(ids)
             for condition, parameters in [of_partition(self.table_id, key, places) for key in singly] or [
                 ("f.table_id = ?", [self.table_id])
             ]:
                 for row in self.database.rows(
-                    f"SELECT {values}, {_COLUMNS} FROM {spec.DATA_FILE} f {joins} "
-                    f"WHERE {condition} AND f.partition_id IN ({marks}) AND {moment} ORDER BY f.data_file_id",
-                    [*parameters, *ids, *moments],
+                    f"SELECT {', '.join(filter(None, [values, _COLUMNS]))} FROM {spec.DATA_FILE} f {joins} "
+                    f"WHERE {condition} AND {under} AND {moment} ORDER BY f.data_file_id",
+                    [*parameters, *moments],
                 ):
                     key = tuple(row[: len(places)])
                     if wanted is None or key in wanted:
@@ -534,13 +539,14 @@ class _Reader:
         ]
         for places, ids in self.groups.items():
             values, joins = values_of_files(places)
-            listed, among = (", ".join("?" for _ in some) for some in (ids, numbers))
-            order = ", ".join(str(2 + key) for key in range(len(places)))
+            among = ", ".join("?" for _ in numbers)
+            order = ", ".join(["1 DESC", *(str(2 + key) for key in range(len(places)))])
             for moment, join in moments:
+                selected = ", ".join(filter(None, [moment, values]))
                 for number, *texts in self.database.rows(
-                    f"SELECT DISTINCT {moment}, {values} FROM {spec.DATA_FILE} f {join} {joins} WHERE f.table_id = ? "
-                    f"AND f.partition_id IN ({listed}) AND {moment} IN ({among}) ORDER BY 1 DESC, {order} LIMIT ?",
-                    [self.table_id, *ids, *numbers, most],
+                    f"SELECT DISTINCT {selected} FROM {spec.DATA_FILE} f {join} {joins} "
+                    f"WHERE f.table_id = ? AND {_under(ids)} AND {moment} IN ({among}) ORDER BY {order} LIMIT ?",
+                    [self.table_id, *numbers, most],
                 ):
                     found.setdefault(number, set()).add(tuple(texts))
         return found
@@ -563,14 +569,14 @@ class _Reader:
     def changed_by_duckdb(self, snapshot: int, most: int) -> set[Key]:
         """Return the partitions whose rows a snapshot changed; the catalog's transaction may have ended."""
         names = PastTable(self.session, self.name, names=self.names).present_names(snapshot)
-        listed = ", ".join(identifier(names.get(column.name.lower(), column.name)) for column in self.columns)
+        listed = ", ".join(identifier(names.get(column.name.lower(), column.name)) for column in self.columns) or "1"
         kinds = ("insertions", "deletions")
         changes = " UNION ".join(
             f"SELECT {listed} FROM ducklake_table_{kind}(?, ?, ?, ?::BIGINT, ?::BIGINT)" for kind in kinds
         )
         parameters = [self.session.alias, self.name.schema, self.name.table, snapshot, snapshot]
         rows = self.session.rows(f"{changes} ORDER BY ALL LIMIT {most:d}", parameters * len(kinds))
-        return {tuple(None if value is None else str(value) for value in row) for row in rows}
+        return {tuple(None if value is None else str(value) for value in row[: len(self.columns)]) for row in rows}
 
     def _file(self, row: Row) -> CatalogFile:
         file_id, path, is_below, rows, size, begin, end, partitioning, until, row_id, key = row
@@ -583,9 +589,11 @@ class _Reader:
     ) -> Iterator[Span]:
         """Yield the snapshots with files of other partitionings; the files themselves too, if all are read."""
         ids = [number for group in self.groups.values() for number in group]
-        other = f"f.partition_id IS NULL OR f.partition_id NOT IN ({', '.join('?' for _ in ids)})" if ids else "1 = 1"
+        if () in self.groups:
+            return
+        other = f"f.partition_id IS NULL OR NOT {_under(ids)}" if ids else "1 = 1"
         query = f"FROM {spec.DATA_FILE} f WHERE f.table_id = ? AND ({other}) AND {moment}"
-        parameters = [self.table_id, *ids, *moments]
+        parameters = [self.table_id, *moments]
         ((first, last),) = self.database.rows(
             f"SELECT min(f.begin_snapshot), max(coalesce(f.end_snapshot, {NEVER})) {query}", parameters
         )
@@ -626,6 +634,11 @@ _COLUMNS = (
     "f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, f.begin_snapshot, f.end_snapshot, "
     "f.partition_id, f.partial_max, f.row_id_start, f.encryption_key"
 )
+
+
+def _under(ids: Sequence[int]) -> str:
+    """Return the condition for files `f` of some partitionings; of any if there are none."""
+    return f"f.partition_id IN ({', '.join(map(str, ids))})" if ids else "1 = 1"
 
 
 def _ended_after(since: int) -> tuple[str, list[object]]:

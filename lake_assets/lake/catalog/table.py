@@ -117,9 +117,9 @@ def read_table(database: CatalogDatabase, name: TableName) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """The columns by which a table's files are partitioned now, in the order of their keys."""
+    """The columns by which a table's files are partitioned now, in the order of their keys; none of a plain table."""
 
-    partition_id: int
+    partition_id: int | None
     columns: Sequence[Column]
 
     def read_from_path(self, inside: Collection[str] = ()) -> set[int]:
@@ -140,12 +140,12 @@ def read_partitioning(database: CatalogDatabase, table_id: int) -> Partitioning:
     """Return the partitioning of a table.
 
     Raises:
-        NotDirectError: the table has none, or one that transforms its columns.
+        NotDirectError: it transforms the table's columns.
     """
     keys = _partition_keys(database, table_id)
-    if not keys or any(transform != "identity" for _, transform, *_ in keys):
+    if any(transform != "identity" for _, transform, *_ in keys):
         raise NotDirectError("the table is not partitioned by the plain values of its columns")
-    return Partitioning(keys[0][0], tuple(Column(*column) for _, _, *column in keys))
+    return Partitioning(keys[0][0] if keys else None, tuple(Column(*column) for _, _, *column in keys))
 
 
 def read_mappings(database: CatalogDatabase, table_id: int) -> Mappings:
@@ -195,7 +195,8 @@ def key_values(partitioning: Partitioning, partition: Partition) -> Key:
     }
     names = [column.name.lower() for column in partitioning.columns]
     if set(names) != set(texts):
-        raise NotDirectError(f"the table is partitioned by {', '.join(names)}, the stream by {', '.join(texts)}")
+        of_table, of_stream = (", ".join(some) or "nothing" for some in (names, texts))
+        raise NotDirectError(f"the table is partitioned by {of_table}, the stream by {of_stream}")
     return tuple(texts[name] for name in names)
 
 

@@ -120,7 +120,8 @@ class Transaction:
             columns = (*_DATA_FILE, _ROW_GROUPS)
             data_files = [(*row, file.row_groups) for row, (file, _) in zip(data_files, files, strict=True)]
         self.database.insert(spec.DATA_FILE, columns, data_files)
-        self.database.insert(spec.FILE_PARTITION_VALUE, _PARTITION_VALUE, values)
+        if values:
+            self.database.insert(spec.FILE_PARTITION_VALUE, _PARTITION_VALUE, values)
         self.database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, statistics)
         self.widen(table, _by_column(facts), is_first=not first)
         self._changes.append(f"inserted_into_table:{table.table_id}")

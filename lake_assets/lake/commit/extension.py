@@ -259,9 +259,10 @@ def refuse_files(session: LakeSession, table: TableName, partitions: Iterable[Pa
     names = [column.name for column in partition.columns]
     keys = partition_keys(session, table)
     if other := next((key for key in keys if key not in map(str.lower, names)), None):
+        by = f"SET PARTITIONED BY ({', '.join(names)})" if names else "RESET PARTITIONED BY"
         raise CatalogError(
             f"table {table} is partitioned by {', '.join(keys)}, and the paths of the stream's files have no {other}:",
-            f"run `ALTER TABLE {table} SET PARTITIONED BY ({', '.join(names)})` in a client of the lake.",
+            f"run `ALTER TABLE {table} {by}` in a client of the lake.",
         )
 
 

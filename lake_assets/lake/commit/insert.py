@@ -32,13 +32,13 @@ def insert_statement(
     table: TableName, partition: Partition, names: Sequence[str], files: Sequence[str], key: object, lake: Lake
 ) -> Statement:
     """Return the statement that inserts the rows of staged files with these columns, and the partition's values."""
-    columns = ", ".join(map(identifier, names))
+    keys = [identifier(column.name) for column in partition.columns]
+    columns = [identifier(name) for name in names]
     # MotherDuck's server would read a bucket itself, without permission.
     run_here = ", MD_RUN = LOCAL" if lake.is_managed and not isinstance(lake.staging_storage, LocalStorage) else ""
-    keys = ", ".join(identifier(column.name) for column in partition.columns)
-    marks = ", ".join("?" for _ in partition.columns)
     sql = (
-        f"INSERT INTO {table.sql} ({columns}, {keys}) SELECT {columns}, {marks} "  # noqa: S608 - quoted names
+        f"INSERT INTO {table.sql} ({', '.join([*columns, *keys])}) "  # noqa: S608 - quoted names
+        f"SELECT {', '.join([*columns, *('?' for _ in keys)])} "
         f"FROM read_parquet(?, hive_partitioning = false, encryption_config = {{footer_key_value: ?}}{run_here})"
     )
     return sql, [*partition.values, [glob_literal(file) for file in files], key]

@@ -120,6 +120,7 @@ def foreseen_strategies(
             replaced = [partition for partition, is_added in adds.items() if not is_added]
             if added:
                 with suppress(NotDirectError):
+                    key_values(partitioning, added[0])
                     refuse_inlined_rows(database, described.table_id)
                     found |= dict.fromkeys(added, "direct")
 

@@ -28,7 +28,7 @@ def create_table(
     partition_columns: Sequence[PartitionColumn],
     origin: str | None = None,
 ) -> None:
-    """Create the partitioned table if it does not exist, or recreate it if it never had rows and has other columns.
+    """Create the table if it does not exist, or recreate it if it never had rows and has other columns.
 
     Args:
         session: an open lake.
@@ -61,8 +61,8 @@ def create_table(
                 session.rows(f"DROP TABLE {table.sql}")
             listed = ", ".join(f"{identifier(name)} {sql}" for name, sql in columns.items())
             session.rows(f"CREATE TABLE {table.sql} ({listed})")
-            by = ", ".join(identifier(column.name) for column in partition_columns)
-            session.rows(f"ALTER TABLE {table.sql} SET PARTITIONED BY ({by})")
+            if by := ", ".join(identifier(column.name) for column in partition_columns):
+                session.rows(f"ALTER TABLE {table.sql} SET PARTITIONED BY ({by})")
             session.sign(_MAKER, _message(table))
 
     under_lock(session, create, f"the table {table}")
