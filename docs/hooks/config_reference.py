@@ -11,6 +11,8 @@ from pydantic_core import PydanticUndefined
 
 from lake_assets.config import (
     bucket_requests,
+    column_types,
+    columns,
     defaults,
     fields,
     landing,
@@ -32,7 +34,7 @@ _NAMED: tuple[tuple[object, str], ...] = (
     (fields.Texts, "mapping of text"),
     (landing.Bytes, "size"),
     (bucket_requests.PartSize, "size"),
-    (landing.ColumnType, "column type"),
+    (column_types.ColumnType, "column type"),
     (partition_fields.LayoutColumn, "column of the layout"),
     (schedules.Cron, "cron schedule"),
     (schedules.TimeZone, "time zone"),
@@ -46,6 +48,7 @@ _NAMED: tuple[tuple[object, str], ...] = (
 _SHORT: tuple[tuple[object, str], ...] = (
     (schedules.ScheduleOrCron, "cron schedule"),
     (schedules.AutomationOrCron, "cron schedule"),
+    (columns.ColumnOrText, "description"),
     (sections.Layout, "template"),
     (storages.Storage, "path or URI"),
     (storages.Source, "path, URI or glob"),

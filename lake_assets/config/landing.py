@@ -1,64 +1,19 @@
 """How records of a stream are landed: columns, batches, outputs and the buffer."""
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Annotated
 
-import pyarrow as pa
 from pydantic import AfterValidator, ByteSize, Field, field_validator
 
 from lake_assets.config.bucket_requests import PartSize
+from lake_assets.config.column_types import ColumnType
 from lake_assets.config.fields import FolderPath, Identifier
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Cron
 from lake_assets.config.storages import Storage
 from lake_assets.layout.names import fits
 
-COLUMN_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
-    {
-        "boolean": pa.bool_(),
-        "tinyint": pa.int8(),
-        "smallint": pa.int16(),
-        "integer": pa.int32(),
-        "bigint": pa.int64(),
-        "float": pa.float32(),
-        "double": pa.float64(),
-        "string": pa.string(),
-        "date": pa.date32(),
-        "timestamp": pa.timestamp("us"),
-        "timestamptz": pa.timestamp("us", "UTC"),
-    }
-)
-
-_MAX_DEPTH = 20
 _ENDING = re.compile(r"\.[A-Za-z0-9._-]+")
-_DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
-
-
-def arrow_type(text: str) -> pa.DataType:
-    """Return the Arrow type of a column type: a key of `COLUMN_TYPES`, `decimal(p,s)`, or a list `T[]`.
-
-    Raises:
-        ValueError: there is no such column type.
-    """
-    name = text.strip().lower()
-    if name.count("[]") > _MAX_DEPTH:
-        raise ValueError(f"a column type has more than {_MAX_DEPTH} nested lists: write fewer []")
-    if name.endswith("[]"):
-        return pa.list_(arrow_type(name.removesuffix("[]")))
-    if match := _DECIMAL.fullmatch(name):
-        precision, scale = int(match[1]), int(match[2])
-        if 1 <= precision <= 38 and scale <= precision:
-            return pa.decimal128(precision, scale)
-    if name not in COLUMN_TYPES:
-        raise ValueError(f"{text!r} is not a column type: use {', '.join(COLUMN_TYPES)}, decimal(p,s), or type[]")
-    return COLUMN_TYPES[name]
-
-
-def _check_type(text: str) -> str:
-    arrow_type(text)
-    return text
 
 
 def _positive(size: ByteSize) -> ByteSize:
@@ -67,7 +22,6 @@ def _positive(size: ByteSize) -> ByteSize:
     return size
 
 
-ColumnType = Annotated[str, AfterValidator(_check_type)]
 Bytes = Annotated[ByteSize, AfterValidator(_positive)]
 
 

@@ -8,10 +8,12 @@ import pyarrow as pa
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.clashes import clash, misfit
+from lake_assets.config.column_types import arrow_type
+from lake_assets.config.columns import Columns, column_problems
 from lake_assets.config.fields import CommitBatch, FileSize, Identifier, KeyPrefix, Texts
 from lake_assets.config.formats import PARQUET, Format, LandedFormat, ParquetFormat
 from lake_assets.config.globs import folder_globs, has_query, is_glob, split_glob
-from lake_assets.config.landing import Landing, arrow_type, ending_of, unread
+from lake_assets.config.landing import Landing, ending_of, unread
 from lake_assets.config.model import Model
 from lake_assets.config.modes import (
     Compression,
@@ -195,10 +197,8 @@ class Stream(Model):
     landing: Landing | None = Field(None, description="How `lake-assets land` writes records.")
     sensor: Sensor | None = Field(None, description="Sensor that requests runs for new objects; none when absent.")
     description: str | None = Field(None, description="Text about the asset, shown by Dagster.")
-    column_descriptions: Texts = Field(
-        default_factory=dict,
-        alias="columns",
-        description="Texts about columns of the table, shown by Dagster; for others, those in the landed files.",
+    declared: Columns = Field(
+        default_factory=dict, alias="columns", description="Columns of the table: their descriptions, and types."
     )
     owners: tuple[str, ...] = Field((), description="E-mail addresses or `team:NAME`, shown by Dagster.")
     kinds: tuple[str, ...] = Field(
@@ -351,6 +351,14 @@ class Stream(Model):
             if name not in template.columns:
                 raise ValueError(f"the layout {template.text!r} has no {{{name}}}, which path_columns names")
             check_time_type(template, PartitionColumn(name, column.type), f"path_columns.{name}")
+        return self
+
+    @model_validator(mode="after")
+    def _declared_columns_fit(self) -> Self:
+        others = {name.lower(): "partitions" for name in self.partitions}
+        others |= {name.lower(): "path_columns" for name in self.path_columns}
+        for problem in column_problems(self.declared, others, self.format):
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")
@@ -535,6 +543,11 @@ class Stream(Model):
         return tuple(
             PartitionColumn(n, field.type, field.where == "rows", field.empty) for n, field in self.partitions.items()
         )
+
+    @property
+    def column_descriptions(self) -> Mapping[str, str]:
+        """Texts about columns of the table, by their names."""
+        return {n: column.description for n, column in self.declared.items() if column.description is not None}
 
     @property
     def path_typed(self) -> tuple[PartitionColumn, ...]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from lake_assets.config.landing import arrow_type
+from lake_assets.config.column_types import arrow_type
 from lake_assets.errors import SchemaError
 
 # The types that texts may have, the narrowest first; every value of the sample must fit.

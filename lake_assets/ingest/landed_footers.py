@@ -11,7 +11,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.schema.evolve import column_changes, evolved
-from lake_assets.lake.schema.table_setup import data_schema
+from lake_assets.lake.schema.table_setup import declared_schema, is_never_filled
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.path_columns import with_types
@@ -94,9 +94,10 @@ def table_columns(lake: LakeSession | None, stream: OpenStream) -> pa.Schema | N
     Raises:
         LakeAssetsError: the lake cannot be read.
     """
-    if lake is None or stream.config.transform is not None or not lake.exists(stream.table):
+    if lake is None or not lake.exists(stream.table) or is_never_filled(lake, stream.table):
         return None
-    return data_schema(lake, stream.table, stream.config.columns)
+    schema = declared_schema(lake, stream.table, stream.config.columns, stream.landed.declared)
+    return None if stream.config.transform is not None else schema
 
 
 @dataclass
@@ -198,7 +199,8 @@ class Columns:
         landed, config = self.stream.landed, self.stream.config
         if landed.counts_rows or config.transform is not None or not reads.read:
             return ()
-        columns = pa.schema([f for f in landed.of_all(self.footers.schemas(reads)) if f.name not in config.partitions])
+        found = landed.declared.created(landed.of_all(self.footers.schemas(reads)))
+        columns = pa.schema([f for f in found if f.name not in config.partitions])
         return tuple(map(str, column_changes(pa.schema([]), columns)))
 
 

@@ -4,7 +4,8 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from lake_assets.config.landing import COLUMN_TYPES, Landing
+from lake_assets.config.column_types import COLUMN_TYPES
+from lake_assets.config.landing import Landing
 from lake_assets.errors import LakeAssetsError
 from lake_assets.lake.schema.table_setup import data_schema
 from lake_assets.layout.names import is_hidden

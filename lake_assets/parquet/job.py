@@ -16,6 +16,7 @@ from lake_assets.documented import Documented
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
+from lake_assets.parquet.declared import UNDECLARED, Declared
 from lake_assets.parquet.file_names import new_name
 from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.storage.manifest import LandedObject
@@ -100,6 +101,7 @@ class Job:
     policy: SchemaPolicy = "strict"  # for columns that are not the schema's, as the `Fitter` applies it
     key: StagingKey | None = None  # of staged files; None for data files of the table
     form: LandedFormat = PARQUET  # of the objects
+    declared: Declared = UNDECLARED
     paths: PathColumns | None = None  # columns to take from the objects' paths
     derived: tuple[Derived, ...] = ()  # partition columns that are made of another column of the objects
     selects: bool = False  # keep only the partition's rows, by the partition columns in the rows

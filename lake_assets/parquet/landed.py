@@ -22,6 +22,7 @@ from lake_assets.config.modes import SchemaPolicy
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import SchemaError, SourceChangedError, SourceError
 from lake_assets.escapes import visible_name
+from lake_assets.parquet.declared import UNDECLARED, Declared
 from lake_assets.parquet.landed_rows import LandedRows
 from lake_assets.parquet.landed_text import LandedCsv, LandedJson
 from lake_assets.parquet.path_columns import PathColumns, with_types
@@ -71,12 +72,14 @@ class Landed:
         form: their format.
         paths: the columns that their paths have.
         policy: of the stream.
+        declared: its columns.
     """
 
     storage: AnyStorage
     form: LandedFormat = PARQUET
     paths: PathColumns | None = None
     policy: SchemaPolicy = "strict"
+    declared: Declared = UNDECLARED
 
     @property
     def counts_rows(self) -> bool:
@@ -99,9 +102,12 @@ class Landed:
         origin = self.origin(key)
         form = format_of(self.form, key, origin)
         if isinstance(form, ParquetFormat):
-            return read_footer(store, key, as_it_is=as_it_is)
+            rows, schema = read_footer(store, key, as_it_is=as_it_is)
+            return rows, self.declared.typed(schema, origin, refuses=self.declared.evolves)
         with opened(store, key, form.type) as file:
-            return None, open_text(file, form, origin, known, self.policy).schema
+            if len(known):
+                return None, open_text(file, form, origin, self.declared.known(known), self.policy).schema
+            return None, self.declared.read_as(open_text(file, form, origin, known, self.policy).schema)
 
     def schema(self, key: str, known: pa.Schema = NOTHING) -> pa.Schema:
         """Return the columns of an object, with those of its path; arguments and errors are those of `footer`."""
@@ -188,7 +194,7 @@ def generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
             if (kind := wider(known.type, field.type) or _common(known.type, field.type)) is None:
                 raise SchemaError(
                     f"column {field.name!r} of {origin} is {field.type}, and that of another object is {known.type}:",
-                    "create the table with the column's type before.",
+                    "declare the column with its type in `columns`.",
                 )
             columns[field.name.lower()] = known.with_type(kind)
     return pa.schema(list(columns.values()))

@@ -156,7 +156,7 @@ class Reader:
     def _rows(self, share: Share, file: pa.NativeFile, origin: str) -> LandedRows:
         form = format_of(self._job.form, share.key, origin)
         if not isinstance(form, ParquetFormat):
-            return open_text(file, form, origin, self._schema, self._job.policy)
+            return open_text(file, form, origin, self._job.declared.known(self._schema), self._job.policy)
         before, checksums = self._columns, self._checksums
         parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=checksums, like=before)
         self._columns = parquet.columns

@@ -24,6 +24,7 @@ from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
+from lake_assets.parquet.declared import Declared
 from lake_assets.parquet.job import CopyRules, LetterFile, LetterRules
 from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.path_columns import PathColumns
@@ -103,7 +104,8 @@ class OpenStream:
         config = self.config
         columns = tuple(PartitionColumn(name, column.type) for name, column in config.path_columns.items())
         paths = PathColumns(self.layout, columns) if columns else None
-        return Landed(config.source, config.format, paths, config.schema_policy)
+        declared = Declared.of(config.declared, config.schema_policy, is_landed=config.transform is None)
+        return Landed(config.source, config.format, paths, config.schema_policy, declared)
 
     @property
     def copy_rules(self) -> CopyRules | None:
@@ -278,6 +280,8 @@ class OpenStream:
         if self.config.path_columns:
             columns = self.config.path_columns.items()
             job.append(json.dumps({n: [c.type, c.source] if c.source else c.type for n, c in columns}))
+        if declared := {name: rules for name, column in self.config.declared.items() if (rules := column.rules)}:
+            job.append(json.dumps(declared))
         return manifest.fingerprint("\n".join(job))
 
 

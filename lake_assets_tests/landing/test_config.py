@@ -4,7 +4,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.config.landing import Landing, arrow_type
+from lake_assets.config.column_types import arrow_type
+from lake_assets.config.landing import Landing
 from lake_assets.config.load import parse_config
 from lake_assets.errors import ConfigError
 

@@ -19,7 +19,7 @@ from lake_assets.lake.commit.change import Change, Landed, LandedFile, RefusedFi
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values
 from lake_assets.lake.schema.fitting import Keys
-from lake_assets.lake.schema.table_setup import create_table, is_never_filled, prepare_table
+from lake_assets.lake.schema.table_setup import create_table, declared_schema, is_never_filled, prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.empty_columns import filled
@@ -86,6 +86,8 @@ class Registrar:
             CatalogError: the catalog cannot be read.
         """
         exists = session.exists(self.stream.table)
+        if exists and not is_never_filled(session, self.stream.table):
+            self._refuse_other_types(session)
         errors = self.inspect(session, candidates).errors if exists else {}
         uris = [obj.uri for obj, _ in candidates]
         with suppress(NotDirectError), catalog_reading(session) as database:
@@ -119,17 +121,23 @@ class Registrar:
         """Create the table from the first object that can be read; returns the objects from that one on."""
         remaining = list(candidates)
         if session.exists(self.stream.table) and not is_never_filled(session, self.stream.table):
+            self._refuse_other_types(session)
             return remaining
         while remaining:
             try:
                 (first, _), *others = remaining
                 schema = filled(self._schema_of(first), self._schemas(obj for obj, _ in others[:MOST_SCHEMAS]))
+                schema = self.stream.landed.declared.created(schema)
                 create_table(session, self.stream.table, schema, self.stream.config.columns, f"the object {first.uri}")
             except (SourceError, ObjectRefusedError) as error:
                 self.errors[remaining.pop(0)[0].uri] = error
             else:
                 break
         return remaining
+
+    def _refuse_other_types(self, session: LakeSession) -> None:
+        if (declared := self.stream.landed.declared).types:
+            declared_schema(session, self.stream.table, self.stream.config.columns, declared)
 
     def _commit(self, session: LakeSession, described: Table | None, files: Sequence[LandedFile]) -> None:
         if not files:

@@ -21,7 +21,7 @@ from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.ingest.run import still_open
 from lake_assets.lake.schema.evolve import evolve_table
-from lake_assets.lake.schema.table_setup import create_table, data_schema, is_never_filled, prepare_table
+from lake_assets.lake.schema.table_setup import create_table, declared_schema, is_never_filled, prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.empty_columns import filled, with_values, without_values
@@ -71,7 +71,7 @@ class Writer:
 
     def _read_schema(self, lake: LakeSession) -> None:
         prepare_table(lake, self.stream.table, self.stream.config.compression)
-        self.schema = data_schema(lake, self.stream.table, self.stream.config.columns)
+        self.schema = declared_schema(lake, self.stream.table, self.stream.config.columns, self._landed.declared)
 
     def write(self, sessions: Sessions, runs: Sequence[PartitionRun]) -> None:
         """Write the objects of these partitions as data files, in one Spark job; an error fails its partition only.
@@ -130,7 +130,8 @@ class Writer:
             drift = run.error
             assert isinstance(drift, SchemaDriftError)  # noqa: S101 - the caller checks
             try:
-                run.changes += evolve_table(lake, self.stream.table, drift.schemas, columns, run.row.run_id)
+                schemas = [(origin, self._declared(schema, origin)) for origin, schema in drift.schemas]
+                run.changes += evolve_table(lake, self.stream.table, schemas, columns, run.row.run_id)
             except LakeAssetsError as error:
                 run.fail(error)
                 if run.quarantines:
@@ -140,11 +141,13 @@ class Writer:
     def _evolve_singly(self, lake: LakeSession, run: PartitionRun, schemas: Sequence[tuple[str, pa.Schema]]) -> None:
         """Change the table to those of the columns that it can have; objects with others are quarantined then."""
         run.refuses_drift = True
-        for schema in schemas:
+        for origin, schema in schemas:
             with suppress(SchemaError):
-                run.changes += evolve_table(
-                    lake, self.stream.table, [schema], self.stream.config.columns, run.row.run_id
-                )
+                one = [(origin, self._declared(schema, origin))]
+                run.changes += evolve_table(lake, self.stream.table, one, self.stream.config.columns, run.row.run_id)
+
+    def _declared(self, schema: pa.Schema, origin: str) -> pa.Schema:
+        return self._landed.declared.typed(schema, origin, refuses=True)
 
     def bad_objects(self, spark: SparkSession, run: PartitionRun) -> dict[str, str]:
         """Return why objects of a failed partition are damaged or do not fit, by key; all its objects are read for it.
@@ -270,6 +273,7 @@ class Writer:
     def _create_table(self, schema: pa.Schema, origin: str) -> None:
         if self.stream.config.schema_policy == "evolve":
             schema = with_values(schema)  # other columns are added, with their type, when they have values
+        schema = self._landed.declared.created(schema)
         with self.stream.lake.open() as lake:
             create_table(lake, self.stream.table, schema, self.stream.config.columns, origin)
             self._read_schema(lake)
@@ -297,6 +301,7 @@ class Writer:
             fingerprints={} if self.staging else self._fingerprints(runs),
             key=StagingKey(self.staging.key) if self.staging else None,
             form=config.format,
+            declared=self._landed.declared,
             paths=self._landed.paths,
             derived=config.derived,
             selects=config.selects_rows,

@@ -17,6 +17,7 @@ from lake_assets.lake.retry import under_lock
 from lake_assets.lake.schema.types import PARTITION_TYPES, arrow_type, check_columns, sql_type
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import PartitionColumn
+from lake_assets.parquet.declared import Declared
 
 _MAKER = "lake_assets tables"  # the author of snapshots without rows, which are not those of a run
 
@@ -160,6 +161,34 @@ def data_schema(
             )
         del columns[name]
     return pa.schema([(name, arrow_type(sql, name)) for name, sql in columns.items()])
+
+
+def declared_schema(
+    session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn], declared: Declared
+) -> pa.Schema:
+    """Return the schema of `data_schema`, for a stream that declares columns.
+
+    Raises:
+        SchemaError: as `data_schema`; or the table has a column of another type than the declared one, or lacks one and
+            does not evolve.
+        CatalogError: the table cannot be read.
+    """
+    schema = data_schema(session, table, partition_columns)
+    known = {field.name.lower(): field.type for field in schema}
+    for name, kind in declared.types.items():
+        wanted, found = sql_type(kind, name), known.get(name.lower())
+        if found is None and declared.policy != "evolve":
+            raise SchemaError(
+                f"table {table} has no column {name!r}, which `columns` declares as {wanted}:",
+                f"set schema_policy: evolve, add it by ALTER TABLE {table} ADD COLUMN {identifier(name)} {wanted}, or "
+                "remove its type.",
+            )
+        if found is not None and not found.equals(kind):
+            raise SchemaError(
+                f"column {name!r} of table {table} is {sql_type(found, name)}, and `columns` declares {wanted}:",
+                f"declare type: {sql_type(found, name)}, or let the stream fill another table.",
+            )
+    return schema
 
 
 def _table_columns(session: LakeSession, table: TableName, described: Table | None) -> list[tuple[str, DuckDBPyType]]:

@@ -1,0 +1,113 @@
+"""The types of columns as texts: as DuckLake and DuckDB name them, or shorter."""
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Annotated
+
+import pyarrow as pa
+from pydantic import AfterValidator
+
+COLUMN_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
+    {
+        "boolean": pa.bool_(),
+        "tinyint": pa.int8(),
+        "smallint": pa.int16(),
+        "integer": pa.int32(),
+        "bigint": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us"),
+        "timestamptz": pa.timestamp("us", "UTC"),
+    }
+)
+
+_OTHERS: Mapping[str, pa.DataType] = MappingProxyType(
+    {
+        "utinyint": pa.uint8(),
+        "usmallint": pa.uint16(),
+        "uinteger": pa.uint32(),
+        "ubigint": pa.uint64(),
+        "time": pa.time64("us"),
+        "timestamp_ns": pa.timestamp("ns"),
+        "blob": pa.binary(),
+        "uuid": pa.uuid(),
+    }
+)
+_ALIASES = {
+    "varchar": "string",
+    "text": "string",
+    "bool": "boolean",
+    "int": "integer",
+    "real": "float",
+    "timestamp with time zone": "timestamptz",
+}
+_TYPES = {**COLUMN_TYPES, **_OTHERS}
+
+_MAX_DEPTH = 20
+_DECIMAL = re.compile(r"(?:decimal|numeric)\((\d{1,2}),\s*(\d{1,2})\)", re.IGNORECASE)
+_NESTED = re.compile(r"(struct|map)\s*\((.*)\)", re.IGNORECASE)
+_FIELD = re.compile(r'("(?:[^"]|"")+"|[^\s"]+) (.+)')
+_SPLIT = re.compile(r'"(?:[^"]|"")*"|[(),]|[^"(),]+')
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """Return the Arrow type of a column type, which is that of a data file for DuckLake's type of this name.
+
+    A type is a key of `COLUMN_TYPES`, another name of DuckDB, `decimal(p,s)`, `struct(name T, …)`, `map(T, T)`, or a
+    list `T[]`.
+
+    Raises:
+        ValueError: there is no such column type.
+    """
+    return _type(" ".join(text.split()), 0)
+
+
+def _type(text: str, depth: int) -> pa.DataType:
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"a column type has more than {_MAX_DEPTH} nested lists: write fewer []")
+    if text.endswith("[]"):
+        return pa.list_(_type(text.removesuffix("[]").rstrip(), depth + 1))
+    if match := _DECIMAL.fullmatch(text):
+        precision, scale = int(match[1]), int(match[2])
+        if 1 <= precision <= 38 and scale <= precision:
+            return pa.decimal128(precision, scale)
+    if match := _NESTED.fullmatch(text):
+        parts = list(_parts(match[2]))
+        fields = [field for part in parts if (field := _FIELD.fullmatch(part))]
+        if match[1].lower() == "map" and len(parts) == 2:
+            return pa.map_(*(_type(part, depth + 1) for part in parts))
+        if match[1].lower() == "struct" and len(fields) == len(parts):
+            return pa.struct([(_unquoted(field[1]), _type(field[2], depth + 1)) for field in fields])
+    name = _ALIASES.get(text.lower(), text.lower())
+    if name not in _TYPES:
+        nested = "struct(name type, …), map(type, type), or type[]"
+        raise ValueError(f"{text!r} is not a column type: use {', '.join(_TYPES)}, decimal(p,s), {nested}")
+    return _TYPES[name]
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield the parts of a text between its commas that are neither in brackets nor in quotes."""
+    part, depth = "", 0
+    for piece in _SPLIT.findall(text):
+        depth += (piece == "(") - (piece == ")")
+        if piece == "," and not depth:
+            yield part.strip()
+            part = ""
+        else:
+            part += piece
+    yield part.strip()
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+def _check_type(text: str) -> str:
+    arrow_type(text)
+    return text
+
+
+ColumnType = Annotated[str, AfterValidator(_check_type)]

@@ -1,0 +1,79 @@
+"""The columns that a stream declares, where landed columns become those of the table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+import pyarrow as pa
+
+from lake_assets.config.column_types import arrow_type
+from lake_assets.config.columns import Column
+from lake_assets.config.modes import SchemaPolicy
+from lake_assets.parquet.type_fit import Misfit, widens
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The declared columns of a stream.
+
+    Attributes:
+        types: those that are declared, by the columns' names in the table.
+        policy: of the stream, for columns that do not fit.
+        is_landed: the table has the landed columns; a transform makes others.
+    """
+
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    policy: SchemaPolicy = "strict"
+    is_landed: bool = True
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Column], policy: SchemaPolicy, *, is_landed: bool) -> Self:
+        """Return those of the config."""
+        types = {name: arrow_type(column.type) for name, column in columns.items() if column.type is not None}
+        return cls(types, policy, is_landed)
+
+    @property
+    def evolves(self) -> bool:
+        """Whether landed columns that do not fit change the table."""
+        return self.is_landed and self.policy == "evolve"
+
+    def typed(self, schema: pa.Schema, origin: str, *, refuses: bool) -> pa.Schema:
+        """Return the columns of a landed object, or a result, with the declared types that hold theirs.
+
+        Args:
+            schema: the columns.
+            origin: names them in errors.
+            refuses: others are an error. Otherwise the `Fitter` refuses them, or some of their values.
+
+        Raises:
+            SchemaError: a declared type does not hold that of the object.
+        """
+        declared = self._by_name()
+        fields = []
+        for landed in schema:
+            kind = declared.get(landed.name.lower(), landed).type
+            is_held = widens(landed.type, kind)
+            if not is_held and refuses:
+                raise Misfit((landed.name,), landed.type, kind).refused(origin, "the declared type")
+            fields.append(landed.with_type(kind if is_held else landed.type))
+        return pa.schema(fields)
+
+    def read_as(self, schema: pa.Schema) -> pa.Schema:
+        """Return the inferred columns of a text with the declared types, as which it is read."""
+        declared = self._by_name()
+        return pa.schema([declared.get(f.name.lower(), f).with_name(f.name) for f in schema])
+
+    def created(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns of a new table: these, with the declared types, and the declared ones that they lack."""
+        own = {name.lower() for name in schema.names}
+        return pa.schema([*self.read_as(schema), *(f for name, f in self._by_name().items() if name not in own)])
+
+    def known(self, columns: pa.Schema) -> pa.Schema:
+        """Return the columns whose types are known, given those of the table: a table that evolves gets the others."""
+        return self.created(columns) if self.evolves else columns
+
+    def _by_name(self) -> dict[str, pa.Field]:
+        return {name.lower(): pa.field(name, kind) for name, kind in self.types.items()}
+
+
+UNDECLARED = Declared()

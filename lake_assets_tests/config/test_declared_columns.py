@@ -1,0 +1,40 @@
+"""The columns that a stream declares, as the config has them."""
+
+import pytest
+
+from lake_assets.config.streams import Stream
+from lake_assets.errors import ConfigError
+from lake_assets_tests.config.test_load import GOOD, parsed
+
+
+def stream(columns: str, more: str = "") -> Stream:
+    return parsed(f"{GOOD}    columns: {columns}\n{more}").streams["sales"]
+
+
+def test_a_column_is_a_description_or_has_keys() -> None:
+    found = stream('{a: Gross, b: 1, c: true, "Total, net": {type: "decimal(12,2)", description: Net}, region: Where}')
+
+    texts = {"a": "Gross", "b": "1", "c": "true", "Total, net": "Net", "region": "Where"}
+    assert found.column_descriptions == texts
+    assert found.declared["Total, net"].type == "decimal(12,2)"
+
+
+@pytest.mark.parametrize(
+    ("columns", "more", "message"),
+    [
+        ("{a: {type: money}}", "", "columns.a.type: 'money' is not a column type: use boolean"),
+        ("{a: {kind: text}}", "", "columns.a.kind: unknown key"),
+        ("{a: x, A: y}", "", "columns.a and columns.A differ only in the case of their letters: remove one"),
+        ("{Region: {type: string}}", "", "can have a description only, because partitions decides the rest: remove t"),
+        ("{a: {type: time}}", "    format: csv\n", "columns.a.type: time is not read from csv: declare string, and"),
+        (
+            '{a: {type: "int[]"}}',
+            "    format: csv\n",
+            r"columns.a.type: int\[\] is not read from csv",
+        ),
+        ('{a: {type: "struct(x uuid)"}}', "    format: json\n", "is not read from json"),
+    ],
+)
+def test_what_a_declared_column_cannot_be_is_refused_with_the_fix(columns: str, more: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        stream(columns, more)

@@ -1,0 +1,174 @@
+"""Columns that a stream declares: the types of the table, and how landed columns become its columns."""
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import SchemaError
+from lake_assets_tests.ingest.lettering import letters
+from lake_assets_tests.world import NW, SW, World, plan, sales
+
+TOTALS = "SELECT total FROM lake.sales ORDER BY total"
+
+
+def declare(world: World, columns: dict[str, Any], **options: Any) -> World:
+    world.options = {"columns": columns, **options}
+    return world
+
+
+def types(world: World) -> dict[str, str]:
+    """The types of the table's columns, as DuckDB names them, without those of the partitions."""
+    described = world.query("DESCRIBE lake.sales")
+    return {name: kind for name, kind, *_ in described if name not in {"region", "date"}}
+
+
+def totals(kind: pa.DataType, *values: Any) -> pa.Table:
+    return pa.table({"id": pa.array(range(len(values)), pa.int64()), "total": pa.array(values, kind)})
+
+
+def test_a_new_table_has_the_declared_types(world: World) -> None:
+    declare(world, {"total": {"type": "decimal(12,2)", "description": "Gross"}, "id": "A number"})
+    world.land(NW, totals(pa.decimal128(5, 2), Decimal("2.50")))
+
+    assert world.ingest(NW).row.status == "committed"
+    assert types(world) == {"id": "BIGINT", "total": "DECIMAL(12,2)"}
+    assert world.query(TOTALS) == [(Decimal("2.50"),)]
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_text_is_read_with_the_declared_types(local_world: World, form: str) -> None:
+    declare(local_world, {"id": {"type": "VARCHAR"}, "total": {"type": "DECIMAL(12,2)"}}, format=form)
+    bodies = {"csv": b"id,total\n7,2.5\n", "json": b'{"id": "7", "total": 2.5}\n'}
+    local_world.land(NW, bodies[form], f"a.{form}")
+
+    assert "added column total DECIMAL(12,2)" in plan(local_world.stream, local_world.partition(NW)).columns
+    local_world.ingest(NW)
+
+    assert types(local_world) == {"id": "VARCHAR", "total": "DECIMAL(12,2)"}
+    assert local_world.query("SELECT id, total FROM lake.sales") == [("7", Decimal("2.50"))]
+
+
+def test_a_transform_reads_a_text_with_the_declared_types(local_world: World) -> None:
+    declare(
+        local_world,
+        {"code": {"type": "string"}, "gross": {"type": "decimal(20,4)"}},
+        format="json",
+        transform={"sql": "SELECT *, length(code) AS digits, CAST(1 AS DECIMAL(10,2)) AS gross FROM source"},
+    )
+    local_world.land(NW, b'{"code": "7"}\n', "a.json")
+    local_world.ingest(NW)
+
+    assert types(local_world) == {"code": "VARCHAR", "digits": "INTEGER", "gross": "DECIMAL(20,4)"}
+    assert local_world.query("SELECT code, digits, gross FROM lake.sales") == [("7", 1, Decimal(1))]
+
+
+@pytest.mark.parametrize("policy", ["strict", "evolve", "ignore_extra"])
+def test_a_landed_type_that_the_declared_one_does_not_hold_is_refused_by_name(local_world: World, policy: str) -> None:
+    declare(local_world, {"total": {"type": "integer"}}, schema_policy=policy)
+    local_world.land(NW, totals(pa.int32(), 1))
+    local_world.ingest(NW)
+    local_world.land(SW, totals(pa.int64(), 2**40))
+
+    with pytest.raises(SchemaError, match=r"column 'total' of the object .*batch_1.parquet is int64, and .*int32"):
+        local_world.ingest(SW)
+    assert any("is int64" in text for text in _refusals(local_world))
+    assert types(local_world)["total"] == "INTEGER"
+
+
+def _refusals(world: World) -> tuple[str, ...]:
+    planned = plan(world.stream, world.partition(SW))
+    return (*planned.columns, str(planned.decision))
+
+
+def test_an_object_of_another_type_is_quarantined_also_before_there_is_a_table(local_world: World) -> None:
+    declare(local_world, {"total": {"type": "integer"}}, on_bad_object="quarantine", schema_policy="evolve")
+    local_world.land(NW, totals(pa.int64(), 2**40), "a.parquet")
+    local_world.land(NW, totals(pa.int32(), 1), "b.parquet")
+
+    row = local_world.ingest(NW).row
+
+    assert (row.row_count, row.files_quarantined) == (1, 1)
+    assert types(local_world)["total"] == "INTEGER"
+
+
+def test_a_table_that_evolves_gets_a_new_column_with_its_declared_type(local_world: World) -> None:
+    declare(local_world, {}, schema_policy="evolve")
+    local_world.commit(NW, 1.5)
+    declare(local_world, {"note": {"type": "bigint"}}, schema_policy="evolve")
+    local_world.land(SW, sales(2.5).append_column("note", pa.array([7], pa.int8())))
+
+    changes = local_world.ingest(SW).changes
+
+    assert [str(change) for change in changes] == ["added column note BIGINT"]
+
+
+@pytest.mark.parametrize("mode", ["replace", "append", "index"])
+def test_a_table_of_another_type_is_refused_before_anything_runs(local_world: World, mode: str) -> None:
+    declare(local_world, {}, mode=mode)
+    local_world.commit(NW, 1.5)
+    declare(local_world, {"total": {"type": "decimal(12,2)"}}, mode=mode)
+    local_world.land(SW, sales(2.5))
+    message = r"'total' of table main.sales is DOUBLE, and `columns` declares DECIMAL\(12,2\): declare type: DOUBLE"
+
+    with pytest.raises(SchemaError, match=message):
+        plan(local_world.stream, local_world.partition(SW))
+    with pytest.raises(SchemaError, match=message):
+        local_world.ingest(SW)
+    assert local_world.totals() == [1.5]
+
+
+def test_a_declared_column_that_the_table_lacks_is_refused_unless_it_evolves(local_world: World) -> None:
+    declare(local_world, {})
+    local_world.commit(NW, 1.5)
+    declare(local_world, {"note": {"type": "string"}})
+    local_world.land(SW, sales(2.5))
+
+    with pytest.raises(SchemaError, match=r"has no column 'note', which `columns` declares as VARCHAR"):
+        local_world.ingest(SW)
+
+    declare(local_world, {"note": {"type": "string"}}, schema_policy="evolve")
+    assert local_world.ingest(SW).row.status == "committed"
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("strict", None), ("ignore_extra", None), ("evolve", [(1.5, None)])])
+def test_a_declared_column_that_is_not_landed_is_a_missing_one(
+    local_world: World, policy: str, expected: list[tuple[Any, ...]] | None
+) -> None:
+    declare(local_world, {"note": {"type": "string"}}, schema_policy=policy)
+    local_world.land(NW, sales(1.5))
+    if expected is None:
+        with pytest.raises(SchemaError, match="it lacks 'note'"):
+            local_world.ingest(NW)
+        return
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT total, note FROM lake.sales") == expected
+
+
+def test_index_creates_the_table_with_the_declared_types(local_world: World) -> None:
+    declare(local_world, {"id": {"type": "bigint"}}, mode="index")
+    local_world.land(NW, pa.table({"id": pa.array([1], pa.int32())}))
+    local_world.ingest(NW)
+
+    assert types(local_world) == {"id": "BIGINT"}
+    assert local_world.query("SELECT id FROM lake.sales") == [(1,)]
+
+
+def test_a_changed_declaration_reads_a_partition_again_and_a_changed_description_does_not(local_world: World) -> None:
+    declare(local_world, {"total": {"type": "double"}})
+    local_world.commit(NW, 1.5)
+    declare(local_world, {"total": {"type": "double", "description": "Gross"}, "id": "A number"})
+    assert local_world.ingest(NW).row.status == "skipped"
+    declare(local_world, {"total": {"type": "double"}, "id": {"type": "bigint"}})
+    assert local_world.ingest(NW).row.status == "committed"
+
+
+def test_a_value_that_the_declared_type_does_not_hold_is_a_dead_letter(local_world: World) -> None:
+    declare(local_world, {"id": {"type": "smallint"}}, format="csv", on_bad_row="dead_letter")
+    local_world.land(NW, b"id\n1\n70000\n", "a.csv")
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT id FROM lake.sales") == [(1,)]
+    assert [letter["_raw"] for letter in letters(local_world)] == ["70000"]
