@@ -17,6 +17,7 @@ from dev.benchmarks.arrival import arrival
 from dev.benchmarks.backfill import backfill
 from dev.benchmarks.cold import cold
 from dev.benchmarks.flights import flights
+from dev.benchmarks.formats import formats
 from dev.benchmarks.index import index
 from dev.benchmarks.landing import landing
 from dev.benchmarks.measure import Report
@@ -29,6 +30,7 @@ BENCHMARKS = {
     "small": small,
     "big": big,
     "copy": copied,
+    "formats": formats,
     "flights": flights,
     "backfill": backfill,
     "table-size": table_size,

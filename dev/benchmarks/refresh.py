@@ -35,6 +35,7 @@ class Bench:
         self.work.mkdir(parents=True)
         self.landing = retail.land(folder / f"landing-{name}", files, rows)
         self.glob = f"{self.landing}/*/*/*.parquet"
+        self.source = f"read_parquet('{self.glob}', hive_partitioning = true)"
         self.rows = files * rows
 
     def stream(self, **options: object) -> OpenStream:
@@ -97,15 +98,15 @@ class Bench:
             client.execute(f"LOAD '{find_extension(name).file}'")
         place = self.work / "plain"
         client.execute(f"ATTACH 'ducklake:sqlite:{place}.sqlite' AS lake (DATA_PATH '{place}/')")
-        source = f"read_parquet('{self.glob}', hive_partitioning = true)"
-        client.execute(f"CREATE TABLE lake.sales AS SELECT * FROM {source} LIMIT 0")
+        parquet = f"read_parquet('{self.glob}', hive_partitioning = true)"
+        client.execute(f"CREATE TABLE lake.sales AS SELECT * FROM {parquet} LIMIT 0")
         client.execute("ALTER TABLE lake.sales SET PARTITIONED BY (region, date)")
         client.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
 
         def refresh() -> None:
             client.execute("BEGIN")
             client.execute("DELETE FROM lake.sales WHERE region = 'NW' AND date = '2026-02-11'")
-            client.execute(f"INSERT INTO lake.sales SELECT * FROM {source}")
+            client.execute(f"INSERT INTO lake.sales SELECT * FROM {self.source}")
             client.execute("COMMIT")
 
         return Work(refresh)

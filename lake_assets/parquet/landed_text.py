@@ -248,14 +248,17 @@ class LandedJson(LandedText):
         self._is_lines = is_one_a_line(self._opened().peek())
         self._is_stored &= self._is_lines
         self._unknown: Unknown = "ignore" if policy == "ignore_extra" and len(known) else "error"
-        sample = self._sample()
-        if sample is not None and not (len(known) and self._fits(sample)):
+        if not (len(known) and self._fits()) and (sample := self._sample()) is not None:
             self.schema = self._with_new_columns(sample)
 
-    def _fits(self, sample: Block | Lines) -> bool:
-        """Return whether records have known columns only."""
+    def _fits(self) -> bool:
+        """Return whether the first records have known columns only; by fewer than a sample, which costs a parse."""
+        begin = memoryview(self._opened().peek())
+        ends = line_breaks(begin)
+        if not self._is_lines or not len(ends):
+            return False
         try:
-            sample.parse()
+            Block(begin[: int(ends[-1]) + 1], ends, 1, self._parser(self.schema)).parse()
         except (pa.ArrowInvalid, ValueError):
             return False
         return True
