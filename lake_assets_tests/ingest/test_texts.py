@@ -10,10 +10,12 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as pc
 import pytest
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import SchemaError, SourceError
+from lake_assets.parquet.shares import WHOLE
 from lake_assets_tests.ingest.lettering import letters
 from lake_assets_tests.world import NW, SW, World, plan
 
@@ -410,3 +412,51 @@ def test_what_a_text_cannot_be_is_refused_before_anything_runs(
     local_csv.options |= options
     with pytest.raises(ValueError, match=message):
         LakeConfig.model_validate(local_csv.document)
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_large_text_is_divided_among_tasks(world: World, form: str) -> None:
+    world.options = {"format": form, "target_file_size": "4MiB"}
+    rows = pa.table({"id": pa.array(range(300_000), pa.int64()), "note": ['a "quoted"\nnote, ' + "x" * 40] * 300_000})
+    body = as_csv(rows) if form == "csv" else "".join(f"{json.dumps(row)}\n" for row in rows.to_pylist()).encode()
+    assert len(body) > 2 * WHOLE
+    world.land(NW, body, f"a.{form}")
+
+    assert world.ingest(NW).row.row_count == 300_000
+
+    assert world.query("SELECT count(DISTINCT id), count(DISTINCT note), min(length(note)) FROM lake.sales") == [
+        (300_000, 1, 57)
+    ]
+    assert len(world.live_files()) > 1
+
+
+def as_csv(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pc.write_csv(rows, sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+@pytest.mark.parametrize("policy", ["strict", "evolve", "ignore_extra"])
+def test_a_transform_has_the_inferred_columns_of_texts(local_csv: World, policy: str) -> None:
+    local_csv.options |= {
+        "transform": {"sql": "SELECT id * 2 AS twice, note FROM source WHERE total > 1"},
+        "schema_policy": policy,
+        "on_bad_row": "dead_letter",
+    }
+    local_csv.land(NW, SALES + b"x,9,2026-02-11T08:00:00,bad\n" + b"3,4,2026-02-11T08:00:00,ok\n" * 9, "a.csv")
+
+    row = local_csv.ingest(NW).row
+
+    assert (row.row_count, row.rows_dead_lettered) == (10, 1)
+    assert local_csv.query("SELECT DISTINCT twice, note FROM lake.sales ORDER BY 1") == [(2, "first"), (6, "ok")]
+
+
+def test_a_changed_dialect_reads_the_partition_again(local_csv: World) -> None:
+    local_csv.land(NW, b"a;b\n1;2,5\n", "a.csv")
+    local_csv.options = {"format": {"type": "csv", "delimiter": ";", "decimal": ","}}
+    local_csv.ingest(NW)
+    local_csv.options = {"format": {"type": "csv", "delimiter": ";", "decimal": ",", "nulls": ["", "1"]}}
+
+    local_csv.ingest(NW)
+
+    assert local_csv.query("SELECT a, b FROM lake.sales") == [(None, 2.5)]
