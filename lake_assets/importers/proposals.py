@@ -3,8 +3,8 @@
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -13,9 +13,10 @@ from pyarrow import types
 from pydantic import ValidationError
 
 from lake_assets.config.clashes import clash
+from lake_assets.config.formats import COMPRESSED, CsvFormat, LandedFormat, TextFormat
 from lake_assets.config.sentences import sentence
 from lake_assets.config.streams import DIMENSIONS, Stream
-from lake_assets.errors import LakeAssetsError, LandingError, OutsidePartitionError
+from lake_assets.errors import LakeAssetsError, OutsidePartitionError
 from lake_assets.importers import file_names
 from lake_assets.importers.folders import (
     Column,
@@ -27,8 +28,7 @@ from lake_assets.importers.folders import (
     values_among,
 )
 from lake_assets.importers.olake import identifier
-from lake_assets.importers.sampler import MOST_LISTINGS, WORD, Folder, Sampler
-from lake_assets.landing.read_records import form_of
+from lake_assets.importers.sampler import ICEBERG, MOST_LISTINGS, WORD, Folder, Sampler
 from lake_assets.layout.names import is_hidden
 from lake_assets.layout.partition import WHOLE, Partition
 from lake_assets.layout.texts import count, several
@@ -42,6 +42,7 @@ MOST_VALUES = 50  # of a column; one with more gets its values from the landing 
 
 _UNFIT = "one of { } [ ] * ? \\, or a control character"
 _SUFFIXES = (".parquet", ".PARQUET", ".parq", ".pq")
+_TEXTS = {suffix: suffix for suffix in (".csv", ".tsv", ".tab", ".json", ".ndjson")} | {".jsonl": ".json"}
 _DEPTH = 4  # of folders above those of streams
 _COMPARED = 3  # folders whose objects' columns are compared
 _TRIED = 3  # objects of a stream whose footers are read until one is Parquet
@@ -164,26 +165,18 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
     path = folder.path.rstrip("/")
     if not folder.objects:
         return Proposal(name, path)
-    suffixes = Counter(suffix for landed in folder.objects if (suffix := PurePosixPath(landed.key).suffix) in _SUFFIXES)
-    records = _records(folder.objects)
+    suffixes = Counter(filter(None, (_suffix(landed.key) for landed in folder.objects)))
     if not suffixes:
-        return Proposal(name, path, notes=("no *.parquet was seen: the stream is left out", *records))
-    (suffix, _), *_ = suffixes.most_common(1)
-    parquet = [landed for landed in folder.objects if landed.key.endswith(suffix)]
-    others = len(folder.objects) - len(parquet)
-    notes = [f"{count(others, 'object')} of those seen are not *{suffix}: the stream ignores them"] if others else []
-    notes += records
-    notes += [
-        f"the folder is of the {kind} table {table or './'}, whose log may have removed some of its files: their rows "
-        "would be read too, so export the table instead"
-        for table, kind in look.formats.items()
-        if folder.path.startswith(table)
-    ]
-    tried = parquet[:: -(-len(parquet) // _TRIED)]
-    schema = next((schema for landed in tried if (schema := look.schema(landed)) is not None), None)
+        return Proposal(name, path, notes=("no Parquet, CSV or JSON was seen: the stream is left out",))
+    suffix = max(suffixes, key=lambda text: (text in _SUFFIXES, suffixes[text]))
+    chosen = [landed for landed in folder.objects if _suffix(landed.key) == suffix]
+    tried = chosen[:: -(-len(chosen) // _TRIED)]
+    read = next((landed for landed in tried if look.schema(landed) is not None), tried[0])
+    schema, form = look.schema(read), look.form(read)
+    notes = _notes(look, folder, suffix, form)
     if schema is None:
-        notes.append(f"{tried[0].shown} is not a Parquet file, or too many were read: its columns are not known")
-    paths = _paths(folder, parquet, notes)
+        notes.append(f"{tried[0].shown} is damaged, or too many were read: its columns are not known")
+    paths = _paths(folder, chosen, notes)
     names = schema.names if schema else []
     if (refused := unfit(paths)) is not None:
         notes.append(
@@ -192,17 +185,14 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
         )
         return Proposal(name, path, columns=len(names), notes=tuple(notes))
     found, layout = columns(paths, names) if paths[0] else ([], "")
-    keys = [key for landed in parquet if (key := landed.key.removeprefix(folder.path)).count("/") == len(paths[0])]
+    keys = [key for landed in chosen if (key := landed.key.removeprefix(folder.path)).count("/") == len(paths[0])]
     found, layout, files = _with_names(found, layout, [key.rpartition("/")[2] for key in keys], names, notes)
     example = ""
     if found:
         config = _in_path(found, layout, files, folder, start, notes)
     else:
-        config, example = _in_rows(look, parquet, schema, start, notes, is_part=folder.has_more)
-    if not config:
-        return Proposal(name, path, columns=len(names), notes=tuple(notes))
-    files = files or f"{folder.word}*{suffix}"
-    config = ({} if files == f"*{_SUFFIXES[0]}" else {"files": files}) | config | {"destination": {"table": name}}
+        config, example = _in_rows(look, chosen, schema, start, notes, is_part=folder.has_more)
+    config = _of_files(form, files or folder.word, suffix) | config | {"destination": {"table": name}}
     try:
         stream = Stream.model_validate(config | {"source": "landing"})
     except ValidationError as error:
@@ -219,6 +209,51 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
     if schema is not None and (problem := clash(stream.template, stream.partitions, schema)):
         notes.append(" ".join(problem).rstrip("."))
     return Proposal(name, path, config, example, len(names), tuple(notes))
+
+
+def _notes(look: Sampler, folder: Folder, suffix: str, form: LandedFormat) -> list[str]:
+    """Return what is not certain of the files of a stream."""
+    others = sum(_suffix(landed.key) != suffix for landed in folder.objects)
+    notes = [f"{count(others, 'object')} of those seen are not *{suffix}: the stream ignores them"] if others else []
+    if suffix in _SUFFIXES and (texts := [landed.key for landed in folder.objects if _suffix(landed.key) in _TEXTS]):
+        names = several([key.rpartition("/")[2] for key in texts])
+        notes.append(f"{names} are CSV or JSON beside Parquet: `format: auto` and `files: '*.*'` read them too")
+    notes += [
+        f"the folder is of the {kind} table {table or './'}, whose log may have removed some of its files: their rows "
+        "would be read too, so export the table instead"
+        for table, kind in look.formats.items()
+        if folder.path.startswith(table)
+    ]
+    if isinstance(form, CsvFormat) and form.delimiter == ";":
+        notes.append("the values are separated by ;: if numbers have a decimal comma, write `decimal: ','` in `format`")
+    return notes
+
+
+def _suffix(key: str) -> str:
+    """Return the suffix by which a name shows its format, before that of a text's compression; empty if none."""
+    if (last := PurePosixPath(key).suffix) in _SUFFIXES:
+        return last
+    suffixes = [suffix for suffix in PurePosixPath(key).suffixes if suffix.lower() not in COMPRESSED]
+    return "" if not suffixes or key.endswith(ICEBERG[1]) else _TEXTS.get(suffixes[-1], "")
+
+
+def _of_files(form: LandedFormat, names: str, suffix: str) -> dict[str, Any]:
+    """Return the keys `format` and `files` of a stream, where they are not the default.
+
+    Args:
+        form: of its objects.
+        names: the pattern of their names, or the word that they begin with.
+        suffix: of the names.
+    """
+    is_text = isinstance(form, TextFormat)
+    config: dict[str, Any] = {}
+    if is_text:
+        keys = form.model_dump(exclude_defaults=True)
+        config["format"] = {"type": form.type, **keys} if keys else form.type
+    if not names and fnmatchcase(suffix, form.files):
+        return config
+    is_pattern = "{" in names
+    return config | {"files": names if is_pattern else f"{names}*{suffix}{'*' if is_text else ''}"}
 
 
 def _example(stream: Stream, keys: Sequence[str]) -> tuple[str, list[str]]:
@@ -339,17 +374,6 @@ def _field(column: Column, folder: Folder, start: dt.date | None, notes: list[st
     return kind or {"type": "string"}
 
 
-def _records(objects: Sequence[LandedObject]) -> list[str]:
-    """Return a note that names the objects which `land` can read, CSV and JSON lines; none if there are none."""
-    names = []
-    for landed in objects:
-        with suppress(LandingError):  # the name shows no format
-            if form_of(landed.key) in ("csv", "jsonl"):
-                names.append(landed.key.rpartition("/")[2])
-    way = "`lake-assets land STREAM FILE…` writes them as Parquet into a stream's landing zone; `land --help` has more"
-    return [f"the records of {several(names)} are CSV or JSON, which no stream reads: {way}"] if names else []
-
-
 def _in_rows(
     look: Sampler,
     parquet: Sequence[LandedObject],
@@ -370,6 +394,8 @@ def _in_rows(
         is_part: whether there are more objects.
     """
     fields = list(schema or ())
+    if isinstance(look.form(parquet[0]), TextFormat):
+        fields = []  # a text has no statistics that say which dates it holds
     date = next((field for field in fields if types.is_date(field.type)), None)
     time = next((field for field in fields if types.is_timestamp(field.type)), None)
     chosen = date or time

@@ -9,10 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from lake_assets.config.formats import PARQUET, CsvFormat, LandedFormat, format_by_name
 from lake_assets.config.storages import AnyStorage
-from lake_assets.errors import KeyOrderError, SourceChangedError, SourceError
+from lake_assets.errors import KeyOrderError, SchemaError, SourceChangedError, SourceError
 from lake_assets.layout.names import is_hidden, is_reserved
-from lake_assets.parquet.read import opened, read_schema
+from lake_assets.parquet.landed import Landed
+from lake_assets.parquet.read import opened
 from lake_assets.parquet.row_groups import Box, Span, read_spans
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject
@@ -22,12 +24,13 @@ MOST_LISTINGS = 200
 MOST_FOOTERS = 60
 MOST_FOLDERS = 60  # of one folder, each by a listing of its own
 
+_DELIMITERS = ";\t|"  # of CSV, beside the comma
 _PAGE = 1000  # the most objects of one listing
 WORD = re.compile(r"[^\W\d_]+")
 
 # What a table of another format has in its folder, by the folder's name; an object of Iceberg's ends in the text.
 _LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
-_ICEBERG = ("metadata", ".metadata.json")
+ICEBERG = ("metadata", ".metadata.json")
 
 
 @dataclass
@@ -81,6 +84,7 @@ class Sampler:
         self._arrow: ArrowStore | None = None
         self._is_tree = False
         self._schemas: dict[str, pa.Schema | None] = {}
+        self._forms: dict[str, LandedFormat] = {}
 
     def folder(self, path: str) -> Folder:
         """The folders and objects of a folder: a listing for the first 1,000 objects, and one for each folder after.
@@ -111,15 +115,26 @@ class Sampler:
         return found
 
     def schema(self, landed: LandedObject) -> pa.Schema | None:
-        """Return the object's columns by its footer; None if it is not Parquet, or if the limit is reached."""
+        """Return the object's columns by its footer, or the begin of a text; None if damaged, or beyond the limit."""
         if landed.key not in self._schemas and self.footers < MOST_FOOTERS:
             self.footers += 1
-            self._arrow = self._arrow or ArrowStore(self.storage)
-            try:
-                self._schemas[landed.key] = read_schema(self._arrow, landed.key)
-            except (SourceError, SourceChangedError):
-                self._schemas[landed.key] = None
+            self._schemas[landed.key] = None
+            with suppress(SourceError, SourceChangedError, SchemaError):
+                self._schemas[landed.key] = self._schema(landed)
         return self._schemas.get(landed.key)
+
+    def _schema(self, landed: LandedObject) -> pa.Schema:
+        form = self.form(landed)
+        schema = Landed(self.storage, form).schema(landed.key)
+        if isinstance(form, CsvFormat) and len(schema) == 1:
+            delimiter = next((mark for mark in _DELIMITERS if mark in schema.names[0]), form.delimiter)
+            self._forms[landed.key] = form = form.model_copy(update={"delimiter": delimiter})
+            schema = Landed(self.storage, form).schema(landed.key)
+        return schema
+
+    def form(self, landed: LandedObject) -> LandedFormat:
+        """Return the object's format by its name, and after `schema` by the delimiter of its header."""
+        return self._forms.get(landed.key) or format_by_name(landed.key) or PARQUET
 
     def days(self, objects: Sequence[LandedObject], name: str) -> tuple[list[dt.date], bool]:
         """Return the first and last days of a date or timestamp in objects, by the statistics of their row groups.
@@ -151,7 +166,7 @@ class Sampler:
 
     def _note_format(self, names: list[str]) -> None:
         for at, name in enumerate(names[:-1]):
-            is_iceberg = name == _ICEBERG[0] and names[-1].endswith(_ICEBERG[1])
+            is_iceberg = name == ICEBERG[0] and names[-1].endswith(ICEBERG[1])
             if kind := _LOGS.get(name) or ("Iceberg" if is_iceberg else None):
                 self.formats["".join(f"{above}/" for above in names[:at])] = kind
 

@@ -1,6 +1,8 @@
 """Layouts that people have: `init --from` proposes a stream for each, and its starter runs without an edit."""
 
+import gzip
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -122,6 +124,47 @@ def test_a_folder_of_files_becomes_a_table_that_each_run_replaces_or_adds_to(tmp
     for words in (["check", "sales"], ["plan", "sales"], ["report", "sales"], ["history", "sales"], ["files", "sales"]):
         starter.run(*words)
     assert starter.materialize("all")
+
+
+CSV, LINES = "id,total\n1,1.5\n2,2.5\n", '{"id": 1, "total": 1.5}\n{"id": 2, "total": 2.5}\n'
+TEXTS: dict[str, tuple[list[str], str, dict[str, Any]]] = {
+    "csv": (["region=NW/date=2026-02-11/a.csv", "region=SW/date=2026-02-11/a.csv"], CSV, {"type": "csv"}),
+    "semicolons": (["2026/W07/a.csv", "2026/W08/a.csv"], CSV.replace(",", ";"), {"type": "csv", "delimiter": ";"}),
+    "tabs": (["2026/02/a.tsv", "2026/03/a.tsv"], CSV.replace(",", "\t"), {"type": "csv", "delimiter": "\t"}),
+    "names of files": (["sales_2026-02-11.csv", "sales_2026-02-12.csv"], CSV, {"type": "csv"}),
+    "json": (["date=2026-02-11/a.jsonl", "date=2026-02-12/a.json"], LINES, {"type": "json"}),
+    "one table": (["a.csv", "b.csv"], CSV, {"type": "csv"}),
+}
+
+
+@pytest.mark.parametrize("case", TEXTS)
+def test_landed_texts_have_a_starter_too(tmp_path: Path, case: str) -> None:
+    keys, text, form = TEXTS[case]
+    for key in keys:
+        (tmp_path / "sales" / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sales" / key).write_text(text, encoding="utf-8")
+        with gzip.open(tmp_path / "sales" / f"{key}.gz", "wt", encoding="utf-8") as file:
+            file.write(text)
+
+    starter = Starter(tmp_path / "shop", tmp_path / "sales")
+
+    assert "ignores them" not in starter.output
+    assert starter.stream.format.model_dump(include=set(form)) == form
+    starter.run("ingest", "sales", "--waiting", "--yes")
+    counted = starter.run("query", "SELECT count(*) AS n, sum(id) AS ids, sum(total) AS totals FROM sales")
+    expected = 4 * len(keys)
+    assert f"{expected},{expected * 3 // 2},{expected * 2.0}" in counted.output
+    assert "nothing to do" in starter.run("ingest", "sales", "--waiting").output
+
+
+def test_texts_beside_parquet_are_named(tmp_path: Path) -> None:
+    landed(tmp_path / "sales", "date=2026-02-11 date=2026-02-12")
+    (tmp_path / "sales" / "date=2026-02-11" / "notes.csv").write_text(CSV, encoding="utf-8")
+
+    starter = Starter(tmp_path / "shop", tmp_path / "sales")
+
+    assert starter.stream.format.type == "parquet"
+    assert "notes.csv are CSV or JSON beside Parquet: `format: auto`" in starter.output
 
 
 def test_a_week_is_materialized_in_dagster_by_the_key_of_its_monday(tmp_path: Path) -> None:
