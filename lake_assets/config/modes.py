@@ -11,6 +11,7 @@ SchemaPolicy = Literal["strict", "evolve", "ignore_extra"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
 CopyPolicy = Literal["auto", "any", "always", "never"]
 Verify = Literal["footer", "pages"]
+FileFact = Literal["uri", "row_number", "modified", "written_at", "run_id"]
 
 Launcher = Literal["in_process", "spark_submit", "emr_serverless", "kubernetes"]
 LAUNCHERS: tuple[Launcher, ...] = get_args(Launcher)

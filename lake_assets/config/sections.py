@@ -180,6 +180,9 @@ class Deltas(_Written):
     )
 
 
+LETTER_COLUMNS = ("_reason", "_object", "_row", "_run_id")  # of dead letters, beside those of their object
+
+
 class DeadLetters(_Written):
     """Where the bad rows of a stream go, if not beside its landing zone."""
 

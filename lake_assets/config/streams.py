@@ -18,6 +18,7 @@ from lake_assets.config.model import Model
 from lake_assets.config.modes import (
     Compression,
     CopyPolicy,
+    FileFact,
     Mode,
     OnBadObject,
     OnBadRow,
@@ -36,6 +37,7 @@ from lake_assets.config.path_layout import (
 )
 from lake_assets.config.schedules import AutomationOrCron, Freshness, ScheduleOrCron, TimeZone, check_time_zone
 from lake_assets.config.sections import (
+    LETTER_COLUMNS,
     AfterLoad,
     Checks,
     DeadLetters,
@@ -106,6 +108,11 @@ class Stream(Model):
     )
     path_columns: PathColumns = Field(
         default_factory=dict, description="Other columns of the layout that become columns of the table."
+    )
+    file_columns: dict[Identifier, FileFact] = Field(
+        default_factory=dict,
+        description="Columns that say where a row came from: the `uri` of its object, its `row_number` there from 1, "
+        "when the object was `modified`, when the row was written (`written_at`), and the `run_id`.",
     )
     destination: Destination = Field(description="The table that the stream fills.")
     mode: Mode = Field(
@@ -343,7 +350,7 @@ class Stream(Model):
         return self
 
     @model_validator(mode="after")
-    def _path_columns_fit(self) -> Self:
+    def _added_columns_fit(self) -> Self:
         template, partitions = self.template, {name.lower() for name in self.partitions}
         for name, column in self.path_columns.items():
             if name.lower() in partitions:
@@ -351,12 +358,20 @@ class Stream(Model):
             if name not in template.columns:
                 raise ValueError(f"the layout {template.text!r} has no {{{name}}}, which path_columns names")
             check_time_type(template, PartitionColumn(name, column.type), f"path_columns.{name}")
+        taken = {*partitions, *(name.lower() for name in self.path_columns)}
+        for name in self.file_columns:
+            if name.lower() in taken:
+                raise ValueError(f"file_columns.{name} is the name of another column of the table: choose another name")
+            if self.on_bad_row == "dead_letter" and name.lower() in LETTER_COLUMNS:
+                raise ValueError(f"file_columns.{name} is a name of the dead letters' own columns: choose another name")
+            taken.add(name.lower())
         return self
 
     @model_validator(mode="after")
     def _declared_columns_fit(self) -> Self:
         others = {name.lower(): "partitions" for name in self.partitions}
         others |= {name.lower(): "path_columns" for name in self.path_columns}
+        others |= {name.lower(): "file_columns" for name in self.file_columns}
         for problem in column_problems(self.declared, others, self.format):
             raise ValueError(problem)
         return self
@@ -426,8 +441,8 @@ class Stream(Model):
                     f"partitions.{name} is empty: null, and a registered file has the value of its folder, an empty "
                     "text: write empty: value, or use mode: replace"
                 )
-        if self.path_columns:
-            yield "mode: index registers files as they are, without path_columns: use mode: replace"
+        added = [name for name in ("path_columns", "file_columns") if getattr(self, name)]
+        yield from (f"mode: index registers files as they are, without {name}: use mode: replace" for name in added)
         if "commit_batch" in self.model_fields_set:
             yield "mode: index registers the files of all partitions in one commit already: remove commit_batch"
         if self.transform is not None:

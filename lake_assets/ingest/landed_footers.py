@@ -14,7 +14,7 @@ from lake_assets.lake.schema.evolve import column_changes, evolved
 from lake_assets.lake.schema.table_setup import declared_schema, is_never_filled
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
-from lake_assets.parquet.path_columns import with_types
+from lake_assets.parquet.added_columns import with_types
 from lake_assets.parquet.read import FOOTERS
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.progress import counted
@@ -72,8 +72,8 @@ class Footers:
 
     def _schema(self, key: str) -> pa.Schema:
         _, schema = self._footer(key)
-        paths = self._stream.landed.paths
-        return with_types(schema, paths.values(key, self._store.uri(key), schema)) if paths else schema
+        added = self._stream.landed.added
+        return with_types(schema, added.values(key, self._store.uri(key), schema)) if added else schema
 
     def _footer(self, key: str) -> tuple[int | None, pa.Schema]:
         found = self._found[key]
@@ -159,15 +159,23 @@ class Columns:
             return (_clause(error),)
         return tuple(text for origin, schema in landed if (text := self._misfit(partition, origin, schema)))
 
+    @property
+    def _with_file_columns(self) -> pa.Schema | None:
+        """The columns of the table, with the file_columns that the run adds to it before it writes."""
+        added = self.stream.landed.added
+        if self.table is None or added is None:
+            return self.table
+        return pa.schema([*self.table, *added.lacking(self.table)])
+
     def _misfit(self, partition: Partition, origin: str, schema: pa.Schema) -> str:
         """Return why an object does not fit the table; empty if it does, or the table would change."""
-        config = self.stream.config
-        if self.table is None:
+        config, table = self.stream.config, self._with_file_columns
+        if table is None:
             return ""
         try:
             Fitter(
                 schema,
-                self.table,
+                table,
                 partition,
                 origin,
                 policy=config.schema_policy,
@@ -183,13 +191,14 @@ class Columns:
 
     def changes(self, reads: Manifest) -> tuple[str, ...]:
         """Return what the objects that the partition reads would change."""
-        is_fixed = self.stream.config.schema_policy != "evolve"
-        if len(reads.read) > MOST or (is_fixed and self.table is not None):
+        table, config = self._with_file_columns, self.stream.config
+        if len(reads.read) > MOST:
             return ()
         try:
-            if self.table is None:
+            if self.table is None or table is None:
                 return self._inferred(reads)
-            after = evolved(self.table, self.footers.schemas(reads), self.stream.config.columns)
+            is_fixed = config.schema_policy != "evolve"
+            after = table if is_fixed else evolved(table, self.footers.schemas(reads), config.columns)
         except LakeAssetsError as error:  # of an object that is left out
             return (_clause(error),)
         return tuple(map(str, column_changes(self.table, after)))

@@ -15,9 +15,9 @@ from lake_assets.errors import FuturePartitionError, LakeAssetsError, LayoutErro
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.times import TIME_TYPES
+from lake_assets.parquet.added_columns import AddedColumns
 from lake_assets.parquet.leaves import no_rows
 from lake_assets.parquet.partition_values import is_other, typed_value
-from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
 
@@ -66,7 +66,7 @@ class Destination:
         names = {name.lower(): name for name in self.columns}
         self._own = {c: names[c.name.lower()] for c in stream.columns if not c.in_rows and c.name.lower() in names}
         is_kept = stream.landing is not None and stream.landing.keep_path_columns
-        self._kept = PathColumns(self._layout, self._kept_columns(names) if is_kept else ())
+        self._kept = AddedColumns(self._layout, self._kept_columns(names) if is_kept else ())
         if not self.columns:
             raise SchemaError(
                 f"the records have no column besides {', '.join(sorted(in_path))}, which the path holds:",
@@ -85,15 +85,15 @@ class Destination:
 
     def file_rows(self, path: str, rows: pa.Table) -> pa.Table:
         """Return the rows as the file of a path has them: with the columns of the path, if these are kept."""
-        return self._with(rows, self._kept_values(path)) if self._kept.columns else rows
+        return self._with(rows, self._kept_values(path)) if self._kept.of_path else rows
 
     @property
     def file_schema(self) -> pa.Schema:
         """The columns of the files."""
-        return self._with(self._none, {c.name: typed_value(c, None) for c in self._kept.columns}).schema
+        return self._with(self._none, {c.name: typed_value(c, None) for c in self._kept.of_path}).schema
 
     def _with(self, rows: pa.Table, path_values: Mapping[str, pa.Scalar]) -> pa.Table:
-        for column in self._kept.columns:
+        for column in self._kept.of_path:
             value = path_values[column.name]
             values = pa.chunked_array([pa.repeat(value, rows.num_rows)], value.type)
             own = self._own.get(column)

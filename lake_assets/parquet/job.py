@@ -1,5 +1,6 @@
 """The values that the driver sends to the tasks, and their results; all of them pickle."""
 
+import datetime as dt
 import secrets
 from collections import Counter
 from collections.abc import Mapping
@@ -16,9 +17,9 @@ from lake_assets.documented import Documented
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
+from lake_assets.parquet.added_columns import AddedColumns
 from lake_assets.parquet.declared import UNDECLARED, Declared
 from lake_assets.parquet.file_names import new_name
-from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.storage.manifest import LandedObject
 
 MIN_SHARE = 8 * 2**20  # bytes of a task; below this a second task costs more than it saves
@@ -37,6 +38,7 @@ class Share:
     size: int  # bytes, of the whole object
     part: int = 0
     parts: int = 1
+    modified: dt.datetime | None = None  # of the whole object
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +104,13 @@ class Job:
     key: StagingKey | None = None  # of staged files; None for data files of the table
     form: LandedFormat = PARQUET  # of the objects
     declared: Declared = UNDECLARED
-    paths: PathColumns | None = None  # columns to take from the objects' paths
+    added: AddedColumns | None = None  # to the columns of each object
     derived: tuple[Derived, ...] = ()  # partition columns that are made of another column of the objects
     selects: bool = False  # keep only the partition's rows, by the partition columns in the rows
     fingerprints: Mapping[str, str] = field(default_factory=dict)  # for the files' names, by the partition's folder
     copies: CopyRules | None = None  # None: all objects are encoded
     letters: LetterRules | None = None  # None: a row that does not fit is an error
+    written_at: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))  # of all rows, after the listing
     token: str = field(default_factory=lambda: secrets.token_hex(8))  # unique for each job
 
     @property
@@ -183,7 +186,7 @@ def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[l
             # A share goes to the next task if more than half of it would exceed this task's limit.
             if bins[-1] and filled + size / 2 > limit * len(bins):
                 bins.append([])
-            bins[-1].append(Share(obj.key, obj.etag, obj.size, part, parts))
+            bins[-1].append(Share(obj.key, obj.etag, obj.size, part, parts, obj.last_modified))
             filled += size
     return bins
 

@@ -22,10 +22,10 @@ from lake_assets.config.modes import SchemaPolicy
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import SchemaError, SourceChangedError, SourceError
 from lake_assets.escapes import visible_name
+from lake_assets.parquet.added_columns import AddedColumns, with_types
 from lake_assets.parquet.declared import UNDECLARED, Declared
 from lake_assets.parquet.landed_rows import LandedRows
 from lake_assets.parquet.landed_text import LandedCsv, LandedJson
-from lake_assets.parquet.path_columns import PathColumns, with_types
 from lake_assets.parquet.read import FOOTERS, opened, read_footer
 from lake_assets.parquet.type_fit import united, wider
 from lake_assets.storage.arrow import ArrowStore
@@ -70,14 +70,14 @@ class Landed:
     Args:
         storage: of the objects.
         form: their format.
-        paths: the columns that their paths have.
+        added: the columns that are added to theirs.
         policy: of the stream.
         declared: its columns.
     """
 
     storage: AnyStorage
     form: LandedFormat = PARQUET
-    paths: PathColumns | None = None
+    added: AddedColumns | None = None
     policy: SchemaPolicy = "strict"
     declared: Declared = UNDECLARED
 
@@ -87,7 +87,7 @@ class Landed:
         return isinstance(self.form, ParquetFormat)
 
     def footer(self, key: str, known: pa.Schema = NOTHING, *, as_it_is: bool = False) -> tuple[int | None, pa.Schema]:
-        """Return the number of rows of an object if it tells it, and its columns without those of its path.
+        """Return the number of rows of an object if it tells it, and its columns without those that are added.
 
         Args:
             key: of the object.
@@ -104,16 +104,17 @@ class Landed:
         if isinstance(form, ParquetFormat):
             rows, schema = read_footer(store, key, as_it_is=as_it_is)
             return rows, self.declared.typed(schema, origin, refuses=self.declared.evolves)
+        known = self.added.without(known) if self.added else known
         with opened(store, key, form.type) as file:
             if len(known):
                 return None, open_text(file, form, origin, self.declared.known(known), self.policy).schema
             return None, self.declared.read_as(open_text(file, form, origin, known, self.policy).schema)
 
     def schema(self, key: str, known: pa.Schema = NOTHING) -> pa.Schema:
-        """Return the columns of an object, with those of its path; arguments and errors are those of `footer`."""
+        """Return the columns of an object, with those that are added; arguments and errors are those of `footer`."""
         _, schema = self.footer(key, known)
         uri = ArrowStore(self.storage).uri(key)
-        return with_types(schema, self.paths.values(key, uri, schema)) if self.paths else schema
+        return with_types(schema, self.added.values(key, uri, schema)) if self.added else schema
 
     def schemas(self, keys: Sequence[str], known: pa.Schema = NOTHING) -> list[tuple[str, pa.Schema]]:
         """Return the columns of objects, each with the object's name for errors; they are read in parallel.

@@ -25,7 +25,7 @@ class Rows:
 
     Attributes:
         batch: the rows.
-        first: the number of the first one in the object, from 0; unused if no row is left out by itself.
+        first: the number of the first one in the object, from 0; unused if no row's number is needed.
         letters: returns those that are left out as dead letters have them, given their numbers; None: as they are.
     """
 
@@ -38,7 +38,7 @@ class LandedRows(Protocol):
     """An open object. Each format has a reader of this form; nothing but `Reader` knows which one it is.
 
     Attributes:
-        schema: its columns, without those of its path.
+        schema: its own columns, without those that are added.
     """
 
     schema: pa.Schema
@@ -47,17 +47,20 @@ class LandedRows(Protocol):
     def is_small(self) -> bool:
         """Whether the rows fit into one batch, so that they can be decoded ahead of their turn."""
 
-    def read(self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool) -> Iterator[Rows | BadRows]:
+    def read(
+        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool, splits: bool
+    ) -> Iterator[Rows | BadRows]:
         """Yield the rows of a share in order, in batches, and those that cannot be read as the schema's types.
 
         Args:
             share: of the object.
             columns: names of the columns to read.
             fitter: of the rows; those that it would drop may be left out.
-            numbered: the rows' numbers are needed, and rows that cannot be read are left out by themselves.
+            numbered: the rows' numbers are needed.
+            splits: rows that cannot be read are left out by themselves, and those that do not fit later.
 
         Raises:
-            SchemaError: a row cannot be read, and rows are not `numbered`.
+            SchemaError: a row cannot be read, and is not left out.
             ArrowInvalid, OSError: the object is damaged.
         """
 
@@ -84,7 +87,9 @@ class LandedParquet:
         size: int = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
         return size <= _DECODED
 
-    def read(self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool) -> Iterator[Rows | BadRows]:
+    def read(
+        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool, splits: bool
+    ) -> Iterator[Rows | BadRows]:
         """See `LandedRows`."""
         rows = self._rows
         count = rows.parquet.num_row_groups
@@ -94,7 +99,7 @@ class LandedParquet:
         for group in own:
             if not _may_have_rows(rows.parquet, group, fitter):
                 continue
-            first = _first_row(rows.parquet, group) if numbered else 0
+            first = _first_row(rows.parquet, group) if numbered or splits else 0
             for batch in rows.batches(BATCH_ROWS, group, columns, nanos=fitter.nanos, dictionaries=dictionaries):
                 yield Rows(batch, first)
                 first += batch.num_rows

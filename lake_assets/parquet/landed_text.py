@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -64,11 +65,20 @@ class LandedText(ABC):
         """See `LandedRows`."""
         return self._is_stored and self._file.size() <= BLOCK
 
-    def read(self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool) -> Iterator[Rows | BadRows]:  # noqa: ARG002 - rows are not known before they are parsed
+    def read(
+        self,
+        share: Share,
+        columns: Sequence[str],
+        fitter: Fitter,  # noqa: ARG002 - rows are not known before they are parsed
+        *,
+        numbered: bool,
+        splits: bool,
+    ) -> Iterator[Rows | BadRows]:
         """See `LandedRows`."""
         schema = pa.schema([self.schema.field(name) for name in columns or self.schema.names[:1]])
         parser = self._parser(schema)
         lines = _LinesBefore(self, share)
+        first = self._rows_before(share) if numbered else 0
 
         def admitted(records: Records, rows: pa.Table) -> tuple[Records, pa.Table]:
             return records, fit(rows.select([name for name in schema.names if name in rows.column_names]), schema)
@@ -77,12 +87,15 @@ class LandedText(ABC):
             for found in validate(records, admitted):
                 if not isinstance(found, Rejected):
                     kept, rows = found
+                    letters = partial(_letters, kept, lines, first)
                     for batch in rows.combine_chunks().to_batches():
-                        yield Rows(batch, 0, partial(_letters, kept, lines))
+                        yield Rows(batch, first, letters)
+                        first += batch.num_rows
                     continue
+                first += 1
                 self._refuse_new_columns(found)
                 number = lines.before(found.line)
-                if not numbered:
+                if not splits:
                     raise SchemaError(f"line {number:,} of {self._origin} does not fit: {found.reason}:", _FIX)
                 yield _bad([(number, found.record)], [f"line {number:,}: {found.reason}"])
 
@@ -97,6 +110,15 @@ class LandedText(ABC):
     @abstractmethod
     def _refuse_new_columns(self, rejected: Rejected) -> None:
         """Refuse a record with a column that was not known before it."""
+
+    def _rows_before(self, share: Share) -> int:
+        """Return the number of records before a share; the object is read for it up to there."""
+        if not self._is_stored:
+            return 0  # the first share has all of them
+        parser = self._parser(self.schema)
+        before = (replace(share, part=number) for number in range(share.part))
+        records = (found for part in before for found in self._records(parser, part))
+        return sum(len(found.lines() if isinstance(found, Block) else found) for found in records)
 
     def lines_before(self, share: Share) -> int:
         """Return the number of lines before the first record of a share; the object is read for it up to there."""
@@ -309,10 +331,10 @@ class _LinesBefore:
         return self._number + (line or 1)
 
 
-def _letters(records: Records, lines: _LinesBefore, bad: BadRows) -> BadRows:
-    """Return rows that do not fit as they were landed."""
+def _letters(records: Records, lines: _LinesBefore, first: int, bad: BadRows) -> BadRows:
+    """Return rows that do not fit as they were landed; `first` is the number of the first record."""
     assert isinstance(records, Block | Lines)  # noqa: S101 - those of a text
-    found = [records.at(row).lines[0] for row in bad.rows.column(NUMBER).to_pylist()]
+    found = [records.at(row - first).lines[0] for row in bad.rows.column(NUMBER).to_pylist()]
     return _bad(
         [(lines.before(line), record.decode("utf-8", "backslashreplace")) for line, record in found], bad.reasons
     )

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lake_assets.config.secrets import masking
+from lake_assets.config.sections import LETTER_COLUMNS
 from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard, discard_unfinished
@@ -19,8 +20,7 @@ from lake_assets.parquet.leaves import decoded, filterable
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.storage_errors import storage_errors
 
-REASON, OBJECT, RUN = "_reason", "_object", "_run_id"
-META_COLUMNS = (REASON, OBJECT, NUMBER, RUN)
+REASON, OBJECT, _, RUN = LETTER_COLUMNS  # and NUMBER
 
 _HELD_ROWS = 100_000  # in memory before they are written
 _HELD_BYTES = 16 * 2**20
@@ -34,7 +34,7 @@ def refuse_taken_names(schema: pa.Schema, origin: str) -> None:
     Raises:
         SchemaError: it has one.
     """
-    taken = min({name.lower() for name in schema.names}.intersection(META_COLUMNS), default=None)
+    taken = min({name.lower() for name in schema.names}.intersection(LETTER_COLUMNS), default=None)
     if taken is not None:
         raise SchemaError(
             f"{origin} has a column {taken!r}, which is a name of the dead letters' own columns:",

@@ -11,7 +11,6 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import SourceChangedError, SourceError
 from lake_assets.escapes import visible_name
 from lake_assets.parquet.parquet_files import ParquetRows
-from lake_assets.parquet.path_columns import PathColumns, with_types
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.storage_errors import failure, is_of_cloud
 
@@ -20,8 +19,8 @@ _TITLES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON"}
 FOOTERS = 16  # read in parallel: most of the time is network latency
 
 
-def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None, *, as_it_is: bool = False) -> pa.Schema:
-    """Return the Arrow schema of one object, from its footer, with the columns that its path has.
+def read_schema(store: ArrowStore, key: str, *, as_it_is: bool = False) -> pa.Schema:
+    """Return the Arrow schema of one object, from its footer.
 
     With `as_it_is`, the object becomes a lake file, so DuckLake must be able to read it.
 
@@ -30,7 +29,7 @@ def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None, *
         SchemaError: with `as_it_is`, DuckLake cannot read a column.
     """
     _, schema = read_footer(store, key, as_it_is=as_it_is)
-    return with_types(schema, paths.values(key, store.uri(key), schema)) if paths else schema
+    return schema
 
 
 def read_footer(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple[int, pa.Schema]:

@@ -14,13 +14,13 @@ from lake_assets.config.secrets import masking
 from lake_assets.errors import SchemaDriftError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
+from lake_assets.parquet.added_columns import Facts, with_types, with_values
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.job import Job, Share
 from lake_assets.parquet.landed import format_of, open_text
 from lake_assets.parquet.landed_rows import LandedParquet, LandedRows
 from lake_assets.parquet.letters import DeadLetterWriter, Sink, refuse_taken_names
 from lake_assets.parquet.parquet_files import Columns, ParquetRows
-from lake_assets.parquet.path_columns import with_types, with_values
 from lake_assets.parquet.read import readable
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.storage.arrow import ArrowStore
@@ -144,19 +144,22 @@ class Reader:
         uri = self._store.uri(share.key)
         origin = f"the object {visible_name(uri)}"
         rows = self._rows(share, file, origin)
-        paths = self._job.paths
-        constants = paths.values(share.key, uri, rows.schema) if paths else {}
+        job, added = self._job, self._job.added
+        facts: Facts = {"uri": uri, "modified": share.modified, "written_at": job.written_at, "run_id": job.run_id}
+        constants = added.values(share.key, uri, rows.schema, facts) if added else {}
         schema = with_types(rows.schema, constants)
         if self._job.letters is not None:
             refuse_taken_names(schema, origin)
         fitter = self._fitted(schema, partition, origin)
         splits = self._job.letters is not None
-        return _Loaded(share, rows, fitter, constants, splits=splits)
+        return _Loaded(share, rows, fitter, constants, added.numbers if added else frozenset(), splits=splits)
 
     def _rows(self, share: Share, file: pa.NativeFile, origin: str) -> LandedRows:
         form = format_of(self._job.form, share.key, origin)
         if not isinstance(form, ParquetFormat):
-            return open_text(file, form, origin, self._job.declared.known(self._schema), self._job.policy)
+            added = self._job.added
+            known = added.without(self._schema) if added else self._schema
+            return open_text(file, form, origin, self._job.declared.known(known), self._job.policy)
         before, checksums = self._columns, self._checksums
         parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=checksums, like=before)
         self._columns = parquet.columns
@@ -191,6 +194,7 @@ class _Loaded:
         rows: LandedRows,
         fitter: Fitter,
         constants: Mapping[str, pa.Scalar],
+        numbers: frozenset[str],
         *,
         splits: bool,
     ) -> None:
@@ -198,6 +202,7 @@ class _Loaded:
         self._rows = rows
         self._fitter = fitter
         self._constants = constants
+        self._numbers = numbers  # the columns among them with the number of each row
         self._splits = splits
         self._bad: list[BadRows] = []  # among the decoded rows
         self._decoded: list[pa.RecordBatch] | None = None
@@ -231,11 +236,11 @@ class _Loaded:
         fitter, splits = self._fitter, self._splits
         columns = [*fitter.columns, *fitter.partition_columns]
         stored = [name for name in columns if name not in self._constants]
-        for rows in self._rows.read(self._share, stored, fitter, numbered=splits):
+        for rows in self._rows.read(self._share, stored, fitter, numbered=bool(self._numbers), splits=splits):
             if isinstance(rows, BadRows):
                 bad(rows)
                 continue
-            read = with_values(rows.batch, self._constants).select(columns)
+            read = with_values(rows.batch, self._constants, self._numbers, rows.first).select(columns)
             if splits:
                 fitted, unfit = fitter.split(read, rows.first)
                 if unfit is not None:

@@ -24,10 +24,10 @@ from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
+from lake_assets.parquet.added_columns import AddedColumns
 from lake_assets.parquet.declared import Declared
 from lake_assets.parquet.job import CopyRules, LetterFile, LetterRules
 from lake_assets.parquet.landed import Landed
-from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.holdings import Holdings
@@ -102,10 +102,11 @@ class OpenStream:
     def landed(self) -> Landed:
         """The landing zone, and how its objects are read."""
         config = self.config
-        columns = tuple(PartitionColumn(name, column.type) for name, column in config.path_columns.items())
-        paths = PathColumns(self.layout, columns) if columns else None
+        of_path = tuple(PartitionColumn(name, column.type) for name, column in config.path_columns.items())
+        has_added = of_path or config.file_columns
+        added = AddedColumns(self.layout, of_path, config.file_columns) if has_added else None
         declared = Declared.of(config.declared, config.schema_policy, is_landed=config.transform is None)
-        return Landed(config.source, config.format, paths, config.schema_policy, declared)
+        return Landed(config.source, config.format, added, config.schema_policy, declared)
 
     @property
     def copy_rules(self) -> CopyRules | None:
@@ -115,7 +116,7 @@ class OpenStream:
         only, and if a web server has the objects, whose versions it does not compare.
         """
         config = self.config
-        encodes = config.transform or config.selects_rows or config.path_columns or config.derived
+        encodes = config.transform or config.selects_rows or self.landed.added or config.derived
         is_text = not isinstance(config.format, ParquetFormat)
         is_web = isinstance(config.source, WebStorage)
         if config.copying == "never" or encodes or is_text or self.lake_config.inserts_only or is_web:
@@ -282,6 +283,8 @@ class OpenStream:
             job.append(json.dumps({n: [c.type, c.source] if c.source else c.type for n, c in columns}))
         if declared := {name: rules for name, column in self.config.declared.items() if (rules := column.rules)}:
             job.append(json.dumps(declared))
+        if self.config.file_columns:
+            job.append(json.dumps({"file_columns": self.config.file_columns}))
         return manifest.fingerprint("\n".join(job))
 
 

@@ -215,13 +215,14 @@ def _subset(partition: Partition) -> dict[str, OutputDatasetFacet]:
 
 
 def _column_lineage(stream: OpenStream, columns: list[str]) -> ColumnLineageDatasetFacet:
-    """Return where the columns come from without a transform; not those whose values are of an object's path."""
+    """Return where the columns come from without a transform; not those that are added to an object's own."""
     namespace, name = _place(stream.config.source.root)
 
     def of(column: str, subtype: str) -> Fields:
         return Fields([InputField(namespace, name, column, [Transformation("DIRECT", subtype)])])
 
-    fields = {column: of(column, "IDENTITY") for column in columns if column not in stream.config.path_columns}
+    added = {*stream.config.path_columns, *stream.config.file_columns}
+    fields = {column: of(column, "IDENTITY") for column in columns if column not in added}
     for derived in stream.config.derived:
         fields[derived.name] = of(derived.column, "IDENTITY" if derived.is_whole else "TRANSFORMATION")
     return ColumnLineageDatasetFacet(fields)

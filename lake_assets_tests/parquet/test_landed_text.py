@@ -24,19 +24,25 @@ texts = st.text(st.sampled_from('ab",\n é'), max_size=12)
 rows = st.lists(st.tuples(st.integers(0, 9) | st.just("bad"), texts), max_size=40)
 
 
-def read(body: bytes, form: CsvFormat | JsonFormat, parts: int) -> tuple[list[object], list[tuple[int, str]]]:
-    """The rows that shares have, and the bad ones with their lines."""
+Read = tuple[list[object], list[tuple[int, str]], list[int]]
+
+
+def read(body: bytes, form: CsvFormat | JsonFormat, parts: int) -> Read:
+    """The rows that shares have, the bad ones with their lines, and the numbers of the good ones."""
     good: list[object] = []
+    numbers: list[int] = []
     bad: list[tuple[int, str]] = []
     for part in range(parts):
         text = open_text(pa.BufferReader(body), form, "the object", SCHEMA, "strict")
         fitter = Fitter(text.schema, SCHEMA, PARTITION, "the object")
-        for found in text.read(Share("key", "", len(body), part, parts), SCHEMA.names, fitter, numbered=True):
+        share = Share("key", "", len(body), part, parts)
+        for found in text.read(share, SCHEMA.names, fitter, numbered=True, splits=True):
             if isinstance(found, BadRows):
                 bad += [(row["_line"], row["_raw"]) for row in found.rows.to_pylist()]
             else:
                 good += [(row["n"], row["text"]) for row in found.batch.to_pylist()]
-    return good, bad
+                numbers += range(found.first, found.first + found.batch.num_rows)
+    return good, bad, numbers
 
 
 @pytest.fixture(autouse=True)
@@ -55,9 +61,10 @@ def test_csv_in_shares_has_the_rows_of_the_whole(landed: list[tuple[object, str]
         lines.append(1 + file.getvalue().count("\n"))
         writer.writerow(row)
 
-    good, bad = read(file.getvalue().encode(), CsvFormat(nulls=()), parts)
+    good, bad, numbers = read(file.getvalue().encode(), CsvFormat(nulls=()), parts)
 
     assert good == [(n, text) for n, text in landed if n != "bad"]
+    assert numbers == [number for number, (n, _) in enumerate(landed) if n != "bad"]
     assert [line for line, _ in bad] == [line for line, (n, _) in zip(lines, landed, strict=True) if n == "bad"]
 
 
@@ -66,9 +73,10 @@ def test_csv_in_shares_has_the_rows_of_the_whole(landed: list[tuple[object, str]
 def test_json_in_shares_has_the_rows_of_the_whole(landed: list[tuple[object, str]], parts: int) -> None:
     body = "".join(json.dumps({"n": n, "text": text}) + "\n" for n, text in landed)
 
-    good, bad = read(body.encode(), JsonFormat(), parts)
+    good, bad, numbers = read(body.encode(), JsonFormat(), parts)
 
     assert good == [(n, text) for n, text in landed if n != "bad"]
+    assert numbers == [number for number, (n, _) in enumerate(landed) if n != "bad"]
     expected = [(line, json.dumps({"n": n, "text": text})) for line, (n, text) in enumerate(landed, 1) if n == "bad"]
     assert bad == expected
 
@@ -77,14 +85,14 @@ def test_json_in_shares_has_the_rows_of_the_whole(landed: list[tuple[object, str
 def test_lines_to_skip_count_as_lines(parts: int) -> None:
     body = b"\xef\xbb\xbfreport\nn;text\n" + b"1;a\n" * 20 + b"x;b\n"
 
-    good, bad = read(body, CsvFormat(delimiter=";", skip_lines=1), parts)
+    good, bad, numbers = read(body, CsvFormat(delimiter=";", skip_lines=1), parts)
 
-    assert (len(good), bad) == (20, [(23, "x;b")])
+    assert (len(good), bad, numbers) == (20, [(23, "x;b")], [*range(20)])
 
 
 def test_a_share_that_no_window_tells_is_found_from_the_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landed_text, "LONGEST", 64)
     row = '1,"\n"\n'  # within its quotes, or outside of them
-    good, bad = read(("n,text\n" + row * 500).encode(), CsvFormat(), 7)
+    good, bad, numbers = read(("n,text\n" + row * 500).encode(), CsvFormat(), 7)
 
-    assert (good, bad) == ([(1, "\n")] * 500, [])
+    assert (good, bad, numbers) == ([(1, "\n")] * 500, [], [*range(500)])

@@ -78,6 +78,8 @@ class StreamSteps:
             create_ledger(lake)
             if plans[0].table_exists:
                 self.writer.prepare(lake)
+                for run in still_open(runs)[:1]:
+                    self.writer.add_file_columns(lake, run)
         for run in runs:
             run.schema = self.writer.schema
         skip(lake, self.stream, skipped)

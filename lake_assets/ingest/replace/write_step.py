@@ -69,6 +69,16 @@ class Writer:
         else:
             self._read_schema(lake)
 
+    def add_file_columns(self, lake: LakeSession, run: PartitionRun) -> None:
+        """Add the stream's file_columns that the table lacks, by any `schema_policy`: they are not of landed files."""
+        stream, added = self.stream, self._landed.added
+        if self.schema is None or added is None or stream.config.transform is not None:
+            return
+        if lacking := added.lacking(self.schema):
+            columns = [("file_columns", lacking)]
+            run.changes += evolve_table(lake, stream.table, columns, stream.config.columns, run.row.run_id)
+            self.prepare(lake)
+
     def _read_schema(self, lake: LakeSession) -> None:
         prepare_table(lake, self.stream.table, self.stream.config.compression)
         self.schema = declared_schema(lake, self.stream.table, self.stream.config.columns, self._landed.declared)
@@ -302,7 +312,7 @@ class Writer:
             key=StagingKey(self.staging.key) if self.staging else None,
             form=config.format,
             declared=self._landed.declared,
-            paths=self._landed.paths,
+            added=self._landed.added,
             derived=config.derived,
             selects=config.selects_rows,
             copies=self.stream.copy_rules,
