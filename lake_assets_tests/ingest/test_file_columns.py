@@ -224,9 +224,12 @@ def test_a_transform_sees_them_and_decides_what_the_table_has(local_world: World
     assert "source_file" not in [name for name, *_ in local_world.query("DESCRIBE lake.sales")]
 
 
-def test_an_object_with_a_column_of_the_name_is_refused(local_world: World) -> None:
-    local_world.options = PLACE
-    local_world.land(NW, sales(1).append_column("Source_File", pa.array(["x"])))
+def test_an_object_with_a_column_of_the_name_is_refused_also_if_it_could_be_copied(local_world: World) -> None:
+    local_world.options = {"copy": "always"} | PLACE
+    local_world.land(SW, sales(1))
+    ingested(local_world, SW)
+    claims = {"source_file": pa.array(["x"]), "Source_Row": pa.array([7])}
+    local_world.land(NW, pa.table(dict(zip(("id", "total"), sales(2).columns, strict=True)) | claims))
 
     with pytest.raises(SchemaError, match="has a column 'source_file', which is one of the stream's file_columns"):
         local_world.ingest(NW)
