@@ -282,6 +282,10 @@ def test_modified_and_written_at_have_a_time_zone(local_world: World) -> None:
         ({"file_columns": {"at": "uri", "AT": "run_id"}}, "file_columns.AT is the name of another column"),
         ({"file_columns": {"at": "commit"}}, "file_columns.at"),
         (
+            {"file_columns": {"at": "uri"}, "columns": {"at": {"type": "integer"}}},
+            "file_columns decides the rest",
+        ),
+        (
             {"file_columns": {"_run_id": "run_id"}, "on_bad_row": "dead_letter"},
             "file_columns._run_id is a name of the dead letters' own columns",
         ),
