@@ -4,6 +4,7 @@ import dagster as dg
 import pytest
 
 from lake_assets.errors import CatalogError, PartitionError
+from lake_assets.lake.catalog.past import live_rows
 from lake_assets.maintenance.compaction import compact
 from lake_assets.report.grid import arrange
 from lake_assets.report.state import read_state
@@ -128,11 +129,24 @@ def test_a_table_that_is_partitioned_is_refused_until_its_partitioning_is_reset(
     assert totals(local) == [1, 2]
 
 
+def test_a_stream_with_partitions_adds_to_a_table_without_by_the_extension(local: World) -> None:
+    local.options = {"mode": "append"}
+    local.commit(NW, 1)
+    local.execute("ALTER TABLE lake.sales RESET PARTITIONED BY")
+    local.land(NW, sales(2), "b.parquet")
+
+    assert plan(local.stream, local.partition(NW)).strategy == "extension"
+    assert local.ingest(NW).row.row_count == 1
+    assert totals(local) == [1, 2]
+
+
 def test_report_and_checks_have_its_one_partition(local: World) -> None:
     local.commit(ALL, 1, 2)
 
     state = read_state(local.stream)
 
+    with local.stream.lake.open() as lake:
+        assert live_rows(lake, local.stream.table, ()) == {(): 2}  # by the catalog's figures, without a query
     assert [(str(p.partition), p.state, p.rows) for p in state.partitions] == [("all", "committed", 2)]
     (block,) = arrange(state).blocks
     assert (block.y_labels, [cell.rows for cell in block.cells.values()]) == ([(0, "all")], [2])
