@@ -2,11 +2,16 @@
 
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
+from queue import SimpleQueue
 
 import pyarrow as pa
 
+from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import (
     LakeAssetsError,
     SchemaDriftError,
@@ -18,8 +23,10 @@ from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.job import DataFile, Job, LetterFile, Share
 from lake_assets.parquet.letters import DeadLetterWriter
-from lake_assets.parquet.shares import Reader
+from lake_assets.parquet.shares import WHOLE, Reader
 from lake_assets.parquet.write import write_files
+
+_AHEAD = 4  # bins of a task whose requests to a remote store overlap; it encodes one after the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +103,56 @@ def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
         StorageUnreachableError: a storage failed; another try of the task may succeed.
     """
     pa.set_cpu_count(1)
-    reader = Reader(job, job.schema, threads=threads, dictionaries=job.key is None)
-    for item in bins:
+    is_local = isinstance(job.source, LocalStorage) and isinstance(job.storage, LocalStorage)
+    is_in_turn = is_local or job.key is not None
+    readers: SimpleQueue[Reader] = SimpleQueue()
+    for _ in range(1 if is_in_turn else _AHEAD):
+        readers.put(Reader(job, job.schema, threads=threads, dictionaries=job.key is None))
+
+    def work(item: Bin) -> Iterator[Report]:
         letters = _dead_letter_writer(job, item)
-        reader.rows.clear()
-        rows = reader.read(item.shares, item.partition, letters)
-        yield from reported(item.index, write(rows, job, item.destination), letters)
-        yield Report(item.index, rows=dict(reader.rows))
+        reader = readers.get()
+        try:
+            reader.rows.clear()
+            rows = reader.read(item.shares, item.partition, letters)
+            yield from reported(item.index, write(rows, job, item.destination), letters)
+            yield Report(item.index, rows=dict(reader.rows))
+        finally:
+            readers.put(reader)
+
+    yield from chain.from_iterable(map(work, bins)) if is_in_turn else _overlapping(job, work, bins)
+
+
+def _overlapping(job: Job, work: Callable[[Bin], Iterator[Report]], bins: Iterable[Bin]) -> Iterator[Report]:
+    """Yield the reports of bins in their order; of those with few bytes, some wait for their requests together."""
+    ahead: deque[Future[list[Report]]] = deque()
+    with ThreadPoolExecutor(_AHEAD) as pool:
+        try:
+            for item in bins:
+                is_small = sum(share.size for share in item.shares) <= WHOLE
+                if is_small:
+                    ahead.append(pool.submit(lambda one: list(work(one)), item))
+                while len(ahead) > _AHEAD or (ahead and not is_small):
+                    yield from ahead[0].result()
+                    ahead.popleft()
+                if not is_small:
+                    yield from work(item)
+            while ahead:
+                yield from ahead[0].result()
+                ahead.popleft()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            ended = [future.result() for future in ahead if not future.cancelled() and future.exception() is None]
+            _discard_unreported(job, chain.from_iterable(ended))
+            raise
+
+
+def _discard_unreported(job: Job, reports: Iterable[Report]) -> None:
+    """Remove the files of reports that nobody has had."""
+    found = list(reports)
+    discard(job.storage, [report.file.uri for report in found if report.file is not None])
+    if job.letters is not None:
+        discard(job.letters.storage, [report.letter.uri for report in found if report.letter is not None])
 
 
 def dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iterator[Report]:
