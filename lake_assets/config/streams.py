@@ -372,7 +372,9 @@ class Stream(Model):
         others = {name.lower(): "partitions" for name in self.partitions}
         others |= {name.lower(): "path_columns" for name in self.path_columns}
         others |= {name.lower(): "file_columns" for name in self.file_columns}
-        for problem in column_problems(self.declared, others, self.format):
+        sources = {derived.column.lower() for derived in self.derived}
+        sources |= {column.name.lower() for column in self.columns if column.in_rows}
+        for problem in column_problems(self.declared, others, sources, self.format, self.mode):
             raise ValueError(problem)
         return self
 

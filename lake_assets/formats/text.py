@@ -123,7 +123,13 @@ class Text(ABC):
 
 
 class JsonText(Text):
-    """One JSON object a line."""
+    """One JSON object a line.
+
+    Args:
+        source, schema, for_table: as of `Text`.
+        unknown: what becomes of a record with a field that the schema lacks.
+        omitted: such fields that are left out, in lower case.
+    """
 
     blank = b" \t\r"
 
@@ -133,10 +139,12 @@ class JsonText(Text):
         schema: pa.Schema | FixSchema,
         *,
         unknown: Unknown = "error",
+        omitted: Collection[str] = (),
         for_table: bool = False,
     ) -> None:
         super().__init__(source, schema, for_table=for_table)
         self._unknown = unknown
+        self._omitted = omitted
         self._wide: set[str] = set()  # columns with numbers beyond 64 bits
 
     def records(self, block: TextBlock) -> Iterator[Block]:
@@ -152,15 +160,28 @@ class JsonText(Text):
 
     @cached_property
     def _options(self) -> pj.ParseOptions:
-        schema = as_text(self._schema or pa.schema([]))
-        return pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=self._unknown)
+        unknown = "infer" if self._omitted and self._unknown == "error" else self._unknown
+        return pj.ParseOptions(explicit_schema=self._texts, unexpected_field_behavior=unknown)
+
+    @cached_property
+    def _texts(self) -> pa.Schema:
+        return as_text(self._schema or pa.schema([]))
 
     def read(self, text: memoryview, ends: Positions) -> pa.Table:
         """See `Parser`."""
         # Otherwise a line of two and a record on two lines could make up for each other in the count of rows.
         if not _between_records(text, ends):
             raise pa.ArrowInvalid(NOT_ONE_RECORD)
-        return _parse_json(text, self._options)
+        rows = _parse_json(text, self._options)
+        if not self._omitted:
+            return rows
+        for name in rows.schema.names:
+            if name not in self._texts.names and name.lower() not in self._omitted:
+                raise pa.ArrowInvalid(f"{_UNKNOWN} {name!r}")
+        rows = rows.select(self._texts.names)
+        if not rows.schema.equals(self._texts):
+            raise pa.ArrowInvalid(f"{_UNKNOWN} within another one")
+        return rows
 
     def explain(self, record: bytes, error: Exception) -> str:
         """See `Parser`."""
@@ -171,6 +192,7 @@ class JsonText(Text):
         if not isinstance(found, dict):
             return f"a JSON {type(found).__name__}, and not an object"
         known = self._schema.names if self._schema is not None else ()
+        known = {*known, *(name for name in found if name.lower() in self._omitted)}
         unknown = [name for name in found if name not in known] if self._unknown == "error" else []
         return f"{_UNKNOWN} {unknown[0]!r}" if unknown else reason_of(error)
 

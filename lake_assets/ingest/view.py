@@ -75,7 +75,9 @@ class Viewer:
         landed: dict[str, str] = {}
         if self._reads_footers:
             try:
-                landed = column_descriptions(ArrowStore(self._stream.config.source), manifest.read[0].key)
+                found = column_descriptions(ArrowStore(self._stream.config.source), manifest.read[0].key)
+                names = {source.lower(): name.lower() for name, source in self._stream.landed.declared.sources.items()}
+                landed = {names.get(name, name): text for name, text in found.items()}
             except LakeAssetsError as error:
                 self._warn(f"No descriptions of columns: {error}")
         return landed | configured

@@ -9,6 +9,7 @@ import pyarrow as pa
 from lake_assets.config.column_types import arrow_type
 from lake_assets.config.columns import Column
 from lake_assets.config.modes import SchemaPolicy
+from lake_assets.errors import SchemaError
 from lake_assets.parquet.type_fit import Misfit, widens
 
 
@@ -18,11 +19,15 @@ class Declared:
 
     Attributes:
         types: those that are declared, by the columns' names in the table.
+        sources: the names in the landed files of columns that have another one in the table, by that.
+        omitted: the landed columns that are left out, in lower case.
         policy: of the stream, for columns that do not fit.
         is_landed: the table has the landed columns; a transform makes others.
     """
 
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    omitted: frozenset[str] = frozenset()
     policy: SchemaPolicy = "strict"
     is_landed: bool = True
 
@@ -30,12 +35,38 @@ class Declared:
     def of(cls, columns: Mapping[str, Column], policy: SchemaPolicy, *, is_landed: bool) -> Self:
         """Return those of the config."""
         types = {name: arrow_type(column.type) for name, column in columns.items() if column.type is not None}
-        return cls(types, policy, is_landed)
+        sources = {name: column.source for name, column in columns.items() if column.source is not None}
+        omitted = frozenset(name.lower() for name, column in columns.items() if column.omit)
+        return cls(types, sources, omitted, policy, is_landed)
+
+    @property
+    def renames(self) -> bool:
+        """Whether the rows have other columns, or other names of them, than the landed objects."""
+        return bool(self.sources or self.omitted)
 
     @property
     def evolves(self) -> bool:
         """Whether landed columns that do not fit change the table."""
         return self.is_landed and self.policy == "evolve"
+
+    def renamed(self, schema: pa.Schema, origin: str) -> pa.Schema:
+        """Return the columns of a landed object by their names in the table, without those that are left out.
+
+        Raises:
+            SchemaError: two of them get one name; `origin` names the object.
+        """
+        names = {source.lower(): name for name, source in self.sources.items()}
+        found: dict[str, pa.Field] = {}
+        for landed in schema:
+            if landed.name.lower() in self.omitted:
+                continue
+            name = names.get(landed.name.lower(), landed.name)
+            if (other := found.setdefault(name.lower(), landed)) is not landed:
+                raise SchemaError(
+                    f"{origin} has the columns {other.name!r} and {landed.name!r}, and each is {name!r} in the table:",
+                    "omit one of them in `columns`, or give it another name there.",
+                )
+        return pa.schema([f.with_name(names.get(f.name.lower(), f.name)) for f in found.values()])
 
     def typed(self, schema: pa.Schema, origin: str, *, refuses: bool) -> pa.Schema:
         """Return the columns of a landed object, or a result, with the declared types that hold theirs.
@@ -69,8 +100,13 @@ class Declared:
         return pa.schema([*self.read_as(schema), *(f for name, f in self._by_name().items() if name not in own)])
 
     def known(self, columns: pa.Schema) -> pa.Schema:
-        """Return the columns whose types are known, given those of the table: a table that evolves gets the others."""
-        return self.created(columns) if self.evolves else columns
+        """Return the columns whose types are known, by their landed names, given those of the table.
+
+        A table that evolves gets the declared ones that it lacks.
+        """
+        landed = {name.lower(): source for name, source in self.sources.items()}
+        known = self.created(columns) if self.evolves else columns
+        return pa.schema([f.with_name(landed.get(f.name.lower(), f.name)) for f in known])
 
     def _by_name(self) -> dict[str, pa.Field]:
         return {name.lower(): pa.field(name, kind) for name, kind in self.types.items()}

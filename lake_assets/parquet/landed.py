@@ -51,16 +51,22 @@ def format_of(form: LandedFormat, key: str, origin: str) -> ParquetFormat | CsvF
 
 
 def open_text(
-    file: pa.NativeFile, form: CsvFormat | JsonFormat, origin: str, known: pa.Schema, policy: SchemaPolicy
+    file: pa.NativeFile,
+    form: CsvFormat | JsonFormat,
+    origin: str,
+    known: pa.Schema,
+    policy: SchemaPolicy,
+    declared: Declared = UNDECLARED,
 ) -> LandedRows:
-    """Open an object that is a text, with the types of the known columns.
+    """Open an object that is a text, with the types of the known columns, if there is a table.
 
     Raises:
         SourceError, pyarrow.ArrowInvalid, OSError: it is damaged.
     """
+    known = declared.known(known) if len(known) else known
     if isinstance(form, CsvFormat):
         return LandedCsv(file, form, origin, known, policy)
-    return LandedJson(file, form, origin, known, policy)
+    return LandedJson(file, form, origin, known, policy, declared.omitted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +109,13 @@ class Landed:
         form = format_of(self.form, key, origin)
         if isinstance(form, ParquetFormat):
             rows, schema = read_footer(store, key, as_it_is=as_it_is)
+            schema = self.declared.renamed(schema, origin)
             return rows, self.declared.typed(schema, origin, refuses=self.declared.evolves)
         known = self.added.without(known) if self.added else known
         with opened(store, key, form.type) as file:
-            if len(known):
-                return None, open_text(file, form, origin, self.declared.known(known), self.policy).schema
-            return None, self.declared.read_as(open_text(file, form, origin, known, self.policy).schema)
+            text = open_text(file, form, origin, known, self.policy, self.declared)
+            schema = self.declared.renamed(text.schema, origin)
+            return None, schema if len(known) else self.declared.read_as(schema)
 
     def schema(self, key: str, known: pa.Schema = NOTHING) -> pa.Schema:
         """Return the columns of an object, with those that are added; arguments and errors are those of `footer`."""

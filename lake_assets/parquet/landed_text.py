@@ -1,7 +1,7 @@
 """The rows of a CSV or JSON object, in the types that the table has, or in inferred ones."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -260,12 +260,20 @@ class LandedJson(LandedText):
     Args:
         file, form, origin, policy: as of `LandedText`.
         known: as of `LandedCsv`.
+        omitted: fields that are left out, in lower case.
     """
 
     def __init__(
-        self, file: pa.NativeFile, form: JsonFormat, origin: str, known: pa.Schema, policy: SchemaPolicy
+        self,
+        file: pa.NativeFile,
+        form: JsonFormat,
+        origin: str,
+        known: pa.Schema,
+        policy: SchemaPolicy,
+        omitted: Collection[str] = (),
     ) -> None:
         self.schema = known
+        self._omitted = omitted
         super().__init__(file, form, origin, policy)
         self._is_lines = is_one_a_line(self._opened().peek())
         self._is_stored &= self._is_lines
@@ -289,6 +297,8 @@ class LandedJson(LandedText):
         """Return the known columns, named as the records have them, and those that only the records have."""
         known = {field.name.lower(): field for field in self.schema}
         for field in self._inferred(records):
+            if field.name.lower() in self._omitted:
+                continue
             mine = known.get(field.name.lower(), field)
             kind = wider(mine.type, field.type) if pa.types.is_nested(mine.type) else None
             known[field.name.lower()] = pa.field(field.name, kind or mine.type)
@@ -306,7 +316,7 @@ class LandedJson(LandedText):
             )
 
     def _parser(self, schema: pa.Schema) -> JsonText:  # noqa: ARG002 - a field that is not read must be known too
-        return JsonText(self._origin, self.schema, unknown=self._unknown, for_table=True)
+        return JsonText(self._origin, self.schema, unknown=self._unknown, omitted=self._omitted, for_table=True)
 
     def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
         if self._is_lines:

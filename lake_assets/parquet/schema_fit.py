@@ -4,7 +4,7 @@ Columns are matched by name. A type may be widened; every other difference is re
 row is read. (Parquet readers that match by position, or cast where they can, write wrong rows into lakes.)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Self
@@ -119,6 +119,13 @@ class Fitter:
         other._origin = origin  # noqa: SLF001 - of the same class
         other.made = [replace(made, origin=origin) for made in self.made]
         other._checked = [replace(made, origin=origin) for made in self._checked]  # noqa: SLF001
+        return other
+
+    def reading(self, landed: Mapping[str, str]) -> Self:
+        """Return the fitter for who reads the columns by their landed names, given these by the names here."""
+        other = copy(self)
+        other.nanos = {landed[name] for name in self.nanos if name in landed}
+        other.unchanged = {landed[name] for name in self.unchanged if name in landed}
         return other
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:

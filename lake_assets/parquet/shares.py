@@ -16,6 +16,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.added_columns import Facts, with_types, with_values
 from lake_assets.parquet.bad_rows import BadRows
+from lake_assets.parquet.declared_rows import DeclaredRows
 from lake_assets.parquet.job import Job, Share
 from lake_assets.parquet.landed import format_of, open_text
 from lake_assets.parquet.landed_rows import LandedParquet, LandedRows
@@ -145,6 +146,8 @@ class Reader:
         origin = f"the object {visible_name(uri)}"
         rows = self._rows(share, file, origin)
         job, added = self._job, self._job.added
+        if job.declared.renames:
+            rows = DeclaredRows(rows, job.declared, origin)
         facts: Facts = {"uri": uri, "modified": share.modified, "written_at": job.written_at, "run_id": job.run_id}
         constants = added.values(share.key, uri, rows.schema, facts) if added else {}
         schema = with_types(rows.schema, constants)
@@ -159,7 +162,7 @@ class Reader:
         if not isinstance(form, ParquetFormat):
             added = self._job.added
             known = added.without(self._schema) if added else self._schema
-            return open_text(file, form, origin, self._job.declared.known(known), self._job.policy)
+            return open_text(file, form, origin, known, self._job.policy, self._job.declared)
         before, checksums = self._columns, self._checksums
         parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=checksums, like=before)
         self._columns = parquet.columns

@@ -116,7 +116,8 @@ class OpenStream:
         only, and if a web server has the objects, whose versions it does not compare.
         """
         config = self.config
-        encodes = config.transform or config.selects_rows or self.landed.added or config.derived
+        adapts = self.landed.added or self.landed.declared.renames
+        encodes = config.transform or config.selects_rows or adapts or config.derived
         is_text = not isinstance(config.format, ParquetFormat)
         is_web = isinstance(config.source, WebStorage)
         if config.copying == "never" or encodes or is_text or self.lake_config.inserts_only or is_web:

@@ -218,8 +218,10 @@ def _column_lineage(stream: OpenStream, columns: list[str]) -> ColumnLineageData
     """Return where the columns come from without a transform; not those that are added to an object's own."""
     namespace, name = _place(stream.config.source.root)
 
+    sources = stream.landed.declared.sources
+
     def of(column: str, subtype: str) -> Fields:
-        return Fields([InputField(namespace, name, column, [Transformation("DIRECT", subtype)])])
+        return Fields([InputField(namespace, name, sources.get(column, column), [Transformation("DIRECT", subtype)])])
 
     added = {*stream.config.path_columns, *stream.config.file_columns}
     fields = {column: of(column, "IDENTITY") for column in columns if column not in added}

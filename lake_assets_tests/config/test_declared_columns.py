@@ -25,6 +25,10 @@ def test_a_column_is_a_description_or_has_keys() -> None:
         ("{a: {type: money}}", "", "columns.a.type: 'money' is not a column type: use boolean"),
         ("{a: {kind: text}}", "", "columns.a.kind: unknown key"),
         ("{a: x, A: y}", "", "columns.a and columns.A differ only in the case of their letters: remove one"),
+        ("{a: {omit: true, type: int, from: b}}", "", "columns.a: omit leaves the column out: remove from, type"),
+        ("{a: {from: X}, b: {from: x}}", "", "columns.a and columns.b are both from 'x': remove one of them"),
+        ("{a: {from: b}}", "    mode: index\n", "columns.a: mode: index registers files as they are: remove from, or"),
+        ("{a: {omit: true}}", "    mode: index\n", "remove omit, or use mode: replace"),
         ("{Region: {type: string}}", "", "can have a description only, because partitions decides the rest: remove t"),
         ("{a: {type: time}}", "    format: csv\n", "columns.a.type: time is not read from csv: declare string, and"),
         (
@@ -38,3 +42,11 @@ def test_a_column_is_a_description_or_has_keys() -> None:
 def test_what_a_declared_column_cannot_be_is_refused_with_the_fix(columns: str, more: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         stream(columns, more)
+
+
+@pytest.mark.parametrize("columns", ["{Sold: {omit: true}}", "{at: {from: sold}}"])
+def test_a_column_that_partitions_come_from_keeps_its_name(columns: str) -> None:
+    text = GOOD.replace("date: {type: date,", "date: {type: date, from: sold, in: rows,")
+
+    with pytest.raises(ConfigError, match="partitions reads the landed column sold by its name: remove from and omit"):
+        parsed(f"{text}    columns: {columns}\n")

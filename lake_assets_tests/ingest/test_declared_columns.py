@@ -172,3 +172,76 @@ def test_a_value_that_the_declared_type_does_not_hold_is_a_dead_letter(local_wor
 
     assert local_world.query("SELECT id FROM lake.sales") == [(1,)]
     assert [letter["_raw"] for letter in letters(local_world)] == ["70000"]
+
+
+RENAMED = {"total": {"type": "decimal(12,2)", "from": "Total Amount"}, "secret": {"omit": True}}
+BODIES = {
+    "csv": [b"id,Total Amount,secret\n1,2.5,x\n", b"secret,total amount,id\n9,7.25,2\n"],
+    "json": [b'{"id": 1, "Total Amount": 2.5, "secret": "x"}\n', b'{"id": 2, "secret": [9], "Total Amount": 7.25}\n'],
+    "parquet": [
+        pa.table({"id": [1], "Total Amount": pa.array([Decimal("2.5")]), "secret": ["x"]}),
+        pa.table({"SECRET": [9], "total amount": pa.array([Decimal("7.25")]), "id": [2]}),
+    ],
+}
+
+
+@pytest.mark.parametrize("policy", ["strict", "evolve", "ignore_extra"])
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_a_landed_column_may_have_another_name_and_another_one_be_left_out(
+    local_world: World, form: str, policy: str
+) -> None:
+    declare(local_world, RENAMED, format=form, schema_policy=policy)
+    for partition, body in zip((NW, SW), BODIES[form], strict=True):
+        local_world.land(partition, body, f"a.{form}")
+        assert not [text for text in plan(local_world.stream, local_world.partition(partition)).columns if "No" in text]
+        local_world.ingest(partition)
+
+    assert types(local_world) == {"id": "BIGINT", "total": "DECIMAL(12,2)"}
+    assert local_world.query(TOTALS) == [(Decimal("2.50"),), (Decimal("7.25"),)]
+
+
+def test_a_transform_sees_the_declared_names(local_world: World) -> None:
+    declare(local_world, RENAMED, transform={"sql": "SELECT * FROM source"})
+    local_world.land(NW, BODIES["parquet"][0])
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT id, total FROM lake.sales") == [(1, Decimal("2.50"))]
+    assert types(local_world).keys() == {"id", "total"}
+
+
+def test_times_of_nanoseconds_and_dictionaries_are_read_by_their_landed_names(local_world: World) -> None:
+    declare(local_world, {"seen": {"from": "When"}, "shop": {"from": "Shop"}})
+    whens = pa.array([1_700_000_000_123_456_789], pa.timestamp("ns"))
+    shops = pa.array(["a"]).dictionary_encode()
+    local_world.land(NW, pa.table({"When": whens, "Shop": shops}))
+    local_world.ingest(NW)
+
+    query = "SELECT epoch_ns(seen), shop FROM lake.sales"
+    assert types(local_world) == {"seen": "TIMESTAMP_NS", "shop": "VARCHAR"}
+    assert local_world.query(query) == [(1_700_000_000_123_456_789, "a")]
+
+
+def test_two_landed_columns_of_one_name_are_refused(local_world: World) -> None:
+    declare(local_world, {"total": {"from": "amount"}})
+    local_world.land(NW, pa.table({"amount": [1], "Total": [2]}))
+
+    with pytest.raises(SchemaError, match="columns 'amount' and 'Total', and each is 'Total' in the table: omit one"):
+        local_world.ingest(NW)
+
+
+def test_another_field_of_json_is_refused_beside_one_that_is_left_out(local_world: World) -> None:
+    declare(local_world, {"secret": {"omit": True}}, format="json", on_bad_row="dead_letter")
+    lines = [b'{"id": 1, "at": {"x": 1}}', b'{"id": 2, "secret": 1, "note": "a"}', b'{"id": 3, "at": {"x": 1, "y": 2}}']
+    local_world.land(NW, lines[0] + b"\n", "a.json")
+    local_world.ingest(NW)
+    local_world.land(SW, b"\n".join(lines[1:]), "b.json")  # in the sample it is a column
+
+    with pytest.raises(SchemaError, match=r"it has 'at\.y', 'note'"):
+        local_world.ingest(SW)
+
+    omitted = b'{"id": 4, "secret": {"z": 1}}\n{"id": 5, "secret": "%s"}\n' % (b"b" * 1000)
+    local_world.land(SW, omitted * 5000 + b"\n".join(lines[1:]), "b.json")
+    assert local_world.ingest(SW).row.row_count == 10_000
+    assert [letter["_raw"] for letter in letters(local_world)] == [line.decode() for line in lines[1:]]
+    reasons = [letter["_reason"].split(": ")[1] for letter in letters(local_world)]
+    assert reasons == ["unknown field 'note'", "unknown field within another one"]
