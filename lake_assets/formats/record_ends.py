@@ -70,10 +70,15 @@ class Quotes:
         outside = (np.searchsorted(quotes, breaks) + inside) % 2 == 0
         return Ends(breaks[outside], self._are_sound(np.frombuffer(text, np.uint8), quotes, inside=inside))
 
-    def ends_from_anywhere(self, text: memoryview) -> Positions | None:
-        """Return the ends of the records of a text that begins anywhere; None if it does not tell whether in quotes."""
+    def ends_from_anywhere(self, text: memoryview, *, is_long: bool) -> Positions | None:
+        """Return the ends of the records of a text that begins anywhere; None if it does not tell whether in quotes.
+
+        Args:
+            text: of which no quote is cut.
+            is_long: no value is as long, or ends behind the text, so one without quotes is outside of them.
+        """
         outside, inside = self.ends_if(text, inside=False), self.ends_if(text, inside=True)
-        if outside.is_sound and (not inside.is_sound or not len(self._quotes(text))):
+        if outside.is_sound and (not inside.is_sound or (is_long and not len(self._quotes(text)))):
             return outside.positions
         return inside.positions if inside.is_sound and not outside.is_sound else None
 

@@ -28,7 +28,7 @@ from lake_assets.parquet.type_fit import wider
 RAW, LINE = "_raw", "_line"
 """The columns of dead letters of texts: a record as it was landed, and the number of its first line, from 1."""
 
-_WINDOW = 2**18  # bytes, at first, by which it is told whether a part of an object begins within quotes
+_WINDOW = 2**20  # bytes, at first, by which it is told whether a part of an object begins within quotes
 _FIX = (
     "correct it and land the object again, or describe the text in the stream's format. With on_bad_row: dead_letter "
     "the other rows are committed."
@@ -185,12 +185,14 @@ class LandedText(ABC):
         size, window = self._file.size(), _WINDOW
         while True:
             text = memoryview(self._file.read_at(window, at - 1))
-            ends = parser.quotes.ends_from_anywhere(text) if parser.quotes else line_breaks(text)
+            is_all = at - 1 + window >= size
+            is_long = is_all or window >= LONGEST
+            ends = parser.quotes.ends_from_anywhere(text, is_long=is_long) if parser.quotes else line_breaks(text)
             if ends is not None and len(ends):
                 return at + int(ends[0])
-            if at - 1 + window >= size:
+            if is_all:
                 return size if ends is not None else None
-            if window >= LONGEST:
+            if is_long:
                 return None
             window *= 4
 

@@ -58,7 +58,7 @@ def test_the_middle_of_a_text_tells_whether_it_is_within_quotes(rows: list[list[
     text = written(rows, csv.QUOTE_ALL)
     begin = data.draw(st.integers(0, len(text)))
 
-    found = QUOTES.ends_from_anywhere(memoryview(text[begin:]))
+    found = QUOTES.ends_from_anywhere(memoryview(text[begin:]), is_long=True)
 
     expected, end = [], -1
     for row in rows:
@@ -68,4 +68,8 @@ def test_the_middle_of_a_text_tells_whether_it_is_within_quotes(rows: list[list[
 
 
 def test_a_text_that_may_be_both_is_not_told() -> None:
-    assert QUOTES.ends_from_anywhere(memoryview(b',"\n",\n')) is None
+    assert QUOTES.ends_from_anywhere(memoryview(b',"\n",\n'), is_long=True) is None
+
+
+def test_a_part_without_quotes_may_be_within_a_long_value() -> None:
+    assert QUOTES.ends_from_anywhere(memoryview(b"a\nb\n"), is_long=False) is None

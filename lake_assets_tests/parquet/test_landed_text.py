@@ -96,3 +96,10 @@ def test_a_share_that_no_window_tells_is_found_from_the_begin(monkeypatch: pytes
     good, bad, numbers = read(("n,text\n" + row * 500).encode(), CsvFormat(), 7)
 
     assert (good, bad, numbers) == ([(1, "\n")] * 500, [], [*range(500)])
+
+
+def test_a_share_that_begins_in_a_value_longer_than_a_window_has_no_row_of_it() -> None:
+    body = b'n,text\n1,"' + b"line\n" * 40 + b'"\n2,b\n'
+
+    for parts in (2, 3, 8):
+        assert read(body, CsvFormat(), parts)[:2] == ([(1, "line\n" * 40), (2, "b")], [])
