@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options
+from lake_assets.cli.common import Options, stream_argument, usage_error
 from lake_assets.cli.output import COMMANDS, Form, form_option, json_of, print_table
 from lake_assets.cli.terminal import echo, info, style
 from lake_assets.errors import ConfigError, SparkUnavailableError
@@ -15,6 +15,7 @@ from lake_assets.progress import counted
 
 if TYPE_CHECKING:
     from lake_assets.config.models import LakeConfig
+    from lake_assets.streams.stream import OpenStream
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 
@@ -77,21 +78,38 @@ def _check_sql(options: Options, config: "LakeConfig") -> None:
 
 
 @click.command()
-@click.argument("command", required=False, type=click.Choice(COMMANDS))
-def schema(command: str | None) -> None:
-    """Print the JSON Schema of the config, or of an output.
+@click.argument("command", required=False, type=click.Choice((*COMMANDS, "infer")))
+@stream_argument
+@click.pass_obj
+def schema(options: Options, command: str | None, stream: str | None) -> None:
+    """Print a JSON Schema, or the columns of a stream.
 
-    The config's schema is for editors. A command's schema describes its --format json.
+    The config's schema is for editors. A command's schema describes its --format json. `infer STREAM` prints the
+    `columns` of the stream's table, or of its landing zone if there is no table, as the config can declare them.
 
     \b
     lake-assets schema > lake.schema.json
     The first line of lake.yaml names the file for the YAML language server:
     # yaml-language-server: $schema=lake.schema.json
     """  # noqa: D301 - click reads the \b
+    if command == "infer":
+        echo(_inferred(options.stream(stream)))
+        return
+    if stream is not None:
+        raise usage_error(f"{stream} is a stream, of which only infer prints something.")
     from lake_assets.cli.documents import output_schema
     from lake_assets.config.models import LakeConfig
 
     echo(json.dumps(LakeConfig.model_json_schema() if command is None else output_schema(command), indent=2))
+
+
+def _inferred(stream: "OpenStream") -> str:
+    import yaml
+
+    from lake_assets.ingest.inferred_columns import inferred_columns
+
+    columns = {name: dict(column) for name, column in inferred_columns(stream).items()}
+    return yaml.safe_dump({"columns": columns}, sort_keys=False, allow_unicode=True, width=120).rstrip()
 
 
 @click.command()

@@ -324,6 +324,12 @@ def test_schemas_are_valid_and_refuse_other_documents(command: str) -> None:
         jsonschema.Draft202012Validator(schema).validate(other)
 
 
+def test_only_infer_takes_a_stream() -> None:
+    result = CliRunner().invoke(main, ["schema", "plan", "sales"])
+
+    assert (result.exit_code, "sales is a stream, of which only infer prints something" in result.output) == (2, True)
+
+
 def test_every_field_is_kept_with_its_type() -> None:
     """A line of `fields.txt` may be added for a new field; none may be changed within a major version."""
     known = FIELDS.read_text(encoding="utf-8").splitlines()

@@ -6,7 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import SchemaError
+from lake_assets.errors import SchemaError, SourceError
+from lake_assets.ingest.inferred_columns import inferred_columns
 from lake_assets_tests.ingest.lettering import letters
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
@@ -245,3 +246,24 @@ def test_another_field_of_json_is_refused_beside_one_that_is_left_out(local_worl
     assert [letter["_raw"] for letter in letters(local_world)] == [line.decode() for line in lines[1:]]
     reasons = [letter["_reason"].split(": ")[1] for letter in letters(local_world)]
     assert reasons == ["unknown field 'note'", "unknown field within another one"]
+
+
+def test_what_is_inferred_can_be_declared(local_world: World) -> None:
+    declare(local_world, RENAMED | {"id": "Key"})
+    assert local_world.landing  # an empty folder
+    with pytest.raises(SourceError, match="nothing has landed in"):
+        inferred_columns(local_world.stream)
+    landed = BODIES["parquet"][0].append_column("note", pa.nulls(1)).append_column("at", pa.array([[{"x y": 1}]]))
+    local_world.land(NW, landed)
+    of_objects = inferred_columns(local_world.stream)
+
+    assert of_objects == {
+        "id": {"type": "BIGINT", "description": "Key"},
+        "total": {"type": "DECIMAL(12,2)", "from": "Total Amount"},
+        "note": {},
+        "at": {"type": 'STRUCT("x y" BIGINT)[]'},
+        "secret": {"omit": True},
+    }
+    declare(local_world, dict(of_objects))
+    local_world.ingest(NW)
+    assert inferred_columns(local_world.stream) == dict(of_objects) | {"note": {"type": "INTEGER"}}
