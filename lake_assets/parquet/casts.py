@@ -3,6 +3,9 @@
 Arrow matches the fields of structs by their exact names, and silently drops the values of others.
 """
 
+from uuid import UUID
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
@@ -22,6 +25,12 @@ def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
         array = array.storage
     if array.type.equals(data_type):
         return array
+    if t.is_null(data_type):
+        return pa.nulls(len(array))
+    if _is_decimal(array.type, data_type):
+        return _decimals(array, data_type)
+    if _is_uuid(array.type, data_type):
+        return _uuids(array)
     if t.is_null(array.type) or _is_cast_by_arrow(array.type, data_type):
         return array.cast(data_type)
     if t.is_dictionary(array.type):
@@ -71,4 +80,40 @@ def _is_cast_by_arrow(given: pa.DataType, wanted: pa.DataType) -> bool:
         return _is_cast_by_arrow(given.value_type, wanted.value_type)
     if t.is_dictionary(given):
         return _is_cast_by_arrow(given.value_type, wanted)
-    return True
+    return not (t.is_null(wanted) or _is_decimal(given, wanted) or _is_uuid(given, wanted))
+
+
+def _is_decimal(given: pa.DataType, wanted: pa.DataType) -> bool:
+    return bool(t.is_decimal(wanted) and t.is_binary(given))
+
+
+def _is_uuid(given: pa.DataType, wanted: pa.DataType) -> bool:
+    return bool(wanted.equals(pa.uuid()) and t.is_string(given))
+
+
+def _decimals(array: pa.BinaryArray, data_type: pa.DataType) -> pa.Array:
+    """Return decimals by their digits as whole numbers in two's complement, with the highest byte first."""
+    _, places, data = array.buffers()
+    offsets = np.frombuffer(places, np.int32)[array.offset : array.offset + len(array) + 1]
+    stored = np.append(np.frombuffer(data or b"", np.uint8), np.uint8(0))
+    lengths, width = np.diff(offsets), data_type.byte_width
+    longest = int(lengths.max(initial=0))
+    if longest > width:
+        raise pa.ArrowInvalid(f"a decimal has {longest} bytes, and {data_type} has {width}")
+    signs = np.where((lengths > 0) & (stored[offsets[:-1]] > 127), 255, 0).astype(np.uint8)
+    numbers = np.repeat(signs[:, None], width, axis=1)
+    for byte in range(longest):
+        has = lengths > byte
+        numbers[has, byte] = stored[offsets[1:][has] - 1 - byte]
+    valid = array.is_valid().buffers()[1] if array.null_count else None
+    decimals = pa.Array.from_buffers(data_type, len(array), [valid, pa.py_buffer(numbers)])
+    decimals.validate(full=True)
+    return decimals
+
+
+def _uuids(array: pa.StringArray) -> pa.Array:
+    try:
+        numbers = [text and UUID(text).bytes for text in array.to_pylist()]
+    except ValueError as error:
+        raise pa.ArrowInvalid(f"it has a text that is no UUID: {error}") from error
+    return pa.array(numbers, pa.binary(16)).cast(pa.uuid())

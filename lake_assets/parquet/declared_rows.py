@@ -45,7 +45,7 @@ class DeclaredRows:
         try:
             for rows in self._rows.read(share, landed, fitter, numbered=numbered, splits=splits):
                 if isinstance(rows, Rows):
-                    batch = rows.batch.rename_columns([names[name] for name in rows.batch.schema.names])
+                    batch = rows.batch.rename_columns([names.get(name, name) for name in rows.batch.schema.names])
                     yield replace(rows, batch=batch)
                 else:
                     yield rows

@@ -30,7 +30,7 @@ MOST_THREADS = 4  # of a task; Python's own work for each object allows no more,
 class Share:
     """The part of an object that one task reads: row groups `part·n/parts` up to `(part+1)·n/parts` of its n.
 
-    Of a text it is the records that begin in these bytes.
+    Of ORC it is stripes; of Avro and a text the blocks or records that begin in these bytes.
     """
 
     key: str

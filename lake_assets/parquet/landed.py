@@ -11,9 +11,12 @@ from pyarrow import types as t
 from lake_assets.config.formats import (
     PARQUET,
     AutoFormat,
+    AvroFormat,
     CsvFormat,
     JsonFormat,
     LandedFormat,
+    OneFormat,
+    OrcFormat,
     ParquetFormat,
     TextFormat,
     format_by_name,
@@ -24,17 +27,19 @@ from lake_assets.errors import SchemaError, SourceChangedError, SourceError
 from lake_assets.escapes import visible_name
 from lake_assets.parquet.added_columns import AddedColumns, with_types
 from lake_assets.parquet.declared import UNDECLARED, Declared
+from lake_assets.parquet.landed_avro import LandedAvro
+from lake_assets.parquet.landed_orc import LandedOrc
 from lake_assets.parquet.landed_rows import LandedRows
 from lake_assets.parquet.landed_text import LandedCsv, LandedJson
-from lake_assets.parquet.read import FOOTERS, opened, read_footer
+from lake_assets.parquet.read import FOOTERS, count_rows, opened, read_footer
 from lake_assets.parquet.type_fit import united, wider
 from lake_assets.storage.arrow import ArrowStore
 
 NOTHING = pa.schema([])
-SAMPLE = 16  # objects of Parquet
+SAMPLE = 16  # objects that have types
 
 
-def format_of(form: LandedFormat, key: str, origin: str) -> ParquetFormat | CsvFormat | JsonFormat:
+def format_of(form: LandedFormat, key: str, origin: str) -> OneFormat:
     """Return the format of one object.
 
     Raises:
@@ -50,19 +55,23 @@ def format_of(form: LandedFormat, key: str, origin: str) -> ParquetFormat | CsvF
     return found
 
 
-def open_text(
+def open_rows(
     file: pa.NativeFile,
-    form: CsvFormat | JsonFormat,
+    form: OrcFormat | AvroFormat | CsvFormat | JsonFormat,
     origin: str,
     known: pa.Schema,
     policy: SchemaPolicy,
     declared: Declared = UNDECLARED,
 ) -> LandedRows:
-    """Open an object that is a text, with the types of the known columns, if there is a table.
+    """Open an object of another format than Parquet; a text with the types of the known columns, if there is a table.
 
     Raises:
         SourceError, pyarrow.ArrowInvalid, OSError: it is damaged.
     """
+    if isinstance(form, OrcFormat):
+        return LandedOrc(file, origin)
+    if isinstance(form, AvroFormat):
+        return LandedAvro(file, origin)
     known = declared.known(known) if len(known) else known
     if isinstance(form, CsvFormat):
         return LandedCsv(file, form, origin, known, policy)
@@ -90,7 +99,20 @@ class Landed:
     @property
     def counts_rows(self) -> bool:
         """Whether an object tells its number of rows without being read."""
-        return isinstance(self.form, ParquetFormat)
+        return isinstance(self.form, ParquetFormat | OrcFormat)
+
+    @property
+    def has_types(self) -> bool:
+        """Whether objects have types, which are inferred of texts."""
+        return not isinstance(self.form, TextFormat | AutoFormat)
+
+    def count_rows(self, key: str) -> int:
+        """Return the number of rows of an object that tells it; errors are those of `footer`."""
+        if isinstance(self.form, ParquetFormat):
+            return count_rows(ArrowStore(self.storage), key)
+        rows, _ = self.footer(key)
+        assert rows is not None  # noqa: S101 - see `counts_rows`
+        return rows
 
     def footer(self, key: str, known: pa.Schema = NOTHING, *, as_it_is: bool = False) -> tuple[int | None, pa.Schema]:
         """Return the number of rows of an object if it tells it, and its columns without those that are added.
@@ -109,13 +131,15 @@ class Landed:
         form = format_of(self.form, key, origin)
         if isinstance(form, ParquetFormat):
             rows, schema = read_footer(store, key, as_it_is=as_it_is)
-            schema = self.declared.renamed(schema, origin)
-            return rows, self.declared.typed(schema, origin, refuses=self.declared.evolves)
-        known = self.added.without(known) if self.added else known
-        with opened(store, key, form.type) as file:
-            text = open_text(file, form, origin, known, self.policy, self.declared)
-            schema = self.declared.renamed(text.schema, origin)
-            return None, schema if len(known) else self.declared.read_as(schema)
+        else:
+            known = self.added.without(known) if self.added else known
+            with opened(store, key, form.type) as file:
+                landed = open_rows(file, form, origin, known, self.policy, self.declared)
+            rows, schema = landed.count if isinstance(landed, LandedOrc) else None, landed.schema
+        schema = self.declared.renamed(schema, origin)
+        if isinstance(form, TextFormat):
+            return rows, schema if len(known) else self.declared.read_as(schema)
+        return rows, self.declared.typed(schema, origin, refuses=self.declared.evolves)
 
     def schema(self, key: str, known: pa.Schema = NOTHING) -> pa.Schema:
         """Return the columns of an object, with those that are added; arguments and errors are those of `footer`."""
@@ -149,9 +173,9 @@ class Landed:
         """Return the columns that a table of objects with these schemas gets, as `sampled`."""
         (_, first), *others = schemas
         try:
-            columns = united(schemas) if self.counts_rows else generalized(schemas)
+            columns = united(schemas) if self.has_types else generalized(schemas)
         except SchemaError:
-            if not self.counts_rows:
+            if not self.has_types:
                 raise
             return first  # the others are refused by their names, or put into quarantine
         if self.policy == "evolve" or isinstance(self.form, JsonFormat) or not others:

@@ -6,9 +6,10 @@ from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lake_assets.parquet.bad_rows import BadRows
+from lake_assets.parquet.bad_rows import NUMBER, BadRows
 from lake_assets.parquet.dictionaries import dictionary_columns
 from lake_assets.parquet.job import Share
 from lake_assets.parquet.parquet_files import ParquetRows
@@ -16,7 +17,7 @@ from lake_assets.parquet.read import BATCH_ROWS
 from lake_assets.parquet.row_groups import Span, span_of
 from lake_assets.parquet.schema_fit import Fitter
 
-_DECODED = 16 * 2**20  # bytes of an object, decompressed; larger ones are decoded as they are read
+DECODED = 16 * 2**20  # bytes of an object, decompressed; larger ones are decoded as they are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,13 @@ class Rows:
     batch: pa.RecordBatch
     first: int
     letters: Callable[[BadRows], BadRows] | None = None
+
+
+def renumbered(before: Callable[[], int], bad: BadRows) -> BadRows:
+    """Return rows of a share with their numbers in the object, of which so many rows are before the share."""
+    column = bad.rows.schema.get_field_index(NUMBER)
+    numbers = pc.add(bad.rows.column(column), before())
+    return BadRows(bad.rows.set_column(column, NUMBER, numbers), bad.reasons)
 
 
 class LandedRows(Protocol):
@@ -85,7 +93,7 @@ class LandedParquet:
         if metadata.num_rows > BATCH_ROWS:
             return False
         size: int = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
-        return size <= _DECODED
+        return size <= DECODED
 
     def read(
         self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool, splits: bool

@@ -15,7 +15,7 @@ from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.storage_errors import failure, is_of_cloud
 
 BATCH_ROWS = 131_072
-_TITLES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON"}
+_TITLES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "orc": "ORC", "avro": "Avro"}
 FOOTERS = 16  # read in parallel: most of the time is network latency
 
 

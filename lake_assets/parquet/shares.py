@@ -18,7 +18,7 @@ from lake_assets.parquet.added_columns import Facts, with_types, with_values
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.declared_rows import DeclaredRows
 from lake_assets.parquet.job import Job, Share
-from lake_assets.parquet.landed import format_of, open_text
+from lake_assets.parquet.landed import format_of, open_rows
 from lake_assets.parquet.landed_rows import LandedParquet, LandedRows
 from lake_assets.parquet.letters import DeadLetterWriter, Sink, refuse_taken_names
 from lake_assets.parquet.parquet_files import Columns, ParquetRows
@@ -162,7 +162,7 @@ class Reader:
         if not isinstance(form, ParquetFormat):
             added = self._job.added
             known = added.without(self._schema) if added else self._schema
-            return open_text(file, form, origin, known, self._job.policy, self._job.declared)
+            return open_rows(file, form, origin, known, self._job.policy, self._job.declared)
         before, checksums = self._columns, self._checksums
         parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=checksums, like=before)
         self._columns = parquet.columns

@@ -118,9 +118,9 @@ class OpenStream:
         config = self.config
         adapts = self.landed.added or self.landed.declared.renames
         encodes = config.transform or config.selects_rows or adapts or config.derived
-        is_text = not isinstance(config.format, ParquetFormat)
+        is_other = not isinstance(config.format, ParquetFormat)
         is_web = isinstance(config.source, WebStorage)
-        if config.copying == "never" or encodes or is_text or self.lake_config.inserts_only or is_web:
+        if config.copying == "never" or encodes or is_other or self.lake_config.inserts_only or is_web:
             return None
         is_sized = config.copying != "always"
         return CopyRules(

@@ -1,4 +1,4 @@
-"""The commands of the page about CSV and JSON, each with the output that it shows."""
+"""The commands of the page about CSV, JSON, Avro and ORC, each with the output that it shows."""
 
 import re
 from pathlib import Path

@@ -14,7 +14,7 @@ from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet import landed_text
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.job import Share
-from lake_assets.parquet.landed import open_text
+from lake_assets.parquet.landed import open_rows
 from lake_assets.parquet.schema_fit import Fitter
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
@@ -33,7 +33,7 @@ def read(body: bytes, form: CsvFormat | JsonFormat, parts: int) -> Read:
     numbers: list[int] = []
     bad: list[tuple[int, str]] = []
     for part in range(parts):
-        text = open_text(pa.BufferReader(body), form, "the object", SCHEMA, "strict")
+        text = open_rows(pa.BufferReader(body), form, "the object", SCHEMA, "strict")
         fitter = Fitter(text.schema, SCHEMA, PARTITION, "the object")
         share = Share("key", "", len(body), part, parts)
         for found in text.read(share, SCHEMA.names, fitter, numbered=True, splits=True):

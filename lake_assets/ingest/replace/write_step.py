@@ -260,9 +260,9 @@ class Writer:
         """
         keys = [obj.key for obj in run.reads.read]
         if self.stream.config.schema_policy == "strict":
-            first = self._landed.schema(keys[0]) if self._landed.counts_rows else self._landed.sampled(keys)
+            first = self._landed.schema(keys[0]) if self._landed.has_types else self._landed.sampled(keys)
             return self._without_partition(self._filled(first, run))
-        if not self._landed.counts_rows:
+        if not self._landed.has_types:
             return self._without_partition(self._landed.sampled(keys))
         schemas = self._landed.schemas(keys)
         columns = [(origin, self._without_partition(schema)) for origin, schema in schemas]

@@ -1,0 +1,223 @@
+"""Avro's object container files.
+
+A file has a header with the schema, and blocks of records. Behind each of these is the file's sync marker.
+"""
+
+import bz2
+import json
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from lake_assets.formats import avro_types
+
+_MAGIC = b"Obj\x01"
+_MARKER = 16  # bytes
+_HEAD = 20  # bytes of the two numbers at the begin of a block, at most
+_HEADER = 64 * 2**10  # bytes that are read first
+_WINDOW = 4 * 2**20  # bytes that are read at once
+_MOST = 256 * 2**20  # bytes of a block, decompressed
+_TOGETHER = 8 * 2**20  # bytes of blocks that are decoded together
+
+
+class Records(NamedTuple):
+    """Some records: their number, and their bytes in Avro's binary encoding."""
+
+    number: int
+    data: bytes
+
+
+class AvroFile:
+    """An open container file.
+
+    Args:
+        file: the landed file.
+        origin: names it in errors.
+
+    Attributes:
+        schema: its columns.
+
+    Raises:
+        ArrowInvalid: its header is damaged.
+        SchemaError: a column cannot be one of a table.
+    """
+
+    def __init__(self, file: pa.NativeFile, origin: str) -> None:
+        self._file = file
+        self._size = int(file.size())
+        self._window, self._at = b"", 0
+        header, size = self._header(_HEADER), _HEADER
+        while header is None:
+            if size >= self._size:
+                raise pa.ArrowInvalid("its header does not end")
+            size *= 4
+            header = self._header(size)
+        metadata, self._begin = header
+        self._marker = bytes(self._read(self._begin - _MARKER, _MARKER))
+        codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
+        if codec not in _CODECS:
+            raise pa.ArrowInvalid(f"it has the unknown codec {codec!r}")
+        self._decompress = _CODECS[codec]
+        try:
+            schema = json.loads(metadata["avro.schema"])
+            self.schema, self._stored = avro_types.columns(schema, origin)
+        except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise pa.ArrowInvalid(f"its schema is none of Avro's ({type(error).__name__}: {error})") from error
+
+    def records(self, begin: int, end: int) -> Iterator[Records]:
+        """Yield the records of the blocks that begin in some of the file's bytes, those of some blocks at a time.
+
+        Raises:
+            ArrowInvalid: a block is damaged.
+        """
+        count, parts, size = 0, [], 0
+        for rows, position, stored in self._blocks(self._first_block(begin, end), end):
+            parts.append(data := self._decompressed(bytes(self._read(position, stored))))
+            count, size = count + rows, size + len(data)
+            if size >= _TOGETHER:
+                yield Records(count, b"".join(parts))
+                count, parts, size = 0, [], 0
+        if count:
+            yield Records(count, b"".join(parts))
+
+    def count_before(self, position: int) -> int:
+        """Return the number of records of the blocks that begin before a position; the file is read up to there."""
+        return sum(rows for rows, _, _ in self._blocks(self._begin, position))
+
+    def stored(self, records: Records) -> bytes:
+        """Return records as a file without compression and logical types."""
+        marker = bytes(_MARKER)
+        metadata = {b"avro.schema": json.dumps(self._stored).encode(), b"avro.codec": b"null"}
+        texts = b"".join(_long(len(text)) + text for pair in metadata.items() for text in pair)
+        block = _long(records.number) + _long(len(records.data))
+        return b"".join((_MAGIC, _long(len(metadata)), texts, b"\0", marker, block, records.data, marker))
+
+    def _header(self, size: int) -> tuple[dict[str, bytes], int] | None:
+        """Return the metadata and the position of the first block, by the first bytes; None if these are too few."""
+        head = self._read(0, size)
+        if bytes(head[: len(_MAGIC)]) != _MAGIC:
+            raise pa.ArrowInvalid("it does not begin as a container file of Avro")
+        metadata: dict[str, bytes] = {}
+        try:
+            count, at = _number(head, len(_MAGIC))
+            while count:
+                if count < 0:  # and then the bytes of these pairs
+                    _, at = _number(head, at)
+                for _ in range(abs(count)):
+                    key, at = _text(head, at)
+                    metadata[key.decode("utf-8", "replace")], at = _text(head, at)
+                count, at = _number(head, at)
+        except IndexError:
+            return None
+        return (metadata, at + _MARKER) if at + _MARKER <= len(head) else None
+
+    def _blocks(self, position: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the blocks from one on that begin before the end: the records, position and size of each."""
+        while position < min(end, self._size):
+            head = self._read(position, _HEAD)
+            try:
+                count, at = _number(head, 0)
+                size, at = _number(head, at)
+            except IndexError:
+                raise _damaged(position) from None
+            marker = position + at + size
+            if count < 0 or size < 0 or self._read(marker, _MARKER) != self._marker:
+                raise _damaged(position)
+            yield count, position + at, size
+            position = marker + _MARKER
+
+    def _first_block(self, begin: int, end: int) -> int:
+        """Return the position of the first block that begins in some bytes; their end if none does."""
+        if begin <= self._begin:
+            return self._begin
+        for at in range(begin - _MARKER, end - _MARKER, _WINDOW):
+            size = min(_WINDOW + _MARKER - 1, end - 1 - at)
+            if (found := bytes(self._read(at, size)).find(self._marker)) >= 0:
+                return at + found + _MARKER
+        return end
+
+    def _decompressed(self, data: bytes) -> bytes:
+        try:
+            block = self._decompress(data)
+        except (zlib.error, lzma.LZMAError, EOFError, IndexError, OSError) as error:
+            raise pa.ArrowInvalid(f"a block cannot be decompressed: {error}") from error
+        if len(block) > _MOST:
+            raise pa.ArrowInvalid(f"it has a block of more than {_MOST:,} bytes")
+        return block
+
+    def _read(self, position: int, size: int) -> memoryview:
+        """Return bytes of the file, or fewer at its end; they are read in windows."""
+        if position < self._at or position + size > self._at + len(self._window):
+            if position >= self._size:
+                return memoryview(b"")
+            self._window, self._at = self._file.read_at(max(size, _WINDOW), position), position
+        start = position - self._at
+        return memoryview(self._window)[start : start + size]
+
+
+def _damaged(position: int) -> pa.ArrowInvalid:
+    return pa.ArrowInvalid(f"the block at byte {position:,} is truncated or damaged")
+
+
+def _number(data: memoryview, at: int) -> tuple[int, int]:
+    """Return a number at a position of an encoded text, and the position behind it."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise pa.ArrowInvalid("it has a number of more than 64 bits")
+
+
+def _text(data: memoryview, at: int) -> tuple[bytes, int]:
+    size, at = _number(data, at)
+    if size < 0:
+        raise pa.ArrowInvalid("it has a text of a negative length")
+    if at + size > len(data):
+        raise IndexError
+    return bytes(data[at : at + size]), at + size
+
+
+def _long(value: int) -> bytes:
+    """Return a number that is not negative as Avro encodes it."""
+    value, encoded = value << 1, bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
+
+
+def _snappy(data: bytes) -> bytes:
+    size = shift = 0
+    for byte in data[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > _MOST:
+        raise EOFError("it is too large")
+    block: bytes = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)
+    if zlib.crc32(block) != int.from_bytes(data[-4:]):
+        raise EOFError("its checksum differs")
+    return block
+
+
+def _zstandard(data: bytes) -> bytes:
+    return bytes(pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(_MOST + 1))
+
+
+_CODECS: dict[str, Callable[[bytes], bytes]] = {
+    "null": bytes,
+    "deflate": lambda data: zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, _MOST + 1),
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "bzip2": lambda data: bz2.BZ2Decompressor().decompress(data, _MOST + 1),
+    "xz": lambda data: lzma.LZMADecompressor().decompress(data, _MOST + 1),
+}

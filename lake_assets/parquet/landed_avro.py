@@ -1,0 +1,107 @@
+"""The rows of an Avro object container file, decoded by DuckDB's extension.
+
+DuckDB takes an eighth of the time of fastavro: 1,000,000 rows of 20 columns in 2 s, not 17 s. It gets some blocks at a
+time, decompressed and without logical types, so that each codec and type is read. It ends silently at a record that is
+damaged, so the rows are counted.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lake_assets.errors import CatalogError, MissingExtraError, install
+from lake_assets.formats.avro import AvroFile, Records
+from lake_assets.formats.avro_types import column_name
+from lake_assets.parquet.bad_rows import BadRows
+from lake_assets.parquet.casts import cast
+from lake_assets.parquet.job import Share
+from lake_assets.parquet.landed_rows import Rows, renumbered
+from lake_assets.parquet.read import BATCH_ROWS
+from lake_assets.parquet.schema_fit import Fitter
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SMALL = 2 * 2**20  # bytes of an object; larger ones are decoded as they are read
+
+
+class LandedAvro:
+    """The rows of Avro, divided into shares by the blocks that begin in their bytes.
+
+    Args:
+        file: the open object.
+        origin: names it in errors.
+    """
+
+    def __init__(self, file: pa.NativeFile, origin: str) -> None:
+        self._size = int(file.size())
+        self._avro = AvroFile(file, origin)
+        self.schema: pa.Schema = self._avro.schema
+
+    @property
+    def is_small(self) -> bool:
+        """See `LandedRows`."""
+        return self._size <= _SMALL
+
+    def read(
+        self,
+        share: Share,
+        columns: Sequence[str],
+        fitter: Fitter,  # noqa: ARG002 - all rows of a block are decoded
+        *,
+        numbered: bool,
+        splits: bool,  # noqa: ARG002 - all rows can be read
+    ) -> Iterator[Rows | BadRows]:
+        """See `LandedRows`."""
+        begin, end = (part * self._size // share.parts for part in (share.part, share.part + 1))
+        before = cache(partial(self._avro.count_before, begin))
+        first, letters = (before(), None) if numbered else (0, partial(renumbered, before))
+        for records in self._avro.records(begin, end):
+            for batch in self._decoded(records, columns or self.schema.names[:1]):
+                yield Rows(batch, first, letters)
+                first += batch.num_rows
+
+    def _decoded(self, records: Records, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        import duckdb  # noqa: PLC0415 - few jobs need it
+
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        names = ", ".join(column_name(self.schema.names.index(name)) for name in columns)
+        count = 0
+        file = os.memfd_create("avro")
+        try:
+            with os.fdopen(file, "wb", closefd=False) as sink:
+                sink.write(self._avro.stored(records))
+            with _engine().cursor() as cursor:
+                path = str(Path("/proc/self/fd", str(file)))
+                for batch in cursor.execute(f"SELECT {names} FROM read_avro(?)", [path]).to_arrow_reader(BATCH_ROWS):  # noqa: S608 - names of this file
+                    count += batch.num_rows
+                    arrays = [cast(values, kind) for values, kind in zip(batch.columns, schema.types, strict=True)]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            raise pa.ArrowInvalid(f"a record is damaged: {str(error).splitlines()[0]}") from error
+        finally:
+            os.close(file)
+        if count != records.number:
+            raise pa.ArrowInvalid(f"a record is damaged: {count:,} of {records.number:,} rows can be decoded")
+
+
+@cache
+def _engine() -> "duckdb.DuckDBPyConnection":
+    """Return this process's engine.
+
+    Raises:
+        MissingExtraError: the extension is neither installed nor can it be downloaded.
+    """
+    from lake_assets.duckdb_engine import open_engine  # noqa: PLC0415 - imports DuckDB, which few jobs need
+
+    try:
+        return open_engine(("avro",))
+    except CatalogError as error:
+        raise MissingExtraError(
+            f"format: avro needs DuckDB's extension avro where tasks run ({error.problem.rstrip(':')}):",
+            f"{install('avro')}.",
+        ) from error

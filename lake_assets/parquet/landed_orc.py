@@ -1,0 +1,94 @@
+"""The rows of an ORC object."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+
+import pyarrow as pa
+from pyarrow import orc
+from pyarrow import types as t
+
+from lake_assets.errors import SchemaError
+from lake_assets.parquet.bad_rows import BadRows
+from lake_assets.parquet.casts import cast
+from lake_assets.parquet.job import Share
+from lake_assets.parquet.landed_rows import DECODED, Rows, renumbered
+from lake_assets.parquet.read import BATCH_ROWS
+from lake_assets.parquet.schema_fit import Fitter
+
+
+class LandedOrc:
+    """The rows of ORC, divided into shares by its stripes.
+
+    Arrow reads all timestamps in nanoseconds. They are microseconds here, which hold what Spark and Hive write, unless
+    the table has the column in nanoseconds.
+
+    Args:
+        file: the open object.
+        origin: names it in errors.
+
+    Attributes:
+        count: its rows.
+    """
+
+    def __init__(self, file: pa.NativeFile, origin: str) -> None:
+        self._origin = origin
+        self._size = int(file.size())
+        self._orc = orc.ORCFile(file)
+        self.count = int(self._orc.nrows)
+        self.schema: pa.Schema = pa.schema([field.with_type(_in_micros(field.type)) for field in self._orc.schema])
+
+    @property
+    def is_small(self) -> bool:
+        """See `LandedRows`."""
+        return self.count <= BATCH_ROWS and self._size <= DECODED
+
+    def read(
+        self,
+        share: Share,
+        columns: Sequence[str],
+        fitter: Fitter,
+        *,
+        numbered: bool,
+        splits: bool,  # noqa: ARG002 - all rows can be read
+    ) -> Iterator[Rows | BadRows]:
+        """See `LandedRows`."""
+        count = self._orc.nstripes
+        own = range(share.part * count // share.parts, (share.part + 1) * count // share.parts)
+        before = cache(partial(self._count_before, own.start))
+        names = columns or self.schema.names[:1]
+        first, letters = (before(), None) if numbered else (0, partial(renumbered, before))
+        for stripe in own:
+            stored = self._stripe(stripe, names)
+            for start in range(0, stored.num_rows, BATCH_ROWS):
+                batch = self._converted(stored.slice(start, BATCH_ROWS), fitter)
+                yield Rows(batch, first, letters)
+                first += batch.num_rows
+
+    def _stripe(self, stripe: int, columns: Sequence[str]) -> pa.RecordBatch:
+        return self._orc.read_stripe(stripe, [self.schema.names.index(name) for name in columns])
+
+    def _count_before(self, stripe: int) -> int:
+        return sum(self._stripe(number, self.schema.names[:1]).num_rows for number in range(stripe))
+
+    def _converted(self, rows: pa.RecordBatch, fitter: Fitter) -> pa.RecordBatch:
+        """Return rows with timestamps in microseconds, where the table has them so."""
+        arrays = []
+        for name, values in zip(rows.schema.names, rows.columns, strict=True):
+            try:
+                arrays.append(values if name in fitter.nanos else cast(values, self.schema.field(name).type))
+            except pa.ArrowInvalid as error:
+                raise SchemaError(
+                    f"column {name!r} of {self._origin} has a timestamp that microseconds do not hold ({error}):",
+                    "round it where it is written, or create the table with this column as TIMESTAMP_NS before.",
+                ) from error
+        return pa.RecordBatch.from_arrays(arrays, rows.schema.names)
+
+
+def _in_micros(kind: pa.DataType) -> pa.DataType:
+    if t.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if t.is_struct(kind):
+        return pa.struct([field.with_type(_in_micros(field.type)) for field in kind])
+    if t.is_map(kind):
+        return pa.map_(_in_micros(kind.key_type), _in_micros(kind.item_type))
+    return pa.list_(_in_micros(kind.value_type)) if t.is_list(kind) else kind

@@ -1,0 +1,82 @@
+"""Avro and ORC have the same rows in any number of shares, and each row its number."""
+
+import io
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import orc
+
+from lake_assets.config.formats import AvroFormat, OrcFormat
+from lake_assets.formats import avro
+from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.parquet.bad_rows import NUMBER, BadRows
+from lake_assets.parquet.job import Share
+from lake_assets.parquet.landed import NOTHING, open_rows
+from lake_assets.parquet.landed_rows import Rows
+from lake_assets.parquet.schema_fit import Fitter
+
+SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
+PARTITION = Partition.of([PartitionColumn("key", "string")], {"key": "a"})
+FIELDS = [{"name": "n", "type": "long"}, {"name": "text", "type": ["null", "string"]}]
+
+rows = st.lists(st.tuples(st.integers(-(2**40), 2**40), st.none() | st.text(max_size=40)), max_size=60)
+
+
+def read(body: bytes, form: AvroFormat | OrcFormat, parts: int) -> list[tuple[int, int, str | None]]:
+    """The rows that shares have, each with its number."""
+    found: list[tuple[int, int, str | None]] = []
+    for part in range(parts):
+        landed = open_rows(pa.BufferReader(body), form, "the object", NOTHING, "strict")
+        fitter = Fitter(landed.schema, SCHEMA, PARTITION, "the object")
+        for some in landed.read(Share("key", "", len(body), part, parts), ["n", "text"], fitter, numbered=True):
+            assert isinstance(some, Rows)
+            assert some.letters is not None
+            numbers = pa.array(range(some.first, some.first + some.batch.num_rows), pa.int64())
+            all_bad = BadRows(some.batch.append_column(NUMBER, numbers), [])
+            found += [(r[NUMBER], r["n"], r["text"]) for r in some.letters(all_bad).rows.to_pylist()]
+    return found
+
+
+def as_avro(landed: list[tuple[int, str | None]], codec: str, interval: int) -> bytes:
+    file = io.BytesIO()
+    schema = fastavro.parse_schema({"type": "record", "name": "row", "fields": FIELDS})
+    fastavro.writer(file, schema, [{"n": n, "text": t} for n, t in landed], codec=codec, sync_interval=interval)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("window", [64, 4 * 2**20])
+@settings(max_examples=60, deadline=None)
+@given(landed=rows, parts=st.integers(1, 9), codec=st.sampled_from(["null", "deflate"]), interval=st.integers(1, 300))
+def test_avro_in_shares_has_the_rows_of_the_whole(
+    window: int, landed: list[tuple[int, str | None]], parts: int, codec: str, interval: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(avro, "_WINDOW", window)
+        patch.setattr(avro, "_HEADER", 8)
+        patch.setattr(avro, "_TOGETHER", window)
+        found = read(as_avro(landed, codec, interval), AvroFormat(), parts)
+
+    assert found == [(number, *row) for number, row in enumerate(landed)]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_orc_in_shares_has_the_rows_of_the_whole(parts: int) -> None:
+    landed = [(n, f"{n:>80}") for n in range(40_000)]
+    file = io.BytesIO()
+    orc.write_table(pa.table(list(zip(*landed, strict=True)), names=["n", "text"]), file, stripe_size=2**17)
+    assert orc.ORCFile(io.BytesIO(file.getvalue())).nstripes > 2
+
+    assert read(file.getvalue(), OrcFormat(), parts) == [(number, *row) for number, row in enumerate(landed)]
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_wrong_marker_is_found_in_any_number_of_shares(parts: int) -> None:
+    body = as_avro([(n, "x" * 50) for n in range(100)], "null", 200)
+    marker = body[-16:]
+    place = body.index(marker, len(body) // 2)
+
+    with pytest.raises(pa.ArrowInvalid, match="is truncated or damaged"):
+        read(body[:place] + b"y" * 16 + body[place + 16 :], AvroFormat(), parts)
