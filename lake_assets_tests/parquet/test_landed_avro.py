@@ -47,7 +47,7 @@ def as_avro(landed: list[tuple[int, str | None]], codec: str, interval: int) -> 
     return file.getvalue()
 
 
-@pytest.mark.parametrize("window", [64, 4 * 2**20])
+@pytest.mark.parametrize("window", [20, 4 * 2**20])
 @settings(max_examples=60, deadline=None)
 @given(landed=rows, parts=st.integers(1, 9), codec=st.sampled_from(["null", "deflate"]), interval=st.integers(1, 300))
 def test_avro_in_shares_has_the_rows_of_the_whole(
@@ -80,3 +80,13 @@ def test_a_wrong_marker_is_found_in_any_number_of_shares(parts: int) -> None:
 
     with pytest.raises(pa.ArrowInvalid, match="is truncated or damaged"):
         read(body[:place] + b"y" * 16 + body[place + 16 :], AvroFormat(), parts)
+
+
+@pytest.mark.parametrize("parts", range(2, 40))
+def test_a_marker_across_two_windows_is_found(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(avro, "_WINDOW", 24)
+    landed: list[tuple[int, str | None]] = [(n, "x" * (n % 50)) for n in range(100)]
+
+    found = read(as_avro(landed, "null", 200), AvroFormat(), parts)
+
+    assert [number for number, _, _ in found] == list(range(100))
