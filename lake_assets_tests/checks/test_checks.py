@@ -85,7 +85,7 @@ def test_objects_that_vanish_during_the_check_are_left_to_the_check_of_the_landi
             filled.unland(SW)
         return count_rows(store, key)
 
-    monkeypatch.setattr("lake_assets.checks.rows.count_rows", after_it_is_gone)
+    monkeypatch.setattr("lake_assets.parquet.landed.count_rows", after_it_is_gone)
 
     result = check(filled, "row_counts")
 
