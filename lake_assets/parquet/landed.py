@@ -129,6 +129,7 @@ class Landed:
         store = ArrowStore(self.storage)
         origin = self.origin(key)
         form = format_of(self.form, key, origin)
+        rows: int | None
         if isinstance(form, ParquetFormat):
             rows, schema = read_footer(store, key, as_it_is=as_it_is)
         else:

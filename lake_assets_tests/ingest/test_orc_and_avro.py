@@ -355,3 +355,28 @@ def test_what_makes_a_landed_file_a_file_of_the_lake_is_refused(landed: World, o
     landed.options |= options
     with pytest.raises(ValueError, match=landed.options["format"]):
         LakeConfig.model_validate(landed.document)
+
+
+def test_declared_and_added_columns_are_those_of_parquet(landed: World) -> None:
+    columns: dict[str, dict[str, Any]] = {"number": {"type": "INTEGER", "from": "id"}, "total": {"omit": True}}
+    landed.options |= {"columns": columns, "file_columns": {"place": "row_number"}}
+    landed.land(NW, body(landed, 7, 8), name(landed, "a"))
+
+    with pytest.raises(SchemaError, match="'number'"):
+        landed.ingest(NW)  # INTEGER does not hold what BIGINT does
+    columns["number"]["type"] = "BIGINT"
+    landed.ingest(NW)
+
+    assert landed.query("SELECT number, place FROM lake.sales ORDER BY number") == [(7, 1), (8, 2)]
+
+
+def test_rows_may_have_no_column_of_the_object(landed: World) -> None:
+    landed.options |= {
+        "columns": {"id": {"omit": True}, "total": {"omit": True}},
+        "file_columns": {"place": "row_number"},
+    }
+    landed.land(NW, body(landed, 7, 8), name(landed, "a"))
+
+    landed.ingest(NW)
+
+    assert landed.query("SELECT place FROM lake.sales ORDER BY place") == [(1,), (2,)]

@@ -25,18 +25,23 @@ FIELDS = [{"name": "n", "type": "long"}, {"name": "text", "type": ["null", "stri
 rows = st.lists(st.tuples(st.integers(-(2**40), 2**40), st.none() | st.text(max_size=40)), max_size=60)
 
 
-def read(body: bytes, form: AvroFormat | OrcFormat, parts: int) -> list[tuple[int, int, str | None]]:
-    """The rows that shares have, each with its number."""
+def read(
+    body: bytes, form: AvroFormat | OrcFormat, parts: int, *, numbered: bool = False
+) -> list[tuple[int, int, str | None]]:
+    """The rows that shares have, each with the number that it has in a column, or as a dead letter."""
     found: list[tuple[int, int, str | None]] = []
     for part in range(parts):
         landed = open_rows(pa.BufferReader(body), form, "the object", NOTHING, "strict")
         fitter = Fitter(landed.schema, SCHEMA, PARTITION, "the object")
-        for some in landed.read(Share("key", "", len(body), part, parts), ["n", "text"], fitter, numbered=True):
+        share = Share("key", "", len(body), part, parts)
+        for some in landed.read(share, ["n", "text"], fitter, numbered=numbered, splits=True):
             assert isinstance(some, Rows)
-            assert some.letters is not None
             numbers = pa.array(range(some.first, some.first + some.batch.num_rows), pa.int64())
             all_bad = BadRows(some.batch.append_column(NUMBER, numbers), [])
-            found += [(r[NUMBER], r["n"], r["text"]) for r in some.letters(all_bad).rows.to_pylist()]
+            found += [
+                (r[NUMBER], r["n"], r["text"])
+                for r in (some.letters(all_bad) if some.letters else all_bad).rows.to_pylist()
+            ]
     return found
 
 
@@ -49,27 +54,36 @@ def as_avro(landed: list[tuple[int, str | None]], codec: str, interval: int) -> 
 
 @pytest.mark.parametrize("window", [20, 4 * 2**20])
 @settings(max_examples=60, deadline=None)
-@given(landed=rows, parts=st.integers(1, 9), codec=st.sampled_from(["null", "deflate"]), interval=st.integers(1, 300))
+@given(
+    landed=rows,
+    parts=st.integers(1, 9),
+    codec=st.sampled_from(["null", "deflate"]),
+    interval=st.integers(1, 300),
+    numbered=st.booleans(),
+)
 def test_avro_in_shares_has_the_rows_of_the_whole(
-    window: int, landed: list[tuple[int, str | None]], parts: int, codec: str, interval: int
+    window: int, landed: list[tuple[int, str | None]], parts: int, codec: str, interval: int, numbered: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(avro, "_WINDOW", window)
         patch.setattr(avro, "_HEADER", 8)
         patch.setattr(avro, "_TOGETHER", window)
-        found = read(as_avro(landed, codec, interval), AvroFormat(), parts)
+        found = read(as_avro(landed, codec, interval), AvroFormat(), parts, numbered=numbered)
 
     assert found == [(number, *row) for number, row in enumerate(landed)]
 
 
+@pytest.mark.parametrize("numbered", [True, False])
 @pytest.mark.parametrize("parts", [1, 2, 5])
-def test_orc_in_shares_has_the_rows_of_the_whole(parts: int) -> None:
+def test_orc_in_shares_has_the_rows_of_the_whole(parts: int, numbered: bool) -> None:
     landed = [(n, f"{n:>80}") for n in range(40_000)]
     file = io.BytesIO()
     orc.write_table(pa.table(list(zip(*landed, strict=True)), names=["n", "text"]), file, stripe_size=2**17)
     assert orc.ORCFile(io.BytesIO(file.getvalue())).nstripes > 2
 
-    assert read(file.getvalue(), OrcFormat(), parts) == [(number, *row) for number, row in enumerate(landed)]
+    assert read(file.getvalue(), OrcFormat(), parts, numbered=numbered) == [
+        (number, *row) for number, row in enumerate(landed)
+    ]
 
 
 @pytest.mark.parametrize("parts", [1, 3])
