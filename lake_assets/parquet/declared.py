@@ -55,6 +55,8 @@ class Declared:
         Raises:
             SchemaError: two of them get one name; `origin` names the object.
         """
+        if not self.renames:
+            return schema
         names = {source.lower(): name for name, source in self.sources.items()}
         found: dict[str, pa.Field] = {}
         for landed in schema:

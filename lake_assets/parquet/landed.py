@@ -173,13 +173,15 @@ class Landed:
     def of_all(self, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
         """Return the columns that a table of objects with these schemas gets, as `sampled`."""
         (_, first), *others = schemas
+        if not others:
+            return first
         try:
             columns = united(schemas) if self.has_types else generalized(schemas)
         except SchemaError:
             if not self.has_types:
                 raise
             return first  # the others are refused by their names, or put into quarantine
-        if self.policy == "evolve" or isinstance(self.form, JsonFormat) or not others:
+        if self.policy == "evolve" or isinstance(self.form, JsonFormat):
             return columns
         return pa.schema([columns.field(columns.get_field_index(name)) for name in first.names])
 

@@ -54,7 +54,7 @@ def whole(example: str) -> str:
 
 def stream(keys: str) -> str:
     """A stream with these keys, and with those that it must have besides."""
-    return STREAMS + keys + "".join(line for line in (SOURCE, PARTITIONS) if line.split(":")[0] not in keys)
+    return STREAMS + keys + "".join(line for line in (SOURCE, PARTITIONS) if line.partition(": ")[0] + ":" not in keys)
 
 
 def validated(folder: Path, arguments: list[str], variables: Mapping[str, str]) -> Result:

@@ -10,6 +10,7 @@ import pytest
 
 from lake_assets.checks.check_run import run_check, scope_of_run
 from lake_assets.maintenance.compaction import compact
+from lake_assets.parquet import landed
 from lake_assets_tests.world import NW, SW, World
 
 CATALOGS = pytest.mark.parametrize(
@@ -164,7 +165,10 @@ def test_nested_columns_follow_the_files(world: World) -> None:
     check_values(world)
 
 
-def test_missing_fields_are_null_and_new_ones_come_from_all_objects(evolving: World) -> None:
+def test_missing_fields_are_null_and_new_ones_come_from_all_objects(
+    evolving: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landed, "SAMPLE", 1)
     evolving.land(NW, pa.table({"p": [{"x": 1}], "q": [[{"a": 1}]]}), "1.parquet")
     evolving.land(NW, pa.table({"p": [{"y": "new"}], "q": [[{"b": 1.5}, {"b": None}]]}), "2.parquet")
     evolving.land(NW, pa.table({"p": pa.array([{"X": 2, "z": None}])}), "3.parquet")

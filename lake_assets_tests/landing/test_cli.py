@@ -202,10 +202,10 @@ def test_a_pattern_that_no_landed_file_matches_is_refused_by_validate_and_land(c
 
 
 def test_a_wrong_option_is_named_by_its_field(config: Callable[..., Path]) -> None:
-    done = run(config(columns={"id": "int"}), "land", "sales", stdin=lines(1))
+    done = run(config(columns={"id": "word"}), "land", "sales", stdin=lines(1))
 
     assert done.exit_code == 1
-    assert "streams.sales.landing.columns.id: 'int' is not a column type: use boolean" in done.stderr
+    assert "streams.sales.landing.columns.id: 'word' is not a column type: use boolean" in done.stderr
 
 
 @pytest.mark.kill
