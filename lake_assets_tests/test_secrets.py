@@ -34,6 +34,7 @@ from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.parquet.job import Job
+from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.read import read_schema
 from lake_assets.parquet.write import write_files
 from lake_assets.retrying import Limit
@@ -291,7 +292,7 @@ def test_a_signed_url_does_not_come_out_of_arrow(listener: Listener) -> None:
     """Its errors print the URL that was asked for, and Azure's signature is part of that."""
     place = f"AccountName=retail;BlobEndpoint={listener.url}/retail;SharedAccessSignature={SAS}"
     storage = AzureStorage.model_validate({"container": "lake", "connection_string": place})
-    job = Job("run", storage, storage, sales(1).schema, "zstd", 2**20, ())
+    job = Job("run", Landed(storage), storage, sales(1).schema, "zstd", 2**20, ())
 
     for attempt in (
         lambda: ArrowStore(storage).open("a.parquet"),

@@ -106,7 +106,7 @@ def schema(options: Options, command: str | None, stream: str | None) -> None:
 def _inferred(stream: "OpenStream") -> str:
     import yaml
 
-    from lake_assets.ingest.inferred_columns import inferred_columns
+    from lake_assets.ingest.landed_footers import inferred_columns
 
     columns = {name: dict(column) for name, column in inferred_columns(stream).items()}
     return yaml.safe_dump({"columns": columns}, sort_keys=False, allow_unicode=True, width=120).rstrip()

@@ -2,7 +2,7 @@
 
 import codecs
 from pathlib import PurePosixPath
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, model_validator
 
@@ -27,36 +27,24 @@ Encoding = Annotated[str, AfterValidator(_check_encoding)]
 
 
 class ParquetFormat(Model):
-    """Parquet files."""
+    """Parquet files; `files` of each format is the pattern of their names."""
 
     type: Literal["parquet"] = "parquet"
-
-    @property
-    def files(self) -> str:
-        """The pattern of their names."""
-        return "*.parquet"
+    files: ClassVar[str] = "*.parquet"
 
 
 class OrcFormat(Model):
     """ORC files."""
 
     type: Literal["orc"] = "orc"
-
-    @property
-    def files(self) -> str:
-        """The pattern of their names."""
-        return "*.orc"
+    files: ClassVar[str] = "*.orc"
 
 
 class AvroFormat(Model):
     """Avro object container files."""
 
     type: Literal["avro"] = "avro"
-
-    @property
-    def files(self) -> str:
-        """The pattern of their names."""
-        return "*.avro"
+    files: ClassVar[str] = "*.avro"
 
 
 class TextFormat(Model):
@@ -75,6 +63,7 @@ class CsvFormat(TextFormat):
     """Comma-separated values (RFC 4180), and their dialects."""
 
     type: Literal["csv"] = "csv"
+    files: ClassVar[str] = "*.csv*"
     delimiter: Character = Field(",", description="Between two values.")
     quote: Character | None = Field('"', description="Around a value; within one it is written twice. None: null.")
     escape: Character | None = Field(None, description="Before a quote or a delimiter that is part of a value.")
@@ -96,11 +85,6 @@ class CsvFormat(TextFormat):
     timestamp_format: str | None = Field(
         None, pattern="%", description="Of timestamps: `%d/%m/%Y %H:%M:%S`; ISO 8601 when absent."
     )
-
-    @property
-    def files(self) -> str:
-        """The pattern of their names."""
-        return "*.csv*"
 
     @model_validator(mode="after")
     def _characters_differ(self) -> Self:
@@ -129,22 +113,14 @@ class JsonFormat(TextFormat):
     """JSON: an object a line, an array of objects, or objects one after the other."""
 
     type: Literal["json"] = "json"
-
-    @property
-    def files(self) -> str:
-        """The pattern of their names."""
-        return "*.*json*"
+    files: ClassVar[str] = "*.*json*"
 
 
 class AutoFormat(Model):
     """Files whose names show their format."""
 
     type: Literal["auto"] = "auto"
-
-    @property
-    def files(self) -> str:
-        """The pattern of their names."""
-        return "*.*"
+    files: ClassVar[str] = "*.*"
 
 
 OneFormat = ParquetFormat | OrcFormat | AvroFormat | CsvFormat | JsonFormat

@@ -10,7 +10,7 @@ from lake_assets.config.formats import TextFormat
 from lake_assets.errors import SourceError
 from lake_assets.layout.texts import count
 
-# The first bytes of compressed files, by which they are told whatever their names are.
+# The first bytes of compressed files; their names do not count.
 _MAGIC = {
     b"\x1f\x8b": "gzip",
     b"\x28\xb5\x2f\xfd": "zstd",

@@ -3,15 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
+from pyarrow import types as t
 
-from lake_assets.errors import LakeAssetsError, SchemaDriftError
+from lake_assets.errors import LakeAssetsError, SchemaDriftError, SourceError
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.schema.evolve import column_changes, evolved
-from lake_assets.lake.schema.table_setup import declared_schema, is_never_filled
+from lake_assets.lake.schema.table_setup import data_schema, declared_schema, is_never_filled
+from lake_assets.lake.schema.types import sql_type
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.added_columns import with_types
@@ -20,6 +23,7 @@ from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.progress import counted
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import Manifest
+from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.stream import OpenStream
 
 MOST = 1_000  # objects of a partition whose footers are read
@@ -211,6 +215,40 @@ class Columns:
         found = landed.declared.created(landed.of_all(self.footers.schemas(reads)))
         columns = pa.schema([f for f in found if f.name not in config.partitions])
         return tuple(map(str, column_changes(pa.schema([]), columns)))
+
+
+def inferred_columns(stream: OpenStream) -> Mapping[str, Mapping[str, Any]]:
+    """Return the config's value of `columns` with each column of the table, and with what the config says of it now.
+
+    They are those of the table, or, if it has never had rows, those that the objects of the landing zone would give
+    it. A column without a value in any object has no type.
+
+    Raises:
+        LakeAssetsError: the lake or the landing zone cannot be read, or nothing has landed.
+    """
+    config, landed, schema = stream.config, stream.landed, None
+    with stream.lake.open_if_exists() as lake:
+        if lake is not None and lake.exists(stream.table) and not is_never_filled(lake, stream.table):
+            schema = data_schema(lake, stream.table, config.columns)
+    if schema is None:
+        keys = [obj.key for manifest in list_landed(stream)[0].values() for obj in manifest.read]
+        if not keys:
+            raise SourceError(
+                f"nothing has landed in {stream.layout_uri}:", "land an object, or correct the stream's source."
+            )
+        schema = landed.declared.created(landed.sampled(keys))
+    declared = {name.lower(): column for name, column in config.declared.items()}
+    partitions = {name.lower() for name in config.partitions}
+    columns: dict[str, dict[str, Any]] = {}
+    for column in schema:
+        if column.name.lower() in partitions:
+            continue
+        own = declared.get(column.name.lower())
+        written = {} if own is None else own.model_dump(by_alias=True, exclude={"type"}, exclude_defaults=True)
+        columns[column.name] = (
+            {} if t.is_null(column.type) else {"type": sql_type(column.type, column.name)}
+        ) | written
+    return columns | {name: column.rules for name, column in config.declared.items() if column.omit}
 
 
 def _clause(error: LakeAssetsError) -> str:

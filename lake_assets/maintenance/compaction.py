@@ -38,6 +38,7 @@ from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.job import DataFile, Job, PartitionJob
+from lake_assets.parquet.landed import Landed
 from lake_assets.progress import counted
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
@@ -224,7 +225,7 @@ def _replace(
     folder = stream.destination_folder(partition)
     job = Job(
         run_id=row.run_id,
-        source=storage,
+        landed=Landed(storage),
         storage=storage,
         schema=schema,
         compression=stream.config.compression,

@@ -12,7 +12,8 @@ from lake_assets.escapes import visible_name
 from lake_assets.parquet import footers
 from lake_assets.parquet.as_is import Candidate, UnfitError
 from lake_assets.parquet.attempt import discard, discard_unfinished
-from lake_assets.parquet.job import DataFile, Job, Share
+from lake_assets.parquet.job import DataFile, Job
+from lake_assets.parquet.landed_rows import Share
 from lake_assets.parquet.parquet_files import TAIL, ParquetRows
 from lake_assets.parquet.read import readable
 from lake_assets.parquet.shares import FETCHED
@@ -81,10 +82,10 @@ def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
         StorageError: a store refuses, or is full.
     """
     assert job.copies is not None  # noqa: S101 - the caller copies
-    source = Store(job.source)
+    source = Store(job.landed.storage)
     uri = source.uri(share.key)
     origin = f"the object {visible_name(uri)}"
-    with masking(job.source), readable(job.source, uri), _opened(source, share) as file:
+    with masking(job.landed.storage), readable(job.landed.storage, uri), _opened(source, share) as file:
         rows = ParquetRows(file, origin, checksums=True)
         try:
             file.seek(share.size - TAIL)
@@ -104,7 +105,7 @@ def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
     copy = f"{job.storage.root}/{key}"
     try:
         original = Original(share.key, share.etag, share.size)
-        copy_object(job.source, original, job.storage, key, may_link=job.copies.may_link)
+        copy_object(job.landed.storage, original, job.storage, key, may_link=job.copies.may_link)
     except BaseException as error:
         discard_unfinished(job.storage, [copy], error)
         raise

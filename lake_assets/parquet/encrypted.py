@@ -47,7 +47,7 @@ def _stage(batches: Iterable[pa.RecordBatch], job: Job, folder: str, written: li
     store = ArrowStore(job.storage)
     codec = "uncompressed" if job.compression == "none" else job.compression
     with (
-        masking(job.source, job.storage),
+        masking(job.landed.storage, job.storage),
         tempfile.TemporaryDirectory(prefix="lake-assets-") as temporary,
         open_engine(("httpfs",)) as engine,  # it has the cryptography that DuckDB needs to write
     ):

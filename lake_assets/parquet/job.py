@@ -10,35 +10,19 @@ from typing import Annotated
 import pyarrow as pa
 from pydantic import Field
 
-from lake_assets.config.formats import PARQUET, LandedFormat
-from lake_assets.config.modes import Compression, SchemaPolicy
+from lake_assets.config.modes import Compression
 from lake_assets.config.storages import AnyStorage
 from lake_assets.documented import Documented
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.parquet.added_columns import AddedColumns
-from lake_assets.parquet.declared import UNDECLARED, Declared
 from lake_assets.parquet.file_names import new_name
+from lake_assets.parquet.landed import Landed
+from lake_assets.parquet.landed_rows import Share
 from lake_assets.storage.manifest import LandedObject
 
 MIN_SHARE = 8 * 2**20  # bytes of a task; below this a second task costs more than it saves
 MOST_THREADS = 4  # of a task; Python's own work for each object allows no more, and the cores may be other machines'
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The part of an object that one task reads: row groups `part·n/parts` up to `(part+1)·n/parts` of its n.
-
-    Of ORC it is stripes; of Avro and a text the blocks or records that begin in these bytes.
-    """
-
-    key: str
-    etag: str
-    size: int  # bytes, of the whole object
-    part: int = 0
-    parts: int = 1
-    modified: dt.datetime | None = None  # of the whole object
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +78,13 @@ class Job:
     """The work of one Spark job: some partitions of one stream."""
 
     run_id: str
-    source: AnyStorage
+    landed: Landed
     storage: AnyStorage
     schema: pa.Schema  # the data files'
     compression: Compression
     target_file_size: int  # bytes
     partitions: tuple[PartitionJob, ...]
-    policy: SchemaPolicy = "strict"  # for columns that are not the schema's, as the `Fitter` applies it
     key: StagingKey | None = None  # of staged files; None for data files of the table
-    form: LandedFormat = PARQUET  # of the objects
-    declared: Declared = UNDECLARED
-    added: AddedColumns | None = None  # to the columns of each object
     derived: tuple[Derived, ...] = ()  # partition columns that are made of another column of the objects
     selects: bool = False  # keep only the partition's rows, by the partition columns in the rows
     fingerprints: Mapping[str, str] = field(default_factory=dict)  # for the files' names, by the partition's folder

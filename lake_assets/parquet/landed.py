@@ -39,45 +39,6 @@ NOTHING = pa.schema([])
 SAMPLE = 16  # objects that have types
 
 
-def format_of(form: LandedFormat, key: str, origin: str) -> OneFormat:
-    """Return the format of one object.
-
-    Raises:
-        SourceError: its name does not show its format.
-    """
-    if not isinstance(form, AutoFormat):
-        return form
-    if (found := format_by_name(key)) is None:
-        raise SourceError(
-            f"the name of {origin} does not show its format:",
-            "give it as the stream's format, or let the stream's files leave it out.",
-        )
-    return found
-
-
-def open_rows(
-    file: pa.NativeFile,
-    form: OrcFormat | AvroFormat | CsvFormat | JsonFormat,
-    origin: str,
-    known: pa.Schema,
-    policy: SchemaPolicy,
-    declared: Declared = UNDECLARED,
-) -> LandedRows:
-    """Open an object of another format than Parquet; a text with the types of the known columns, if there is a table.
-
-    Raises:
-        SourceError, pyarrow.ArrowInvalid, OSError: it is damaged.
-    """
-    if isinstance(form, OrcFormat):
-        return LandedOrc(file, origin)
-    if isinstance(form, AvroFormat):
-        return LandedAvro(file, origin)
-    known = declared.known(known) if len(known) else known
-    if isinstance(form, CsvFormat):
-        return LandedCsv(file, form, origin, known, policy)
-    return LandedJson(file, form, origin, known, policy, declared.omitted)
-
-
 @dataclass(frozen=True, slots=True)
 class Landed:
     """The landing zone of a stream.
@@ -106,6 +67,44 @@ class Landed:
         """Whether objects have types, which are inferred of texts."""
         return not isinstance(self.form, TextFormat | AutoFormat)
 
+    def form_of(self, key: str) -> OneFormat:
+        """Return the format of one object.
+
+        Raises:
+            SourceError: its name does not show its format.
+        """
+        if not isinstance(self.form, AutoFormat):
+            return self.form
+        if (found := format_by_name(key)) is None:
+            raise SourceError(
+                f"the name of {self.origin(key)} does not show its format:",
+                "give it as the stream's format, or let the stream's files leave it out.",
+            )
+        return found
+
+    def open(self, file: pa.NativeFile, form: OneFormat, origin: str, table: pa.Schema) -> LandedRows:
+        """Open an object of another format than Parquet.
+
+        Args:
+            file: the object.
+            form: its format.
+            origin: names it in errors.
+            table: the columns of the table, as whose types a text is read; none if there is no table.
+
+        Raises:
+            SourceError, SchemaError, pyarrow.ArrowInvalid, OSError: it is damaged, or cannot be read.
+        """
+        if isinstance(form, OrcFormat):
+            return LandedOrc(file, origin)
+        if isinstance(form, AvroFormat):
+            return LandedAvro(file, origin)
+        assert not isinstance(form, ParquetFormat)  # noqa: S101 - the caller opens it
+        known = self.added.without(table) if self.added else table
+        known = self.declared.known(known) if len(known) else known
+        if isinstance(form, CsvFormat):
+            return LandedCsv(file, form, origin, known, self.policy)
+        return LandedJson(file, form, origin, known, self.policy, self.declared.omitted)
+
     def count_rows(self, key: str) -> int:
         """Return the number of rows of an object that tells it; errors are those of `footer`."""
         if isinstance(self.form, ParquetFormat):
@@ -127,15 +126,13 @@ class Landed:
             SchemaError: no column type can be inferred; with `as_it_is`, DuckLake cannot read a column.
         """
         store = ArrowStore(self.storage)
-        origin = self.origin(key)
-        form = format_of(self.form, key, origin)
+        origin, form = self.origin(key), self.form_of(key)
         rows: int | None
         if isinstance(form, ParquetFormat):
             rows, schema = read_footer(store, key, as_it_is=as_it_is)
         else:
-            known = self.added.without(known) if self.added else known
             with opened(store, key, form.type) as file:
-                landed = open_rows(file, form, origin, known, self.policy, self.declared)
+                landed = self.open(file, form, origin, known)
             rows, schema = landed.count if isinstance(landed, LandedOrc) else None, landed.schema
         schema = self.declared.renamed(schema, origin)
         if isinstance(form, TextFormat):

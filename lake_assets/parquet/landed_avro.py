@@ -18,8 +18,7 @@ from lake_assets.formats.avro import AvroFile, Records
 from lake_assets.formats.avro_types import column_name
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.casts import cast
-from lake_assets.parquet.job import Share
-from lake_assets.parquet.landed_rows import Rows, renumbered
+from lake_assets.parquet.landed_rows import Rows, Share, renumbered
 from lake_assets.parquet.read import BATCH_ROWS
 from lake_assets.parquet.schema_fit import Fitter
 

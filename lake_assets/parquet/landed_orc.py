@@ -10,8 +10,7 @@ from pyarrow import types as t
 from lake_assets.errors import SchemaError
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.casts import cast
-from lake_assets.parquet.job import Share
-from lake_assets.parquet.landed_rows import DECODED, Rows, renumbered
+from lake_assets.parquet.landed_rows import DECODED, Rows, Share, renumbered
 from lake_assets.parquet.read import BATCH_ROWS
 from lake_assets.parquet.schema_fit import Fitter
 

@@ -1,5 +1,6 @@
 """The rows of an open landed object, of any format: what a task needs of it."""
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,13 +12,27 @@ import pyarrow.parquet as pq
 
 from lake_assets.parquet.bad_rows import NUMBER, BadRows
 from lake_assets.parquet.dictionaries import dictionary_columns
-from lake_assets.parquet.job import Share
 from lake_assets.parquet.parquet_files import ParquetRows
 from lake_assets.parquet.read import BATCH_ROWS
 from lake_assets.parquet.row_groups import Span, span_of
 from lake_assets.parquet.schema_fit import Fitter
 
 DECODED = 16 * 2**20  # bytes of an object, decompressed; larger ones are decoded as they are read
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of an object that one task reads: row groups `part·n/parts` up to `(part+1)·n/parts` of its n.
+
+    Of ORC it is stripes; of Avro and a text the blocks or records that begin in these bytes.
+    """
+
+    key: str
+    etag: str
+    size: int  # bytes, of the whole object
+    part: int = 0
+    parts: int = 1
+    modified: dt.datetime | None = None  # of the whole object
 
 
 @dataclass(frozen=True, slots=True)

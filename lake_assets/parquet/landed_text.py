@@ -20,15 +20,14 @@ from lake_assets.formats.records import Block, Lines, Records, Rejected, validat
 from lake_assets.formats.schema import fit
 from lake_assets.formats.text import CsvText, JsonText, Text, Unknown, is_of_unknown
 from lake_assets.parquet.bad_rows import NUMBER, BadRows
-from lake_assets.parquet.job import Share
-from lake_assets.parquet.landed_rows import Rows
+from lake_assets.parquet.landed_rows import Rows, Share
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import wider
 
 RAW, LINE = "_raw", "_line"
 """The columns of dead letters of texts: a record as it was landed, and the number of its first line, from 1."""
 
-_WINDOW = 2**20  # bytes, at first, by which it is told whether a part of an object begins within quotes
+_WINDOW = 2**20  # bytes, at first, that show whether a part of an object begins within quotes
 _FIX = (
     "correct it and land the object again, or describe the text in the stream's format. With on_bad_row: dead_letter "
     "the other rows are committed."

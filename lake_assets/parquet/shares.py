@@ -16,10 +16,9 @@ from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.added_columns import Facts, with_types, with_values
 from lake_assets.parquet.bad_rows import BadRows
-from lake_assets.parquet.declared_rows import DeclaredRows
-from lake_assets.parquet.job import Job, Share
-from lake_assets.parquet.landed import format_of, open_rows
-from lake_assets.parquet.landed_rows import LandedParquet, LandedRows
+from lake_assets.parquet.declared import DeclaredRows
+from lake_assets.parquet.job import Job
+from lake_assets.parquet.landed_rows import LandedParquet, LandedRows, Share
 from lake_assets.parquet.letters import DeadLetterWriter, Sink, refuse_taken_names
 from lake_assets.parquet.parquet_files import Columns, ParquetRows
 from lake_assets.parquet.read import readable
@@ -53,8 +52,9 @@ class Reader:
         checksums: bool = False,
     ) -> None:
         self._job = job
+        self._landed = job.landed
         self._schema = schema
-        self._store = Store(job.source)
+        self._store = Store(job.landed.storage)
         self._threads = threads
         self._decoding = BoundedSemaphore(threads)
         self._dictionaries = dictionaries and not job.selects
@@ -81,7 +81,7 @@ class Reader:
             StorageError: the store refuses.
         """
         drift: SchemaDriftError | None = None
-        with masking(self._job.source), closing(self._loaded(shares, partition)) as opened:
+        with masking(self._landed.storage), closing(self._loaded(shares, partition)) as opened:
             for share, load in opened:
                 with self._readable(share):
                     try:
@@ -126,11 +126,11 @@ class Reader:
 
     def _readable(self, share: Share) -> AbstractContextManager[None]:
         uri = self._store.uri(share.key)
-        return readable(self._job.source, uri, format_of(self._job.form, share.key, uri).type)
+        return readable(self._landed.storage, uri, self._landed.form_of(share.key).type)
 
     @cached_property
     def _ranges(self) -> ArrowStore:
-        return ArrowStore(self._job.source)
+        return ArrowStore(self._landed.storage)
 
     def _load_whole(self, share: Share, partition: Partition) -> "_Loaded":
         data = self._store.get(share.key, share.etag)
@@ -145,9 +145,9 @@ class Reader:
         uri = self._store.uri(share.key)
         origin = f"the object {visible_name(uri)}"
         rows = self._rows(share, file, origin)
-        job, added = self._job, self._job.added
-        if job.declared.renames:
-            rows = DeclaredRows(rows, job.declared, origin)
+        job, added, declared = self._job, self._landed.added, self._landed.declared
+        if declared.renames:
+            rows = DeclaredRows(rows, declared, origin)
         facts: Facts = {"uri": uri, "modified": share.modified, "written_at": job.written_at, "run_id": job.run_id}
         constants = added.values(share.key, uri, rows.schema, facts) if added else {}
         schema = with_types(rows.schema, constants)
@@ -158,11 +158,9 @@ class Reader:
         return _Loaded(share, rows, fitter, constants, added.numbers if added else frozenset(), splits=splits)
 
     def _rows(self, share: Share, file: pa.NativeFile, origin: str) -> LandedRows:
-        form = format_of(self._job.form, share.key, origin)
+        form = self._landed.form_of(share.key)
         if not isinstance(form, ParquetFormat):
-            added = self._job.added
-            known = added.without(self._schema) if added else self._schema
-            return open_rows(file, form, origin, known, self._job.policy, self._job.declared)
+            return self._landed.open(file, form, origin, self._schema)
         before, checksums = self._columns, self._checksums
         parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=checksums, like=before)
         self._columns = parquet.columns
@@ -179,7 +177,7 @@ class Reader:
             self._schema,
             partition,
             origin,
-            policy=job.policy,
+            policy=self._landed.policy,
             narrows=job.letters is not None,
             selects=job.selects,
             derived=job.derived,

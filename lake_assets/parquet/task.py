@@ -21,7 +21,8 @@ from lake_assets.errors import (
 )
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
-from lake_assets.parquet.job import DataFile, Job, LetterFile, Share
+from lake_assets.parquet.job import DataFile, Job, LetterFile
+from lake_assets.parquet.landed_rows import Share
 from lake_assets.parquet.letters import DeadLetterWriter
 from lake_assets.parquet.shares import WHOLE, Reader
 from lake_assets.parquet.write import write_files
@@ -103,7 +104,7 @@ def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
         StorageUnreachableError: a storage failed; another try of the task may succeed.
     """
     pa.set_cpu_count(1)
-    is_local = isinstance(job.source, LocalStorage) and isinstance(job.storage, LocalStorage)
+    is_local = isinstance(job.landed.storage, LocalStorage) and isinstance(job.storage, LocalStorage)
     is_in_turn = is_local or job.key is not None
     readers: SimpleQueue[Reader] = SimpleQueue()
     for _ in range(1 if is_in_turn else _AHEAD):

@@ -34,7 +34,7 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
     groups = _Groups(row_groups(batches))
     written: list[str] = []
     try:
-        with masking(job.source, job.storage):
+        with masking(job.landed.storage, job.storage):
             while groups.next():
                 written.append(job.file_key(folder))
                 yield _write_file(groups, store, job, written[-1])

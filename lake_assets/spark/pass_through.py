@@ -8,7 +8,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lake_assets.parquet.copying import copy_or_encode
-from lake_assets.parquet.job import Job, JobResult, PartitionJob, Share, shares, spark_tasks, task_threads
+from lake_assets.parquet.job import Job, JobResult, PartitionJob, shares, spark_tasks, task_threads
+from lake_assets.parquet.landed_rows import Share
 from lake_assets.parquet.task import Bin, dead_letters, encode, examine
 from lake_assets.spark.cleanup import discard_failed
 from lake_assets.spark.spark_errors import spark_errors

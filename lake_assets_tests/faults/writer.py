@@ -26,6 +26,7 @@ from lake_assets.lake.schema.table_setup import create_table, prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.encrypted import stage_files
 from lake_assets.parquet.job import DataFile, Job, StagingKey
+from lake_assets.parquet.landed import Landed
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets_tests.world import World
@@ -193,5 +194,5 @@ def put(world: World, text: str, rows: pa.Table) -> str:
 def stage(world: World, rows: pa.Table) -> Staged:
     """The rows as a task stages them."""
     staging, source = Staging(world.stream.lake_config.staging_storage), world.config.streams["sales"].source
-    job = Job("run", source, staging.storage, SCHEMA, "zstd", 2**28, (), key=StagingKey(staging.key))
+    job = Job("run", Landed(source), staging.storage, SCHEMA, "zstd", 2**28, (), key=StagingKey(staging.key))
     return Staged.of(list(stage_files(rows.to_batches(), job, staging.folder)), staging.key, SCHEMA.names, 2**28)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.errors import SchemaError, SourceError
-from lake_assets.ingest.inferred_columns import inferred_columns
+from lake_assets.ingest.landed_footers import inferred_columns
 from lake_assets_tests.ingest.lettering import letters
 from lake_assets_tests.world import NW, SW, World, plan, sales
 

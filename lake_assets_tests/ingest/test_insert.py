@@ -22,6 +22,7 @@ from lake_assets.lake.locks import commit_lock
 from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.parquet import job as job_module
 from lake_assets.parquet.job import Job, StagingKey
+from lake_assets.parquet.landed import Landed
 from lake_assets_tests.ingest.encrypted import (
     NULL,
     ODD,
@@ -199,7 +200,7 @@ def test_a_worker_that_knows_no_key_cannot_load_the_job(
 ) -> None:
     """A worker with an older version would write unencrypted files."""
     storage = local_encrypted.config.lakes["test"].own_storage
-    job = Job("run", storage, storage, pa.schema([]), "zstd", 1, (), key=StagingKey(b"x" * 16))
+    job = Job("run", Landed(storage), storage, pa.schema([]), "zstd", 1, (), key=StagingKey(b"x" * 16))
     pickled = pickle.dumps(job)
     assert pickle.loads(pickled) == job
 

@@ -1,6 +1,5 @@
 """The commands of the page about declared columns, each with the output that it shows."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -8,20 +7,14 @@ import pytest
 from lake_assets.api.stream import open_stream
 from lake_assets.config.load import load_config
 from lake_assets.errors import SchemaError
-from lake_assets_tests.pages.transcript import DOCS, fenced, follow, shown
+from lake_assets_tests.pages.transcript import DOCS, fenced, follow, shown, write_files
 from lake_assets_tests.world import NW, plan
 
 PAGE = DOCS / "how-to" / "declare-a-schema.md"
 
 
 def test_the_page_shows_what_its_commands_print(folder: Path) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    (config,) = fenced(text, "yaml")
-    (folder / "lake.yaml").write_text(config, encoding="utf-8")
-    for name, body in re.findall(r"^```text (\S+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        file = folder / name
-        file.parent.mkdir(parents=True)
-        file.write_text(body, encoding="utf-8")
+    config = write_files(PAGE)
 
     follow(shown(PAGE))
 
@@ -29,4 +22,4 @@ def test_the_page_shows_what_its_commands_print(folder: Path) -> None:
     stream = open_stream(load_config(folder / "lake.yaml"), "sales")
     with pytest.raises(SchemaError) as raised:
         plan(stream, stream.config.partition(NW))
-    assert [str(raised.value)] == [error.strip() for error in fenced(text, "text")]
+    assert [str(raised.value)] == [error.strip() for error in fenced(PAGE.read_text(encoding="utf-8"), "text")]

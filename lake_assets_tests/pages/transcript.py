@@ -73,6 +73,17 @@ def indented(text: str) -> list[str]:
     return [dedent(block).strip() for block in re.findall(r"(?:^    .*\n)+", plain, re.MULTILINE)]
 
 
+def write_files(page: Path) -> str:
+    """Write a page's config, which is returned, and the files of its blocks ```text NAME, into the current folder."""
+    text = page.read_text(encoding="utf-8")
+    (config,) = fenced(text, "yaml")
+    Path("lake.yaml").write_text(config, encoding="utf-8")
+    for name, body in re.findall(r"^```text (\S+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        Path(name).parent.mkdir(parents=True)
+        Path(name).write_text(body, encoding="utf-8")
+    return config
+
+
 def write_scripts(page: Path) -> None:
     """Write the scripts of a page into the current folder."""
     for block in fenced(page.read_text(encoding="utf-8"), "python"):

@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from lake_assets.config.storages import LocalStorage
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.parquet.job import Job, LetterRules, PartitionJob, Share
+from lake_assets.parquet.job import Job, LetterRules, PartitionJob
+from lake_assets.parquet.landed import Landed
+from lake_assets.parquet.landed_rows import Share
 from lake_assets.parquet.task import Bin, encode
 from lake_assets.storage.store import Store
 from lake_assets_tests.memory import peak
@@ -26,7 +28,7 @@ def main() -> None:
     partition = Partition((PartitionColumn("region", "string"),), ("NW",))
     jobs = (PartitionJob(partition, (landed,), "files/"),)
     rules = LetterRules(lake, "letters/", "tag")
-    job = Job("run", landing, lake, SCHEMA, "zstd", 512 * 2**20, jobs, letters=rules)
+    job = Job("run", Landed(landing), lake, SCHEMA, "zstd", 512 * 2**20, jobs, letters=rules)
     share = Share(landed.key, landed.etag, landed.size)
 
     reports = list(encode(job, [Bin(0, partition, "files/", (share,))]))

@@ -16,7 +16,9 @@ from lake_assets.errors import SourceChangedError, StorageUnreachableError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet import copying
 from lake_assets.parquet.copying import copy_or_encode
-from lake_assets.parquet.job import CopyRules, Job, PartitionJob, Share
+from lake_assets.parquet.job import CopyRules, Job, PartitionJob
+from lake_assets.parquet.landed import Landed
+from lake_assets.parquet.landed_rows import Share
 from lake_assets.parquet.task import Bin
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.server_copies import copy_object
@@ -49,7 +51,7 @@ def land(storage: AnyStorage, name: str, rows: int) -> None:
 
 def work(landing: AnyStorage, lake: AnyStorage) -> tuple[Job, Bin]:
     objects = Store(landing).list()
-    job = Job("run", landing, lake, SCHEMA, "zstd", 2**20, (PartitionJob(PARTITION, (), FOLDER),), copies=RULES)
+    job = Job("run", Landed(landing), lake, SCHEMA, "zstd", 2**20, (PartitionJob(PARTITION, (), FOLDER),), copies=RULES)
     return job, Bin(0, PARTITION, FOLDER, tuple(Share(o.key, o.etag, o.size) for o in objects), copies=True)
 
 

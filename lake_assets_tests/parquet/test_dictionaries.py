@@ -12,7 +12,9 @@ import pytest
 from lake_assets.config.storages import LocalStorage
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet import dictionaries
-from lake_assets.parquet.job import DataFile, Job, Share
+from lake_assets.parquet.job import DataFile, Job
+from lake_assets.parquet.landed import Landed
+from lake_assets.parquet.landed_rows import Share
 from lake_assets.parquet.shares import Reader
 from lake_assets.parquet.write import write_files
 from lake_assets.storage.store import Store
@@ -34,11 +36,13 @@ def land(folder: Path, name: str, texts: Sequence[str | None], **options: Any) -
 
 
 def job_on(folder: Path, target: int = 2**30) -> Job:
-    return Job("run", LocalStorage(path=str(folder)), LocalStorage(path=f"{folder}/lake"), SCHEMA, "zstd", target, ())
+    return Job(
+        "run", Landed(LocalStorage(path=str(folder))), LocalStorage(path=f"{folder}/lake"), SCHEMA, "zstd", target, ()
+    )
 
 
 def batches(job: Job, **options: Any) -> Iterator[pa.RecordBatch]:
-    shares = [Share(obj.key, obj.etag, obj.size) for obj in Store(job.source).list() if "/" not in obj.key]
+    shares = [Share(obj.key, obj.etag, obj.size) for obj in Store(job.landed.storage).list() if "/" not in obj.key]
     return Reader(job, job.schema, **options).read(shares, PARTITION)
 
 

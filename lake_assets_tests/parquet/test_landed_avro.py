@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from lake_assets.config.formats import AvroFormat, OrcFormat
+from lake_assets.config.storages import LocalStorage
 from lake_assets.formats import avro
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet.bad_rows import NUMBER, BadRows
-from lake_assets.parquet.job import Share
-from lake_assets.parquet.landed import NOTHING, open_rows
-from lake_assets.parquet.landed_rows import Rows
+from lake_assets.parquet.landed import NOTHING, Landed
+from lake_assets.parquet.landed_rows import Rows, Share
 from lake_assets.parquet.schema_fit import Fitter
 
+LANDED = Landed(LocalStorage(path="/landing"))
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 PARTITION = Partition.of([PartitionColumn("key", "string")], {"key": "a"})
 FIELDS = [{"name": "n", "type": "long"}, {"name": "text", "type": ["null", "string"]}]
@@ -31,7 +32,7 @@ def read(
     """The rows that shares have, each with the number that it has in a column, or as a dead letter."""
     found: list[tuple[int, int, str | None]] = []
     for part in range(parts):
-        landed = open_rows(pa.BufferReader(body), form, "the object", NOTHING, "strict")
+        landed = LANDED.open(pa.BufferReader(body), form, "the object", NOTHING)
         fitter = Fitter(landed.schema, SCHEMA, PARTITION, "the object")
         share = Share("key", "", len(body), part, parts)
         for some in landed.read(share, ["n", "text"], fitter, numbered=numbered, splits=True):

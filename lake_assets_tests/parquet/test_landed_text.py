@@ -10,13 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lake_assets.config.formats import CsvFormat, JsonFormat
+from lake_assets.config.storages import LocalStorage
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet import landed_text
 from lake_assets.parquet.bad_rows import BadRows
-from lake_assets.parquet.job import Share
-from lake_assets.parquet.landed import open_rows
+from lake_assets.parquet.landed import Landed
+from lake_assets.parquet.landed_rows import Share
 from lake_assets.parquet.schema_fit import Fitter
 
+LANDED = Landed(LocalStorage(path="/landing"))
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 PARTITION = Partition.of([PartitionColumn("key", "string")], {"key": "a"})
 
@@ -33,7 +35,7 @@ def read(body: bytes, form: CsvFormat | JsonFormat, parts: int) -> Read:
     numbers: list[int] = []
     bad: list[tuple[int, str]] = []
     for part in range(parts):
-        text = open_rows(pa.BufferReader(body), form, "the object", SCHEMA, "strict")
+        text = LANDED.open(pa.BufferReader(body), form, "the object", SCHEMA)
         fitter = Fitter(text.schema, SCHEMA, PARTITION, "the object")
         share = Share("key", "", len(body), part, parts)
         for found in text.read(share, SCHEMA.names, fitter, numbered=True, splits=True):

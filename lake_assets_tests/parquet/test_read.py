@@ -10,7 +10,9 @@ import pytest
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import SourceError
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType
-from lake_assets.parquet.job import Job, Share
+from lake_assets.parquet.job import Job
+from lake_assets.parquet.landed import Landed
+from lake_assets.parquet.landed_rows import Share
 from lake_assets.parquet.shares import Reader
 
 DAYS = [18000, 18001, 18002]  # 2019-04-14 and on
@@ -22,7 +24,7 @@ def rows_of(folder: Path, kind: PartitionType, text: str) -> list[int]:
     partition = Partition.of([PartitionColumn("key", kind, in_rows=True)], {"key": text})
     share = Share("a.parquet", "", 2**30)  # so large that it is not fetched whole, under an ETag
     schema = pa.schema([("n", pa.int64())])
-    job = Job("run", storage, storage, schema, "none", 1, (), selects=True)
+    job = Job("run", Landed(storage), storage, schema, "none", 1, (), selects=True)
     return [n for batch in Reader(job, schema).read([share], partition) for n in batch.column("n").to_pylist()]
 
 

@@ -14,7 +14,9 @@ from lake_assets.config.modes import SchemaPolicy
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import LakeAssetsError, SchemaDriftError
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.parquet.job import Job, Share, task_threads
+from lake_assets.parquet.job import Job, task_threads
+from lake_assets.parquet.landed import Landed
+from lake_assets.parquet.landed_rows import Share
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.shares import Reader
 from lake_assets.storage.store import Store
@@ -47,7 +49,7 @@ def land(folder: Path, number: int, kind: str) -> None:
 
 def reader_of(folder: Path, threads: int, *, policy: SchemaPolicy = "strict") -> tuple[Reader, list[Share]]:
     storage = LocalStorage(path=str(folder))
-    job = Job("run", storage, storage, SCHEMA, "none", 1, (), policy=policy)
+    job = Job("run", Landed(storage, policy=policy), storage, SCHEMA, "none", 1, ())
     shares = [Share(obj.key, obj.etag, obj.size) for obj in Store(storage).list()]
     return Reader(job, SCHEMA, threads=threads), shares
 

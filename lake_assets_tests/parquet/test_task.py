@@ -11,7 +11,9 @@ import pytest
 from lake_assets.config.storages import S3Storage
 from lake_assets.errors import StorageUnreachableError
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.parquet.job import Job, Share
+from lake_assets.parquet.job import Job
+from lake_assets.parquet.landed import Landed
+from lake_assets.parquet.landed_rows import Share
 from lake_assets.parquet.task import Bin, Report, discarding, encode
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
@@ -27,7 +29,7 @@ class Task:
 
     def __init__(self, landing: S3Storage, lake: S3Storage) -> None:
         self.lake = Store(lake)
-        self.job = Job("run", landing, lake, SCHEMA, "zstd", 2**20, ())
+        self.job = Job("run", Landed(landing), lake, SCHEMA, "zstd", 2**20, ())
         for number in range(COUNT):
             with ArrowStore(landing).create(f"{number:02}.parquet") as file:
                 pq.write_table(pa.table({"n": [number] * (number + 1)}, SCHEMA), file)
@@ -55,7 +57,7 @@ def test_uploads_overlap_and_reports_are_in_the_order_of_the_partitions(
     both, create = threading.Barrier(2, timeout=60), ArrowStore.create
 
     def together(store: ArrowStore, key: str) -> pa.NativeFile:
-        both.wait()  # each waits for another one
+        both.wait()  # until another upload begins
         return create(store, key)
 
     monkeypatch.setattr(ArrowStore, "create", together)

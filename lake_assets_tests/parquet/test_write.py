@@ -9,6 +9,7 @@ import pytest
 from lake_assets.config.storages import LocalStorage
 from lake_assets.parquet import footers, write
 from lake_assets.parquet.job import Job
+from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.write import write_files
 
 NAN = float("nan")
@@ -16,7 +17,7 @@ NAN = float("nan")
 
 def written(folder: Path, *groups: pa.RecordBatch) -> list[pq.FileMetaData]:
     storage = LocalStorage(path=str(folder))
-    job = Job("run", storage, storage, groups[0].schema, "zstd", 2**20, ())
+    job = Job("run", Landed(storage), storage, groups[0].schema, "zstd", 2**20, ())
     return [pq.read_metadata(file.uri) for file in write_files(groups, job, "x/")]
 
 
@@ -72,7 +73,7 @@ def test_a_nan_beside_uuids_and_json_in_nested_columns(tmp_path: Path) -> None:
 def test_a_footer_comes_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = LocalStorage(path=str(tmp_path))
     batch = pa.record_batch({"x": [1.5, NAN, None], "t": ["a", None, "b"]})
-    job = Job("run", storage, storage, batch.schema, "zstd", 2**20, ())
+    job = Job("run", Landed(storage), storage, batch.schema, "zstd", 2**20, ())
     (file,) = write_files([batch], job, "x/")
     body = Path(file.uri).read_bytes()
     length = int.from_bytes(body[-8:-4], "little")

@@ -18,6 +18,7 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.parquet.encrypted import stage_files
 from lake_assets.parquet.job import Job, PartitionJob, StagingKey
+from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.task import Report, discarding
 from lake_assets.parquet.write import write_files
 from lake_assets.spark.cleanup import discard_job
@@ -43,7 +44,9 @@ def batches(count: int, rows: int = 1000, *, fails: bool = False) -> Iterator[pa
 
 
 def job_on(storage: AnyStorage, target: int = MIB, key: bytes | None = None) -> Job:
-    return Job("run", storage, storage, SCHEMA, "none", target, (), key=None if key is None else StagingKey(key))
+    return Job(
+        "run", Landed(storage), storage, SCHEMA, "none", target, (), key=None if key is None else StagingKey(key)
+    )
 
 
 @pytest.fixture

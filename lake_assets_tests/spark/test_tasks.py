@@ -13,6 +13,7 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import SchemaDriftError, SchemaError, StorageError
 from lake_assets.events import Event, about, listening
 from lake_assets.parquet.job import DataFile, Job, LetterFile, PartitionJob
+from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.task import Bin, Refusal, Report
 from lake_assets.spark.tasks import run_tasks, spark_cores
 from lake_assets_tests.world import NW, World
@@ -62,7 +63,7 @@ def test_files_and_errors_come_back_as_the_tasks_reported_them(
     partition = local_world.partition(NW)
     storage = LocalStorage(path=str(tmp_path))
     parts = tuple(PartitionJob(partition, (), "main/t/") for _ in REPORTS)
-    job = Job("run", storage, storage, A, "none", 1, parts)
+    job = Job("run", Landed(storage), storage, A, "none", 1, parts)
     bins = [Bin(index, partition, "main/t/", ()) for index in range(len(REPORTS))]
     session = spark if way == "rdd" else Frames(spark)
 

@@ -234,7 +234,7 @@ class Writer:
         if self.schema is None:
             self._create_table(schema, RESULT)
         job = self._job([run])
-        if job.policy == "evolve":
+        if job.landed.policy == "evolve":
             Fitter(schema, job.schema, run.partition, RESULT, policy="evolve")  # refuses the schema before Spark runs
         if job.letters is None:
             return transformed(job, result, transform)
@@ -294,12 +294,11 @@ class Writer:
         self._has_staged = True
         return Job(
             run_id=runs[0].row.run_id,
-            source=config.source,
+            landed=self._landed,
             storage=self._destination,
             schema=self.schema,
             compression=config.compression,
             target_file_size=config.target_file_size,
-            policy=config.schema_policy,
             partitions=tuple(
                 PartitionJob(
                     run.partition,
@@ -310,9 +309,6 @@ class Writer:
             ),
             fingerprints={} if self.staging else self._fingerprints(runs),
             key=StagingKey(self.staging.key) if self.staging else None,
-            form=config.format,
-            declared=self._landed.declared,
-            added=self._landed.added,
             derived=config.derived,
             selects=config.selects_rows,
             copies=self.stream.copy_rules,

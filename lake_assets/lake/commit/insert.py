@@ -25,6 +25,7 @@ from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.encrypted import stage_files
 from lake_assets.parquet.job import Job, StagingKey
+from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.read import BATCH_ROWS
 
 
@@ -142,7 +143,7 @@ def _staged(session: LakeSession, change: Change, folder: Path) -> Change:
     local, key = LocalStorage(path=str(folder)), secrets.token_bytes(16)
     with translated(session.config):
         batches = session.connection.execute(query, parameters).to_arrow_reader(BATCH_ROWS)
-        job = Job(row.run_id, local, local, batches.schema, "zstd", target, (), key=StagingKey(key))
+        job = Job(row.run_id, Landed(local), local, batches.schema, "zstd", target, (), key=StagingKey(key))
         files = list(stage_files(batches, job, ""))
     row = dataclasses.replace(row, row_count=sum(file.rows for file in files))
     if not row.row_count:
