@@ -19,7 +19,6 @@ class Column(Model):
 
     type: ColumnType | None = Field(None, description="Its type in the table; that of the landed files when absent.")
     description: str | None = Field(None, description="A text, shown by Dagster; that in the landed files when absent.")
-
     source: str | None = Field(
         None, alias="from", min_length=1, description="Its name in the landed files, if it is another one."
     )

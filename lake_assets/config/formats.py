@@ -66,7 +66,7 @@ class CsvFormat(TextFormat):
     files: ClassVar[str] = "*.csv*"
     delimiter: Character = Field(",", description="Between two values.")
     quote: Character | None = Field('"', description="Around a value; within one it is written twice. None: null.")
-    escape: Character | None = Field(None, description="Before a quote or a delimiter that is part of a value.")
+    escape: Character | None = Field(None, description="Before a quote within quotes, besides a second quote.")
     header: bool = Field(default=True, description="Whether the first line has the columns' names.")
     names: tuple[Annotated[str, Field(min_length=1)], ...] | None = Field(
         None, min_length=1, description="The columns' names, in place of those of the header."
@@ -74,6 +74,7 @@ class CsvFormat(TextFormat):
     skip_lines: int = Field(0, ge=0, le=10_000, description="Lines before the header.")
     comment: Character | None = Field(None, description="A line that begins with it is left out.")
     nulls: tuple[str, ...] = Field(("",), description="Texts without quotes that are NULL.")
+    quoted_nulls: bool = Field(default=False, description="Whether these texts are NULL within quotes too.")
     ragged: Literal["fail", "pad"] = Field(
         "fail", description="A line with fewer values than columns: it is a bad row, or the others are NULL."
     )

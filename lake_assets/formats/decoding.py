@@ -24,7 +24,7 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_PEEKED = 64 * 2**10  # bytes of the begin of a text
+PEEKED = 64 * 2**10  # bytes of the begin of a text
 _MOST_SKIPPED = 16 * 2**20  # bytes of lines before a header
 
 
@@ -49,7 +49,7 @@ class TextFile:
         compression = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
         raw = _decompressed(file, compression)
         try:
-            self._head: bytes = raw.read(_PEEKED)
+            self._head: bytes = raw.read(PEEKED)
         except (EOFError, lzma.LZMAError) as error:
             raise pa.ArrowInvalid(f"{error}") from error
         mark = next((mark for mark in _MARKS if self._head.startswith(mark)), b"")
@@ -90,16 +90,19 @@ class TextFile:
 
     def skip(self, size: int) -> None:
         """Leave out the first bytes."""
-        while size and (taken := self.readinto(memoryview(bytearray(min(size, _PEEKED))))):
+        while size and (taken := self.readinto(memoryview(bytearray(min(size, PEEKED))))):
             size -= taken
 
-    def peek(self) -> bytes:
-        """Return the next bytes, which stay to be read."""
-        self._head = self._head or self._read()
-        return self._head
+    def peek(self, size: int = PEEKED) -> bytes:
+        """Return the next bytes, which stay to be read: fewer than `size` only if the text has no more."""
+        head, self._head = self._head, b""
+        while len(head) < size and (more := self._read()):
+            head += more
+        self._head = head
+        return head
 
     def _read(self) -> bytes:
-        space = memoryview(bytearray(_PEEKED))
+        space = memoryview(bytearray(PEEKED))
         return bytes(space[: self.readinto(space)])
 
     def readinto(self, space: memoryview) -> int:

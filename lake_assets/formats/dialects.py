@@ -2,7 +2,9 @@
 
 import codecs
 import csv
+import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Literal
 
 import pyarrow as pa
@@ -19,23 +21,55 @@ def header_names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
     """Return the columns' names in the first record of a text; one without a name gets that of its place.
 
     Raises:
-        SourceError: a name is there twice.
+        SourceError: a name is there twice, or the record cannot be read.
     """
     text = header.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").strip("\r\n")
     quoting: Literal[0, 3] = csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL
-    (values,) = (
-        csv.reader(
-            [text], delimiter=dialect.delimiter, quotechar=dialect.quote, escapechar=dialect.escape, quoting=quoting
-        )
-        if text
-        else ([],)
+    reader = csv.reader(
+        text.splitlines(keepends=True),
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote,
+        escapechar=dialect.escape,
+        quoting=quoting,
     )
+    try:
+        values = next(reader, [])
+    except csv.Error as error:
+        raise SourceError(
+            f"the header of {origin} cannot be read: {error}:", "correct it, or give names in the stream's format."
+        ) from error
     names = [name or f"column_{number}" for number, name in enumerate(values, 1)]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise SourceError(
             f"the header of {origin} has the name {twice!r} twice:", "rename one, or give names in the stream's format."
         )
     return names
+
+
+def with_plain_escapes(text: bytes | memoryview, dialect: CsvFormat) -> bytes | memoryview:
+    """Return a text in which an escape stands for itself where it escapes nothing, as Spark and DuckDB read it.
+
+    Arrow's reader leaves out each single escape. This doubles those outside of quotes, and those within them that are
+    before neither a quote nor another escape.
+    """
+    escape, quote = dialect.escape, dialect.quote
+    if escape is None or quote in {None, escape} or escape.encode() not in (whole := bytes(text)):
+        return text
+    assert quote is not None  # noqa: S101 - see above
+    quoted, escapes = _escapes(quote.encode(), dialect.delimiter.encode(), escape.encode())
+    return quoted.sub(lambda found: escapes.sub(_doubled, found[0]) if len(found[0]) > 1 else found[0] * 2, whole)
+
+
+def _doubled(escape: re.Match[bytes]) -> bytes:
+    return escape[0] if len(escape[0]) > 1 else escape[0] * 2
+
+
+@cache
+def _escapes(quote: bytes, delimiter: bytes, escape: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Return the patterns of a quoted value or an escape elsewhere, and of an escape within quotes."""
+    q, d, e = map(re.escape, (quote, delimiter, escape))
+    value = rb"(?<![^%b\n])%b(?:[^%b%b]|%b.|%b%b)*+%b?" % (d, q, q, e, e, q, q, q)
+    return re.compile(rb"%b|%b" % (value, e), re.DOTALL), re.compile(rb"%b[%b%b]?" % (e, q, e), re.DOTALL)
 
 
 class DialectTypes:

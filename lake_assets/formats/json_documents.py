@@ -10,7 +10,9 @@ from lake_assets.formats.blocks import BLOCK, LONGEST
 from lake_assets.formats.decoding import TextFile
 from lake_assets.formats.records import Lines, Parser
 
-_TRIED = 10  # lines of the begin of a text, of which one is a whole object if each line is one
+_TRIED = 10  # lines of the begin of a text, of which half are whole objects if each line is one
+_TWO = 2  # or more objects on a line
+_DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -18,14 +20,22 @@ def is_one_a_line(begin: bytes) -> bool:
     """Return whether a text that begins so has an object a line, of which a few may be damaged."""
     if not begin.lstrip().startswith(b"{"):
         return not begin.lstrip().startswith(b"[")
-    return any(map(_is_object, begin.split(b"\n", _TRIED)[:_TRIED])) or b"\n" not in begin.strip()
+    lines = [line for line in begin.strip().split(b"\n", _TRIED)[:_TRIED] if line.strip()]
+    objects = list(map(_objects_of, lines))
+    return max(objects) < _TWO and (len(lines) == 1 or 2 * sum(objects) >= len(lines))
 
 
-def _is_object(line: bytes) -> bool:
+def _objects_of(line: bytes) -> int:
+    """Return whether a line has one object, or two and more; 0 if it has anything else."""
+    text = line.decode("utf-8", "replace").strip()
     try:
-        return isinstance(json.loads(line), dict)
+        value, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
-        return False
+        return 0
+    rest = text[end:].lstrip()
+    if not isinstance(value, dict) or (rest and not rest.startswith("{")):
+        return 0
+    return _TWO if rest else 1
 
 
 def documents(file: TextFile, parser: Parser) -> Iterator[Lines]:
@@ -58,7 +68,6 @@ class _Text:
         self._file = file
         self._origin = origin
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
-        self._decoder = json.JSONDecoder()
         self._text, self._position, self._line, self._ended = "", 0, 1, False
 
     def take(self, character: str) -> bool:
@@ -82,7 +91,7 @@ class _Text:
             raise self.damaged("it ends in the middle")
         while True:
             try:
-                _, end = self._decoder.raw_decode(self._text, self._position)
+                _, end = _DECODER.raw_decode(self._text, self._position)
             except (ValueError, RecursionError) as error:
                 if self._ended or len(self._text) - self._position > LONGEST:
                     raise self.damaged(getattr(error, "msg", str(error))) from error

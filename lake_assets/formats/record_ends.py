@@ -59,28 +59,34 @@ class Quotes:
 
     def ends(self, text: memoryview) -> Positions:
         """Return the ends of the records of a text that begins with one."""
-        found = self.ends_if(text, inside=False)
-        return found.positions if found.is_sound else self._ends_one_by_one(bytes(text))
-
-    def ends_if(self, text: memoryview, *, inside: bool) -> Ends:
-        """Return the ends of the records of a text that begins within quotes, or not; none of its quotes is cut."""
         breaks, quotes = line_breaks(text), self._quotes(text)
         if not len(quotes):
-            return Ends(breaks[:0] if inside else breaks, is_sound=True)
+            return breaks
+        found = self._ends_if(text, breaks, quotes, inside=False)
+        return found.positions if found.is_sound else self._ends_one_by_one(bytes(text))
+
+    def _ends_if(self, text: memoryview, breaks: Positions, quotes: Positions, *, inside: bool) -> Ends:
+        """Return the ends of records if the text begins within quotes, or not."""
         outside = (np.searchsorted(quotes, breaks) + inside) % 2 == 0
         return Ends(breaks[outside], self._are_sound(np.frombuffer(text, np.uint8), quotes, inside=inside))
 
     def ends_from_anywhere(self, text: memoryview, *, is_long: bool) -> Positions | None:
         """Return the ends of the records of a text that begins anywhere; None if it does not tell whether in quotes.
 
+        Only a text that certainly begins outside of quotes, or without any, is told: a quote within a value, such as an
+        inch sign, looks like one that ends a value.
+
         Args:
-            text: of which no quote is cut.
+            text: its first byte is only what stands before it.
             is_long: no value is as long, or ends behind the text, so one without quotes is outside of them.
         """
-        outside, inside = self.ends_if(text, inside=False), self.ends_if(text, inside=True)
-        if outside.is_sound and (not inside.is_sound or (is_long and not len(self._quotes(text)))):
-            return outside.positions
-        return inside.positions if inside.is_sound and not outside.is_sound else None
+        quotes = self._quotes(text)
+        quotes = quotes[quotes > 0]
+        breaks = line_breaks(text[1:]) + 1
+        if not len(quotes):
+            return breaks if is_long else None
+        outside, inside = (self._ends_if(text, breaks, quotes, inside=inside) for inside in (False, True))
+        return outside.positions if outside.is_sound and not inside.is_sound else None
 
     def _quotes(self, text: memoryview) -> Positions:
         quotes = positions_of(text, ord(self.quote))

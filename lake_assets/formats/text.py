@@ -16,7 +16,7 @@ import pyarrow.json as pj
 from lake_assets.config.formats import CsvFormat
 from lake_assets.errors import LandingError, SchemaError
 from lake_assets.formats.blocks import TextBlock
-from lake_assets.formats.dialects import DialectTypes, ShortRecords, header_names
+from lake_assets.formats.dialects import DialectTypes, ShortRecords, header_names, with_plain_escapes
 from lake_assets.formats.record_ends import FindEnds, Positions, Quotes, line_breaks
 from lake_assets.formats.records import NOT_ONE_RECORD, Block, Lines, Rejected, reason_of
 from lake_assets.formats.schema import as_text, has_codes, inferred, too_wide, wide_integer, wide_integers
@@ -64,6 +64,10 @@ class Text(ABC):
     def find_ends(self) -> FindEnds:
         """Finds the ends of records."""
         return self.quotes.ends if self.quotes else line_breaks
+
+    def ends_from_anywhere(self, text: memoryview, *, is_long: bool) -> Positions | None:
+        """Return the ends of the records of a text that begins anywhere, as of `Quotes`."""
+        return self.quotes.ends_from_anywhere(text, is_long=is_long) if self.quotes else line_breaks(text[1:]) + 1
 
     def _fixed(self, records: "Block | Lines") -> pa.Schema:
         """Return the schema of all records, given the first ones."""
@@ -219,12 +223,13 @@ class JsonText(Text):
                 record = json.loads(line)
             except (ValueError, RecursionError):
                 continue
-            if isinstance(record, dict):
+            if isinstance(record, dict) and (wide := _wide_of(record)) is not None:
+                for name, number in wide.items():
+                    value = record[name]
+                    if not (self._for_table and isinstance(value, int) and abs(value) < _WIDEST):
+                        raise too_wide(name, self.source, number)
+                    self._wide.add(name)
                 for name, value in record.items():
-                    if (number := wide_integer(value)) is not None:
-                        if not (self._for_table and isinstance(value, int) and abs(value) < _WIDEST):
-                            raise too_wide(name, self.source, number)
-                        self._wide.add(name)
                     kinds[name][_kind(value)] += value is not None
                 objects.append((line, record))
         # Of as many texts as others, the texts are the mistakes, such as `n/a`.
@@ -235,6 +240,14 @@ class JsonText(Text):
 def is_of_unknown(rejected: Rejected) -> bool:
     """Return whether a record of JSON was rejected for a field that the schema lacks."""
     return rejected.reason.startswith((_UNKNOWN, "unexpected field"))
+
+
+def _wide_of(record: Mapping[str, object]) -> dict[str, int | float] | None:
+    """Return the whole numbers beyond 64 bits, by their field; None if the record is nested too deeply to be read."""
+    try:
+        return {name: number for name, value in record.items() if (number := wide_integer(value)) is not None}
+    except RecursionError:
+        return None
 
 
 def _kind(value: object) -> type:
@@ -321,11 +334,13 @@ class CsvText(Text):
         """See `Parser`."""
         reason = reason_of(error)
         if match := _MISREAD.match(reason):
-            kind = f", of type {match[2]}," if match[2] else ""
-            return f"column {(self._names or ())[int(match[1])]!r}{kind} has an {match[3]}"
+            name = f"column {(self._names or ())[int(match[1])]!r}"
+            return f"{name}, of type {match[2]}, has an {match[3]}" if match[2] else f"{name}: {match[3]}"
         if match := _MISCOUNTED.match(reason):
             return f"it has {match[2]} values, and there are {match[1]} columns"
-        return "a quote is not closed" if reason == NOT_ONE_RECORD else reason
+        if reason == NOT_ONE_RECORD:
+            return "a quote is not closed, or a line ends with a carriage return alone"
+        return reason
 
     def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
         text = b"\n".join(lines)
@@ -349,6 +364,9 @@ class CsvText(Text):
         )
 
     def _parse(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
+        return self._parse_escaped(with_plain_escapes(text, self._dialect), types)
+
+    def _parse_escaped(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
         dialect, short = self._dialect, ShortRecords(self._dialect)
         try:
             rows = pc.read_csv(
@@ -365,14 +383,14 @@ class CsvText(Text):
                     column_types=types,
                     null_values=list(dialect.nulls),
                     strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
+                    quoted_strings_can_be_null=dialect.quoted_nulls,
                     decimal_point=dialect.decimal,
                     include_columns=self._wanted,
                 ),
             )
         except pa.ArrowNotImplementedError as error:
             raise SchemaError(f"CSV cannot hold a column of this schema: {error}.", "Use JSON lines.") from error
-        return short.merged(rows, lambda padded: self._parse(padded, rows.schema))
+        return short.merged(rows, lambda padded: self._parse_escaped(padded, rows.schema))
 
 
 def _between_records(text: memoryview, breaks: Positions) -> bool:

@@ -5,10 +5,9 @@ time, decompressed and without logical types, so that each codec and type is rea
 damaged, so the rows are counted.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -70,20 +69,17 @@ class LandedAvro:
         schema = pa.schema([self.schema.field(name) for name in columns])
         names = ", ".join(column_name(self.schema.names.index(name)) for name in columns)
         count = 0
-        file = os.memfd_create("avro")
+        query = f"SELECT {names} FROM read_avro(?)"  # noqa: S608 - names of this file
         try:
-            with os.fdopen(file, "wb", closefd=False) as sink:
-                sink.write(self._avro.stored(records))
-            with _engine().cursor() as cursor:
-                path = str(Path("/proc/self/fd", str(file)))
-                for batch in cursor.execute(f"SELECT {names} FROM read_avro(?)", [path]).to_arrow_reader(BATCH_ROWS):  # noqa: S608 - names of this file
+            with NamedTemporaryFile(suffix=".avro") as file, _engine().cursor() as cursor:
+                file.write(self._avro.stored(records))
+                file.flush()
+                for batch in cursor.execute(query, [file.name]).to_arrow_reader(BATCH_ROWS):
                     count += batch.num_rows
                     arrays = [cast(values, kind) for values, kind in zip(batch.columns, schema.types, strict=True)]
                     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         except (duckdb.Error, UnicodeDecodeError) as error:
             raise pa.ArrowInvalid(f"a record is damaged: {str(error).splitlines()[0]}") from error
-        finally:
-            os.close(file)
         if count != records.number:
             raise pa.ArrowInvalid(f"a record is damaged: {count:,} of {records.number:,} rows can be decoded")
 

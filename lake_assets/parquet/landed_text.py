@@ -1,5 +1,6 @@
 """The rows of a CSV or JSON object, in the types that the table has, or in inferred ones."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from lake_assets.config.formats import CsvFormat, JsonFormat, TextFormat
 from lake_assets.config.modes import SchemaPolicy
 from lake_assets.errors import LandingError, SchemaDriftError, SchemaError, SourceError
 from lake_assets.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
-from lake_assets.formats.decoding import TextFile
+from lake_assets.formats.decoding import PEEKED, TextFile
 from lake_assets.formats.dialects import header_names
 from lake_assets.formats.json_documents import documents, is_one_a_line
 from lake_assets.formats.record_ends import line_breaks
@@ -153,42 +154,63 @@ class LandedText(ABC):
                 file.skip(self._skipped)
                 yield from whole_records(partial(fill_from, file), self._origin, parser.find_ends)
             return
-        position, end = self._first_record(parser, share), (share.part + 1) * self._file.size() // share.parts
+        position, end = self._first_record(parser, share), self._end_of(share)
         self._file.seek(position)
         for text, ends in whole_records(partial(fill_from, self._file), self._origin, parser.find_ends):
             own = int(np.searchsorted(position + np.append(0, ends[:-1] + 1), end))
             if own:
                 yield TextBlock(text[: int(ends[own - 1]) + 1], ends[:own])
             if own < len(ends):
+                self._check_end(parser, share, position + (int(ends[own - 1]) + 1 if own else 0))
                 return
             position += len(text)
+        self._check_end(parser, share, min(position, self._file.size()))
+
+    def _end_of(self, share: Share) -> int:
+        return (share.part + 1) * int(self._file.size()) // share.parts
+
+    def _check_end(self, parser: Text, share: Share, position: int) -> None:
+        """Refuse a text of which the next share would not begin where this one ends, so that rows could be lost."""
+        end = self._end_of(share)
+        if share.part + 1 < share.parts and end > self._begin and self._told(parser, end) not in {None, position}:
+            raise SourceError(
+                f"the quotes of {self._origin} do not tell where the records near byte {end:,} begin:",
+                "correct them, or land it compressed, so that it is read from its begin.",
+            )
 
     def _first_record(self, parser: Text, share: Share) -> int:
         """Return the position of the first record that begins in a share's bytes, or behind them if none does."""
-        begin, size = self._opened().begin + self._skipped, int(self._file.size())
+        begin, size = self._begin, int(self._file.size())
         at = share.part * size // share.parts
         if at <= begin:
             return begin
-        if (found := self._record_after(parser, at)) is not None:
+        if (found := self._told(parser, at)) is not None:
             return found
         self._file.seek(position := begin)
         for text, ends in whole_records(partial(fill_from, self._file), self._origin, parser.find_ends):
             starts = position + ends + 1
             if starts[-1] >= at:
-                return int(starts[np.searchsorted(starts, at)])
+                return min(int(starts[np.searchsorted(starts, at)]), size)
             position += len(text)
         return size
 
-    def _record_after(self, parser: Text, at: int) -> int | None:
+    @property
+    def _begin(self) -> int:
+        """The position of the first record."""
+        return self._opened().begin + self._skipped
+
+    def _told(self, parser: Text, at: int) -> int | None:
         """Return the position of the first record from a position on; None if only all that is before it tells."""
         size, window = self._file.size(), _WINDOW
+        if (begin := at - 2) < self._begin:
+            return None
         while True:
-            text = memoryview(self._file.read_at(window, at - 1))
-            is_all = at - 1 + window >= size
+            text = memoryview(self._file.read_at(window, begin))
+            is_all = begin + window >= size
             is_long = is_all or window >= LONGEST
-            ends = parser.quotes.ends_from_anywhere(text, is_long=is_long) if parser.quotes else line_breaks(text)
+            ends = parser.ends_from_anywhere(text, is_long=is_long)
             if ends is not None and len(ends):
-                return at + int(ends[0])
+                return begin + int(ends[0]) + 1
             if is_all:
                 return size if ends is not None else None
             if is_long:
@@ -219,17 +241,41 @@ class LandedCsv(LandedText):
         begin = text.peek()
         self._skipped = text.skip_lines(form.skip_lines)
         self._lines = form.skip_lines
-        if form.header and (head := text.peek()):
-            ends = self._parser(pa.schema([])).find_ends(memoryview(head if head.endswith(b"\n") else head + b"\n"))
-            if not len(ends):
+        if form.header and text.peek():
+            before, header = self._header(text)
+            if self._dialect.quote is None or self._dialect.quote.encode() not in header:
+                self._check_line_ends(header)
+            self._names = form.names or header_names(header, form, self._origin)
+            self._skipped += len(before + header)
+            self._lines += (before + header).count(b"\n")
+        return not begin
+
+    def _header(self, text: TextFile) -> tuple[bytes, bytes]:
+        """Return the blank lines and comments at the begin of a text, and the first record, with their line breaks."""
+        size, find_ends = PEEKED, self._parser(pa.schema([])).find_ends
+        comment = self._dialect.comment
+        before = re.compile(
+            rb"(?:\r?\n%b)*+" % (b"" if comment is None else rb"|%b[^\n]*\n" % re.escape(comment.encode()))
+        )
+        while True:
+            head = text.peek(size)
+            is_all = len(head) < size
+            first = before.match(head).end()  # type: ignore[union-attr]
+            ends = find_ends(memoryview(head[first:] + (b"\n" if is_all and not head.endswith(b"\n") else b"")))
+            if len(ends) or (is_all and first == len(head)):
+                return head[:first], head[first : first + int(ends[0]) + 1] if len(ends) else b""
+            if is_all or size > LONGEST:
                 raise SourceError(
                     f"the header of {self._origin} does not end:", "close its quotes, or set header: false and names."
                 )
-            header = head[: int(ends[0])]
-            self._names = form.names or header_names(header, form, self._origin)
-            self._skipped += len(header) + 1
-            self._lines += header.count(b"\n") + 1
-        return not begin
+            size *= 4
+
+    def _check_line_ends(self, header: bytes) -> None:
+        if b"\r" in header.rstrip(b"\r\n"):
+            raise SourceError(
+                f"{self._origin} has lines that end with a carriage return alone:",
+                "let its writer end them with a line feed.",
+            )
 
     def _columns(self, known: dict[str, pa.Field]) -> pa.Schema:
         """Return the columns, of which those that are not known have inferred types if the table is to have them."""

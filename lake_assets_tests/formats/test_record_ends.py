@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 from typing import Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,17 +59,22 @@ def test_the_middle_of_a_text_tells_whether_it_is_within_quotes(rows: list[list[
     text = written(rows, csv.QUOTE_ALL)
     begin = data.draw(st.integers(0, len(text)))
 
-    found = QUOTES.ends_from_anywhere(memoryview(text[begin:]), is_long=True)
+    found = QUOTES.ends_from_anywhere(memoryview(text[begin:]), is_long=True)  # the first byte is only context
 
     expected, end = [], -1
     for row in rows:
         end += len(written([row], csv.QUOTE_ALL))
         expected.append(end)
-    assert found is None or (found + begin).tolist() == [end for end in expected if end >= begin]
+    assert found is None or (found + begin).tolist() == [end for end in expected if end > begin]
 
 
 def test_a_text_that_may_be_both_is_not_told() -> None:
     assert QUOTES.ends_from_anywhere(memoryview(b',"\n",\n'), is_long=True) is None
+
+
+@pytest.mark.parametrize("text", [b'x5" pipe\n2,"a\nb"\n', b'x 5"\n6"\n'])
+def test_a_quote_within_a_value_misleads_nobody(text: bytes) -> None:
+    assert QUOTES.ends_from_anywhere(memoryview(text), is_long=True) is None
 
 
 def test_a_part_without_quotes_may_be_within_a_long_value() -> None:

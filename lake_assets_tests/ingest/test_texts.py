@@ -126,6 +126,10 @@ def _packed(codec: str, body: bytes) -> bytes:
         ({}, b"a,b\n\n1,x\n\n", [(1, "x")]),
         ({}, b'a,b\n1,5" pipe\n2,"ok"\n', [(1, '5" pipe'), (2, "ok")]),
         ({}, b"a,b\n007,x\n008,y\n", [("007", "x"), ("008", "y")]),
+        ({"escape": "\\"}, b'a,b\n1,C:\\temp\n2,"D:\\x, \\\\ \\"q\\""\n', [(1, "C:\\temp"), (2, 'D:\\x, \\ "q"')]),
+        ({"quoted_nulls": True}, b'a,b\n1,""\n2,x\n', [(1, None), (2, "x")]),
+        ({"comment": "#"}, b'# by "them\n\n#\na,b\n1,x\n', [(1, "x")]),
+        ({"comment": "#"}, b"# long " + b"-" * 100_000 + b"\na,b\n1,x\n", [(1, "x")]),
     ],
 )
 def test_a_dialect_is_read_as_it_says(
@@ -225,6 +229,8 @@ def test_types_are_those_that_hold_the_values_of_the_sampled_objects(local_csv: 
             "line 2 .* column 'note', of type string, has an inv",
         ),
         (b"id\x00,total\n1,2\n", "does not fit the table"),
+        (b"id,total,sold,note\r1,2,,\r", "lines that end with a carriage return alone"),
+        (b"id,total,sold,note\n1,2,,x\r2,3,,y\n", "a line ends with a carriage return alone"),
     ],
 )
 def test_a_damaged_text_is_one_error_that_names_it_and_the_old_partition_stays(
@@ -287,6 +293,29 @@ def test_json_becomes_a_table_in_each_form(local_json: World, body: str) -> None
         (1, ["a", "b"], {"x": 1.5, "on": "2026-02-11"}, None, Decimal(123456789012345678901234567890)),
         (2, None, None, 'say "hi"\nbye', Decimal(2)),
     ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"id": 1, "name": "a"}{"id": 2, "name": "b"}',
+        '{"id": 1, "name": "a"} {"id": 2, "name": "b"}\n',
+        '{\n"id": 1,\n"name": "a"}\n{"id": 2, "name": "b"}\n',
+        '[\n{"id": 1, "name": "a"},\n{"id": 2, "name": "b"}\n]',
+    ],
+)
+def test_json_objects_may_share_lines_or_not(local_json: World, body: str) -> None:
+    local_json.land(NW, body.encode(), "a.json")
+    local_json.ingest(NW)
+
+    assert local_json.query("SELECT id, name FROM lake.sales ORDER BY id") == [(1, "a"), (2, "b")]
+
+
+def test_a_field_that_is_nested_too_deeply_is_refused(local_json: World) -> None:
+    local_json.land(NW, b'{"id": 1, "deep": 1}\n{"id": 2, "deep": ' + b"[" * 600 + b"]" * 600 + b"}\n", "a.json")
+
+    with pytest.raises(SourceError, match="line 2"):
+        local_json.ingest(NW)
 
 
 def test_a_new_field_behind_the_sample_evolves_the_table(local_json: World) -> None:
@@ -389,6 +418,7 @@ def test_an_empty_text_has_no_rows(local_csv: World) -> None:
     local_csv.ingest(NW)
     local_csv.land(NW, b"", "b.csv")
     local_csv.land(NW, b"id,total,sold,note\n", "c.csv")
+    local_csv.land(NW, b"id,total,sold,note", "d.csv")
 
     assert local_csv.ingest(NW).row.row_count == 2
 

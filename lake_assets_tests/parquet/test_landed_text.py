@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lake_assets.config.formats import CsvFormat, JsonFormat
 from lake_assets.config.storages import LocalStorage
+from lake_assets.errors import SourceError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet import landed_text
 from lake_assets.parquet.bad_rows import BadRows
@@ -98,6 +99,45 @@ def test_a_share_that_no_window_tells_is_found_from_the_begin(monkeypatch: pytes
     good, bad, numbers = read(("n,text\n" + row * 500).encode(), CsvFormat(), 7)
 
     assert (good, bad, numbers) == ([(1, "\n")] * 500, [], [*range(500)])
+
+
+@pytest.mark.parametrize("parts", [2, 5, 9])
+def test_an_inch_sign_moves_no_record_into_another_share(parts: int) -> None:
+    good, bad, _ = read(b"n,text\n" + b'1,5" pipe\n2,"a\nb"\n' * 30, CsvFormat(), parts)
+
+    assert (good, bad) == ([(1, '5" pipe'), (2, "a\nb")] * 30, [])
+
+
+@pytest.mark.parametrize("parts", [2, 3, 20])
+def test_the_last_record_needs_no_line_break(parts: int) -> None:
+    assert read(b"n,text\n1,a\n2,bbbbbbbbbbbbbbbbbbbbbbbb", CsvFormat(), parts)[0] == [(1, "a"), (2, "b" * 24)]
+
+
+def test_shares_that_would_not_meet_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b"n,text\n" + b'1,"a\nb"\n' * 30
+    monkeypatch.setattr(landed_text.LandedText, "_told", lambda text, parser, at: at + 1)  # noqa: ARG005
+
+    with pytest.raises(
+        SourceError, match=r"the quotes of the object do not tell where the records near byte \d+ begin"
+    ):
+        read(body, CsvFormat(), 3)
+
+
+any_text = st.text(st.sampled_from('1,"\n\\b'), max_size=80)
+
+
+@settings(max_examples=300, deadline=None)
+@given(any_text, st.integers(2, 6), st.booleans())
+def test_any_text_in_shares_has_the_rows_of_the_whole_or_is_refused(text: str, parts: int, escaped: bool) -> None:
+    body, form = f"n,text\n{text}".encode(), CsvFormat(escape="\\" if escaped else None)
+    try:
+        whole = read(body, form, 1)
+    except SourceError:
+        return
+    try:
+        assert read(body, form, parts) == whole
+    except SourceError as error:
+        assert "quote" in str(error)  # noqa: PT017 - it may be refused or not
 
 
 def test_a_share_that_begins_in_a_value_longer_than_a_window_has_no_row_of_it() -> None:
