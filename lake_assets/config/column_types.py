@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import pyarrow as pa
 from pydantic import AfterValidator
@@ -103,6 +103,39 @@ def _parts(text: str) -> Iterator[str]:
 
 def _unquoted(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+class NumberFormat(NamedTuple):
+    """How numbers are written.
+
+    Attributes:
+        decimal: before the decimals.
+        thousands: between groups of three digits.
+        prefix: before the digits; it may lack.
+        suffix: behind them; it may lack.
+    """
+
+    decimal: str = "."
+    thousands: str | None = None
+    prefix: str = ""
+    suffix: str = ""
+
+
+_NUMBER_FORMAT = re.compile(
+    r"(?P<prefix>[^#0-9]*?)(?:#(?P<thousands>[^#0-9A-Za-z])##|#*)0+(?:(?P<decimal>[.,])[0#]+)?(?P<suffix>[^#0-9]*)"
+)
+
+
+def number_format(text: str) -> NumberFormat:
+    """Return the format that a pattern shows: `#,##0.00`, `#.##0,00 €`, `0,0`.
+
+    Raises:
+        ValueError: it is no pattern of numbers.
+    """
+    match = _NUMBER_FORMAT.fullmatch(text)
+    if match is None or match["thousands"] == (match["decimal"] or "."):
+        raise ValueError(f"{text!r} is no format of numbers: write one such as '#,##0.00' or '#.##0,00 EUR'")
+    return NumberFormat(match["decimal"] or ".", match["thousands"], match["prefix"].strip(), match["suffix"].strip())
 
 
 def _check_type(text: str) -> str:

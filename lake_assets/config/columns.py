@@ -1,17 +1,22 @@
 """The columns of a stream's table, as far as the config declares them."""
 
+import datetime as dt
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Self
 
 import pyarrow as pa
 from pyarrow import types as t
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from lake_assets.config.column_types import ColumnType, arrow_type
+from lake_assets.config.column_types import ColumnType, arrow_type, number_format
 from lake_assets.config.fields import as_text
 from lake_assets.config.formats import JsonFormat, LandedFormat, TextFormat
 from lake_assets.config.model import Model
 from lake_assets.config.modes import Mode
+
+
+def _as_json(value: object) -> object:
+    return value.isoformat() if isinstance(value, dt.date) else value
 
 
 class Column(Model):
@@ -23,6 +28,13 @@ class Column(Model):
         None, alias="from", min_length=1, description="Its name in the landed files, if it is another one."
     )
     omit: bool = Field(default=False, description="Landed files have it, and the table does not.")
+    nullable: bool = Field(default=True, description="Whether a row may have no value of it.")
+    default: Annotated[JsonValue, BeforeValidator(_as_json)] = Field(
+        None, description="The value of rows that have none."
+    )
+    format: str | None = Field(
+        None, min_length=1, description="How texts are read as `type`: `#,##0.00`, or `%d.%m.%Y` as strptime has it."
+    )
 
     @model_validator(mode="after")
     def _is_there_or_not(self) -> Self:
@@ -30,10 +42,43 @@ class Column(Model):
             raise ValueError(f"omit leaves the column out: remove {', '.join(sorted(self.rules.keys() - {'omit'}))}")
         return self
 
+    @model_validator(mode="after")
+    def _fits_its_type(self) -> Self:
+        kind = None if self.type is None else arrow_type(self.type)
+        for key in ("default", "format"):
+            if kind is None and getattr(self, key) is not None:
+                raise ValueError(f"{key} needs the column's type: add type")
+        if kind is None:
+            return self
+        if self.default is not None:
+            default_value(self.default, kind)
+        if self.format is not None and t.is_temporal(kind):
+            if "%" not in self.format:
+                raise ValueError(f"format {self.format!r} has no directive of strptime: write one such as '%d.%m.%Y'")
+        elif self.format is not None:
+            if not (t.is_integer(kind) or t.is_floating(kind) or t.is_decimal(kind)):
+                raise ValueError(f"a text is read by a format as a number or a time, not as {self.type}: remove format")
+            number_format(self.format)
+        return self
+
     @property
     def rules(self) -> dict[str, Any]:
         """What a run reads of it: all but the description, as it is written."""
         return self.model_dump(by_alias=True, exclude={"description"}, exclude_defaults=True)
+
+
+def default_value(value: JsonValue, kind: pa.DataType) -> pa.Scalar:
+    """Return the value of a config as a type; a text may be a number or a time.
+
+    Raises:
+        ValueError: it is not of the type.
+    """
+    try:
+        if isinstance(value, list | dict) or t.is_nested(kind):
+            return pa.scalar(value, kind)
+        return pa.array([as_text(value)], pa.string()).cast(kind)[0]
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise ValueError(f"default {value!r} is no {kind}: {error}") from error
 
 
 def _described(value: object) -> object:
@@ -44,6 +89,18 @@ ColumnOrText = Annotated[
     Column, BeforeValidator(_described, json_schema_input_type=Column | str | bool | int | float | None)
 ]
 Columns = dict[str, ColumnOrText]
+
+
+def overridden(columns: Mapping[str, Mapping[str, Any]], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a contract with those of a config: what these say of a column counts more."""
+    names = {name.lower(): name for name in columns}
+    merged: dict[str, Any] = {**columns}
+    for name, column in own.items():
+        known = names.get(str(name).lower(), name)
+        of_contract = merged.pop(known, {})
+        written = _described(column)
+        merged[name] = {**of_contract, **written} if isinstance(written, dict) else written
+    return merged
 
 
 def column_problems(
@@ -76,7 +133,7 @@ def column_problems(
             yield f"columns.{other} and columns.{name} are both from {column.source!r}: remove one of them"
         if mode == "index" and (refused := ", ".join(column.rules.keys() - {"type"})):
             yield f"columns.{name}: mode: index registers files as they are: remove {refused}, or use mode: replace"
-        if column.type is not None and not _is_read(arrow_type(column.type), form):
+        if column.type is not None and column.format is None and not _is_read(arrow_type(column.type), form):
             yield (
                 f"columns.{name}.type: {column.type} is not read from {form.type}: declare string, and cast it in a "
                 "transform"

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Self, TypeVar
 
 import pyarrow as pa
-from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic import Field, TypeAdapter, ValidationInfo, field_validator, model_validator
 
 from lake_assets.config.clashes import clash, misfit
 from lake_assets.config.column_types import arrow_type
-from lake_assets.config.columns import Columns, column_problems
-from lake_assets.config.fields import CommitBatch, FileSize, Identifier, KeyPrefix, Texts
+from lake_assets.config.columns import Columns, column_problems, overridden
+from lake_assets.config.contract import read_contract
+from lake_assets.config.fields import CommitBatch, FileSize, FolderPath, Identifier, KeyPrefix, Texts
 from lake_assets.config.formats import PARQUET, Format, LandedFormat, ParquetFormat
 from lake_assets.config.globs import folder_globs, has_query, is_glob, split_glob
 from lake_assets.config.landing import Landing, ending_of, unread
@@ -49,7 +51,7 @@ from lake_assets.config.sections import (
     SqsSensor,
 )
 from lake_assets.config.storages import S3Storage, Source, WebStorage
-from lake_assets.errors import LayoutError, PartitionError
+from lake_assets.errors import LakeAssetsError, LayoutError, PartitionError
 from lake_assets.layout.derived import Derived, check_time_type
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
@@ -62,6 +64,7 @@ DIMENSIONS = 2  # of Dagster's keys, at most
 _LAYOUT: TypeAdapter[LayoutOptions | None] = TypeAdapter(Layout | None)
 _PARTITIONS = TypeAdapter(dict[str, PartitionField])
 _FORMAT: TypeAdapter[LandedFormat] = TypeAdapter(Format)
+_PATH: TypeAdapter[str] = TypeAdapter(FolderPath)
 
 
 class Destination(Model):
@@ -69,6 +72,9 @@ class Destination(Model):
 
     schema_name: Identifier = Field("main", alias="schema", description="Schema of the table.")
     table: Identifier = Field(description="Name of the table; the first run creates it.")
+
+
+_DESTINATION = TypeAdapter(Destination)
 
 
 class Transform(Model):
@@ -204,6 +210,11 @@ class Stream(Model):
     landing: Landing | None = Field(None, description="How `lake-assets land` writes records.")
     sensor: Sensor | None = Field(None, description="Sensor that requests runs for new objects; none when absent.")
     description: str | None = Field(None, description="Text about the asset, shown by Dagster.")
+    contract: FolderPath | None = Field(
+        None,
+        description="A data contract (Open Data Contract Standard, YAML), relative to the config: its table has the "
+        "columns and checks that the stream does not give itself.",
+    )
     declared: Columns = Field(
         default_factory=dict, alias="columns", description="Columns of the table: their descriptions, and types."
     )
@@ -230,6 +241,34 @@ class Stream(Model):
             return data | {"time_zone": check_time_zone(zone)} if isinstance(zone, str) else data
         except ValueError:
             return data  # reported at its own key
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_its_contract(cls, data: object, info: ValidationInfo) -> object:
+        """Return the columns, checks and description of the contract, below those of the stream.
+
+        They take its place, so that a config that is sent to another machine is whole.
+        """
+        if not isinstance(data, dict) or not isinstance(written := data.get("contract"), str):
+            return data
+        try:
+            path = Path(_PATH.validate_python(written, context=info.context))
+            to = _DESTINATION.validate_python(data.get("destination"))
+        except ValueError:
+            return data  # reported at their own keys
+        others = (data.get(key) for key in ("partitions", "path_columns", "file_columns"))
+        taken = {name.lower() for names in others if isinstance(names, dict) for name in names}
+        try:
+            contract = read_contract(path, to.schema_name, to.table, taken)
+        except LakeAssetsError as error:
+            raise ValueError(str(error).rstrip(".")) from error
+        own, checks = data.get("columns", {}), data.get("checks", {})
+        if not isinstance(own, dict) or not isinstance(checks, dict):
+            return data
+        described = {} if contract.description is None else {"description": contract.description}
+        rest = {key: value for key, value in data.items() if key != "contract"}
+        columns, sql = overridden(contract.columns, own), {**contract.checks, **checks.get("sql", {})}
+        return described | rest | {"columns": columns, "checks": checks | {"sql": sql}}
 
     @model_validator(mode="before")
     @classmethod

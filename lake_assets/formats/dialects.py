@@ -8,13 +8,14 @@ from functools import cache
 from typing import Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 from pyarrow import types as t
 
+from lake_assets.config.column_types import NumberFormat
 from lake_assets.config.formats import CsvFormat
 from lake_assets.errors import SourceError
 from lake_assets.formats.schema import as_text
+from lake_assets.formats.values import read_numbers, read_times
 
 
 def header_names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
@@ -130,17 +131,11 @@ class DialectTypes:
     def _read(self, name: str, column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         try:
             if self._has_thousands(kind):
-                plain = pc.replace_substring(column, self._thousands, "")
-                return pc.replace_substring(plain, self._decimal, ".").cast(kind)
+                return read_numbers(column, NumberFormat(self._decimal, self._thousands), kind)
             form = next((form for is_kind, form in self._formats if is_kind(kind)), None)
-            return column if form is None else _in_format(column, form, kind)
+            return column if form is None else read_times(column, form, kind)
         except pa.ArrowInvalid as error:
             raise pa.ArrowInvalid(f"{name}: {error}") from error
-
-
-def _in_format(column: pa.ChunkedArray, form: str, kind: pa.DataType) -> pa.ChunkedArray:
-    times = pc.strptime(column, format=form, unit="us")
-    return times.cast(kind) if t.is_date(kind) or kind.tz is None else pc.assume_timezone(times, kind.tz).cast(kind)
 
 
 class ShortRecords:

@@ -242,7 +242,7 @@ def is_of_unknown(rejected: Rejected) -> bool:
     return rejected.reason.startswith((_UNKNOWN, "unexpected field"))
 
 
-def _wide_of(record: Mapping[str, object]) -> dict[str, int | float] | None:
+def _wide_of(record: Mapping[str, object]) -> dict[str, int] | None:
     """Return the whole numbers beyond 64 bits, by their field; None if the record is nested too deeply to be read."""
     try:
         return {name: number for name, value in record.items() if (number := wide_integer(value)) is not None}

@@ -182,7 +182,7 @@ class Columns:
                 table,
                 partition,
                 origin,
-                policy=config.schema_policy,
+                rules=self.stream.landed.declared.rules,
                 narrows=self.stream.letters is not None,
                 selects=config.selects_rows,
                 derived=config.derived,

@@ -15,6 +15,8 @@ from lake_assets.parquet.type_fit import Misfit, wider
 NUMBER = "_row"
 """The column of a batch that has the numbers of its rows in their object, from 0."""
 
+Convert = Callable[[pa.Array, pa.DataType], pa.Array]
+
 _SHOWN = 200  # characters of a value
 
 _SAME_KINDS = (t.is_integer, t.is_floating, t.is_decimal)
@@ -50,12 +52,13 @@ def is_exact(values: pa.Array, converted: pa.Array) -> bool:
     return not any(pc.any(_differs(*pair)).as_py() for pair in pairs if t.is_floating(pair[0].type))
 
 
-def misfitting(values: pa.Array, data_type: pa.DataType) -> list[int]:
+def misfitting(values: pa.Array, data_type: pa.DataType, convert: Convert = cast) -> list[int]:
     """Return the positions of the values that a type cannot hold, or that DuckDB cannot read.
 
     Args:
-        values: of a type that `cast` converts.
+        values: of a type that `convert` converts.
         data_type: to hold them.
+        convert: the values to the type; raises ArrowInvalid.
     """
     values = decoded(values)
     given = values.type
@@ -67,7 +70,7 @@ def misfitting(values: pa.Array, data_type: pa.DataType) -> list[int]:
 
     def fits(part: pa.Array) -> bool:
         try:
-            converted = cast(part, data_type)
+            converted = convert(part, data_type)
         except pa.ArrowInvalid:
             return False
         return not any(map(not_held, leaves(converted))) and (not rounds or is_exact(part, converted))

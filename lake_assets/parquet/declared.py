@@ -7,10 +7,11 @@ from typing import Self
 import pyarrow as pa
 
 from lake_assets.config.column_types import arrow_type
-from lake_assets.config.columns import Column
+from lake_assets.config.columns import Column, default_value
 from lake_assets.config.modes import SchemaPolicy
 from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.parquet.bad_rows import BadRows
+from lake_assets.parquet.column_rules import STRICT, Rules
 from lake_assets.parquet.landed_rows import LandedRows, Rows, Share
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import Misfit, widens
@@ -24,15 +25,15 @@ class Declared:
         types: those that are declared, by the columns' names in the table.
         sources: the names in the landed files of columns that have another one in the table, by that.
         omitted: the landed columns that are left out, in lower case.
-        policy: of the stream, for columns that do not fit.
         is_landed: the table has the landed columns; a transform makes others.
+        rules: what the columns are to be besides.
     """
 
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     omitted: frozenset[str] = frozenset()
-    policy: SchemaPolicy = "strict"
     is_landed: bool = True
+    rules: Rules = STRICT
 
     @classmethod
     def of(cls, columns: Mapping[str, Column], policy: SchemaPolicy, *, is_landed: bool) -> Self:
@@ -40,7 +41,18 @@ class Declared:
         types = {name: arrow_type(column.type) for name, column in columns.items() if column.type is not None}
         sources = {name: column.source for name, column in columns.items() if column.source is not None}
         omitted = frozenset(name.lower() for name, column in columns.items() if column.omit)
-        return cls(types, sources, omitted, policy, is_landed)
+        lower = {name.lower(): column for name, column in columns.items()}
+        rules = Rules(
+            policy,
+            frozenset(name for name, column in lower.items() if not column.nullable),
+            {
+                name: default_value(column.default, arrow_type(column.type))
+                for name, column in lower.items()
+                if column.default is not None and column.type is not None
+            },
+            {name: column.format for name, column in lower.items() if column.format is not None},
+        )
+        return cls(types, sources, omitted, is_landed, rules)
 
     @property
     def renames(self) -> bool:
@@ -48,9 +60,14 @@ class Declared:
         return bool(self.sources or self.omitted)
 
     @property
+    def adapts(self) -> bool:
+        """Whether the rows are not those of the landed objects as they are, or each value is to be looked at."""
+        return self.renames or bool(self.rules.columns)
+
+    @property
     def evolves(self) -> bool:
         """Whether landed columns that do not fit change the table."""
-        return self.is_landed and self.policy == "evolve"
+        return self.is_landed and self.rules.policy == "evolve"
 
     def renamed(self, schema: pa.Schema, origin: str) -> pa.Schema:
         """Return the columns of a landed object by their names in the table, without those that are left out.
@@ -72,6 +89,16 @@ class Declared:
                     "omit one of them in `columns`, or give it another name there.",
                 )
         return pa.schema([f.with_name(names.get(f.name.lower(), f.name)) for f in found.values()])
+
+    def columns_of(self, schema: pa.Schema, origin: str) -> pa.Schema:
+        """Return the columns that the rows of a landed object have, as `renamed`, with the types of its texts."""
+        declared = self._by_name()
+        return pa.schema(
+            [
+                field.with_type(declared[field.name.lower()].type) if self.rules.form_of(field) else field
+                for field in self.renamed(schema, origin)
+            ]
+        )
 
     def typed(self, schema: pa.Schema, origin: str, *, refuses: bool) -> pa.Schema:
         """Return the columns of a landed object, or a result, with the declared types that hold theirs.
@@ -111,7 +138,8 @@ class Declared:
         """
         landed = {name.lower(): source for name, source in self.sources.items()}
         known = self.created(columns) if self.evolves else columns
-        return pa.schema([f.with_name(landed.get(f.name.lower(), f.name)) for f in known])
+        texts = [f.with_type(pa.string()) if f.name.lower() in self.rules.formats else f for f in known]
+        return pa.schema([f.with_name(landed.get(f.name.lower(), f.name)) for f in texts])
 
     def _by_name(self) -> dict[str, pa.Field]:
         return {name.lower(): pa.field(name, kind) for name, kind in self.types.items()}
@@ -159,5 +187,5 @@ class DeclaredRows:
                 else:
                     yield rows
         except SchemaDriftError as error:  # of a text whose later records have other columns
-            schemas = [(origin, self._declared.renamed(schema, origin)) for origin, schema in error.schemas]
+            schemas = [(origin, self._declared.columns_of(schema, origin)) for origin, schema in error.schemas]
             raise SchemaDriftError(error.problem, error.hint, schemas) from error

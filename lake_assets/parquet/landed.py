@@ -21,7 +21,6 @@ from lake_assets.config.formats import (
     TextFormat,
     format_by_name,
 )
-from lake_assets.config.modes import SchemaPolicy
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import SchemaError, SourceChangedError, SourceError
 from lake_assets.escapes import visible_name
@@ -47,14 +46,12 @@ class Landed:
         storage: of the objects.
         form: their format.
         added: the columns that are added to theirs.
-        policy: of the stream.
         declared: its columns.
     """
 
     storage: AnyStorage
     form: LandedFormat = PARQUET
     added: AddedColumns | None = None
-    policy: SchemaPolicy = "strict"
     declared: Declared = UNDECLARED
 
     @property
@@ -102,8 +99,8 @@ class Landed:
         known = self.added.without(table) if self.added else table
         known = self.declared.known(known) if len(known) else known
         if isinstance(form, CsvFormat):
-            return LandedCsv(file, form, origin, known, self.policy)
-        return LandedJson(file, form, origin, known, self.policy, self.declared.omitted)
+            return LandedCsv(file, form, origin, known, self.declared.rules.policy)
+        return LandedJson(file, form, origin, known, self.declared.rules.policy, self.declared.omitted)
 
     def count_rows(self, key: str) -> int:
         """Return the number of rows of an object that tells it; errors are those of `footer`."""
@@ -134,7 +131,7 @@ class Landed:
             with opened(store, key, form.type) as file:
                 landed = self.open(file, form, origin, known)
             rows, schema = landed.count if isinstance(landed, LandedOrc) else None, landed.schema
-        schema = self.declared.renamed(schema, origin)
+        schema = self.declared.columns_of(schema, origin)
         if isinstance(form, TextFormat):
             return rows, schema if len(known) else self.declared.read_as(schema)
         return rows, self.declared.typed(schema, origin, refuses=self.declared.evolves)
@@ -178,7 +175,7 @@ class Landed:
             if not self.has_types:
                 raise
             return first  # the others are refused by their names, or put into quarantine
-        if self.policy == "evolve" or isinstance(self.form, JsonFormat):
+        if self.declared.rules.policy == "evolve" or isinstance(self.form, JsonFormat):
             return columns
         return pa.schema([columns.field(columns.get_field_index(name)) for name in first.names])
 

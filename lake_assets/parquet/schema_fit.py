@@ -7,14 +7,15 @@ row is read. (Parquet readers that match by position, or cast where they can, wr
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from lake_assets.config.modes import SchemaPolicy
 from lake_assets.errors import SchemaDriftError, SchemaError
+from lake_assets.formats.values import read_texts
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import value_text
@@ -31,8 +32,9 @@ from lake_assets.parquet.bad_rows import (
     texts,
 )
 from lake_assets.parquet.casts import cast
+from lake_assets.parquet.column_rules import STRICT, Rules
 from lake_assets.parquet.derived_columns import made_of
-from lake_assets.parquet.leaves import filterable, has_limits, has_nanoseconds, leaves, not_held
+from lake_assets.parquet.leaves import decoded, filterable, has_limits, has_nanoseconds, leaves, not_held
 from lake_assets.parquet.partition_values import chosen_values, is_other, read_as
 from lake_assets.parquet.type_fit import Misfit, misfits
 
@@ -45,8 +47,7 @@ class Fitter:
         target: the schema of a data file, without partition columns.
         partition: the partition of the rows.
         origin: the object or result with the rows, for errors.
-        policy: `evolve` fills missing columns and fields of structs with NULL, and raises `SchemaDriftError` for
-            unknown and wider ones; `ignore_extra` leaves out unknown ones; `strict` refuses all of them.
+        rules: of the target's columns.
         narrows: a number of the same kind may have a narrower type in the table; its values decide.
         selects: keep only the rows with the partition's values, by the partition columns in the rows.
         derived: the partition columns that are derived from another column of the rows. By the derived value, each row
@@ -54,7 +55,8 @@ class Fitter:
 
     Raises:
         SchemaDriftError: the policy is `evolve`, and the table lacks a column or a field, or has a narrower one.
-        SchemaError: a column is missing, unknown, or of a type that does not fit the table.
+        SchemaError: a column is missing, unknown, or of a type that does not fit the table; one that must have a value
+            is missing.
     """
 
     def __init__(
@@ -64,15 +66,16 @@ class Fitter:
         partition: Partition,
         origin: str,
         *,
-        policy: SchemaPolicy = "strict",
+        rules: Rules = STRICT,
         narrows: bool = False,
         selects: bool = False,
         derived: Sequence[Derived] = (),
     ) -> None:
         self._target = target
+        self._rules = rules
         self._partition = partition
         self._origin = origin
-        self._same = source.remove_metadata().equals(target)
+        self._same = not rules.columns and source.remove_metadata().equals(target)
         by_name = _by_name(source, origin)
         columns = {column.name.lower() for column in partition.columns}
         self._partition_names = {
@@ -85,12 +88,31 @@ class Fitter:
         self.made = [value for value in made if value.column.in_rows and selects]
         """The derived values that select rows."""
         self._checked = [value for value in made if value not in self.made]
-        given = [field for field in source if field.name.lower() not in columns]
-        found = list(misfits(given, target, policy))
-        by_value = [misfit for misfit in found if narrows and may_fit(misfit, evolves=policy == "evolve")]
+        types = {field.name.lower(): field.type for field in target}
+        self._forms = {
+            field.name: form for field in source if field.name.lower() in types and (form := rules.form_of(field))
+        }
+        """The formats of texts, by the columns to read."""
+        given = [
+            field.with_type(types[field.name.lower()]) if field.name in self._forms else field
+            for field in source
+            if field.name.lower() not in columns
+        ]
+        lacks = (name for name in target.names if name.lower() not in by_name and rules.must_have(name))
+        if (name := next(lacks, None)) is not None:
+            raise SchemaError(
+                f"{origin} has no column {name!r}, and `columns` declares nullable: false:",
+                "land it again with the column, or declare a default.",
+            )
+        found = [
+            misfit
+            for misfit in misfits(given, target, rules.policy)
+            if misfit.given is not None or len(misfit.path) > 1 or misfit.name.lower() not in rules.defaults
+        ]
+        by_value = [misfit for misfit in found if narrows and may_fit(misfit, evolves=rules.policy == "evolve")]
         if others := [misfit for misfit in found if misfit not in by_value]:
             narrow = {misfit.path[0] for misfit in by_value}
-            raise _misfitting(others, pa.schema([f for f in source if f.name not in narrow]), origin, policy)
+            raise _misfitting(others, pa.schema([f for f in source if f.name not in narrow]), origin, rules)
         self._names = [by_name.get(name.lower()) for name in target.names]
         self.columns = [name for name in self._names if name is not None]
         """The columns to read, in the target's order, without partition columns."""
@@ -100,7 +122,7 @@ class Fitter:
         self._rounded = {
             name
             for name, f in zip(self._names, target, strict=True)
-            if name and by_value and is_rounded(source.field(name).type, f.type)
+            if name and by_value and name not in self._forms and is_rounded(source.field(name).type, f.type)
         }
         names = dict.fromkeys([*self._partition_names.values(), *(value.name for value in made), *self.chosen])
         self.partition_columns = [name for name in names if name not in self.columns]
@@ -109,7 +131,10 @@ class Fitter:
         self.unchanged = {
             name
             for name, f in zip(self._names, target, strict=True)
-            if name and name not in checked and source.field(name).type.equals(f.type)
+            if name
+            and name not in checked
+            and name.lower() not in rules.columns
+            and source.field(name).type.equals(f.type)
         }
         """The columns to read whose values are neither converted nor checked against the partition."""
 
@@ -140,24 +165,36 @@ class Fitter:
             return self._readable(batch)
         arrays = []
         for name, field in zip(self._names, self._target, strict=True):
+            default = self._rules.defaults.get(field.name.lower(), pa.scalar(None, field.type))
             if name is None:
-                arrays.append(pa.nulls(batch.num_rows, field.type))
+                arrays.append(pa.repeat(default.cast(field.type), batch.num_rows))
                 continue
             values = batch.column(name)
             if name in self.unchanged and t.is_dictionary(values.type):
                 arrays.append(values)
                 continue
             try:
-                arrays.append(cast(values, field.type))
-                if name in self._rounded and not is_exact(values, arrays[-1]):
+                array = self._converted(name, values, field.type)
+                if name in self._rounded and not is_exact(values, array):
                     raise pa.ArrowInvalid("it would be rounded")  # noqa: TRY301
             except pa.ArrowInvalid as error:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} has a value that {field.type} cannot hold: {error}:",
                     "correct the value, or round it in a transform.",
                 ) from error
+            if array.null_count and self._rules.must_have(field.name):
+                raise SchemaError(
+                    f"column {name!r} of {self._origin} has a row without a value, and `columns` declares nullable: "
+                    "false:",
+                    "correct the row, or declare a default.",
+                )
+            arrays.append(array.fill_null(default.cast(field.type)) if default.is_valid else array)
         fields = [field.with_type(array.type) for field, array in zip(self._target, arrays, strict=True)]
         return self._readable(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
+
+    def _converted(self, name: str, values: pa.Array, kind: pa.DataType) -> pa.Array:
+        form = self._forms.get(name)
+        return cast(values, kind) if form is None else read_texts(decoded(values).cast(pa.string()), form, kind)
 
     def split(self, batch: pa.RecordBatch, first: int) -> tuple[pa.RecordBatch, BadRows | None]:
         """Convert the rows of a batch that fit, as `fit` does, and give the others with their reasons.
@@ -194,8 +231,12 @@ class Fitter:
         for column, field in zip(self._names, self._target, strict=True):
             if column is not None and (column not in self.unchanged or column in self._bounded):
                 values = batch.column(column)
-                rows = misfitting(values, field.type)
+                convert = partial(self._converted, column) if column in self._forms else cast
+                rows = misfitting(values, field.type, convert)
                 yield from zip(rows, described(column, values, rows, field.type), strict=True)
+                if self._rules.must_have(field.name):
+                    reason = f"column {column!r} has no value, and `columns` declares nullable: false"
+                    yield from ((row, reason) for row in positions(pc.is_null(values)))
 
     def _others(self, batch: pa.RecordBatch) -> Iterator[tuple[str, list[int]]]:
         """Yield the positions of rows of other partitions, by each column of the rows that tells it."""
@@ -270,9 +311,9 @@ def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:
     return by_name
 
 
-def _misfitting(found: Sequence[Misfit], source: pa.Schema, origin: str, policy: SchemaPolicy) -> SchemaError:
+def _misfitting(found: Sequence[Misfit], source: pa.Schema, origin: str, rules: Rules) -> SchemaError:
     """Return the error for columns of a file or a result that do not fit the table."""
-    if policy == "evolve":
+    if rules.policy == "evolve":
         return SchemaDriftError(
             f"the columns of {origin} are not yet those of the table:", "run it again.", [(origin, source)]
         )

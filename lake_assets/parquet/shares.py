@@ -177,7 +177,7 @@ class Reader:
             self._schema,
             partition,
             origin,
-            policy=self._landed.policy,
+            rules=self._landed.declared.rules,
             narrows=job.letters is not None,
             selects=job.selects,
             derived=job.derived,

@@ -106,7 +106,7 @@ class OpenStream:
         has_added = of_path or config.file_columns
         added = AddedColumns(self.layout, of_path, config.file_columns) if has_added else None
         declared = Declared.of(config.declared, config.schema_policy, is_landed=config.transform is None)
-        return Landed(config.source, config.format, added, config.schema_policy, declared)
+        return Landed(config.source, config.format, added, declared)
 
     @property
     def copy_rules(self) -> CopyRules | None:
@@ -116,7 +116,7 @@ class OpenStream:
         only, and if a web server has the objects, whose versions it does not compare.
         """
         config = self.config
-        adapts = self.landed.added or self.landed.declared.renames
+        adapts = self.landed.added or self.landed.declared.adapts
         encodes = config.transform or config.selects_rows or adapts or config.derived
         is_other = not isinstance(config.format, ParquetFormat)
         is_web = isinstance(config.source, WebStorage)

@@ -50,3 +50,37 @@ def test_a_column_that_partitions_come_from_keeps_its_name(columns: str) -> None
 
     with pytest.raises(ConfigError, match="partitions reads the landed column sold by its name: remove from and omit"):
         parsed(f"{text}    columns: {columns}\n")
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("{default: 1}", "columns.a: default needs the column's type: add type"),
+        ("{format: '0,0'}", "columns.a: format needs the column's type: add type"),
+        ("{type: integer, default: x}", "columns.a: default 'x' is no int32"),
+        ("{type: 'decimal(4,2)', default: 123.456}", r"default 123.456 is no decimal128\(4, 2\)"),
+        ("{type: date, default: 11.02.2026}", "default '11.02.2026' is no date32"),
+        ("{type: date, format: dd.mm.yyyy}", "format 'dd.mm.yyyy' has no directive of strptime: write one such as"),
+        ("{type: double, format: '%d'}", "'%d' is no format of numbers: write one such as '#,##0.00'"),
+        ("{type: double, format: '#.##0.00'}", "is no format of numbers"),
+        ("{type: varchar, format: '0.0'}", "as a number or a time, not as varchar: remove format"),
+    ],
+)
+def test_a_default_or_a_format_that_is_not_of_the_type_is_refused(column: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        stream(f"{{a: {column}}}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("integer", 3),
+        ("boolean", True),
+        ("decimal(4,2)", 1.5),
+        ("date", "2026-02-11"),
+        ("varchar", 7),
+        ("integer[]", [1]),
+    ],
+)
+def test_a_default_is_a_value_of_its_type(kind: str, value: object) -> None:
+    assert stream(f"{{a: {{type: '{kind}', default: {value}}}}}").declared["a"].default is not None

@@ -1,10 +1,16 @@
 """Columns that a stream declares: the types of the table, and how landed columns become its columns."""
 
+import datetime as dt
+import io
+import json
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from lake_assets.errors import SchemaError, SourceError
 from lake_assets.ingest.landed_footers import inferred_columns
@@ -267,3 +273,153 @@ def test_what_is_inferred_can_be_declared(local_world: World) -> None:
     declare(local_world, dict(of_objects))
     local_world.ingest(NW)
     assert inferred_columns(local_world.stream) == dict(of_objects) | {"note": {"type": "INTEGER"}}
+
+
+FORMATS = {"total": {"type": "DECIMAL(12,2)", "format": "#.##0,00 EUR"}, "sold": {"type": "DATE", "format": "%d.%m.%Y"}}
+WRITTEN = [("1.234,50 EUR", "11.02.2026"), ("2,5", "01.01.2026"), ("-3", None)]
+READ = [
+    (Decimal("-3.00"), None),
+    (Decimal("2.50"), dt.date(2026, 1, 1)),
+    (Decimal("1234.50"), dt.date(2026, 2, 11)),
+]
+
+
+def landed(form: str, rows: Sequence[Sequence[Any]], names: Sequence[str] = ("total", "sold")) -> bytes:
+    """An object with rows of texts."""
+    if form == "csv":
+        lines = [";".join("" if value is None else str(value) for value in row) for row in (names, *rows)]
+        return "\n".join([*lines, ""]).encode()
+    if form == "json":
+        return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows).encode()
+    sink = io.BytesIO()
+    table = pa.table({name: [row[place] for row in rows] for place, name in enumerate(names)})
+    (pq.write_table if form == "parquet" else orc.write_table)(table, sink)
+    return sink.getvalue()
+
+
+def of(form: str) -> dict[str, Any]:
+    return {"format": {"type": "csv", "delimiter": ";"} if form == "csv" else form}
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet", "orc"])
+def test_texts_are_read_in_the_format_of_their_column(local_world: World, form: str) -> None:
+    declare(local_world, FORMATS, **of(form))
+    for key in (NW, SW):  # the second one by the types of the table
+        local_world.land(key, landed(form, WRITTEN), f"a.{form}")
+        local_world.ingest(key)
+
+    assert types(local_world) == {"total": "DECIMAL(12,2)", "sold": "DATE"}
+    for region in ("NW", "SW"):
+        query = f"SELECT total, sold FROM lake.sales WHERE region = '{region}' ORDER BY total"
+        assert local_world.query(query) == READ
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+@pytest.mark.parametrize("text", ["1,234.50", "12.34", "x", "1.2345,00", "1,234"])
+def test_a_text_that_is_not_in_the_format_is_a_bad_row(local_world: World, form: str, text: str) -> None:
+    declare(local_world, FORMATS, on_bad_row="dead_letter", **of(form))
+    local_world.land(NW, landed(form, [*WRITTEN, (text, None)]), f"a.{form}")
+
+    row = local_world.ingest(NW).row
+
+    assert (row.row_count, row.rows_dead_lettered) == (3, 1)
+    (letter,) = letters(local_world)
+    assert f"column 'total' has the value {text}" in letter["_reason"]
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet", "orc"])
+def test_rows_without_a_value_get_the_default(local_world: World, form: str) -> None:
+    columns = {"n": {"type": "BIGINT", "default": 7}, "kind": {"type": "VARCHAR", "default": "none"}}
+    declare(local_world, columns, **of(form))
+    local_world.land(NW, landed(form, [(1, "a"), (None, None)], ("n", "kind")), f"a.{form}")
+    local_world.land(NW, landed(form, [(3,), (4,)], ("n",)), f"b.{form}")
+
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT n, kind FROM lake.sales ORDER BY n") == [
+        (1, "a"),
+        (3, "none"),
+        (4, "none"),
+        (7, "none"),
+    ]
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet", "orc"])
+def test_a_row_without_a_required_value_is_a_bad_row(local_world: World, form: str) -> None:
+    declare(local_world, {"id": {"type": "BIGINT", "nullable": False}}, **of(form))
+    local_world.land(NW, landed(form, [(1, "a"), (None, "b")], ("id", "text")), f"a.{form}")
+
+    with pytest.raises(SchemaError, match=r"column 'id' of the object .*a\.\w+ has a row without a value"):
+        local_world.ingest(NW)
+    local_world.options |= {"on_bad_row": "dead_letter"}
+    row = local_world.ingest(NW).row
+
+    assert (row.row_count, row.rows_dead_lettered) == (1, 1)
+    (letter,) = letters(local_world)
+    assert "column 'id' has no value, and `columns` declares nullable: false" in letter["_reason"]
+    assert local_world.query("SELECT id, text FROM lake.sales") == [(1, "a")]
+
+
+def test_an_object_without_a_required_column_is_refused_or_quarantined(local_world: World) -> None:
+    columns = {"id": {"type": "BIGINT"}, "must": {"type": "BIGINT", "nullable": False}}
+    declare(local_world, columns, schema_policy="evolve", on_bad_object="quarantine")
+    local_world.land(NW, pa.table({"id": pa.array([1], pa.int64())}), "a.parquet")
+    local_world.land(NW, pa.table({"id": pa.array([2], pa.int64()), "must": pa.array([2], pa.int64())}), "b.parquet")
+
+    assert local_world.ingest(NW).row.files_quarantined == 1
+    assert local_world.query("SELECT id, must FROM lake.sales") == [(2, 2)]
+
+
+def test_a_default_makes_up_for_a_required_value(local_world: World) -> None:
+    declare(local_world, {"n": {"type": "BIGINT", "nullable": False, "default": 0}}, format="json")
+    local_world.land(NW, b'{"n": null}\n{"n": 2}\n{}\n', "a.json")
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT n FROM lake.sales ORDER BY n") == [(0,), (0,), (2,)]
+
+
+def test_the_result_of_a_transform_has_the_rules_too(local_world: World) -> None:
+    declare(
+        local_world,
+        {"code": {"type": "VARCHAR", "nullable": False}, "half": {"type": "DOUBLE", "default": -1}},
+        transform={"sql": "SELECT id, CASE WHEN id > 1 THEN 'x' END AS code, CAST(NULL AS DOUBLE) AS half FROM source"},
+    )
+    local_world.land(NW, totals(pa.float64(), 1.0))
+    with pytest.raises(SchemaError, match="column 'code' of the transform's result has a row without a value"):
+        local_world.ingest(NW)
+    local_world.land(NW, pa.table({"id": pa.array([2], pa.int64())}))
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT id, code, half FROM lake.sales") == [(2, "x", -1.0)]
+
+
+def test_a_file_whose_values_are_looked_at_is_not_copied(local_world: World) -> None:
+    declare(local_world, {"id": {"type": "BIGINT", "nullable": False}}, copy="always")
+    local_world.land(NW, pa.table({"id": pa.array([1, None], pa.int64())}))
+
+    with pytest.raises(SchemaError, match="has a row without a value"):
+        local_world.ingest(NW)
+
+
+def test_a_renamed_column_in_nanoseconds_keeps_them(local_world: World) -> None:
+    moment = 1_770_800_400_123_456_789
+    declare(local_world, {"moment": {"type": "TIMESTAMP_NS", "from": "When"}})
+    sink = io.BytesIO()
+    table = pa.table({"When": pa.array([moment], pa.timestamp("ns"))})
+    pq.write_table(table, sink, use_deprecated_int96_timestamps=True)
+    local_world.land(NW, sink.getvalue())
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT epoch_ns(moment) FROM lake.sales") == [(moment,)]
+
+
+def test_a_declared_column_that_a_text_gets_later_has_its_type(local_world: World) -> None:
+    local_world.options = {"format": "csv", "schema_policy": "evolve"}
+    local_world.land(NW, b"id\n1\n", "a.csv")
+    local_world.ingest(NW)
+    declare(local_world, {"code": {"type": "VARCHAR"}}, format="csv", schema_policy="evolve")
+    local_world.land(SW, b"id,code\n2,17\n", "b.csv")
+    local_world.ingest(SW)
+
+    assert types(local_world) == {"id": "BIGINT", "code": "VARCHAR"}
+    assert local_world.query("SELECT id, code FROM lake.sales ORDER BY id") == [(1, None), (2, "17")]

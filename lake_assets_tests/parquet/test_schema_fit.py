@@ -6,6 +6,7 @@ import pytest
 
 from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType
+from lake_assets.parquet.column_rules import Rules
 from lake_assets.parquet.leaves import filterable
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
@@ -82,7 +83,7 @@ def test_a_part_of_a_column_that_does_not_fit_is_named(source: pa.DataType, targ
 def test_fields_that_only_the_table_has_are_null_while_it_evolves() -> None:
     rows = [{"X": 1}, {"X": None}, None]
     batch = pa.record_batch({"c": pa.array(rows, pa.struct([("X", pa.int8())]))})
-    fitter = Fitter(batch.schema, pa.schema([("c", NESTED)]), NW, "the object x", policy="evolve")
+    fitter = Fitter(batch.schema, pa.schema([("c", NESTED)]), NW, "the object x", rules=Rules("evolve"))
 
     assert fitter.fit(batch).column("c").to_pylist() == [{"x": 1, "deep": None}, {"x": None, "deep": None}, None]
 
@@ -92,7 +93,7 @@ def test_columns_and_fields_that_the_table_lacks_are_left_out_if_the_policy_says
     data_type = pa.list_(pa.struct([("more", pa.string()), ("n", pa.int8())]))
     batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema([("more", pa.int8()), ("c", data_type)]))
     target = pa.schema([("c", pa.list_(INNER))])
-    fitter = Fitter(batch.schema, target, NW, "the object x", policy="ignore_extra")
+    fitter = Fitter(batch.schema, target, NW, "the object x", rules=Rules("ignore_extra"))
 
     assert fitter.columns == ["c"]
     assert fitter.fit(batch.select(["c"])).to_pylist() == [{"c": [{"n": 1}, None]}, {"c": None}]
@@ -100,7 +101,7 @@ def test_columns_and_fields_that_the_table_lacks_are_left_out_if_the_policy_says
     for other, message in others.items():
         source = pa.schema([("c", pa.list_(other))])
         with pytest.raises(SchemaError, match=message):
-            Fitter(source, target, NW, "the object x", policy="ignore_extra")
+            Fitter(source, target, NW, "the object x", rules=Rules("ignore_extra"))
 
 
 def test_columns_are_matched_by_name_not_by_position() -> None:

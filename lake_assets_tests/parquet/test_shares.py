@@ -14,6 +14,8 @@ from lake_assets.config.modes import SchemaPolicy
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import LakeAssetsError, SchemaDriftError
 from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.parquet.column_rules import Rules
+from lake_assets.parquet.declared import Declared
 from lake_assets.parquet.job import Job, task_threads
 from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.landed_rows import Share
@@ -49,7 +51,7 @@ def land(folder: Path, number: int, kind: str) -> None:
 
 def reader_of(folder: Path, threads: int, *, policy: SchemaPolicy = "strict") -> tuple[Reader, list[Share]]:
     storage = LocalStorage(path=str(folder))
-    job = Job("run", Landed(storage, policy=policy), storage, SCHEMA, "none", 1, ())
+    job = Job("run", Landed(storage, declared=Declared(rules=Rules(policy))), storage, SCHEMA, "none", 1, ())
     shares = [Share(obj.key, obj.etag, obj.size) for obj in Store(storage).list()]
     return Reader(job, SCHEMA, threads=threads), shares
 

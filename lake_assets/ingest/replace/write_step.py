@@ -234,8 +234,9 @@ class Writer:
         if self.schema is None:
             self._create_table(schema, RESULT)
         job = self._job([run])
-        if job.landed.policy == "evolve":
-            Fitter(schema, job.schema, run.partition, RESULT, policy="evolve")  # refuses the schema before Spark runs
+        rules = job.landed.declared.rules.of_results
+        if rules.policy == "evolve":
+            Fitter(schema, job.schema, run.partition, RESULT, rules=rules)  # refuses the schema before Spark runs
         if job.letters is None:
             return transformed(job, result, transform)
         # Spark may run the tasks that read several times, so others write the rows that these leave out.

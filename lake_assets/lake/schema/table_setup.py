@@ -177,7 +177,7 @@ def declared_schema(
     known = {field.name.lower(): field.type for field in schema}
     for name, kind in declared.types.items():
         wanted, found = sql_type(kind, name), known.get(name.lower())
-        if found is None and declared.policy != "evolve":
+        if found is None and declared.rules.policy != "evolve":
             raise SchemaError(
                 f"table {table} has no column {name!r}, which `columns` declares as {wanted}:",
                 f"set schema_policy: evolve, add it by ALTER TABLE {table} ADD COLUMN {identifier(name)} {wanted}, or "
