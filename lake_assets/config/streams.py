@@ -145,6 +145,11 @@ class Stream(Model):
         description="New, wider and missing columns of landed files: `strict` refuses all, `evolve` changes the table, "
         "`ignore_extra` leaves out new columns and refuses the others.",
     )
+    rescue: Identifier | None = Field(
+        None,
+        description="A column of JSON with what does not fit: values that their columns cannot hold, and with "
+        "`schema_policy: strict` the fields that no column takes. The other values of the row are in their columns.",
+    )
     on_bad_object: OnBadObject = Field(
         "fail",
         description="An object that is damaged or does not fit the table: `fail` the partition, or `quarantine` the "
@@ -398,11 +403,12 @@ class Stream(Model):
                 raise ValueError(f"the layout {template.text!r} has no {{{name}}}, which path_columns names")
             check_time_type(template, PartitionColumn(name, column.type), f"path_columns.{name}")
         taken = {*partitions, *(name.lower() for name in self.path_columns)}
-        for name in self.file_columns:
+        added = {f"file_columns.{name}": name for name in self.file_columns}
+        for key, name in (added | ({"rescue": self.rescue} if self.rescue else {})).items():
             if name.lower() in taken:
-                raise ValueError(f"file_columns.{name} is the name of another column of the table: choose another name")
+                raise ValueError(f"{key}: {name} is the name of another column of the table: choose another name")
             if self.on_bad_row == "dead_letter" and name.lower() in LETTER_COLUMNS:
-                raise ValueError(f"file_columns.{name} is a name of the dead letters' own columns: choose another name")
+                raise ValueError(f"{key}: {name} is a name of the dead letters' own columns: choose another name")
             taken.add(name.lower())
         return self
 
@@ -411,6 +417,7 @@ class Stream(Model):
         others = {name.lower(): "partitions" for name in self.partitions}
         others |= {name.lower(): "path_columns" for name in self.path_columns}
         others |= {name.lower(): "file_columns" for name in self.file_columns}
+        others |= {self.rescue.lower(): "rescue"} if self.rescue else {}
         sources = {derived.column.lower() for derived in self.derived}
         sources |= {column.name.lower() for column in self.columns if column.in_rows}
         for problem in column_problems(self.declared, others, sources, self.format, self.mode):
@@ -482,7 +489,7 @@ class Stream(Model):
                     f"partitions.{name} is empty: null, and a registered file has the value of its folder, an empty "
                     "text: write empty: value, or use mode: replace"
                 )
-        added = [name for name in ("path_columns", "file_columns") if getattr(self, name)]
+        added = [name for name in ("path_columns", "file_columns", "rescue") if getattr(self, name)]
         yield from (f"mode: index registers files as they are, without {name}: use mode: replace" for name in added)
         if "commit_batch" in self.model_fields_set:
             yield "mode: index registers the files of all partitions in one commit already: remove commit_batch"

@@ -22,7 +22,7 @@ _SURE = 4  # values, from which on a single one of another form is taken for a m
 _NUMBER = r"^[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 _CODE = r"^(\+|-?0[0-9])"  # of a number
 _DIGITS, _DECIMAL_DIGITS = 18, 15  # that a whole number of 64 bits, and a double, keep for certain
-_BLANKS = " \t"  # that Arrow leaves out around numbers of CSV
+BLANKS = " \t"  # that Arrow leaves out around numbers of CSV
 
 
 def declared(columns: Mapping[str, str]) -> pa.Schema:
@@ -76,7 +76,7 @@ def wide_integer(value: object) -> int | None:
 
 def wide_integers(texts: pa.ChunkedArray) -> Iterator[int]:
     """Yield the whole numbers beyond 64 bits among some texts."""
-    texts = pc.utf8_trim(texts, _BLANKS)
+    texts = pc.utf8_trim(texts, BLANKS)
     long = pc.match_substring_regex(texts, r"^[+-]?[0-9]{19,}$")
     for text in texts.filter(long).to_pylist():
         if (number := wide_integer(int(text))) is not None:
@@ -90,7 +90,7 @@ def has_codes(texts: pa.ChunkedArray, *, long: bool) -> bool:
         texts: of a column.
         long: numbers of so many digits that their type does not keep them are codes too.
     """
-    texts = pc.utf8_trim(texts, _BLANKS)
+    texts = pc.utf8_trim(texts, BLANKS)
     numbers = texts.filter(pc.match_substring_regex(texts, _NUMBER))
     if pc.any(pc.match_substring_regex(numbers, _CODE)).as_py():
         return True
@@ -143,7 +143,7 @@ def _mostly(column: pa.ChunkedArray, forms: Mapping[pa.DataType, str]) -> pa.Dat
         return None
     values = column.filter(pc.not_equal(column, ""))
     mistakes = max(len(values) // 10, int(len(values) >= _SURE))
-    is_text, numbers = has_codes(values, long=True), pc.utf8_trim(values, _BLANKS)
+    is_text, numbers = has_codes(values, long=True), pc.utf8_trim(values, BLANKS)
     for kind, form in forms.items():
         if is_text and kind in _NUMBER_FORMS:
             continue

@@ -5,13 +5,14 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.json as pj
+from pyarrow import compute
 
 from lake_assets.config.formats import CsvFormat
 from lake_assets.errors import LandingError, SchemaError
@@ -19,7 +20,8 @@ from lake_assets.formats.blocks import TextBlock
 from lake_assets.formats.dialects import DialectTypes, ShortRecords, header_names, with_plain_escapes
 from lake_assets.formats.record_ends import FindEnds, Positions, Quotes, line_breaks
 from lake_assets.formats.records import NOT_ONE_RECORD, Block, Lines, Rejected, reason_of
-from lake_assets.formats.schema import as_text, has_codes, inferred, too_wide, wide_integer, wide_integers
+from lake_assets.formats.rescue import NOTHING, NumberText, converted, dumped, exact_float, leftover, merged
+from lake_assets.formats.schema import BLANKS, as_text, fit, has_codes, inferred, too_wide, wide_integer, wide_integers
 
 _BOM = b"\xef\xbb\xbf"
 _CLOSE, _OPEN = b"}{"
@@ -33,8 +35,8 @@ _MISCOUNTED = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected (\d+) column
 FixSchema = Callable[[Callable[[], pa.Schema]], pa.Schema]
 """Takes a function that infers a schema from the first records, and returns the schema of all records."""
 
-Unknown = Literal["error", "ignore"]
-"""What becomes of a record with a field that the schema lacks."""
+Unknown = Literal["error", "ignore", "infer"]
+"""What becomes of a field that the schema lacks: an error of its record, nothing, or a value in the column `rescue`."""
 
 
 class Text(ABC):
@@ -44,12 +46,16 @@ class Text(ABC):
         source: its path, or `-`.
         schema: of the records, or how it is fixed, as of `read_records`.
         for_table: infer types for a table: none of columns without values, and decimals of numbers beyond 64 bits.
+        rescue: the column that rows of `read` get with what does not fit, if there is any; None: it is an error.
     """
 
     blank = b"\r"
 
-    def __init__(self, source: str, schema: pa.Schema | FixSchema, *, for_table: bool = False) -> None:
+    def __init__(
+        self, source: str, schema: pa.Schema | FixSchema, *, for_table: bool = False, rescue: str | None = None
+    ) -> None:
         self.source = source
+        self._rescue = rescue
         self._for_table = for_table
         self._fix = schema if callable(schema) else None
         self._schema: pa.Schema | None = None if callable(schema) else schema
@@ -130,7 +136,7 @@ class JsonText(Text):
     """One JSON object a line.
 
     Args:
-        source, schema, for_table: as of `Text`.
+        source, schema, for_table, rescue: as of `Text`.
         unknown: what becomes of a record with a field that the schema lacks.
         omitted: such fields that are left out, in lower case.
     """
@@ -145,8 +151,9 @@ class JsonText(Text):
         unknown: Unknown = "error",
         omitted: Collection[str] = (),
         for_table: bool = False,
+        rescue: str | None = None,
     ) -> None:
-        super().__init__(source, schema, for_table=for_table)
+        super().__init__(source, schema, for_table=for_table, rescue=rescue)
         self._unknown = unknown
         self._omitted = omitted
         self._wide: set[str] = set()  # columns with numbers beyond 64 bits
@@ -176,7 +183,72 @@ class JsonText(Text):
         # Otherwise a line of two and a record on two lines could make up for each other in the count of rows.
         if not _between_records(text, ends):
             raise pa.ArrowInvalid(NOT_ONE_RECORD)
-        rows = _parse_json(text, self._options)
+        if self._rescue is None or self._schema is None:
+            return self._known(_parse_json(text, self._options))
+        rows = None
+        try:
+            rows = _parse_json(text, self._options)
+            if rows.schema.equals(self._texts):
+                return fit(rows, self._schema)
+        except pa.ArrowInvalid:
+            pass
+        return self._rescued(text, ends, rows)
+
+    def _rescued(self, text: memoryview, ends: Positions, rows: pa.Table | None) -> pa.Table:
+        """Return the rows, with the fields and values that do not fit in the column `rescue`.
+
+        Args:
+            text: as of `read`.
+            ends: as of `read`.
+            rows: those that Arrow has read, of which some columns may be of other types; None if it could not.
+
+        Raises:
+            ArrowInvalid: a record is no object, has a field twice, or one that is to be refused.
+        """
+        assert self._schema is not None  # noqa: S101 - the caller checks
+        assert self._rescue is not None  # noqa: S101 - the caller checks
+        starts = np.append(0, ends[:-1] + 1).tolist()
+        records = [_object_of(bytes(text[start:end])) for start, end in zip(starts, ends.tolist(), strict=True)]
+        names = set(self._schema.names)
+        kept: list[dict[str, object]] = []
+        for record in records:
+            unknown = {name: one for name, one in record.items() if name not in names and one is not None}
+            unknown = {name: one for name, one in unknown.items() if name.lower() not in self._omitted}
+            if unknown and self._unknown == "error":
+                raise pa.ArrowInvalid(f"{_UNKNOWN} {next(iter(unknown))!r}")
+            kept.append(unknown if self._unknown == "infer" else {})
+        columns = []
+        for field in self._schema:
+            values = [record.get(field.name) for record in records]
+            if rows is not None and not pa.types.is_nested(field.type) and field.name in rows.column_names:
+                try:
+                    columns.append(fit(rows.select([field.name]), pa.schema([field])).column(0))
+                    continue
+                except pa.ArrowInvalid:
+                    pass
+            column, unfit = converted(len(values), partial(self._of_values, field, values), field.type)
+            columns.append(column)
+            refused = set(unfit)
+            for row, value in enumerate(values):
+                rest = value if row in refused else leftover(value, field.type)
+                if rest is not NOTHING and (row in refused or self._unknown == "infer"):
+                    kept[row][field.name] = rest
+        texts = pa.array([dumped(one) if one else None for one in kept], pa.string())
+        return pa.table([*columns, texts], schema=self._schema.append(pa.field(self._rescue, pa.string())))
+
+    def _of_values(self, field: pa.Field, values: Sequence[object], start: int, stop: int) -> pa.Array:
+        schema = pa.schema([field])
+        if pa.types.is_floating(field.type):
+            values = [float(value) if isinstance(value, NumberText) else value for value in values[start:stop]]
+        else:
+            values = values[start:stop]
+        lines = "".join(json.dumps({field.name: value}) + "\n" for value in values)
+        options = pj.ParseOptions(explicit_schema=as_text(schema), unexpected_field_behavior="ignore")
+        rows = _parse_json(lines.encode(), options)
+        return fit(rows, schema).column(0).combine_chunks()
+
+    def _known(self, rows: pa.Table) -> pa.Table:
+        """Return the known columns of the rows; refuses others that are not to be left out."""
         if not self._omitted:
             return rows
         for name in rows.schema.names:
@@ -264,8 +336,7 @@ class CsvText(Text):
     """Comma-separated values (RFC 4180), or a dialect of them.
 
     Args:
-        source: as of `Text`.
-        schema: as of `Text`.
+        source, schema, rescue: as of `Text`.
         integers: names of columns whose numbers are not codes.
         dialect: of the text, which has been decoded; its lines to skip and its byte order mark are left out.
         names: of the columns; those of its first record when None.
@@ -283,8 +354,9 @@ class CsvText(Text):
         names: Sequence[str] | None = None,
         wanted: Collection[str] | None = None,
         for_table: bool = False,
+        rescue: str | None = None,
     ) -> None:
-        super().__init__(source, schema, for_table=for_table)
+        super().__init__(source, schema, for_table=for_table, rescue=rescue)
         self._integers = integers
         self._dialect = dialect
         self._names = names
@@ -327,8 +399,39 @@ class CsvText(Text):
     def read(self, text: memoryview, ends: Positions) -> pa.Table:  # noqa: ARG002 - a row ends where its record does
         """See `Parser`."""
         schema = self._schema or pa.schema([])
-        rows = self._parse(text, self._types.parsed(schema))
-        return self._types.read(rows, schema)
+        try:
+            rows = self._types.read(self._parse(text, self._types.parsed(schema)), schema)
+            return (
+                rows
+                if self._rescue is None
+                else fit(rows, pa.schema([schema.field(name) for name in rows.column_names]))
+            )
+        except pa.ArrowInvalid:
+            if self._rescue is None:
+                raise
+        return self._rescued(self._parse(text, pa.schema([field.with_type(pa.string()) for field in schema])), schema)
+
+    def _rescued(self, texts: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Return the rows of texts, with the values that do not fit in the column `rescue`."""
+        kept: defaultdict[int, dict[str, object]] = defaultdict(dict)
+        columns = []
+        for name, column in zip(texts.column_names, texts.columns, strict=True):
+            field, values = schema.field(name), column.combine_chunks()
+            found, unfit = converted(len(values), partial(self._of_texts, field, values), field.type)
+            columns.append(found)
+            for row in unfit:
+                kept[row][name] = values[row].as_py()
+        fields = [schema.field(name) for name in texts.column_names]
+        rescued = merged(pa.nulls(len(texts), pa.string()), kept)
+        return pa.table([*columns, rescued], schema=pa.schema([*fields, pa.field(str(self._rescue), pa.string())]))
+
+    def _of_texts(self, field: pa.Field, values: pa.Array, start: int, stop: int) -> pa.Array:
+        schema, part = pa.schema([field]), values.slice(start, stop - start)
+        is_number = any(kind(field.type) for kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
+        if is_number:
+            part = compute.utf8_trim(part, BLANKS)
+        rows = self._types.read(pa.table([part], schema=pa.schema([field.with_type(part.type)])), schema)
+        return fit(rows, schema).column(0).combine_chunks()
 
     def explain(self, record: bytes, error: Exception) -> str:  # noqa: ARG002 - as of `Text`
         """See `Parser`."""
@@ -391,6 +494,27 @@ class CsvText(Text):
         except pa.ArrowNotImplementedError as error:
             raise SchemaError(f"CSV cannot hold a column of this schema: {error}.", "Use JSON lines.") from error
         return short.merged(rows, lambda padded: self._parse_escaped(padded, rows.schema))
+
+
+def _object_of(line: bytes) -> dict[str, object]:
+    """Return a record of JSON.
+
+    Raises:
+        ArrowInvalid: it is no object, or has a field twice.
+    """
+
+    def unique(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+        if len(found := dict(pairs)) < len(pairs):
+            raise ValueError("a field is there twice")
+        return found
+
+    try:
+        found = json.loads(line, object_pairs_hook=unique, parse_float=exact_float)
+    except (ValueError, RecursionError) as error:
+        raise pa.ArrowInvalid(str(error)) from error
+    if not isinstance(found, dict):
+        raise pa.ArrowInvalid(f"a JSON {type(found).__name__}, and not an object")
+    return found
 
 
 def _between_records(text: memoryview, breaks: Positions) -> bool:

@@ -158,7 +158,7 @@ class Columns:
         try:
             landed = self.footers.schemas(reads)
             if self.table is not None and config.schema_policy == "evolve":
-                evolved(self.table, landed, config.columns)
+                evolved(self.table, self._evolving(landed, self.table), config.columns)
         except LakeAssetsError as error:
             return (_clause(error),)
         return tuple(text for origin, schema in landed if (text := self._misfit(partition, origin, schema)))
@@ -193,6 +193,10 @@ class Columns:
             return _clause(error)
         return ""
 
+    def _evolving(self, landed: Sequence[tuple[str, pa.Schema]], table: pa.Schema) -> list[tuple[str, pa.Schema]]:
+        rules = self.stream.landed.declared.rules
+        return [(origin, rules.evolving(schema, table)) for origin, schema in landed]
+
     def changes(self, reads: Manifest) -> tuple[str, ...]:
         """Return what the objects that the partition reads would change."""
         table, config = self._with_file_columns, self.stream.config
@@ -202,7 +206,11 @@ class Columns:
             if self.table is None or table is None:
                 return self._inferred(reads)
             is_fixed = config.schema_policy != "evolve"
-            after = table if is_fixed else evolved(table, self.footers.schemas(reads), config.columns)
+            after = (
+                table
+                if is_fixed
+                else evolved(table, self._evolving(self.footers.schemas(reads), table), config.columns)
+            )
         except LakeAssetsError as error:  # of an object that is left out
             return (_clause(error),)
         return tuple(map(str, column_changes(self.table, after)))

@@ -39,20 +39,28 @@ class AddedColumns:
         template: the layout of the paths.
         of_path: the columns of the layout, besides partition columns.
         of_file: what the other columns hold, by their names.
+        rescue: the column with what does not fit the others: NULL, or a JSON object.
     """
 
     template: Template
     of_path: tuple[PartitionColumn, ...] = ()
     of_file: Mapping[str, FileFact] = field(default_factory=dict)
+    rescue: str | None = None
+
+    @property
+    def _types(self) -> Mapping[str, pa.DataType]:
+        """The types of the columns that are not of the path."""
+        rescue = {self.rescue: pa.string()} if self.rescue else {}
+        return {name: _TYPES[fact] for name, fact in self.of_file.items()} | rescue
 
     def lacking(self, table: pa.Schema) -> pa.Schema:
-        """Return those of the columns of `of_file` that a table lacks."""
+        """Return those of the columns that are not of the path that a table lacks."""
         known = {name.lower() for name in table.names}
-        return pa.schema([(name, _TYPES[fact]) for name, fact in self.of_file.items() if name.lower() not in known])
+        return pa.schema([(name, kind) for name, kind in self._types.items() if name.lower() not in known])
 
     def without(self, table: pa.Schema) -> pa.Schema:
         """Return the columns of a table that may be those of objects."""
-        own = {name.lower() for name in (*(column.name for column in self.of_path), *self.of_file)}
+        own = {name.lower() for name in (*(column.name for column in self.of_path), *self._types)}
         return pa.schema([field for field in table if field.name.lower() not in own])
 
     @property
@@ -71,14 +79,15 @@ class AddedColumns:
 
         Raises:
             SourceError: a folder's text is not a value of its column's type.
-            SchemaError: the file has a column of the name of one in `of_file`.
+            SchemaError: the file has a column of the name of one that is not of the path.
         """
         texts = self.template.match(key, file=True) or {}
         own = {name.lower() for name in schema.names}
-        if (taken := next((name for name in self.of_file if name.lower() in own), None)) is not None:
+        if (taken := next((name for name in self._types if name.lower() in own), None)) is not None:
+            whose = "the stream's column of rescue" if taken == self.rescue else "one of the stream's file_columns"
             raise SchemaError(
-                f"the object {visible_name(uri)} has a column {taken!r}, which is one of the stream's file_columns:",
-                "give the column of file_columns another name.",
+                f"the object {visible_name(uri)} has a column {taken!r}, which is {whose}:",
+                "give the stream's column another name.",
             )
         try:
             of_path = {
@@ -91,7 +100,8 @@ class AddedColumns:
                 f"the path of the object {visible_name(uri)} does not fit path_columns: {error.problem.rstrip(':')}:",
                 "move the object, or correct the column's type in the config.",
             ) from error
-        return of_path | {name: pa.scalar(facts.get(fact), _TYPES[fact]) for name, fact in self.of_file.items()}
+        of_file = {name: facts.get(fact) for name, fact in self.of_file.items()}
+        return of_path | {name: pa.scalar(of_file.get(name), kind) for name, kind in self._types.items()}
 
 
 def with_types(schema: pa.Schema, values: Mapping[str, pa.Scalar]) -> pa.Schema:
@@ -102,7 +112,7 @@ def with_types(schema: pa.Schema, values: Mapping[str, pa.Scalar]) -> pa.Schema:
 def with_values(
     batch: pa.RecordBatch, values: Mapping[str, pa.Scalar], numbers: frozenset[str], first: int
 ) -> pa.RecordBatch:
-    """Return the rows with the values appended.
+    """Return the rows with the values appended, as far as they have no column of the name.
 
     Args:
         batch: rows of one object that follow each other.
@@ -111,6 +121,8 @@ def with_values(
         first: the number of the first row, from 0.
     """
     for name, value in values.items():
+        if name in batch.schema.names:  # what the reader of the object has kept
+            continue
         if name in numbers:
             column = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows), start=first)
         else:

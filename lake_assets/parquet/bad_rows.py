@@ -1,6 +1,6 @@
 """Which rows of a batch have a value that its column cannot hold, and the reasons in words."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from lake_assets.parquet.casts import cast
-from lake_assets.parquet.leaves import decoded, filterable, leaf_types, leaves, not_held, plain
-from lake_assets.parquet.type_fit import Misfit, wider
+from lake_assets.parquet.leaves import decoded, filterable, is_list, leaf_types, leaves, not_held, plain
+from lake_assets.parquet.type_fit import STRING_KINDS, Misfit, wider
 
 NUMBER = "_row"
 """The column of a batch that has the numbers of its rows in their object, from 0."""
@@ -50,6 +50,49 @@ def is_exact(values: pa.Array, converted: pa.Array) -> bool:
     back = cast(converted, plain(values.type))
     pairs = zip(leaves(decoded(values)), leaves(back), strict=True)
     return not any(pc.any(_differs(*pair)).as_py() for pair in pairs if t.is_floating(pair[0].type))
+
+
+def is_alike(given: pa.DataType, known: pa.DataType) -> bool:
+    """Return whether single values of a type may be some of another one: texts and what they show, and numbers."""
+    given = plain(given)
+    kinds = (*_SAME_KINDS, t.is_boolean, t.is_temporal)
+    if any(is_text(given) for is_text in STRING_KINDS):
+        return any(is_kind(known) for is_kind in (*kinds, *STRING_KINDS)) or known.equals(pa.uuid())
+    if any(is_text(known) for is_text in STRING_KINDS):
+        return any(is_kind(given) for is_kind in kinds)
+    is_nested = (t.is_struct, is_list, t.is_map)
+    return any(is_kind(given) and is_kind(known) for is_kind in is_nested) or (
+        any(is_kind(given) for is_kind in _SAME_KINDS) and any(is_kind(known) for is_kind in _SAME_KINDS)
+    )
+
+
+def is_changed(values: pa.Array, others: pa.Array) -> bool:
+    """Return whether a cast between numbers, or of nested values, has changed one; fields may be left out."""
+    values = decoded(values)
+    if t.is_nested(others.type):
+        return not all(map(_is_same, python_values(values), python_values(others)))
+    if not all(any(is_kind(kind) for is_kind in _SAME_KINDS) for kind in (values.type, others.type)):
+        return False
+    back = cast(others, values.type)
+    return not back.equals(values) and (not t.is_floating(values.type) or bool(pc.any(_differs(values, back)).as_py()))
+
+
+def _is_same(value: object, other: object) -> bool:
+    """Return whether a nested value has all that another one has, by names in any case."""
+    if isinstance(other, Mapping):
+        fields = {name.lower(): one for name, one in value.items()} if isinstance(value, Mapping) else {}
+        return bool(fields) and all(_is_same(fields.get(name.lower()), one) for name, one in other.items())
+    if isinstance(other, list) and isinstance(value, list):
+        return len(value) == len(other) and all(map(_is_same, value, other))
+    return value == other or (value != value and other != other)  # noqa: PLR0124 - NaN
+
+
+def python_values(values: pa.Array) -> list[object]:
+    """Return the values as those of Python; one that Python has not is a text."""
+    try:
+        return list(decoded(values).to_pylist())
+    except (ValueError, OverflowError):
+        return [None if not value.is_valid else _text(value) for value in values]
 
 
 def misfitting(values: pa.Array, data_type: pa.DataType, convert: Convert = cast) -> list[int]:

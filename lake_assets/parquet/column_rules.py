@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from lake_assets.config.modes import SchemaPolicy
 from lake_assets.parquet.leaves import plain
-from lake_assets.parquet.type_fit import STRING_KINDS
+from lake_assets.parquet.type_fit import STRING_KINDS, Misfit, misfits, wider
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,14 @@ class Rules:
         required: the columns that have a value in each row.
         defaults: the values of rows that have none.
         formats: how texts are read as the types of their columns.
+        rescue: the column with what does not fit, as it is written.
     """
 
     policy: SchemaPolicy = "strict"
     required: frozenset[str] = frozenset()
     defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
+    rescue: str | None = None
 
     @property
     def columns(self) -> frozenset[str]:
@@ -40,7 +42,27 @@ class Rules:
     @property
     def of_results(self) -> "Rules":
         """Those of the rows of a transform, which have no texts any more."""
-        return replace(self, formats={})
+        return replace(self, formats={}, rescue=None)
+
+    def rescues(self, misfit: Misfit) -> bool:
+        """Return whether what does not fit is kept beside the columns, so that the others stay as they are."""
+        if self.rescue is None or misfit.given is None:
+            return False
+        if misfit.known is None:
+            return self.policy == "strict"
+        return self.policy != "evolve" or wider(misfit.known, misfit.given) is None
+
+    def evolving(self, schema: pa.Schema, table: pa.Schema) -> pa.Schema:
+        """Return the columns of an object that may change the table, or fit: the others are kept beside it."""
+        known = {column.name.lower(): column for column in table}
+        return pa.schema(
+            [
+                column
+                for column in schema
+                if column.name.lower() not in known
+                or not any(map(self.rescues, misfits([column], [known[column.name.lower()]], "evolve")))
+            ]
+        )
 
     def must_have(self, name: str) -> bool:
         """Return whether a landed row must have a value of a column."""

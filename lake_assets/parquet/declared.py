@@ -36,7 +36,7 @@ class Declared:
     rules: Rules = STRICT
 
     @classmethod
-    def of(cls, columns: Mapping[str, Column], policy: SchemaPolicy, *, is_landed: bool) -> Self:
+    def of(cls, columns: Mapping[str, Column], policy: SchemaPolicy, rescue: str | None, *, is_landed: bool) -> Self:
         """Return those of the config."""
         types = {name: arrow_type(column.type) for name, column in columns.items() if column.type is not None}
         sources = {name: column.source for name, column in columns.items() if column.source is not None}
@@ -51,6 +51,7 @@ class Declared:
                 if column.default is not None and column.type is not None
             },
             {name: column.format for name, column in lower.items() if column.format is not None},
+            rescue,
         )
         return cls(types, sources, omitted, is_landed, rules)
 

@@ -99,8 +99,8 @@ class Landed:
         known = self.added.without(table) if self.added else table
         known = self.declared.known(known) if len(known) else known
         if isinstance(form, CsvFormat):
-            return LandedCsv(file, form, origin, known, self.declared.rules.policy)
-        return LandedJson(file, form, origin, known, self.declared.rules.policy, self.declared.omitted)
+            return LandedCsv(file, form, origin, known, self.declared.rules)
+        return LandedJson(file, form, origin, known, self.declared.rules, self.declared.omitted)
 
     def count_rows(self, key: str) -> int:
         """Return the number of rows of an object that tells it; errors are those of `footer`."""
@@ -134,7 +134,9 @@ class Landed:
         schema = self.declared.columns_of(schema, origin)
         if isinstance(form, TextFormat):
             return rows, schema if len(known) else self.declared.read_as(schema)
-        return rows, self.declared.typed(schema, origin, refuses=self.declared.evolves)
+        return rows, self.declared.typed(
+            schema, origin, refuses=self.declared.evolves and self.declared.rules.rescue is None
+        )
 
     def schema(self, key: str, known: pa.Schema = NOTHING) -> pa.Schema:
         """Return the columns of an object, with those that are added; arguments and errors are those of `footer`."""

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from lake_assets.config.formats import CsvFormat, JsonFormat, TextFormat
-from lake_assets.config.modes import SchemaPolicy
 from lake_assets.errors import LandingError, SchemaDriftError, SchemaError, SourceError
 from lake_assets.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
 from lake_assets.formats.decoding import PEEKED, TextFile
@@ -21,6 +20,7 @@ from lake_assets.formats.records import Block, Lines, Records, Rejected, validat
 from lake_assets.formats.schema import fit
 from lake_assets.formats.text import CsvText, JsonText, Text, Unknown, is_of_unknown
 from lake_assets.parquet.bad_rows import NUMBER, BadRows
+from lake_assets.parquet.column_rules import Rules
 from lake_assets.parquet.landed_rows import Rows, Share
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import wider
@@ -42,7 +42,7 @@ class LandedText(ABC):
         file: the open object.
         form: its format.
         origin: names it in errors.
-        policy: of the stream, for columns that are not known.
+        rules: of the stream, for columns that are not known, and values that do not fit.
 
     Attributes:
         schema: as of `LandedRows`.
@@ -50,11 +50,11 @@ class LandedText(ABC):
 
     schema: pa.Schema
 
-    def __init__(self, file: pa.NativeFile, form: TextFormat, origin: str, policy: SchemaPolicy) -> None:
+    def __init__(self, file: pa.NativeFile, form: TextFormat, origin: str, rules: Rules) -> None:
         self._file = file
         self._form = form
         self._origin = origin
-        self._policy = policy
+        self._rules = rules
         self._texts: list[TextFile] = []  # an Arrow stream that is not used any more closes the file below it
         text = self._opened()
         self._is_stored = text.is_stored
@@ -81,7 +81,10 @@ class LandedText(ABC):
         first = self._rows_before(share) if numbered else 0
 
         def admitted(records: Records, rows: pa.Table) -> tuple[Records, pa.Table]:
-            return records, fit(rows.select([name for name in schema.names if name in rows.column_names]), schema)
+            fitted = fit(rows.select([name for name in schema.names if name in rows.column_names]), schema)
+            rescue = self._rules.rescue
+            is_kept = rescue is not None and rescue in rows.column_names
+            return records, fitted.append_column(rescue, rows.column(rescue)) if is_kept else fitted
 
         for records in self._records(parser, share):
             for found in validate(records, admitted):
@@ -222,14 +225,12 @@ class LandedCsv(LandedText):
     """The rows of CSV; its columns are those of its header, or of the format.
 
     Args:
-        file, form, origin, policy: as of `LandedText`.
+        file, form, origin, rules: as of `LandedText`.
         known: the columns whose types are known; none if the table is to be made.
     """
 
-    def __init__(
-        self, file: pa.NativeFile, form: CsvFormat, origin: str, known: pa.Schema, policy: SchemaPolicy
-    ) -> None:
-        super().__init__(file, form, origin, policy)
+    def __init__(self, file: pa.NativeFile, form: CsvFormat, origin: str, known: pa.Schema, rules: Rules) -> None:
+        super().__init__(file, form, origin, rules)
         self._dialect = form
         self._names: Sequence[str] = form.names or ()
         is_empty = self._read_header()
@@ -279,7 +280,7 @@ class LandedCsv(LandedText):
 
     def _columns(self, known: dict[str, pa.Field]) -> pa.Schema:
         """Return the columns, of which those that are not known have inferred types if the table is to have them."""
-        is_new = not known or self._policy == "evolve"
+        is_new = not known or self._rules.policy == "evolve"
         new = {} if all(name.lower() in known for name in self._names) or not is_new else self._new()
         other = pa.null() if is_new else pa.string()
         fields = ((name, known.get(name.lower()) or new.get(name)) for name in self._names)
@@ -291,7 +292,15 @@ class LandedCsv(LandedText):
 
     def _parser(self, schema: pa.Schema) -> CsvText:
         wanted = schema.names or None
-        return CsvText(self._origin, schema, dialect=self._dialect, names=self._names, wanted=wanted, for_table=True)
+        return CsvText(
+            self._origin,
+            schema,
+            dialect=self._dialect,
+            names=self._names,
+            wanted=wanted,
+            for_table=True,
+            rescue=self._rules.rescue,
+        )
 
     def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
         for block in self._blocks(parser, share):
@@ -305,7 +314,7 @@ class LandedJson(LandedText):
     """The rows of JSON; a field that an object lacks is NULL.
 
     Args:
-        file, form, origin, policy: as of `LandedText`.
+        file, form, origin, rules: as of `LandedText`.
         known: as of `LandedCsv`.
         omitted: fields that are left out, in lower case.
     """
@@ -316,15 +325,17 @@ class LandedJson(LandedText):
         form: JsonFormat,
         origin: str,
         known: pa.Schema,
-        policy: SchemaPolicy,
+        rules: Rules,
         omitted: Collection[str] = (),
     ) -> None:
         self.schema = known
         self._omitted = omitted
-        super().__init__(file, form, origin, policy)
+        super().__init__(file, form, origin, rules)
         self._is_lines = is_one_a_line(self._opened().peek())
         self._is_stored &= self._is_lines
-        self._unknown: Unknown = "ignore" if policy == "ignore_extra" and len(known) else "error"
+        self._unknown: Unknown = "ignore" if rules.policy == "ignore_extra" and len(known) else "error"
+        if rules.policy == "strict" and rules.rescue is not None and len(known):
+            self._unknown = "infer"
         if not (len(known) and self._fits()) and (sample := self._sample()) is not None:
             self.schema = self._with_new_columns(sample)
 
@@ -352,7 +363,7 @@ class LandedJson(LandedText):
         return pa.schema(known.values())
 
     def _refuse_new_columns(self, rejected: Rejected) -> None:
-        if self._policy != "evolve" or not is_of_unknown(rejected):
+        if self._rules.policy != "evolve" or not is_of_unknown(rejected):
             return
         schema = self._with_new_columns(Lines([(1, rejected.record.encode())], self._parser(self.schema)))
         if len(schema) > len(self.schema):
@@ -363,7 +374,14 @@ class LandedJson(LandedText):
             )
 
     def _parser(self, schema: pa.Schema) -> JsonText:  # noqa: ARG002 - a field that is not read must be known too
-        return JsonText(self._origin, self.schema, unknown=self._unknown, omitted=self._omitted, for_table=True)
+        return JsonText(
+            self._origin,
+            self.schema,
+            unknown=self._unknown,
+            omitted=self._omitted,
+            for_table=True,
+            rescue=self._rules.rescue,
+        )
 
     def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
         if self._is_lines:

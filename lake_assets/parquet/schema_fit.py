@@ -4,6 +4,7 @@ Columns are matched by name. A type may be widened; every other difference is re
 row is read. (Parquet readers that match by position, or cast where they can, write wrong rows into lakes.)
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaDriftError, SchemaError
+from lake_assets.formats.rescue import NOTHING, converted, leftover, merged
 from lake_assets.formats.values import read_texts
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
@@ -24,11 +26,14 @@ from lake_assets.parquet.bad_rows import (
     NUMBER,
     BadRows,
     described,
+    is_alike,
+    is_changed,
     is_exact,
     is_rounded,
     may_fit,
     misfitting,
     positions,
+    python_values,
     texts,
 )
 from lake_assets.parquet.casts import cast
@@ -75,7 +80,8 @@ class Fitter:
         self._rules = rules
         self._partition = partition
         self._origin = origin
-        self._same = not rules.columns and source.remove_metadata().equals(target)
+        self._rescue = rules.rescue if rules.rescue in target.names else None
+        self._same = self._rescue is None and not rules.columns and source.remove_metadata().equals(target)
         by_name = _by_name(source, origin)
         columns = {column.name.lower() for column in partition.columns}
         self._partition_names = {
@@ -109,9 +115,14 @@ class Fitter:
             for misfit in misfits(given, target, rules.policy)
             if misfit.given is not None or len(misfit.path) > 1 or misfit.name.lower() not in rules.defaults
         ]
+        kept = [misfit for misfit in found if self._rescue is not None and rules.rescues(misfit)]
+        found = [misfit for misfit in found if misfit not in kept]
+        self._extras = [misfit.name for misfit in kept if misfit.known is None and len(misfit.path) == 1]
+        """The columns of the source that only the column of what does not fit takes."""
+        self._loose = {by_name[misfit.path[0].lower()] for misfit in kept}
         by_value = [misfit for misfit in found if narrows and may_fit(misfit, evolves=rules.policy == "evolve")]
         if others := [misfit for misfit in found if misfit not in by_value]:
-            narrow = {misfit.path[0] for misfit in by_value}
+            narrow = {misfit.path[0] for misfit in (*by_value, *kept)}
             raise _misfitting(others, pa.schema([f for f in source if f.name not in narrow]), origin, rules)
         self._names = [by_name.get(name.lower()) for name in target.names]
         self.columns = [name for name in self._names if name is not None]
@@ -124,9 +135,11 @@ class Fitter:
             for name, f in zip(self._names, target, strict=True)
             if name and by_value and name not in self._forms and is_rounded(source.field(name).type, f.type)
         }
-        names = dict.fromkeys([*self._partition_names.values(), *(value.name for value in made), *self.chosen])
+        names = dict.fromkeys(
+            [*self._partition_names.values(), *(value.name for value in made), *self.chosen, *self._extras]
+        )
         self.partition_columns = [name for name in names if name not in self.columns]
-        """The further columns to read: partition columns in the source, and those that one is derived from."""
+        """The further columns to read: of partitions, those that one is derived from, and unknown ones."""
         checked = {*self._partition_names.values(), *names}
         self.unchanged = {
             name
@@ -164,6 +177,7 @@ class Fitter:
         if self._same:
             return self._readable(batch)
         arrays = []
+        kept: defaultdict[int, dict[str, object]] = defaultdict(dict)
         for name, field in zip(self._names, self._target, strict=True):
             default = self._rules.defaults.get(field.name.lower(), pa.scalar(None, field.type))
             if name is None:
@@ -174,9 +188,10 @@ class Fitter:
                 arrays.append(values)
                 continue
             try:
-                array = self._converted(name, values, field.type)
-                if name in self._rounded and not is_exact(values, array):
-                    raise pa.ArrowInvalid("it would be rounded")  # noqa: TRY301
+                if self._rescue is None:
+                    array = self._converted(name, values, field.type)
+                else:
+                    array = self._rescued(name, values, field.type, kept)
             except pa.ArrowInvalid as error:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} has a value that {field.type} cannot hold: {error}:",
@@ -189,12 +204,57 @@ class Fitter:
                     "correct the row, or declare a default.",
                 )
             arrays.append(array.fill_null(default.cast(field.type)) if default.is_valid else array)
+        if self._rescue is not None:
+            for name in self._extras:
+                for row, value in enumerate(python_values(batch.column(name))):
+                    if value is not None:
+                        kept[row][name] = value
+            place = self._target.names.index(self._rescue)
+            arrays[place] = merged(arrays[place], kept)
         fields = [field.with_type(array.type) for field, array in zip(self._target, arrays, strict=True)]
         return self._readable(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
 
     def _converted(self, name: str, values: pa.Array, kind: pa.DataType) -> pa.Array:
         form = self._forms.get(name)
-        return cast(values, kind) if form is None else read_texts(decoded(values).cast(pa.string()), form, kind)
+        if form is not None:
+            return read_texts(decoded(values).cast(pa.string()), form, kind)
+        array = cast(values, kind)
+        if name in self._rounded and not is_exact(values, array):
+            raise pa.ArrowInvalid("it would be rounded")
+        return array
+
+    def _rescued(
+        self, name: str, values: pa.Array, kind: pa.DataType, kept: defaultdict[int, dict[str, object]]
+    ) -> pa.Array:
+        """Convert the values that the type holds; the others are kept, and NULL in the column."""
+        is_loose = name in self._loose and name not in self._forms
+        if is_loose and not is_alike(values.type, kind):
+            array, unfit = pa.nulls(len(values), kind), positions(values.is_valid())
+        elif name in self.unchanged and name not in self._bounded:
+            return cast(values, kind)
+        else:
+            convert = partial(self._held, name, values, kind, is_exact=is_loose)
+            array, unfit = converted(len(values), convert, kind)
+        for row, value in zip(unfit, python_values(values.take(pa.array(unfit, pa.int64()))), strict=True):
+            kept[row][name] = value
+        if is_loose and t.is_nested(kind):
+            for row, value in enumerate(python_values(values)):
+                if name not in kept.get(row, ()) and (rest := leftover(value, kind)) is not NOTHING:
+                    kept[row][name] = rest
+        return array
+
+    def _held(
+        self, name: str, values: pa.Array, kind: pa.DataType, start: int, stop: int, *, is_exact: bool
+    ) -> pa.Array:
+        """Convert some values, all of which the type and DuckDB must hold."""
+        if stop - start < len(values):
+            values = values.take(pa.array(range(start, stop)))
+        array = self._converted(name, values, kind)
+        if is_exact and is_changed(values, array):
+            raise pa.ArrowInvalid("it would be another value")
+        if name in self._bounded and any(map(not_held, leaves(array))):
+            raise pa.ArrowInvalid("DuckDB does not have it")
+        return array
 
     def split(self, batch: pa.RecordBatch, first: int) -> tuple[pa.RecordBatch, BadRows | None]:
         """Convert the rows of a batch that fit, as `fit` does, and give the others with their reasons.
@@ -229,14 +289,21 @@ class Fitter:
             for row, text in zip(rows, texts(batch.column(name), rows), strict=True):
                 yield row, f"{name} is {text}, so the row belongs to another partition than {own}"
         for column, field in zip(self._names, self._target, strict=True):
-            if column is not None and (column not in self.unchanged or column in self._bounded):
+            if (
+                self._rescue is None
+                and column is not None
+                and (column not in self.unchanged or column in self._bounded)
+            ):
                 values = batch.column(column)
                 convert = partial(self._converted, column) if column in self._forms else cast
                 rows = misfitting(values, field.type, convert)
                 yield from zip(rows, described(column, values, rows, field.type), strict=True)
-                if self._rules.must_have(field.name):
-                    reason = f"column {column!r} has no value, and `columns` declares nullable: false"
-                    yield from ((row, reason) for row in positions(pc.is_null(values)))
+            if column is not None and self._rules.must_have(field.name):
+                values = batch.column(column)
+                if self._rescue is not None:
+                    values = self._rescued(column, values, field.type, defaultdict(dict))
+                reason = f"column {column!r} has no value, and `columns` declares nullable: false"
+                yield from ((row, reason) for row in positions(pc.is_null(values)))
 
     def _others(self, batch: pa.RecordBatch) -> Iterator[tuple[str, list[int]]]:
         """Yield the positions of rows of other partitions, by each column of the rows that tells it."""

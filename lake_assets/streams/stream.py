@@ -103,9 +103,10 @@ class OpenStream:
         """The landing zone, and how its objects are read."""
         config = self.config
         of_path = tuple(PartitionColumn(name, column.type) for name, column in config.path_columns.items())
-        has_added = of_path or config.file_columns
-        added = AddedColumns(self.layout, of_path, config.file_columns) if has_added else None
-        declared = Declared.of(config.declared, config.schema_policy, is_landed=config.transform is None)
+        has_added = of_path or config.file_columns or config.rescue
+        added = AddedColumns(self.layout, of_path, config.file_columns, config.rescue) if has_added else None
+        is_landed = config.transform is None
+        declared = Declared.of(config.declared, config.schema_policy, config.rescue, is_landed=is_landed)
         return Landed(config.source, config.format, added, declared)
 
     @property
@@ -286,6 +287,8 @@ class OpenStream:
             job.append(json.dumps(declared))
         if self.config.file_columns:
             job.append(json.dumps({"file_columns": self.config.file_columns}))
+        if self.config.rescue:
+            job.append(json.dumps({"rescue": self.config.rescue}))
         return manifest.fingerprint("\n".join(job))
 
 

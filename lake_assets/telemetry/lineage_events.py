@@ -223,7 +223,7 @@ def _column_lineage(stream: OpenStream, columns: list[str]) -> ColumnLineageData
     def of(column: str, subtype: str) -> Fields:
         return Fields([InputField(namespace, name, sources.get(column, column), [Transformation("DIRECT", subtype)])])
 
-    added = {*stream.config.path_columns, *stream.config.file_columns}
+    added = {*stream.config.path_columns, *stream.config.file_columns, stream.config.rescue}
     fields = {column: of(column, "IDENTITY") for column in columns if column not in added}
     for derived in stream.config.derived:
         fields[derived.name] = of(derived.column, "IDENTITY" if derived.is_whole else "TRANSFORMATION")
