@@ -156,7 +156,7 @@ def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[l
     """
     total = sum(obj.size for obj in objects)
     tasks = max(-(-total // target), min(cores, total // MIN_SHARE), 1)
-    limit = -(-total // tasks)
+    limit = max(-(-total // tasks), 1)  # objects may be empty
     bins: list[list[Share]] = [[]]
     filled = 0
     for obj in objects:

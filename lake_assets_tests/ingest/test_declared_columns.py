@@ -2,7 +2,6 @@
 
 import datetime as dt
 import io
-import json
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -10,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
 
 from lake_assets.errors import SchemaError, SourceError
 from lake_assets.ingest.landed_footers import inferred_columns
+from lake_assets_tests.ingest.landed_as import landed
 from lake_assets_tests.ingest.lettering import letters
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
@@ -284,17 +283,9 @@ READ = [
 ]
 
 
-def landed(form: str, rows: Sequence[Sequence[Any]], names: Sequence[str] = ("total", "sold")) -> bytes:
-    """An object with rows of texts."""
-    if form == "csv":
-        lines = [";".join("" if value is None else str(value) for value in row) for row in (names, *rows)]
-        return "\n".join([*lines, ""]).encode()
-    if form == "json":
-        return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows).encode()
-    sink = io.BytesIO()
-    table = pa.table({name: [row[place] for row in rows] for place, name in enumerate(names)})
-    (pq.write_table if form == "parquet" else orc.write_table)(table, sink)
-    return sink.getvalue()
+def texts(form: str, rows: Sequence[Sequence[Any]], names: Sequence[str] = ("total", "sold")) -> bytes:
+    """An object with rows of these columns."""
+    return landed(form, *(dict(zip(names, row, strict=True)) for row in rows), delimiter=";")
 
 
 def of(form: str) -> dict[str, Any]:
@@ -305,7 +296,7 @@ def of(form: str) -> dict[str, Any]:
 def test_texts_are_read_in_the_format_of_their_column(local_world: World, form: str) -> None:
     declare(local_world, FORMATS, **of(form))
     for key in (NW, SW):  # the second one by the types of the table
-        local_world.land(key, landed(form, WRITTEN), f"a.{form}")
+        local_world.land(key, texts(form, WRITTEN), f"a.{form}")
         local_world.ingest(key)
 
     assert types(local_world) == {"total": "DECIMAL(12,2)", "sold": "DATE"}
@@ -318,7 +309,7 @@ def test_texts_are_read_in_the_format_of_their_column(local_world: World, form: 
 @pytest.mark.parametrize("text", ["1,234.50", "12.34", "x", "1.2345,00", "1,234"])
 def test_a_text_that_is_not_in_the_format_is_a_bad_row(local_world: World, form: str, text: str) -> None:
     declare(local_world, FORMATS, on_bad_row="dead_letter", **of(form))
-    local_world.land(NW, landed(form, [*WRITTEN, (text, None)]), f"a.{form}")
+    local_world.land(NW, texts(form, [*WRITTEN, (text, None)]), f"a.{form}")
 
     row = local_world.ingest(NW).row
 
@@ -331,8 +322,8 @@ def test_a_text_that_is_not_in_the_format_is_a_bad_row(local_world: World, form:
 def test_rows_without_a_value_get_the_default(local_world: World, form: str) -> None:
     columns = {"n": {"type": "BIGINT", "default": 7}, "kind": {"type": "VARCHAR", "default": "none"}}
     declare(local_world, columns, **of(form))
-    local_world.land(NW, landed(form, [(1, "a"), (None, None)], ("n", "kind")), f"a.{form}")
-    local_world.land(NW, landed(form, [(3,), (4,)], ("n",)), f"b.{form}")
+    local_world.land(NW, texts(form, [(1, "a"), (None, None)], ("n", "kind")), f"a.{form}")
+    local_world.land(NW, texts(form, [(3,), (4,)], ("n",)), f"b.{form}")
 
     local_world.ingest(NW)
 
@@ -347,7 +338,7 @@ def test_rows_without_a_value_get_the_default(local_world: World, form: str) -> 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet", "orc"])
 def test_a_row_without_a_required_value_is_a_bad_row(local_world: World, form: str) -> None:
     declare(local_world, {"id": {"type": "BIGINT", "nullable": False}}, **of(form))
-    local_world.land(NW, landed(form, [(1, "a"), (None, "b")], ("id", "text")), f"a.{form}")
+    local_world.land(NW, texts(form, [(1, "a"), (None, "b")], ("id", "text")), f"a.{form}")
 
     with pytest.raises(SchemaError, match=r"column 'id' of the object .*a\.\w+ has a row without a value"):
         local_world.ingest(NW)

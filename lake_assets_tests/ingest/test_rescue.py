@@ -1,41 +1,17 @@
 """`rescue`: what does not fit the columns of a table is kept in one of JSON, and the row's other values in theirs."""
 
-import io
 import json
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import SchemaError, SourceError
+from lake_assets_tests.ingest.landed_as import FORMATS, landed
 from lake_assets_tests.ingest.lettering import letters
 from lake_assets_tests.world import NW, SW, World, plan
-
-Row = Mapping[str, Any]
-
-
-def landed(form: str, *rows: Row) -> bytes:
-    """An object of these rows, which have the same fields."""
-    if form == "json":
-        return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-    if form == "csv":
-        lines = [",".join(rows[0]), *(",".join("" if v is None else str(v) for v in row.values()) for row in rows)]
-        return ("\n".join(lines) + "\n").encode()
-    sink = io.BytesIO()
-    table = pa.Table.from_pylist([dict(row) for row in rows])
-    if form == "avro":
-        kinds = {"int64": "long", "string": "string", "double": "double"}
-        fields = [{"name": f.name, "type": ["null", kinds[str(f.type)]]} for f in table.schema]
-        fastavro.writer(sink, {"type": "record", "name": "row", "fields": fields}, [dict(row) for row in rows])
-    else:
-        (pq.write_table if form == "parquet" else orc.write_table)(table, sink)
-    return sink.getvalue()
 
 
 def rescuing(world: World, form: str = "parquet", **options: Any) -> World:
@@ -47,9 +23,6 @@ def rows(world: World, columns: str = "id, total", order: str = "id") -> list[tu
     """The rows of the table, with what is kept of each."""
     found = world.query(f"SELECT {columns}, _rescued FROM lake.sales ORDER BY {order}")
     return [(*row[:-1], None if row[-1] is None else json.loads(row[-1])) for row in found]
-
-
-FORMATS = ["parquet", "csv", "json", "avro", "orc"]
 
 
 @pytest.mark.parametrize("form", FORMATS)

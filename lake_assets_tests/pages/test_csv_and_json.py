@@ -1,14 +1,14 @@
-"""The commands of the page about CSV, JSON, Avro and ORC, each with the output that it shows."""
+"""The commands of the pages about landed formats, each with the output that it shows."""
 
 import pytest
 
 from lake_assets_tests.pages.transcript import DOCS, follow, shown, write_files
 
-PAGE = DOCS / "how-to" / "csv-and-json.md"
-
 
 @pytest.mark.usefixtures("folder")
-def test_the_page_shows_what_its_commands_print() -> None:
-    write_files(PAGE)
+@pytest.mark.parametrize("name", ["csv-and-json.md", "keep-what-does-not-fit.md"])
+def test_the_page_shows_what_its_commands_print(name: str) -> None:
+    page = DOCS / "how-to" / name
+    write_files(page)
 
-    follow(shown(PAGE))
+    follow(shown(page))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +14,8 @@ from lake_assets.cli import main
 from lake_assets.errors import SourceError
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.report.objects import FileEntry, file_entries
-from lake_assets_tests.ingest.lettering import BIG, NARROW, wide
+from lake_assets_tests.ingest.landed_as import DAMAGED, FORMATS, landed
+from lake_assets_tests.ingest.lettering import BIG
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -101,13 +103,18 @@ def test_the_command_prints_a_table_and_documents(local_world: World, tmp_path: 
     assert document.keys() == set(FileEntry.__dataclass_fields__)
 
 
-ROWS = st.lists(st.sampled_from([1, 2, BIG]), max_size=4)  # the last one does not fit the table
+ROWS = st.lists(st.sampled_from([1, 2, None, BIG]), max_size=4)  # the last one does not fit the table
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(objects=st.lists(st.one_of(ROWS, st.none()), min_size=1, max_size=4))
+@pytest.mark.parametrize("form", FORMATS)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(objects=st.lists(st.one_of(ROWS, st.none()), min_size=1, max_size=4), rescues=st.booleans())
 def test_landed_rows_are_committed_ones_dead_letters_and_those_of_quarantined_objects(
-    tmp_path_factory: pytest.TempPathFactory, local_world: World, objects: list[list[int] | None]
+    tmp_path_factory: pytest.TempPathFactory,
+    local_world: World,
+    form: str,
+    objects: list[list[int | None] | None],
+    rescues: bool,
 ) -> None:
     folder = tmp_path_factory.mktemp("accounts")
     world = World(
@@ -115,20 +122,32 @@ def test_landed_rows_are_committed_ones_dead_letters_and_those_of_quarantined_ob
         {"type": "local", "path": str(folder / "data")},
         {"type": "local", "path": str(folder / "landing")},
         local_world.sessions,
-        {"on_bad_object": "quarantine", "on_bad_row": "dead_letter", "on_empty": "keep"},
+        {
+            "format": form,
+            "files": "*",
+            "on_bad_object": "quarantine",
+            "on_bad_row": "dead_letter",
+            "on_empty": "keep",
+            "columns": {"id": {"type": "INTEGER"}},
+            **({"rescue": "_rescued"} if rescues else {}),
+        },
     )
-    world.land(SW, NARROW)
+    schema = pa.schema([("id", pa.int32()), ("x", pa.int32())])
+    world.land(SW, landed(form, {"id": 1, "x": 1}, schema=schema), "first")
     world.ingest(SW)  # makes the table
+    wide = schema.set(0, pa.field("id", pa.int64()))
     for number, ids in enumerate(objects):
-        world.land(NW, b"no Parquet" if ids is None else wide(*ids), f"{number}.parquet")
+        rows = [{"id": one, "x": 1} for one in ids or ()]
+        world.land(NW, DAMAGED[form] if ids is None else landed(form, *rows, schema=wide), str(number))
 
     row = world.ingest(NW).row
 
-    landed = file_entries(world.stream, [world.partition(NW)])
+    entries = file_entries(world.stream, [world.partition(NW)])
     if row.status == "skipped":  # no object can be read, and `on_empty` keeps what is there
-        assert {entry.state for entry in landed} == {"waiting"}
+        assert {entry.state for entry in entries} == {"waiting"}
         return
-    for entry, ids in zip(landed, objects, strict=True):
+    for entry, ids in zip(entries, objects, strict=True):
         assert (entry.state, entry.rows) == (("quarantined", None) if ids is None else ("loaded", len(ids)))
-    assert sum(entry.rows or 0 for entry in landed) == (row.row_count or 0) + (row.rows_dead_lettered or 0)
-    assert len(world.totals(NW)) == (row.row_count or 0)
+    assert sum(entry.rows or 0 for entry in entries) == (row.row_count or 0) + (row.rows_dead_lettered or 0)
+    assert world.query("SELECT count(*) FROM lake.sales WHERE region = 'NW'") == [(row.row_count or 0,)]
+    assert (row.rows_dead_lettered or 0) == (0 if rescues else sum((ids or []).count(BIG) for ids in objects))
