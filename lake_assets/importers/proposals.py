@@ -13,7 +13,7 @@ from pyarrow import types
 from pydantic import ValidationError
 
 from lake_assets.config.clashes import clash
-from lake_assets.config.formats import COMPRESSED, CsvFormat, LandedFormat, TextFormat
+from lake_assets.config.formats import COMPRESSED, LandedFormat, ParquetFormat, TextFormat
 from lake_assets.config.sentences import sentence
 from lake_assets.config.streams import DIMENSIONS, Stream
 from lake_assets.errors import LakeAssetsError, OutsidePartitionError
@@ -42,7 +42,9 @@ MOST_VALUES = 50  # of a column; one with more gets its values from the landing 
 
 _UNFIT = "one of { } [ ] * ? \\, or a control character"
 _SUFFIXES = (".parquet", ".PARQUET", ".parq", ".pq")
-_TEXTS = {suffix: suffix for suffix in (".csv", ".tsv", ".tab", ".json", ".ndjson")} | {".jsonl": ".json"}
+_TEXTS = {suffix: suffix for suffix in (".csv", ".tsv", ".tab", ".json", ".ndjson", ".avro", ".orc")} | {
+    ".jsonl": ".json"
+}
 _DEPTH = 4  # of folders above those of streams
 _COMPARED = 3  # folders whose objects' columns are compared
 _TRIED = 3  # objects of a stream whose footers are read until one is Parquet
@@ -167,13 +169,13 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
         return Proposal(name, path)
     suffixes = Counter(filter(None, (_suffix(landed.key) for landed in folder.objects)))
     if not suffixes:
-        return Proposal(name, path, notes=("no Parquet, CSV or JSON was seen: the stream is left out",))
+        return Proposal(name, path, notes=("no Parquet, CSV, JSON, Avro or ORC was seen: the stream is left out",))
     suffix = max(suffixes, key=lambda text: (text in _SUFFIXES, suffixes[text]))
     chosen = [landed for landed in folder.objects if _suffix(landed.key) == suffix]
     tried = chosen[:: -(-len(chosen) // _TRIED)]
     read = next((landed for landed in tried if look.schema(landed) is not None), tried[0])
     schema, form = look.schema(read), look.form(read)
-    notes = _notes(look, folder, suffix, form)
+    notes = _notes(look, folder, suffix) + look.doubts.get(read.key, [])
     if schema is None:
         notes.append(f"{tried[0].shown} is damaged, or too many were read: its columns are not known")
     paths = _paths(folder, chosen, notes)
@@ -211,21 +213,19 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
     return Proposal(name, path, config, example, len(names), tuple(notes))
 
 
-def _notes(look: Sampler, folder: Folder, suffix: str, form: LandedFormat) -> list[str]:
+def _notes(look: Sampler, folder: Folder, suffix: str) -> list[str]:
     """Return what is not certain of the files of a stream."""
     others = sum(_suffix(landed.key) != suffix for landed in folder.objects)
     notes = [f"{count(others, 'object')} of those seen are not *{suffix}: the stream ignores them"] if others else []
     if suffix in _SUFFIXES and (texts := [landed.key for landed in folder.objects if _suffix(landed.key) in _TEXTS]):
         names = several([key.rpartition("/")[2] for key in texts])
-        notes.append(f"{names} are CSV or JSON beside Parquet: `format: auto` and `files: '*.*'` read them too")
+        notes.append(f"{names} are of another format beside Parquet: `format: auto` and `files: '*.*'` read them too")
     notes += [
         f"the folder is of the {kind} table {table or './'}, whose log may have removed some of its files: their rows "
         "would be read too, so export the table instead"
         for table, kind in look.formats.items()
         if folder.path.startswith(table)
     ]
-    if isinstance(form, CsvFormat) and form.delimiter == ";":
-        notes.append("the values are separated by ;: if numbers have a decimal comma, write `decimal: ','` in `format`")
     return notes
 
 
@@ -247,8 +247,8 @@ def _of_files(form: LandedFormat, names: str, suffix: str) -> dict[str, Any]:
     """
     is_text = isinstance(form, TextFormat)
     config: dict[str, Any] = {}
-    if is_text:
-        keys = form.model_dump(exclude_defaults=True)
+    if not isinstance(form, ParquetFormat):
+        keys = form.model_dump(mode="json", exclude_defaults=True)
         config["format"] = {"type": form.type, **keys} if keys else form.type
     if not names and fnmatchcase(suffix, form.files):
         return config

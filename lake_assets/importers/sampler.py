@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ import pyarrow as pa
 from lake_assets.config.formats import PARQUET, CsvFormat, LandedFormat, format_by_name
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import KeyOrderError, SchemaError, SourceChangedError, SourceError
+from lake_assets.formats.decoding import TextFile
+from lake_assets.importers.dialects import encoding_of, sniffed
 from lake_assets.layout.names import is_hidden, is_reserved
 from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.read import opened
@@ -24,7 +27,7 @@ MOST_LISTINGS = 200
 MOST_FOOTERS = 60
 MOST_FOLDERS = 60  # of one folder, each by a listing of its own
 
-_DELIMITERS = ";\t|"  # of CSV, beside the comma
+_SNIFFED = 2**18  # bytes of a text that tell its dialect
 _PAGE = 1000  # the most objects of one listing
 WORD = re.compile(r"[^\W\d_]+")
 
@@ -70,6 +73,7 @@ class Sampler:
         listings: the number of listings so far, each of up to 1,000 objects.
         footers: the number of footers so far.
         seen: URIs of the objects that were seen so far.
+        doubts: what is not certain of the dialect of an object, by its key.
         formats: of the tables with a log, by their folders as in `Folder.path`: Delta, Hudi or Iceberg.
     """
 
@@ -81,7 +85,7 @@ class Sampler:
         self.seen: set[str] = set()
         self.formats: dict[str, str] = {}
         self._store = Store(storage)
-        self._arrow: ArrowStore | None = None
+        self.doubts: dict[str, list[str]] = {}
         self._is_tree = False
         self._schemas: dict[str, pa.Schema | None] = {}
         self._forms: dict[str, LandedFormat] = {}
@@ -123,17 +127,25 @@ class Sampler:
                 self._schemas[landed.key] = self._schema(landed)
         return self._schemas.get(landed.key)
 
+    @cached_property
+    def _ranges(self) -> ArrowStore:
+        return ArrowStore(self.storage)
+
     def _schema(self, landed: LandedObject) -> pa.Schema:
-        form = self.form(landed)
-        schema = Landed(self.storage, form).schema(landed.key)
-        if isinstance(form, CsvFormat) and len(schema) == 1:
-            delimiter = next((mark for mark in _DELIMITERS if mark in schema.names[0]), form.delimiter)
-            self._forms[landed.key] = form = form.model_copy(update={"delimiter": delimiter})
-            schema = Landed(self.storage, form).schema(landed.key)
-        return schema
+        if isinstance(form := self.form(landed), CsvFormat):
+            begin = self._begin(landed, CsvFormat(encoding="latin-1")).decode().encode("latin-1")
+            form = form.model_copy(update={"encoding": encoding_of(begin)})
+            form, doubts = sniffed(self._begin(landed, form), form)
+            self._forms[landed.key], self.doubts[landed.key] = form, doubts
+        return Landed(self.storage, form).schema(landed.key)
+
+    def _begin(self, landed: LandedObject, form: CsvFormat) -> bytes:
+        """Return the begin of a text, in UTF-8."""
+        with opened(self._ranges, landed.key, form.type) as file:
+            return TextFile(file, form, landed.shown).peek(_SNIFFED)
 
     def form(self, landed: LandedObject) -> LandedFormat:
-        """Return the object's format by its name, and after `schema` by the delimiter of its header."""
+        """Return the object's format by its name, and after `schema` by what it has."""
         return self._forms.get(landed.key) or format_by_name(landed.key) or PARQUET
 
     def days(self, objects: Sequence[LandedObject], name: str) -> tuple[list[dt.date], bool]:
@@ -145,11 +157,10 @@ class Sampler:
         """
         read = objects[: max(MOST_FOOTERS - self.footers, 0)]
         self.footers += len(read)
-        self._arrow = self._arrow or ArrowStore(self.storage)
         ends: list[Any] = []
         for landed in read:
             boxes: set[Box] = {(Span(),)}
-            with suppress(SourceError), opened(self._arrow, landed.key) as file:
+            with suppress(SourceError), opened(self._ranges, landed.key) as file:
                 boxes = read_spans(file, [name.lower()]) or boxes
             ends += [end for (span,) in boxes for end in (span.least, span.greatest)]
         days = [end.date() if isinstance(end, dt.datetime) else end for end in ends if end is not None]

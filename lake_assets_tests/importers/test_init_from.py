@@ -266,8 +266,8 @@ def test_it_says_what_it_looked_at_and_what_is_not_certain(landing: Path, tmp_pa
     for note in (
         "1 object of those seen are not *.parquet: the stream ignores them.",
         "the paths have no partition columns, so the rows' at is the partition.",
-        "no Parquet, CSV or JSON was seen: the stream is left out.",
-        "notes.csv are CSV or JSON beside Parquet: `format: auto` and `files: '*.*'` read them too.",
+        "no Parquet, CSV, JSON, Avro or ORC was seen: the stream is left out.",
+        "notes.csv are of another format beside Parquet: `format: auto` and `files: '*.*'` read them too.",
     ):
         assert f"unsure: {note}" in result.output
         assert f"# unsure: {note}" in text

@@ -164,7 +164,7 @@ def test_texts_beside_parquet_are_named(tmp_path: Path) -> None:
     starter = Starter(tmp_path / "shop", tmp_path / "sales")
 
     assert starter.stream.format.type == "parquet"
-    assert "notes.csv are CSV or JSON beside Parquet: `format: auto`" in starter.output
+    assert "notes.csv are of another format beside Parquet: `format: auto`" in starter.output
 
 
 def test_a_week_is_materialized_in_dagster_by_the_key_of_its_monday(tmp_path: Path) -> None:
