@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
@@ -62,6 +62,12 @@ class World:
     lake_options: dict[str, Any] = field(default_factory=dict)
     sections: dict[str, Any] = field(default_factory=dict)  # of the config, beside lakes and streams
     _opened: tuple[LakeConfig, Stream] | None = None
+
+    @classmethod
+    def in_folder(cls, folder: Path, sessions: Callable[[], SparkSession], **options: Any) -> Self:
+        """A world of local files with a SQLite catalog, below a folder."""
+        storage, landing = ({"type": "local", "path": str(folder / name)} for name in ("data", "landing"))
+        return cls({"type": "sqlite", "path": str(folder / "catalog.sqlite")}, storage, landing, sessions, options)
 
     @property
     def document(self) -> dict[str, Any]:

@@ -75,12 +75,7 @@ def sessions(request: pytest.FixtureRequest) -> Callable[[], "SparkSession"]:
 
 @pytest.fixture
 def local_world(tmp_path: Path, sessions: Callable[[], "SparkSession"]) -> World:
-    return World(
-        {"type": "sqlite", "path": str(tmp_path / "catalog.sqlite")},
-        {"type": "local", "path": str(tmp_path / "data")},
-        {"type": "local", "path": str(tmp_path / "landing")},
-        sessions,
-    )
+    return World.in_folder(tmp_path, sessions)
 
 
 @pytest.fixture(params=["files", "encrypted"])

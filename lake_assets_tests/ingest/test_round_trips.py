@@ -80,20 +80,16 @@ def test_what_others_have_landed_is_in_the_lake(
 ) -> None:
     folder = tmp_path_factory.mktemp("trip")
     names = {str(kind): name for name, (kind, _, _) in KINDS.items()}
-    world = World(
-        {"type": "sqlite", "path": str(folder / "catalog.sqlite")},
-        {"type": "local", "path": str(folder / "data")},
-        {"type": "local", "path": str(folder / "landing")},
+    world = World.in_folder(
+        folder,
         local_world.sessions,
-        {
-            "format": form,
-            "files": "*",
-            "schema_policy": policy,
-            "columns": {field.name: {"type": names[str(field.type)]} for field in table.schema},
-        },
+        format=form,
+        files="*",
+        schema_policy=policy,
+        columns={field.name: {"type": names[str(field.type)]} for field in table.schema},
     )
     is_extra = is_extra and policy != "strict"
-    more = table.append_column("extra", pa.array([str(n) for n in range(len(table))])) if is_extra else table
+    more = table.append_column("extra", pa.array([f"e{n}" for n in range(len(table))])) if is_extra else table
     for key, rows in ((NW, table), (SW, more)):
         world.land(key, written(form, rows, folder), "landed")
         world.ingest(key)

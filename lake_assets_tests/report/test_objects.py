@@ -116,21 +116,16 @@ def test_landed_rows_are_committed_ones_dead_letters_and_those_of_quarantined_ob
     objects: list[list[int | None] | None],
     rescues: bool,
 ) -> None:
-    folder = tmp_path_factory.mktemp("accounts")
-    world = World(
-        {"type": "sqlite", "path": str(folder / "catalog.sqlite")},
-        {"type": "local", "path": str(folder / "data")},
-        {"type": "local", "path": str(folder / "landing")},
+    world = World.in_folder(
+        tmp_path_factory.mktemp("accounts"),
         local_world.sessions,
-        {
-            "format": form,
-            "files": "*",
-            "on_bad_object": "quarantine",
-            "on_bad_row": "dead_letter",
-            "on_empty": "keep",
-            "columns": {"id": {"type": "INTEGER"}},
-            **({"rescue": "_rescued"} if rescues else {}),
-        },
+        format=form,
+        files="*",
+        on_bad_object="quarantine",
+        on_bad_row="dead_letter",
+        on_empty="keep",
+        columns={"id": {"type": "INTEGER"}},
+        **({"rescue": "_rescued"} if rescues else {}),
     )
     schema = pa.schema([("id", pa.int32()), ("x", pa.int32())])
     world.land(SW, landed(form, {"id": 1, "x": 1}, schema=schema), "first")
