@@ -45,9 +45,11 @@ def _scale(markdown: str) -> str:
 
 def _tpch(markdown: str) -> str:
     folder = DOCS / "explanation" / "tpch"
-    texts = [(path / "results.json").read_text(encoding="utf-8") for path in (folder, folder / "s3")]
-    local, s3 = map(tpch_results.Results.model_validate_json, texts)
-    return tpch_page.with_figures(markdown, local, s3)
+    found = {
+        path.parent.name: tpch_results.Results.model_validate_json(path.read_text(encoding="utf-8"))
+        for path in (folder / "results.json", *folder.glob("*/results.json"))
+    }
+    return tpch_page.with_figures(markdown, found.pop(folder.name), found)
 
 
 _TABLES: Mapping[str, Callable[[], str]] = {

@@ -1,6 +1,6 @@
 """The figures of docs/explanation/tpch.md, between its markers; the rest of that page is written by hand."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dev.benchmarks.pages import table, with_sections
 from dev.benchmarks.peers.catalogue import OURS
@@ -13,26 +13,45 @@ _MORE = {"reader": ("reads", "wrong", "errors"), "killed": ("reads", "wrong"), "
 _HEAD = ("peer", "partitions", "seconds", "processor seconds", "peak MB", "MB read", "MB written", "times ours")
 
 
-def with_figures(page: str, results: Results, s3: Results) -> str:
+def with_figures(page: str, results: Results, more: Mapping[str, Results]) -> str:
     """The page with the figures of these results between `<!-- NAME -->` and `<!-- end NAME -->`.
 
     Args:
         page: as it is written.
         results: on local files.
-        s3: on S3.
+        more: other runs, each by the name of its section.
 
     Raises:
         ValueError: the page lacks a marker.
     """
     machine = measured_on(results.measured, results.machine, results.versions)
-    sections = {"machine": machine, "parts": _parts(results), "queries": _queries(results), "s3": _parts(s3, " on S3")}
-    return with_sections(page, sections)
+    sections = {"machine": machine, "parts": _parts(results), "queries": _queries(results)}
+    return with_sections(page, sections | {name: _compact(found) for name, found in more.items()})
 
 
-def _parts(results: Results, where: str = "") -> Iterator[str]:
+def _compact(results: Results) -> Iterator[str]:
+    """Yield a table with a column for each peer."""
+    peers = list(dict.fromkeys(name for found in results.parts.values() for name in found))
+    rows = []
+    for part, found in results.parts.items():
+        cells = []
+        for name in peers:
+            one = found.get(name)
+            text = "" if one is None else reason(one) if isinstance(one, Failure) else _cell(one)
+            cells.append(text)
+        rows.append((PARTS[part], *cells))
+    yield from table(("part", *map(title_of, peers)), rows)
+
+
+def _cell(one: Measured) -> str:
+    errors = f", {sum(one.errors.values())} errors" if one.errors else ""
+    return f"{one.wall:.1f} s ({one.processor:.1f}), {one.done:,}, {one.memory:,.0f} MB{errors}"
+
+
+def _parts(results: Results) -> Iterator[str]:
     for part, found in results.parts.items():
         ours = found.get(OURS)
-        yield f"### {PARTS[part]}{where}"
+        yield f"### {PARTS[part]}"
         yield ""
         more = _MORE.get(part, ())
         rows = []
