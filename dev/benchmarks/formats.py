@@ -23,11 +23,15 @@ class TextBench(Bench):
         self._texts = folder / f"landing-{form}-{rows}-texts"
         for parquet in sorted(self.landing.glob("*/*/*.parquet")):
             text = self._texts / parquet.relative_to(self.landing).with_suffix(f".{form}")
+            rows_of = f"read_parquet('{parquet}', hive_partitioning = false)"
             if not text.exists():
                 text.parent.mkdir(parents=True, exist_ok=True)
-                rows_of = f"read_parquet('{parquet}', hive_partitioning = false)"
                 duckdb.execute(f"COPY (FROM {rows_of}) TO '{text}' ({FORMS[form]})")
-        self.source = f"read_{form}('{self._texts}/*/*/*.{form}', hive_partitioning = true)"
+        described = duckdb.execute(f"DESCRIBE FROM {rows_of}").fetchall()
+        # The types are given, because DuckDB's sniffer takes a format of timestamps that a whole second does not have.
+        columns = {name: kind for name, kind, *_ in described}
+        options = f"columns = {columns}, hive_partitioning = true"
+        self.source = f"read_{form}('{self._texts}/*/*/*.{form}', {options})"
 
     def stream(self, **options: object) -> OpenStream:
         return super().stream(source=str(self._texts), format=self._form, **options)

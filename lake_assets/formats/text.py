@@ -172,30 +172,38 @@ class JsonText(Text):
     @cached_property
     def _options(self) -> pj.ParseOptions:
         unknown = "infer" if self._omitted and self._unknown == "error" else self._unknown
-        return pj.ParseOptions(explicit_schema=self._texts, unexpected_field_behavior=unknown)
+        return pj.ParseOptions(
+            explicit_schema=self._texts, unexpected_field_behavior="ignore" if self._maps else unknown
+        )
 
     @cached_property
     def _texts(self) -> pa.Schema:
-        return as_text(self._schema or pa.schema([]))
+        return as_text(pa.schema([field for field in self._schema or () if field.name not in self._maps]))
+
+    @cached_property
+    def _maps(self) -> frozenset[str]:
+        """The columns that Arrow's reader has no type for."""
+        return frozenset(field.name for field in self._schema or () if pa.types.is_map(field.type))
 
     def read(self, text: memoryview, ends: Positions) -> pa.Table:
         """See `Parser`."""
         # Otherwise a line of two and a record on two lines could make up for each other in the count of rows.
         if not _between_records(text, ends):
             raise pa.ArrowInvalid(NOT_ONE_RECORD)
-        if self._rescue is None or self._schema is None:
+        if self._schema is None or (self._rescue is None and not self._maps):
             return self._known(_parse_json(text, self._options))
         rows = None
         try:
             rows = _parse_json(text, self._options)
-            if rows.schema.equals(self._texts):
+            if rows.schema.equals(self._texts) and not self._maps:
                 return fit(rows, self._schema)
         except pa.ArrowInvalid:
-            pass
-        return self._rescued(text, ends, rows)
+            if self._rescue is None:
+                raise
+        return self._by_records(text, ends, rows)
 
-    def _rescued(self, text: memoryview, ends: Positions, rows: pa.Table | None) -> pa.Table:
-        """Return the rows, with the fields and values that do not fit in the column `rescue`.
+    def _by_records(self, text: memoryview, ends: Positions, rows: pa.Table | None) -> pa.Table:
+        """Return the rows, with the fields and values that do not fit in the column `rescue`; it takes some time.
 
         Args:
             text: as of `read`.
@@ -206,7 +214,6 @@ class JsonText(Text):
             ArrowInvalid: a record is no object, has a field twice, or one that is to be refused.
         """
         assert self._schema is not None  # noqa: S101 - the caller checks
-        assert self._rescue is not None  # noqa: S101 - the caller checks
         starts = np.append(0, ends[:-1] + 1).tolist()
         records = [_object_of(bytes(text[start:end])) for start, end in zip(starts, ends.tolist(), strict=True)]
         names = set(self._schema.names)
@@ -226,26 +233,19 @@ class JsonText(Text):
                     continue
                 except pa.ArrowInvalid:
                     pass
-            column, unfit = converted(len(values), partial(self._of_values, field, values), field.type)
+            column, unfit = converted(len(values), partial(_of_values, field, values), field.type)
             columns.append(column)
+            if unfit and self._rescue is None:
+                raise pa.ArrowInvalid(f"{field.name}: a value is no {field.type}")
             refused = set(unfit)
             for row, value in enumerate(values):
                 rest = value if row in refused else leftover(value, field.type)
                 if rest is not NOTHING and (row in refused or self._unknown == "infer"):
                     kept[row][field.name] = rest
+        if self._rescue is None:
+            return pa.table(columns, schema=self._schema)
         texts = pa.array([dumped(one) if one else None for one in kept], pa.string())
         return pa.table([*columns, texts], schema=self._schema.append(pa.field(self._rescue, pa.string())))
-
-    def _of_values(self, field: pa.Field, values: Sequence[object], start: int, stop: int) -> pa.Array:
-        schema = pa.schema([field])
-        if pa.types.is_floating(field.type):
-            values = [float(value) if isinstance(value, NumberText) else value for value in values[start:stop]]
-        else:
-            values = values[start:stop]
-        lines = "".join(json.dumps({field.name: value}) + "\n" for value in values)
-        options = pj.ParseOptions(explicit_schema=as_text(schema), unexpected_field_behavior="ignore")
-        rows = _parse_json(lines.encode(), options)
-        return fit(rows, schema).column(0).combine_chunks()
 
     def _known(self, rows: pa.Table) -> pa.Table:
         """Return the known columns of the rows; refuses others that are not to be left out."""
@@ -494,6 +494,38 @@ class CsvText(Text):
         except pa.ArrowNotImplementedError as error:
             raise SchemaError(f"CSV cannot hold a column of this schema: {error}.", "Use JSON lines.") from error
         return short.merged(rows, lambda padded: self._parse_escaped(padded, rows.schema))
+
+
+def _of_values(field: pa.Field, values: Sequence[object], start: int, stop: int) -> pa.Array:
+    """Return some values of JSON as the type of a field.
+
+    Raises:
+        ArrowInvalid: one of them is not of the type.
+    """
+    values = values[start:stop]
+    if pa.types.is_map(field.type):
+        return _maps_of(field.type, values)
+    if pa.types.is_floating(field.type):
+        values = [float(value) if isinstance(value, NumberText) else value for value in values]
+    schema = pa.schema([field])
+    lines = "".join(json.dumps({field.name: value}) + "\n" for value in values).encode()
+    options = pj.ParseOptions(explicit_schema=as_text(schema), unexpected_field_behavior="ignore")
+    return fit(_parse_json(lines, options), schema).column(0).combine_chunks()
+
+
+def _maps_of(kind: pa.MapType, values: Sequence[object]) -> pa.Array:
+    """Return objects of JSON as maps."""
+    if not all(value is None or isinstance(value, dict) for value in values):
+        raise pa.ArrowInvalid("a value is no object")
+    maps = [value if isinstance(value, dict) else {} for value in values]
+    items = [item for one in maps for item in one.values()]
+    offsets = np.cumsum([0, *map(len, maps)]).astype(np.int32)
+    keys = pa.array([key for one in maps for key in one], pa.string()).cast(kind.key_type)
+    found = (
+        _of_values(pa.field("value", kind.item_type), items, 0, len(items)) if items else pa.nulls(0, kind.item_type)
+    )
+    is_null = pa.array([value is None for value in values])
+    return pa.MapArray.from_arrays(pa.array(offsets), keys, found, mask=is_null).cast(kind)
 
 
 def _object_of(line: bytes) -> dict[str, object]:

@@ -295,6 +295,33 @@ def test_json_becomes_a_table_in_each_form(local_json: World, body: str) -> None
     ]
 
 
+def test_objects_of_json_are_maps_if_declared_so(local_json: World) -> None:
+    kinds = {
+        "m": "MAP(VARCHAR, DECIMAL(12,2))",
+        "nested": "MAP(INTEGER, MAP(VARCHAR, DATE))",
+        "of": "MAP(VARCHAR, STRUCT(x BIGINT))",
+    }
+    local_json.options |= {"columns": {name: {"type": kind} for name, kind in kinds.items()}}
+    body = (
+        b'{"id": 1, "m": {"a": 1.25, "b": null}, "nested": {"7": {"d": "2026-02-11"}, "8": null},'
+        b' "of": {"p": {"x": 1}}}\n'
+        b'{"id": 2, "m": null, "nested": {}}\n'
+    )
+    local_json.land(NW, body, "a.json")
+    local_json.ingest(NW)
+
+    assert local_json.query("SELECT id, m, nested, of FROM lake.sales ORDER BY id") == [
+        (1, {"a": Decimal("1.25"), "b": None}, {7: {"d": dt.date(2026, 2, 11)}, 8: None}, {"p": {"x": 1}}),
+        (2, None, {}, None),
+    ]
+    local_json.land(SW, b'{"id": 3, "m": {"a": "x"}}\n{"id": 4, "m": {"a": 1}}\n', "b.json")
+    with pytest.raises(SchemaError, match=r"line 1 .* does not fit"):
+        local_json.ingest(SW)
+    local_json.options |= {"on_bad_row": "dead_letter"}
+    row = local_json.ingest(SW).row
+    assert (row.row_count, row.rows_dead_lettered) == (1, 1)
+
+
 @pytest.mark.parametrize(
     "body",
     [

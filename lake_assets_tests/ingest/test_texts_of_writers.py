@@ -1,8 +1,10 @@
-"""Texts that Spark's own writer landed have the rows that Spark wrote."""
+"""Texts that the writers of Spark and pandas landed have the rows that these wrote."""
 
+import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
 from lake_assets_tests.world import NW, World
@@ -71,6 +73,38 @@ def test_json_of_spark_has_its_rows(
 ) -> None:
     local_world.options = {"format": "json", "files": "part-*"}
     land(local_world, spark, "json", options, tmp_path / "written")
+
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT id, text FROM lake.sales ORDER BY id") == ROWS
+
+
+@pytest.mark.parametrize(
+    ("options", "dialect"),
+    [
+        ({}, {}),
+        ({"quoting": csv.QUOTE_ALL}, {"quoted_nulls": True}),
+        ({"quoting": csv.QUOTE_NONNUMERIC, "na_rep": "NULL"}, {"nulls": ["NULL"], "quoted_nulls": True}),
+        ({"sep": ";"}, {"delimiter": ";"}),
+        ({"sep": "|", "quotechar": "'"}, {"delimiter": "|", "quote": "'"}),
+        ({"doublequote": False, "escapechar": "\\", "quoting": csv.QUOTE_ALL}, {"escape": "\\", "quoted_nulls": True}),
+        ({"header": False}, {"header": False, "names": ["id", "text"]}),
+        ({"lineterminator": "\r\n"}, {}),
+        ({"encoding": "utf-16"}, {}),
+        ({"encoding": "utf-8-sig"}, {}),
+        ({"compression": "gzip"}, {}),
+        ({"compression": "zstd"}, {}),
+        ({"compression": "bz2"}, {}),
+        ({"compression": "xz"}, {}),
+    ],
+)
+def test_csv_of_pandas_has_its_rows(
+    local_world: World, tmp_path: Path, options: dict[str, Any], dialect: dict[str, Any]
+) -> None:
+    local_world.options = {"format": {"type": "csv", **dialect}, "files": "*"}
+    path = tmp_path / "written"
+    pd.DataFrame(ROWS, columns=["id", "text"]).to_csv(path, index=False, **options)
+    local_world.land(NW, path.read_bytes(), "written")
 
     local_world.ingest(NW)
 
