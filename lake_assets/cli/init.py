@@ -101,8 +101,11 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
 
 
 def _show(proposal: "Proposal", root: str) -> None:
-    """Show a proposed stream, with what is not certain."""
+    """Show a proposed stream, with its columns if they are inferred from a text, and what is not certain."""
+    from pyarrow.types import is_null
+
     from lake_assets.escapes import visible
+    from lake_assets.lake.schema.types import sql_type
 
     place = "/".join(part for part in (root.rstrip("/"), proposal.folder) if part)
     if proposal.config:
@@ -110,6 +113,10 @@ def _show(proposal: "Proposal", root: str) -> None:
         partitions = ", ".join(f"{name} ({field.get('type', 'string')})" for name, field in fields)
         how = f"partitioned by {partitions}" if partitions else "without partitions"
         info(f"{style('stream', fg='green')}  {proposal.name}: {visible(place)}, {how}")
+        form = proposal.config.get("format")
+        if proposal.schema is not None and (form.get("type") if isinstance(form, dict) else form) in {"csv", "json"}:
+            kinds = ((f.name, "of no type" if is_null(f.type) else sql_type(f.type, f.name)) for f in proposal.schema)
+            info(f"  columns: {visible(', '.join(f'{name} {kind}' for name, kind in kinds))}, by one object")
     else:
         info(f"{style('none', fg='yellow')}    {visible(place)}")
     for note in proposal.notes:

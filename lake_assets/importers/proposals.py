@@ -64,7 +64,7 @@ class Proposal:
         folder: below the root of the landing zone, without a slash at its end.
         config: keys of the stream in the config, without its source; empty if no stream fits.
         example: a partition that has landed, as `region=NW,date=2026-02-11`; empty if none is known.
-        columns: the columns of one object by its footer.
+        schema: the columns of one object, by its footer or the begin of its text; None if it is damaged.
         notes: what is not certain, each a sentence without a full stop.
     """
 
@@ -72,7 +72,7 @@ class Proposal:
     folder: str
     config: dict[str, Any] = field(default_factory=dict)
     example: str = ""
-    columns: int = 0
+    schema: pa.Schema | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -185,7 +185,7 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
             f"the folder {folder.path}{refused} has a character that no layout can have ({_UNFIT}): rename it, or move "
             "its objects, and run the command again"
         )
-        return Proposal(name, path, columns=len(names), notes=tuple(notes))
+        return Proposal(name, path, schema=schema, notes=tuple(notes))
     found, layout = columns(paths, names) if paths[0] else ([], "")
     keys = [key for landed in chosen if (key := landed.key.removeprefix(folder.path)).count("/") == len(paths[0])]
     found, layout, files = _with_names(found, layout, [key.rpartition("/")[2] for key in keys], names, notes)
@@ -200,17 +200,17 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
     except ValidationError as error:
         reason = sentence(error.errors(include_url=False)[0]).partition("\n")[0].rstrip(":")
         why = f"no stream fits the folders below {path or look.storage.root}: {reason}: write the stream by hand"
-        return Proposal(name, path, columns=len(names), notes=(*notes, why))
+        return Proposal(name, path, schema=schema, notes=(*notes, why))
     if found:
         example, unread = _example(stream, keys)
         if unread and not example:
             why = f"no stream fits the folders below {path or look.storage.root}: {unread[0]}"
-            return Proposal(name, path, columns=len(names), notes=(*notes, why))
+            return Proposal(name, path, schema=schema, notes=(*notes, why))
         if unread:
             notes.append(f"{count(len(unread), 'object')} of those seen are not read, the first because {unread[0]}")
     if schema is not None and (problem := clash(stream.template, stream.partitions, schema)):
         notes.append(" ".join(problem).rstrip("."))
-    return Proposal(name, path, config, example, len(names), tuple(notes))
+    return Proposal(name, path, config, example, schema, tuple(notes))
 
 
 def _notes(look: Sampler, folder: Folder, suffix: str) -> list[str]:

@@ -315,7 +315,8 @@ def test_the_first_object_may_be_broken(tmp_path: Path) -> None:
 
     (sales,) = propose(Sampler(LocalStorage(path=str(landing))))
 
-    assert (sales.columns, sales.notes) == (2, ())
+    assert sales.schema is not None
+    assert (sales.schema.names, sales.notes) == (["id", "total"], ())
 
 
 NULL = "__HIVE_DEFAULT_PARTITION__"

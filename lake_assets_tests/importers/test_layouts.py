@@ -150,6 +150,7 @@ def test_landed_texts_have_a_starter_too(tmp_path: Path, case: str) -> None:
 
     assert "ignores them" not in starter.output
     assert starter.stream.format.model_dump(include=set(form)) == form
+    assert "columns: id BIGINT, total DOUBLE, by one object" in starter.output
     starter.run("ingest", "sales", "--waiting", "--yes")
     counted = starter.run("query", "SELECT count(*) AS n, sum(id) AS ids, sum(total) AS totals FROM sales")
     expected = 4 * len(keys)
