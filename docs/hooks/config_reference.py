@@ -35,6 +35,7 @@ _NAMED: tuple[tuple[object, str], ...] = (
     (landing.Bytes, "size"),
     (bucket_requests.PartSize, "size"),
     (column_types.ColumnType, "column type"),
+    (columns.Value, "value"),
     (partition_fields.LayoutColumn, "column of the layout"),
     (schedules.Cron, "cron schedule"),
     (schedules.TimeZone, "time zone"),

@@ -19,6 +19,9 @@ def _as_json(value: object) -> object:
     return value.isoformat() if isinstance(value, dt.date) else value
 
 
+Value = Annotated[JsonValue, BeforeValidator(_as_json)]
+
+
 class Column(Model):
     """A column of the table. The description alone is its short form."""
 
@@ -29,9 +32,7 @@ class Column(Model):
     )
     omit: bool = Field(default=False, description="Landed files have it, and the table does not.")
     nullable: bool = Field(default=True, description="Whether a row may have no value of it.")
-    default: Annotated[JsonValue, BeforeValidator(_as_json)] = Field(
-        None, description="The value of rows that have none."
-    )
+    default: Value = Field(None, description="The value of rows that have none.")
     format: str | None = Field(
         None, min_length=1, description="How texts are read as `type`: `#,##0.00`, or `%d.%m.%Y` as strptime has it."
     )

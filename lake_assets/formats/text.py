@@ -139,6 +139,7 @@ class JsonText(Text):
         source, schema, for_table, rescue: as of `Text`.
         unknown: what becomes of a record with a field that the schema lacks.
         omitted: such fields that are left out, in lower case.
+        reserved: such fields that are refused in any case, in lower case.
     """
 
     blank = b" \t\r"
@@ -152,9 +153,11 @@ class JsonText(Text):
         omitted: Collection[str] = (),
         for_table: bool = False,
         rescue: str | None = None,
+        reserved: Collection[str] = (),
     ) -> None:
         super().__init__(source, schema, for_table=for_table, rescue=rescue)
         self._unknown = unknown
+        self._reserved = reserved
         self._omitted = omitted
         self._wide: set[str] = set()  # columns with numbers beyond 64 bits
 
@@ -221,8 +224,9 @@ class JsonText(Text):
         for record in records:
             unknown = {name: one for name, one in record.items() if name not in names and one is not None}
             unknown = {name: one for name, one in unknown.items() if name.lower() not in self._omitted}
-            if unknown and self._unknown == "error":
-                raise pa.ArrowInvalid(f"{_UNKNOWN} {next(iter(unknown))!r}")
+            for name in unknown:
+                if self._unknown == "error" or name.lower() in self._reserved:
+                    raise pa.ArrowInvalid(f"{_UNKNOWN} {name!r}")
             kept.append(unknown if self._unknown == "infer" else {})
         columns = []
         for field in self._schema:
@@ -233,7 +237,10 @@ class JsonText(Text):
                     continue
                 except pa.ArrowInvalid:
                     pass
-            column, unfit = converted(len(values), partial(_of_values, field, values), field.type)
+            others = [row for row, value in enumerate(values) if not _may_be(value, field.type)]
+            known = [None if not _may_be(value, field.type) else value for value in values] if others else values
+            column, unfit = converted(len(values), partial(_of_values, field, known), field.type)
+            unfit += others
             columns.append(column)
             if unfit and self._rescue is None:
                 raise pa.ArrowInvalid(f"{field.name}: a value is no {field.type}")
@@ -494,6 +501,18 @@ class CsvText(Text):
         except pa.ArrowNotImplementedError as error:
             raise SchemaError(f"CSV cannot hold a column of this schema: {error}.", "Use JSON lines.") from error
         return short.merged(rows, lambda padded: self._parse_escaped(padded, rows.schema))
+
+
+def _may_be(value: object, kind: pa.DataType) -> bool:
+    """Return whether a value of JSON may be one of a type, by what it is."""
+    if value is None or pa.types.is_nested(kind):
+        return True
+    if isinstance(value, bool) or pa.types.is_boolean(kind):
+        return isinstance(value, bool) and bool(pa.types.is_boolean(kind))
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if isinstance(value, int | float | NumberText):
+        return bool(is_number or pa.types.is_decimal(kind))
+    return isinstance(value, str) and not bool(is_number)
 
 
 def _of_values(field: pa.Field, values: Sequence[object], start: int, stop: int) -> pa.Array:

@@ -246,17 +246,19 @@ def inferred_columns(stream: OpenStream) -> Mapping[str, Mapping[str, Any]]:
             )
         schema = landed.declared.created(landed.sampled(keys))
     declared = {name.lower(): column for name, column in config.declared.items()}
-    partitions = {name.lower() for name in config.partitions}
+    others = (*config.partitions, *config.path_columns, *config.file_columns, *filter(None, [config.rescue]))
+    decided = {name.lower() for name in others}
     columns: dict[str, dict[str, Any]] = {}
     for column in schema:
-        if column.name.lower() in partitions:
+        if column.name.lower() in decided:
             continue
         own = declared.get(column.name.lower())
         written = {} if own is None else own.model_dump(by_alias=True, exclude={"type"}, exclude_defaults=True)
         columns[column.name] = (
             {} if t.is_null(column.type) else {"type": sql_type(column.type, column.name)}
         ) | written
-    return columns | {name: column.rules for name, column in config.declared.items() if column.omit}
+    rest = {name: column for name, column in config.declared.items() if column.omit or name.lower() in decided}
+    return columns | {name: column.model_dump(by_alias=True, exclude_defaults=True) for name, column in rest.items()}
 
 
 def _clause(error: LakeAssetsError) -> str:

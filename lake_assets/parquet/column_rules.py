@@ -21,6 +21,7 @@ class Rules:
         defaults: the values of rows that have none.
         formats: how texts are read as the types of their columns.
         rescue: the column with what does not fit, as it is written.
+        reserved: landed columns that decide the partition of a row; they are never kept beside it.
     """
 
     policy: SchemaPolicy = "strict"
@@ -28,6 +29,7 @@ class Rules:
     defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
     rescue: str | None = None
+    reserved: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> frozenset[str]:

@@ -2,19 +2,21 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from lake_assets.config.column_types import arrow_type
-from lake_assets.config.columns import Column, default_value
-from lake_assets.config.modes import SchemaPolicy
+from lake_assets.config.columns import default_value
 from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.column_rules import STRICT, Rules
 from lake_assets.parquet.landed_rows import LandedRows, Rows, Share
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import Misfit, widens
+
+if TYPE_CHECKING:
+    from lake_assets.config.streams import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,15 @@ class Declared:
     rules: Rules = STRICT
 
     @classmethod
-    def of(cls, columns: Mapping[str, Column], policy: SchemaPolicy, rescue: str | None, *, is_landed: bool) -> Self:
-        """Return those of the config."""
+    def of(cls, config: "Stream") -> Self:
+        """Return those of a stream."""
+        columns = config.declared
         types = {name: arrow_type(column.type) for name, column in columns.items() if column.type is not None}
         sources = {name: column.source for name, column in columns.items() if column.source is not None}
         omitted = frozenset(name.lower() for name, column in columns.items() if column.omit)
         lower = {name.lower(): column for name, column in columns.items()}
         rules = Rules(
-            policy,
+            config.schema_policy,
             frozenset(name for name, column in lower.items() if not column.nullable),
             {
                 name: default_value(column.default, arrow_type(column.type))
@@ -51,9 +54,10 @@ class Declared:
                 if column.default is not None and column.type is not None
             },
             {name: column.format for name, column in lower.items() if column.format is not None},
-            rescue,
+            config.rescue,
+            frozenset(name.lower() for name in (*config.partitions, *(derived.column for derived in config.derived))),
         )
-        return cls(types, sources, omitted, is_landed, rules)
+        return cls(types, sources, omitted, config.transform is None, rules)
 
     @property
     def renames(self) -> bool:

@@ -330,14 +330,17 @@ class LandedJson(LandedText):
     ) -> None:
         self.schema = known
         self._omitted = omitted
+        self._rescue: str | None = None  # of no row while the columns are not known
+        self._keeps = rules.policy == "strict" and rules.rescue is not None and len(known) > 0
         super().__init__(file, form, origin, rules)
         self._is_lines = is_one_a_line(self._opened().peek())
         self._is_stored &= self._is_lines
         self._unknown: Unknown = "ignore" if rules.policy == "ignore_extra" and len(known) else "error"
-        if rules.policy == "strict" and rules.rescue is not None and len(known):
-            self._unknown = "infer"
         if not (len(known) and self._fits()) and (sample := self._sample()) is not None:
             self.schema = self._with_new_columns(sample)
+        self._rescue = rules.rescue
+        if self._keeps:
+            self._unknown = "infer"
 
     def _fits(self) -> bool:
         """Return whether the first records have known columns only; by fewer than a sample, which costs a parse."""
@@ -352,13 +355,17 @@ class LandedJson(LandedText):
         return True
 
     def _with_new_columns(self, records: Block | Lines) -> pa.Schema:
-        """Return the known columns, named as the records have them, and those that only the records have."""
+        """Return the known columns, named as the records have them, and those that only the records have.
+
+        If these are kept beside the columns, as they are landed, only those are returned that decide the partition.
+        """
         known = {field.name.lower(): field for field in self.schema}
+        others = known.keys() | self._rules.reserved if self._keeps else None
         for field in self._inferred(records):
-            if field.name.lower() in self._omitted:
+            if field.name.lower() in self._omitted or (others is not None and field.name.lower() not in others):
                 continue
             mine = known.get(field.name.lower(), field)
-            kind = wider(mine.type, field.type) if pa.types.is_nested(mine.type) else None
+            kind = wider(mine.type, field.type) if pa.types.is_nested(mine.type) and not self._keeps else None
             known[field.name.lower()] = pa.field(field.name, kind or mine.type)
         return pa.schema(known.values())
 
@@ -380,7 +387,8 @@ class LandedJson(LandedText):
             unknown=self._unknown,
             omitted=self._omitted,
             for_table=True,
-            rescue=self._rules.rescue,
+            rescue=self._rescue,
+            reserved=self._rules.reserved,
         )
 
     def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:

@@ -105,9 +105,7 @@ class OpenStream:
         of_path = tuple(PartitionColumn(name, column.type) for name, column in config.path_columns.items())
         has_added = of_path or config.file_columns or config.rescue
         added = AddedColumns(self.layout, of_path, config.file_columns, config.rescue) if has_added else None
-        is_landed = config.transform is None
-        declared = Declared.of(config.declared, config.schema_policy, config.rescue, is_landed=is_landed)
-        return Landed(config.source, config.format, added, declared)
+        return Landed(config.source, config.format, added, Declared.of(config))
 
     @property
     def copy_rules(self) -> CopyRules | None:

@@ -414,3 +414,21 @@ def test_a_declared_column_that_a_text_gets_later_has_its_type(local_world: Worl
 
     assert types(local_world) == {"id": "BIGINT", "code": "VARCHAR"}
     assert local_world.query("SELECT id, code FROM lake.sales ORDER BY id") == [(1, None), (2, "17")]
+
+
+def test_inferred_columns_are_those_that_a_config_may_declare(local_world: World) -> None:
+    options = {"file_columns": {"n": "row_number"}, "rescue": "_rescued"}
+    declare(local_world, {"region": "Where", "n": {"description": "Its number"}}, **options)
+    local_world.land(NW, totals(pa.float64(), 1.0))
+    local_world.ingest(NW)
+
+    found = inferred_columns(local_world.stream)
+
+    assert found == {
+        "id": {"type": "BIGINT"},
+        "total": {"type": "DOUBLE"},
+        "region": {"description": "Where"},
+        "n": {"description": "Its number"},
+    }
+    declare(local_world, dict(found), **options)
+    assert local_world.ingest(NW).row.status == "committed"

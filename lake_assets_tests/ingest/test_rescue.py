@@ -248,3 +248,38 @@ def test_what_cannot_be_rescued_is_refused_before_anything_runs(
     rescuing(local_world, **options)
     with pytest.raises(ValueError, match=message):
         LakeConfig.model_validate(local_world.document)
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_a_column_that_tells_the_partition_is_read_and_not_rescued(local_world: World, form: str) -> None:
+    partitions = {"region": {"values": ["NW", "SW"], "in": "rows"}, "date": {"type": "date", "start": "2026-01-01"}}
+    columns = {"total": {"type": "BIGINT"}}
+    rescuing(local_world, form, partitions=partitions, layout="date={date}", columns=columns)
+    for name in "ab":
+        with local_world.landing.create(f"date=2026-02-11/{name}.{form}") as file:
+            file.write(landed(form, {"id": 1, "region": "NW", "total": "x"}, {"id": 2, "region": "SW", "total": "1"}))
+        local_world.ingest(NW)
+
+    assert rows(local_world) == [(1, None, {"total": "x"})] * 2
+
+
+def test_a_late_field_that_tells_the_partition_is_a_bad_row(local_world: World) -> None:
+    rescuing(local_world, "json", on_bad_row="dead_letter")
+    local_world.land(NW, b'{"id": 1}\n', "a.json")
+    local_world.ingest(NW)
+    many = b"".join(b'{"id": %d, "other": "%s"}\n' % (number, b"x" * 100) for number in range(20_000))
+    local_world.land(NW, many + b'{"id": -1, "region": "SW"}\n', "b.json")
+
+    row = local_world.ingest(NW).row
+
+    assert (row.row_count, row.rows_dead_lettered) == (20_001, 1)
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_an_encrypted_lake_and_one_that_grows_rescue_too(either_lake: World, mode: str) -> None:
+    rescuing(either_lake, "csv", mode=mode, columns={"total": {"type": "BIGINT"}})
+    for number in range(2):
+        either_lake.land(NW, landed("csv", {"id": number, "total": "x"}), f"{number}.csv")
+        either_lake.ingest(NW)
+
+    assert rows(either_lake) == [(number, None, {"total": "x"}) for number in range(2)]
