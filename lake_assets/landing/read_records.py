@@ -16,9 +16,11 @@ import pyarrow.ipc
 from lake_assets.config.formats import COMPRESSED
 from lake_assets.errors import LandingError
 from lake_assets.formats.blocks import Fill, fill_from, whole_records
+from lake_assets.formats.csv_text import CsvText
+from lake_assets.formats.json_lines import JsonText
 from lake_assets.formats.records import Records, Rows
 from lake_assets.formats.schema import inferred
-from lake_assets.formats.text import CsvText, FixSchema, JsonText, Text
+from lake_assets.formats.text import FixSchema, Text
 from lake_assets.layout.texts import is_unicode, shown
 from lake_assets.parquet.foreign_types import is_foreign
 from lake_assets.parquet.leaves import shown as type_text

@@ -12,13 +12,15 @@ import pyarrow as pa
 from lake_assets.config.formats import CsvFormat, JsonFormat, TextFormat
 from lake_assets.errors import LandingError, SchemaDriftError, SchemaError, SourceError
 from lake_assets.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
+from lake_assets.formats.csv_text import CsvText
 from lake_assets.formats.decoding import PEEKED, TextFile
 from lake_assets.formats.dialects import header_names
 from lake_assets.formats.json_documents import documents, is_one_a_line
+from lake_assets.formats.json_lines import JsonText, Unknown, is_of_unknown
 from lake_assets.formats.record_ends import line_breaks
 from lake_assets.formats.records import Block, Lines, Records, Rejected, validate
 from lake_assets.formats.schema import fit
-from lake_assets.formats.text import CsvText, JsonText, Text, Unknown, is_of_unknown
+from lake_assets.formats.text import Text
 from lake_assets.parquet.bad_rows import NUMBER, BadRows
 from lake_assets.parquet.column_rules import Rules
 from lake_assets.parquet.landed_rows import Rows, Share

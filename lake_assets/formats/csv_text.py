@@ -1,0 +1,189 @@
+"""Comma-separated values, and their dialects."""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property, partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+from pyarrow import compute
+
+from lake_assets.config.formats import CsvFormat
+from lake_assets.errors import SchemaError
+from lake_assets.formats.blocks import TextBlock
+from lake_assets.formats.dialects import DialectTypes, ShortRecords, header_names, with_plain_escapes
+from lake_assets.formats.record_ends import Positions, Quotes, line_breaks
+from lake_assets.formats.records import NOT_ONE_RECORD, Block, Lines, reason_of
+from lake_assets.formats.rescue import converted, merged
+from lake_assets.formats.schema import BLANKS, as_text, fit, has_codes, inferred, too_wide, wide_integers
+from lake_assets.formats.text import FixSchema, Text
+
+_LANDED = CsvFormat()
+_MISREAD = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?(?:CSV conversion error to ([^:]+): )?(.*)")
+_MISCOUNTED = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected (\d+) columns, got (\d+)")
+
+
+class CsvText(Text):
+    """Comma-separated values (RFC 4180), or a dialect of them.
+
+    Args:
+        source, schema, rescue: as of `Text`.
+        integers: names of columns whose numbers are not codes.
+        dialect: of the text, which has been decoded; its lines to skip and its byte order mark are left out.
+        names: of the columns; those of its first record when None.
+        wanted: names of the columns that are read; None: all of the schema.
+        for_table: as of `Text`.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        schema: pa.Schema | FixSchema,
+        integers: Collection[str] = (),
+        *,
+        dialect: CsvFormat = _LANDED,
+        names: Sequence[str] | None = None,
+        wanted: Collection[str] | None = None,
+        for_table: bool = False,
+        rescue: str | None = None,
+    ) -> None:
+        super().__init__(source, schema, for_table=for_table, rescue=rescue)
+        self._integers = integers
+        self._dialect = dialect
+        self._names = names
+        self._wanted = wanted
+        self._types = DialectTypes(dialect)
+
+    @cached_property
+    def quotes(self) -> Quotes | None:
+        """See `Text`."""
+        dialect = self._dialect
+        if dialect.quote is None:
+            return None
+        escape = None if dialect.escape is None else dialect.escape.encode()
+        return Quotes(dialect.quote.encode(), dialect.delimiter.encode(), escape)
+
+    def records(self, block: TextBlock) -> Iterator[Block | Lines]:
+        """See `Text`; the first record has the names unless they are known."""
+        text, ends = block
+        if self._names is None:
+            header = bytes(text[: int(ends[0])])
+            self._names = header_names(header, self._dialect, self.source)
+            text, ends = text[len(header) + 1 :], ends[1:] - len(header) - 1
+            self._line += header.count(b"\n") + 1
+        found = Block(text, ends, self._line, self)
+        self._line += len(line_breaks(text))
+        comment = self._dialect.comment
+        records = found if comment is None else self._without_comments(found, comment.encode())
+        if not len(records) or not bytes(text).strip():
+            return
+        if self._schema is None:
+            self._schema = pa.schema([field for field in self._fixed(records) if field.name in self._names])
+        yield records
+
+    def _without_comments(self, block: Block, comment: bytes) -> Block | Lines:
+        starts = np.append(0, block.ends[:-1] + 1)
+        if not (np.frombuffer(block.text, np.uint8)[starts] == ord(comment)).any():
+            return block
+        return Lines([line for line in block.lines().lines if not line[1].startswith(comment)], self)
+
+    def read(self, text: memoryview, ends: Positions) -> pa.Table:  # noqa: ARG002 - a row ends where its record does
+        """See `Parser`."""
+        schema = self._schema or pa.schema([])
+        try:
+            rows = self._types.read(self._parse(text, self._types.parsed(schema)), schema)
+            return (
+                rows
+                if self._rescue is None
+                else fit(rows, pa.schema([schema.field(name) for name in rows.column_names]))
+            )
+        except pa.ArrowInvalid:
+            if self._rescue is None:
+                raise
+        return self._rescued(self._parse(text, pa.schema([field.with_type(pa.string()) for field in schema])), schema)
+
+    def _rescued(self, texts: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Return the rows of texts, with the values that do not fit in the column `rescue`."""
+        kept: defaultdict[int, dict[str, object]] = defaultdict(dict)
+        columns = []
+        for name, column in zip(texts.column_names, texts.columns, strict=True):
+            field, values = schema.field(name), column.combine_chunks()
+            found, unfit = converted(len(values), partial(self._of_texts, field, values), field.type)
+            columns.append(found)
+            for row in unfit:
+                kept[row][name] = values[row].as_py()
+        fields = [schema.field(name) for name in texts.column_names]
+        rescued = merged(pa.nulls(len(texts), pa.string()), kept)
+        return pa.table([*columns, rescued], schema=pa.schema([*fields, pa.field(str(self._rescue), pa.string())]))
+
+    def _of_texts(self, field: pa.Field, values: pa.Array, start: int, stop: int) -> pa.Array:
+        schema, part = pa.schema([field]), values.slice(start, stop - start)
+        is_number = any(kind(field.type) for kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
+        if is_number:
+            part = compute.utf8_trim(part, BLANKS)
+        rows = self._types.read(pa.table([part], schema=pa.schema([field.with_type(part.type)])), schema)
+        return fit(rows, schema).column(0).combine_chunks()
+
+    def explain(self, record: bytes, error: Exception) -> str:  # noqa: ARG002 - as of `Text`
+        """See `Parser`."""
+        reason = reason_of(error)
+        if match := _MISREAD.match(reason):
+            name = f"column {(self._names or ())[int(match[1])]!r}"
+            return f"{name}, of type {match[2]}, has an {match[3]}" if match[2] else f"{name}: {match[3]}"
+        if match := _MISCOUNTED.match(reason):
+            return f"it has {match[2]} values, and there are {match[1]} columns"
+        if reason == NOT_ONE_RECORD:
+            return "a quote is not closed, or a line ends with a carriage return alone"
+        return reason
+
+    def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
+        text = b"\n".join(lines)
+        fields = list(as_text(self._parse(text, None).schema))
+        numbers = [field for field in fields if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)]
+        texts = self._parse(text, pa.schema([field.with_type(pa.string()) for field in numbers]))
+        columns = {field.name: texts.column(field.name) for field in numbers}
+        for index, field in enumerate(fields):
+            column = columns.get(field.name)
+            if column is not None and field.name not in self._integers and has_codes(column, long=False):
+                fields[index] = field.with_type(pa.string())
+            elif column is not None and pa.types.is_floating(field.type):
+                for number in wide_integers(column):
+                    if not self._for_table:
+                        raise too_wide(field.name, self.source, number)
+                    fields[index] = field.with_type(pa.string())
+        rows = self._parse(text, pa.schema(fields))
+        known = self._types.inferred(rows)
+        return pa.schema(
+            [known.get(field.name, field) for field in inferred(rows, texts=True, numbers=True, nulls=self._for_table)]
+        )
+
+    def _parse(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
+        return self._parse_escaped(with_plain_escapes(text, self._dialect), types)
+
+    def _parse_escaped(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
+        dialect, short = self._dialect, ShortRecords(self._dialect)
+        try:
+            rows = pc.read_csv(
+                pa.BufferReader(text),
+                pc.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1),
+                pc.ParseOptions(
+                    delimiter=dialect.delimiter,
+                    quote_char=dialect.quote or False,
+                    escape_char=dialect.escape or False,
+                    newlines_in_values=True,
+                    invalid_row_handler=short.take if dialect.ragged == "pad" else None,
+                ),
+                pc.ConvertOptions(
+                    column_types=types,
+                    null_values=list(dialect.nulls),
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=dialect.quoted_nulls,
+                    decimal_point=dialect.decimal,
+                    include_columns=self._wanted,
+                ),
+            )
+        except pa.ArrowNotImplementedError as error:
+            raise SchemaError(f"CSV cannot hold a column of this schema: {error}.", "Use JSON lines.") from error
+        return short.merged(rows, lambda padded: self._parse_escaped(padded, rows.schema))

@@ -1,0 +1,312 @@
+"""JSON, an object a line."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pj
+
+from lake_assets.formats.blocks import TextBlock
+from lake_assets.formats.record_ends import Positions
+from lake_assets.formats.records import NOT_ONE_RECORD, Block, Rejected, reason_of
+from lake_assets.formats.rescue import NOTHING, NumberText, converted, dumped, exact_float, leftover
+from lake_assets.formats.schema import as_text, fit, inferred, too_wide, wide_integer
+from lake_assets.formats.text import FixSchema, Text
+
+_BOM = b"\xef\xbb\xbf"
+_CLOSE, _OPEN = b"}{"
+_WIDE, _WIDEST = pa.decimal128(38, 0), 10**38
+_UNKNOWN = "unknown field"
+
+Unknown = Literal["error", "ignore", "infer"]
+"""What becomes of a field that the schema lacks: an error of its record, nothing, or a value in the column `rescue`."""
+
+
+class JsonText(Text):
+    """One JSON object a line.
+
+    Args:
+        source, schema, for_table, rescue: as of `Text`.
+        unknown: what becomes of a record with a field that the schema lacks.
+        omitted: such fields that are left out, in lower case.
+        reserved: such fields that are refused in any case, in lower case.
+    """
+
+    blank = b" \t\r"
+
+    def __init__(
+        self,
+        source: str,
+        schema: pa.Schema | FixSchema,
+        *,
+        unknown: Unknown = "error",
+        omitted: Collection[str] = (),
+        for_table: bool = False,
+        rescue: str | None = None,
+        reserved: Collection[str] = (),
+    ) -> None:
+        super().__init__(source, schema, for_table=for_table, rescue=rescue)
+        self._unknown = unknown
+        self._reserved = reserved
+        self._omitted = omitted
+        self._wide: set[str] = set()  # columns with numbers beyond 64 bits
+
+    def records(self, block: TextBlock) -> Iterator[Block]:
+        """See `Text`."""
+        text, ends = block
+        if self._line == 1 and text[: len(_BOM)] == _BOM:
+            text, ends = text[len(_BOM) :], ends - len(_BOM)
+        records = Block(text, ends, self._line, self)
+        self._line += len(ends)
+        if self._schema is not None or bytes(text).strip():  # otherwise there is nothing to infer from yet
+            self._fixed(records)
+            yield records
+
+    @cached_property
+    def _options(self) -> pj.ParseOptions:
+        unknown = "infer" if self._omitted and self._unknown == "error" else self._unknown
+        return pj.ParseOptions(
+            explicit_schema=self._texts, unexpected_field_behavior="ignore" if self._maps else unknown
+        )
+
+    @cached_property
+    def _texts(self) -> pa.Schema:
+        return as_text(pa.schema([field for field in self._schema or () if field.name not in self._maps]))
+
+    @cached_property
+    def _maps(self) -> frozenset[str]:
+        """The columns that Arrow's reader has no type for."""
+        return frozenset(field.name for field in self._schema or () if pa.types.is_map(field.type))
+
+    def read(self, text: memoryview, ends: Positions) -> pa.Table:
+        """See `Parser`."""
+        # Otherwise a line of two and a record on two lines could make up for each other in the count of rows.
+        if not _between_records(text, ends):
+            raise pa.ArrowInvalid(NOT_ONE_RECORD)
+        if self._schema is None or (self._rescue is None and not self._maps):
+            return self._known(_parse_json(text, self._options))
+        rows = None
+        try:
+            rows = _parse_json(text, self._options)
+            if rows.schema.equals(self._texts) and not self._maps:
+                return fit(rows, self._schema)
+        except pa.ArrowInvalid:
+            if self._rescue is None:
+                raise
+        return self._by_records(text, ends, rows)
+
+    def _by_records(self, text: memoryview, ends: Positions, rows: pa.Table | None) -> pa.Table:
+        """Return the rows, with the fields and values that do not fit in the column `rescue`; it takes some time.
+
+        Args:
+            text: as of `read`.
+            ends: as of `read`.
+            rows: those that Arrow has read, of which some columns may be of other types; None if it could not.
+
+        Raises:
+            ArrowInvalid: a record is no object, has a field twice, or one that is to be refused.
+        """
+        assert self._schema is not None  # noqa: S101 - the caller checks
+        starts = np.append(0, ends[:-1] + 1).tolist()
+        records = [_object_of(bytes(text[start:end])) for start, end in zip(starts, ends.tolist(), strict=True)]
+        names = set(self._schema.names)
+        kept: list[dict[str, object]] = []
+        for record in records:
+            unknown = {name: one for name, one in record.items() if name not in names and one is not None}
+            unknown = {name: one for name, one in unknown.items() if name.lower() not in self._omitted}
+            for name in unknown:
+                if self._unknown == "error" or name.lower() in self._reserved:
+                    raise pa.ArrowInvalid(f"{_UNKNOWN} {name!r}")
+            kept.append(unknown if self._unknown == "infer" else {})
+        columns = []
+        for field in self._schema:
+            values = [record.get(field.name) for record in records]
+            if rows is not None and not pa.types.is_nested(field.type) and field.name in rows.column_names:
+                try:
+                    columns.append(fit(rows.select([field.name]), pa.schema([field])).column(0))
+                    continue
+                except pa.ArrowInvalid:
+                    pass
+            others = [row for row, value in enumerate(values) if not _may_be(value, field.type)]
+            known = [None if not _may_be(value, field.type) else value for value in values] if others else values
+            column, unfit = converted(len(values), partial(_of_values, field, known), field.type)
+            unfit += others
+            columns.append(column)
+            if unfit and self._rescue is None:
+                raise pa.ArrowInvalid(f"{field.name}: a value is no {field.type}")
+            refused = set(unfit)
+            for row, value in enumerate(values):
+                rest = value if row in refused else leftover(value, field.type)
+                if rest is not NOTHING and (row in refused or self._unknown == "infer"):
+                    kept[row][field.name] = rest
+        if self._rescue is None:
+            return pa.table(columns, schema=self._schema)
+        texts = pa.array([dumped(one) if one else None for one in kept], pa.string())
+        return pa.table([*columns, texts], schema=self._schema.append(pa.field(self._rescue, pa.string())))
+
+    def _known(self, rows: pa.Table) -> pa.Table:
+        """Return the known columns of the rows; refuses others that are not to be left out."""
+        if not self._omitted:
+            return rows
+        for name in rows.schema.names:
+            if name not in self._texts.names and name.lower() not in self._omitted:
+                raise pa.ArrowInvalid(f"{_UNKNOWN} {name!r}")
+        rows = rows.select(self._texts.names)
+        if not rows.schema.equals(self._texts):
+            raise pa.ArrowInvalid(f"{_UNKNOWN} within another one")
+        return rows
+
+    def explain(self, record: bytes, error: Exception) -> str:
+        """See `Parser`."""
+        try:
+            found = json.loads(record)
+        except (ValueError, RecursionError) as problem:
+            return f"no JSON: {problem}"
+        if not isinstance(found, dict):
+            return f"a JSON {type(found).__name__}, and not an object"
+        known = self._schema.names if self._schema is not None else ()
+        known = {*known, *(name for name in found if name.lower() in self._omitted)}
+        unknown = [name for name in found if name not in known] if self._unknown == "error" else []
+        return f"{_UNKNOWN} {unknown[0]!r}" if unknown else reason_of(error)
+
+    def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
+        text = b"\n".join(lines)
+        first = _parse_json(text, pj.ParseOptions()).schema
+        kinds = pa.schema([field.with_type(_WIDE) if field.name in self._wide else field for field in first])
+        texts = pj.ParseOptions(explicit_schema=as_text(kinds))
+        names = dict.fromkeys(name for line in lines for name in json.loads(line))
+        return inferred(_parse_json(text, texts).select(list(names)), texts=True, nulls=self._for_table)
+
+    def _admitted(self, records: Sequence[bytes]) -> Sequence[bytes]:
+        """Return the lines that are JSON objects, without values of another kind than most of their field.
+
+        Arrow's reader overflows its stack at deeply nested arrays; Python's raises an error.
+
+        Raises:
+            SchemaError: one has a whole number that no inferred type can hold.
+        """
+        objects: list[tuple[bytes, dict[str, object]]] = []
+        kinds: defaultdict[str, Counter[type]] = defaultdict(Counter)
+        for line in records:
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(record, dict) and (wide := _wide_of(record)) is not None:
+                for name, number in wide.items():
+                    value = record[name]
+                    if not (self._for_table and isinstance(value, int) and abs(value) < _WIDEST):
+                        raise too_wide(name, self.source, number)
+                    self._wide.add(name)
+                for name, value in record.items():
+                    kinds[name][_kind(value)] += value is not None
+                objects.append((line, record))
+        # Of as many texts as others, the texts are the mistakes, such as `n/a`.
+        usual = {name: max(counts, key=lambda kind: (counts[kind], kind is not str)) for name, counts in kinds.items()}
+        return [_without_unusual(line, record, usual) for line, record in objects]
+
+
+def is_of_unknown(rejected: Rejected) -> bool:
+    """Return whether a record of JSON was rejected for a field that the schema lacks."""
+    return rejected.reason.startswith((_UNKNOWN, "unexpected field"))
+
+
+def _wide_of(record: Mapping[str, object]) -> dict[str, int] | None:
+    """Return the whole numbers beyond 64 bits, by their field; None if the record is nested too deeply to be read."""
+    try:
+        return {name: number for name, value in record.items() if (number := wide_integer(value)) is not None}
+    except RecursionError:
+        return None
+
+
+def _kind(value: object) -> type:
+    return float if type(value) is int else type(value)
+
+
+def _without_unusual(line: bytes, record: Mapping[str, object], usual: Mapping[str, type]) -> bytes:
+    """Return the line of a record without its values that are not of these kinds."""
+    kept = {name: value for name, value in record.items() if value is None or _kind(value) is usual[name]}
+    return line if len(kept) == len(record) else json.dumps(kept).encode()
+
+
+def _may_be(value: object, kind: pa.DataType) -> bool:
+    """Return whether a value of JSON may be one of a type, by what it is."""
+    if value is None or pa.types.is_nested(kind):
+        return True
+    if isinstance(value, bool) or pa.types.is_boolean(kind):
+        return isinstance(value, bool) and bool(pa.types.is_boolean(kind))
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if isinstance(value, int | float | NumberText):
+        return bool(is_number or pa.types.is_decimal(kind))
+    return isinstance(value, str) and not bool(is_number)
+
+
+def _of_values(field: pa.Field, values: Sequence[object], start: int, stop: int) -> pa.Array:
+    """Return some values of JSON as the type of a field.
+
+    Raises:
+        ArrowInvalid: one of them is not of the type.
+    """
+    values = values[start:stop]
+    if pa.types.is_map(field.type):
+        return _maps_of(field.type, values)
+    if pa.types.is_floating(field.type):
+        values = [float(value) if isinstance(value, NumberText) else value for value in values]
+    schema = pa.schema([field])
+    lines = "".join(json.dumps({field.name: value}) + "\n" for value in values).encode()
+    options = pj.ParseOptions(explicit_schema=as_text(schema), unexpected_field_behavior="ignore")
+    return fit(_parse_json(lines, options), schema).column(0).combine_chunks()
+
+
+def _maps_of(kind: pa.MapType, values: Sequence[object]) -> pa.Array:
+    """Return objects of JSON as maps."""
+    if not all(value is None or isinstance(value, dict) for value in values):
+        raise pa.ArrowInvalid("a value is no object")
+    maps = [value if isinstance(value, dict) else {} for value in values]
+    items = [item for one in maps for item in one.values()]
+    offsets = np.cumsum([0, *map(len, maps)]).astype(np.int32)
+    keys = pa.array([key for one in maps for key in one], pa.string()).cast(kind.key_type)
+    found = (
+        _of_values(pa.field("value", kind.item_type), items, 0, len(items)) if items else pa.nulls(0, kind.item_type)
+    )
+    is_null = pa.array([value is None for value in values])
+    return pa.MapArray.from_arrays(pa.array(offsets), keys, found, mask=is_null).cast(kind)
+
+
+def _object_of(line: bytes) -> dict[str, object]:
+    """Return a record of JSON.
+
+    Raises:
+        ArrowInvalid: it is no object, or has a field twice.
+    """
+
+    def unique(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+        if len(found := dict(pairs)) < len(pairs):
+            raise ValueError("a field is there twice")
+        return found
+
+    try:
+        found = json.loads(line, object_pairs_hook=unique, parse_float=exact_float)
+    except (ValueError, RecursionError) as error:
+        raise pa.ArrowInvalid(str(error)) from error
+    if not isinstance(found, dict):
+        raise pa.ArrowInvalid(f"a JSON {type(found).__name__}, and not an object")
+    return found
+
+
+def _between_records(text: memoryview, breaks: Positions) -> bool:
+    """Return whether each line break but the last is between `}` and `{`, as none within a JSON object is."""
+    characters, breaks = np.frombuffer(text, np.uint8), breaks[:-1]
+    return bool((characters[breaks - 1] == _CLOSE).all() and (characters[breaks + 1] == _OPEN).all())
+
+
+def _parse_json(text: bytes | memoryview, options: pj.ParseOptions) -> pa.Table:
+    return pj.read_json(
+        pa.BufferReader(text),
+        read_options=pj.ReadOptions(use_threads=False, block_size=len(text) + 1),
+        parse_options=options,
+    )
