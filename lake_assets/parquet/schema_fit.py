@@ -179,9 +179,10 @@ class Fitter:
         arrays = []
         kept: defaultdict[int, dict[str, object]] = defaultdict(dict)
         for name, field in zip(self._names, self._target, strict=True):
-            default = self._rules.defaults.get(field.name.lower(), pa.scalar(None, field.type))
+            default = self._rules.defaults.get(field.name.lower())
             if name is None:
-                arrays.append(pa.repeat(default.cast(field.type), batch.num_rows))
+                count = batch.num_rows
+                arrays.append(pa.nulls(count, field.type) if default is None else pa.repeat(default, count))
                 continue
             values = batch.column(name)
             if name in self.unchanged and t.is_dictionary(values.type):
@@ -203,7 +204,7 @@ class Fitter:
                     "false:",
                     "correct the row, or declare a default.",
                 )
-            arrays.append(array.fill_null(default.cast(field.type)) if default.is_valid else array)
+            arrays.append(array if default is None else array.fill_null(default))
         if self._rescue is not None:
             for name in self._extras:
                 for row, value in enumerate(python_values(batch.column(name))):
