@@ -404,11 +404,11 @@ class Stream(Model):
             check_time_type(template, PartitionColumn(name, column.type), f"path_columns.{name}")
         taken = {*partitions, *(name.lower() for name in self.path_columns)}
         added = {f"file_columns.{name}": name for name in self.file_columns}
-        for key, name in (added | ({"rescue": self.rescue} if self.rescue else {})).items():
+        for key, name in (added | ({f"rescue: {self.rescue}": self.rescue} if self.rescue else {})).items():
             if name.lower() in taken:
-                raise ValueError(f"{key}: {name} is the name of another column of the table: choose another name")
+                raise ValueError(f"{key} is the name of another column of the table: choose another name")
             if self.on_bad_row == "dead_letter" and name.lower() in LETTER_COLUMNS:
-                raise ValueError(f"{key}: {name} is a name of the dead letters' own columns: choose another name")
+                raise ValueError(f"{key} is a name of the dead letters' own columns: choose another name")
             taken.add(name.lower())
         return self
 
