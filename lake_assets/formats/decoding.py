@@ -18,7 +18,7 @@ _MAGIC = {
     b"\x04\x22\x4d\x18": "lz4",
     b"\xfd7zXZ\x00": "xz",
 }
-_MARKS = {
+MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -26,6 +26,25 @@ _MARKS = {
 }
 PEEKED = 64 * 2**10  # bytes of the begin of a text
 _MOST_SKIPPED = 16 * 2**20  # bytes of lines before a header
+
+
+def first_bytes(file: pa.NativeFile, size: int) -> bytes:
+    """Return the first bytes of a landed file, decompressed.
+
+    Raises:
+        ArrowInvalid, OSError: the file is damaged.
+    """
+    head = file.read(8)
+    file.seek(0)
+    try:
+        return bytes(_decompressed(file, _compression(head)).read(size))
+    except (EOFError, lzma.LZMAError) as error:
+        raise pa.ArrowInvalid(f"{error}") from error
+
+
+def mark_of(begin: bytes) -> bytes:
+    """Return the byte order mark at the begin of a text; empty if there is none."""
+    return next((mark for mark in MARKS if begin.startswith(mark)), b"")
 
 
 class TextFile:
@@ -46,14 +65,14 @@ class TextFile:
         self._most = form.most_decompressed
         head = file.read(8)
         file.seek(0)
-        compression = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+        compression = _compression(head)
         raw = _decompressed(file, compression)
         try:
             self._head: bytes = raw.read(PEEKED)
         except (EOFError, lzma.LZMAError) as error:
             raise pa.ArrowInvalid(f"{error}") from error
-        mark = next((mark for mark in _MARKS if self._head.startswith(mark)), b"")
-        encoding = _MARKS.get(mark, form.encoding)
+        mark = mark_of(self._head)
+        encoding = MARKS.get(mark, form.encoding)
         self.begin = len(mark) if encoding == "utf-8" else 0
         if encoding in {"utf-8", "ascii"}:
             self._text = raw
@@ -144,6 +163,10 @@ class _Rejoined:
             taken, self._head = self._head[:size], self._head[size:]
             return taken
         return bytes(self._rest.read(size))
+
+
+def _compression(head: bytes) -> str | None:
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 
 def _decompressed(file: pa.NativeFile, compression: str | None) -> pa.NativeFile:

@@ -1,21 +1,23 @@
-"""What dialects of CSV have and Arrow's reader has not: thousands, formats of times, short records, names."""
+"""What dialects of CSV have and Arrow's reader has not: formats of numbers and times, short records, names."""
 
 import codecs
 import csv
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Literal
+from typing import Literal, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 from pyarrow import types as t
 
-from lake_assets.config.column_types import NumberFormat
+from lake_assets.config.column_types import NumberFormat, number_format
 from lake_assets.config.formats import CsvFormat
 from lake_assets.errors import SourceError
 from lake_assets.formats.schema import as_text
-from lake_assets.formats.values import read_numbers, read_times
+
+Texts = TypeVar("Texts", pa.Array, pa.ChunkedArray)
 
 
 def header_names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
@@ -48,7 +50,7 @@ def header_names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
 
 
 def with_plain_escapes(text: bytes | memoryview, dialect: CsvFormat) -> bytes | memoryview:
-    """Return a text in which an escape stands for itself where it escapes nothing, as Spark and DuckDB read it.
+    """Return a text that keeps each escape that escapes nothing, as Spark and DuckDB read it.
 
     Arrow's reader leaves out each single escape. This doubles those outside of quotes, and those within them that are
     before neither a quote nor another escape.
@@ -71,6 +73,48 @@ def _escapes(quote: bytes, delimiter: bytes, escape: bytes) -> tuple[re.Pattern[
     q, d, e = map(re.escape, (quote, delimiter, escape))
     value = rb"(?<![^%b\n])%b(?:[^%b%b]|%b.|%b%b)*+%b?" % (d, q, q, e, e, q, q, q)
     return re.compile(rb"%b|%b" % (value, e), re.DOTALL), re.compile(rb"%b[%b%b]?" % (e, q, e), re.DOTALL)
+
+
+def read_texts(texts: Texts, form: str, kind: pa.DataType) -> Texts:
+    """Return the values of texts in a format of a column, which is that of a time or of a number.
+
+    Raises:
+        ArrowInvalid: a text is not in the format, or is none of the type.
+    """
+    return read_times(texts, form, kind) if t.is_temporal(kind) else read_numbers(texts, number_format(form), kind)
+
+
+def read_times(texts: Texts, form: str, kind: pa.DataType) -> Texts:
+    """Return dates, times or timestamps that are written as `strptime` has it.
+
+    Raises:
+        ArrowInvalid: as `read_texts`.
+    """
+    times = pc.strptime(texts, format=form, unit="us")
+    return pc.assume_timezone(times, kind.tz).cast(kind) if t.is_timestamp(kind) and kind.tz else times.cast(kind)
+
+
+def read_numbers(texts: Texts, form: NumberFormat, kind: pa.DataType) -> Texts:
+    """Return numbers that are written in a format.
+
+    Raises:
+        ArrowInvalid: as `read_texts`; thousands that are not between groups of three digits are not in the format.
+    """
+    parts = pc.extract_regex(texts, pattern=_pattern(form))
+    if pc.any(wrong := pc.and_(pc.is_valid(texts), pc.is_null(parts))).as_py():
+        raise pa.ArrowInvalid(f"invalid value {texts.filter(wrong)[0].as_py()!r}")
+    sign, digits = (pc.struct_field(parts, name) for name in ("sign", "digits"))
+    if form.thousands is not None:
+        digits = pc.replace_substring(digits, form.thousands, "")
+    return pc.binary_join_element_wise(sign, pc.replace_substring(digits, form.decimal, "."), "").cast(kind)
+
+
+def _pattern(form: NumberFormat) -> str:
+    decimal, prefix, suffix = map(re.escape, (form.decimal, form.prefix, form.suffix))
+    groups = r"\d+" if form.thousands is None else rf"(?:\d{{1,3}}(?:{re.escape(form.thousands)}\d{{3}})+|\d+)"
+    number = rf"(?:{groups}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?"
+    before, behind = (rf"(?:{text})?" if text else "" for text in (prefix, suffix))
+    return rf"^\s*{before}\s*(?P<sign>-?)\+?{before}\s*(?P<digits>{number})\s*{behind}\s*$"
 
 
 class DialectTypes:

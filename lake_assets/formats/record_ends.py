@@ -73,11 +73,11 @@ class Quotes:
     def ends_from_anywhere(self, text: memoryview, *, is_long: bool) -> Positions | None:
         """Return the ends of the records of a text that begins anywhere; None if it does not tell whether in quotes.
 
-        Only a text that certainly begins outside of quotes, or without any, is told: a quote within a value, such as an
-        inch sign, looks like one that ends a value.
+        They are known only if the text certainly begins outside of quotes, or has none: a quote within a value, such as
+        an inch sign, looks like one that ends a value.
 
         Args:
-            text: its first byte is only what stands before it.
+            text: its first byte is only what is before it.
             is_long: no value is as long, or ends behind the text, so one without quotes is outside of them.
         """
         quotes = self._quotes(text)

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as t
 
-_UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
+UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
+"""The errors of a cast that its values, or their types, do not allow."""
 
 NOTHING = object()
 """What is left of a value of which a type takes all."""
@@ -29,7 +30,7 @@ def converted(count: int, convert: Callable[[int, int], pa.Array], kind: pa.Data
     def parts(start: int, stop: int) -> Iterator[pa.Array]:
         try:
             yield convert(start, stop)
-        except _UNFIT:
+        except UNFIT:
             if stop - start == 1:
                 unfit.append(start)
                 yield pa.nulls(1, kind)

@@ -9,7 +9,8 @@ import duckdb
 import pyarrow as pa
 
 from lake_assets.config.formats import CsvFormat
-from lake_assets.formats.values import read_times
+from lake_assets.formats.decoding import MARKS, mark_of
+from lake_assets.formats.dialects import read_times
 
 _NONE = {"", "(empty)"}  # how the sniffer says that there is no such character
 _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d")
@@ -23,7 +24,7 @@ _TYPED = (_COMMA, _THOUSANDS, _NUMBER, re.compile(r"\d{4}-\d\d-\d\d.*"))
 
 def encoding_of(begin: bytes) -> str:
     """Return the encoding of a text that begins so: UTF-8, UTF-16 without a mark, or else Windows-1252."""
-    if begin.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if mark_of(begin):
         return "utf-8"  # the mark counts more
     for half, name in enumerate(("utf-16-be", "utf-16-le")):
         if len(begin) > 1 and begin[half::2].count(0) > len(begin) // 4 > 4 * begin[1 - half :: 2].count(0):
@@ -35,13 +36,16 @@ def encoding_of(begin: bytes) -> str:
     return "utf-8"
 
 
-def sniffed(text: bytes, form: CsvFormat) -> tuple[CsvFormat, list[str]]:
+def sniffed(begin: bytes, form: CsvFormat) -> tuple[CsvFormat, list[str]]:
     """Return the dialect of a text, and what of it is not certain.
 
     Args:
-        text: the begin of the file, in UTF-8.
-        form: the format by the file's name, with the encoding; it stays if the text tells nothing.
+        begin: the first bytes of the file, decompressed.
+        form: the format by the file's name; but for the encoding it stays if the text tells nothing.
     """
+    mark, encoding = mark_of(begin), encoding_of(begin)
+    form = form.model_copy(update={"encoding": encoding})
+    text = begin[len(mark) if MARKS.get(mark) == "utf-8" else 0 :].decode(MARKS.get(mark, encoding), "ignore").encode()
     whole = text[: text.rfind(b"\n") + 1] or text
     with NamedTemporaryFile(suffix=".csv") as file, duckdb.connect() as client:
         file.write(whole)

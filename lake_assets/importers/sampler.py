@@ -13,8 +13,8 @@ import pyarrow as pa
 from lake_assets.config.formats import PARQUET, CsvFormat, LandedFormat, format_by_name
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import KeyOrderError, SchemaError, SourceChangedError, SourceError
-from lake_assets.formats.decoding import TextFile
-from lake_assets.importers.dialects import encoding_of, sniffed
+from lake_assets.formats.decoding import first_bytes
+from lake_assets.importers.dialects import sniffed
 from lake_assets.layout.names import is_hidden, is_reserved
 from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.read import opened
@@ -133,16 +133,11 @@ class Sampler:
 
     def _schema(self, landed: LandedObject) -> pa.Schema:
         if isinstance(form := self.form(landed), CsvFormat):
-            begin = self._begin(landed, CsvFormat(encoding="latin-1")).decode().encode("latin-1")
-            form = form.model_copy(update={"encoding": encoding_of(begin)})
-            form, doubts = sniffed(self._begin(landed, form), form)
-            self._forms[landed.key], self.doubts[landed.key] = form, doubts
+            with opened(self._ranges, landed.key, form.type) as file:
+                begin = first_bytes(file, _SNIFFED)
+            form, self.doubts[landed.key] = sniffed(begin, form)
+            self._forms[landed.key] = form
         return Landed(self.storage, form).schema(landed.key)
-
-    def _begin(self, landed: LandedObject, form: CsvFormat) -> bytes:
-        """Return the begin of a text, in UTF-8."""
-        with opened(self._ranges, landed.key, form.type) as file:
-            return TextFile(file, form, landed.shown).peek(_SNIFFED)
 
     def form(self, landed: LandedObject) -> LandedFormat:
         """Return the object's format by its name, and after `schema` by what it has."""

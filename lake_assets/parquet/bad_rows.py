@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
+from lake_assets.formats.rescue import UNFIT
 from lake_assets.parquet.casts import cast
 from lake_assets.parquet.leaves import decoded, filterable, is_list, leaf_types, leaves, not_held, plain
 from lake_assets.parquet.type_fit import STRING_KINDS, Misfit, wider
@@ -114,7 +115,7 @@ def misfitting(values: pa.Array, data_type: pa.DataType, convert: Convert = cast
     def fits(part: pa.Array) -> bool:
         try:
             converted = convert(part, data_type)
-        except pa.ArrowInvalid:
+        except UNFIT:
             return False
         return not any(map(not_held, leaves(converted))) and (not rounds or is_exact(part, converted))
 

@@ -21,6 +21,7 @@ class Rules:
         defaults: the values of rows that have none.
         formats: how texts are read as the types of their columns.
         rescue: the column with what does not fit, as it is written.
+        sources: the landed names of columns that have another one in the table.
         reserved: landed columns that decide the partition of a row; they are never kept beside it.
     """
 
@@ -29,6 +30,7 @@ class Rules:
     defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
     rescue: str | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
     reserved: frozenset[str] = frozenset()
 
     @property
@@ -45,6 +47,10 @@ class Rules:
     def of_results(self) -> "Rules":
         """Those of the rows of a transform, which have no texts any more."""
         return replace(self, formats={}, rescue=None)
+
+    def landed(self, name: str) -> str:
+        """Return the landed name of a column."""
+        return self.sources.get(name.lower(), name)
 
     def rescues(self, misfit: Misfit) -> bool:
         """Return whether what does not fit is kept beside the columns, so that the others stay as they are."""

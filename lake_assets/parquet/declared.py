@@ -55,6 +55,7 @@ class Declared:
             },
             {name: column.format for name, column in lower.items() if column.format is not None},
             config.rescue,
+            {name.lower(): source for name, source in sources.items()},
             frozenset(name.lower() for name in (*config.partitions, *(derived.column for derived in config.derived))),
         )
         return cls(types, sources, omitted, config.transform is None, rules)
@@ -141,10 +142,9 @@ class Declared:
 
         A table that evolves gets the declared ones that it lacks.
         """
-        landed = {name.lower(): source for name, source in self.sources.items()}
         known = self.created(columns) if self.evolves else columns
         texts = [f.with_type(pa.string()) if f.name.lower() in self.rules.formats else f for f in known]
-        return pa.schema([f.with_name(landed.get(f.name.lower(), f.name)) for f in texts])
+        return pa.schema([f.with_name(self.rules.landed(f.name)) for f in texts])
 
     def _by_name(self) -> dict[str, pa.Field]:
         return {name.lower(): pa.field(name, kind) for name, kind in self.types.items()}

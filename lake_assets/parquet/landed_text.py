@@ -59,7 +59,7 @@ class LandedText(ABC):
         self._rules = rules
         self._texts: list[TextFile] = []  # an Arrow stream that is not used any more closes the file below it
         text = self._opened()
-        self._is_stored = text.is_stored
+        self._is_stored, self._mark = text.is_stored, text.begin
         self._skipped, self._lines = 0, 0  # bytes and lines of the text before its first record
 
     @property
@@ -202,7 +202,7 @@ class LandedText(ABC):
     @property
     def _begin(self) -> int:
         """The position of the first record."""
-        return self._opened().begin + self._skipped
+        return self._mark + self._skipped
 
     def _told(self, parser: Text, at: int) -> int | None:
         """Return the position of the first record from a position on; None if only all that is before it tells."""

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaDriftError, SchemaError
-from lake_assets.formats.rescue import NOTHING, converted, leftover, merged
-from lake_assets.formats.values import read_texts
+from lake_assets.formats.dialects import read_texts
+from lake_assets.formats.rescue import NOTHING, leftover, merged
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import value_text
@@ -209,7 +209,7 @@ class Fitter:
             for name in self._extras:
                 for row, value in enumerate(python_values(batch.column(name))):
                     if value is not None:
-                        kept[row][name] = value
+                        kept[row][self._rules.landed(name)] = value
             place = self._target.names.index(self._rescue)
             arrays[place] = merged(arrays[place], kept)
         fields = [field.with_type(array.type) for field, array in zip(self._target, arrays, strict=True)]
@@ -228,33 +228,29 @@ class Fitter:
         self, name: str, values: pa.Array, kind: pa.DataType, kept: defaultdict[int, dict[str, object]]
     ) -> pa.Array:
         """Convert the values that the type holds; the others are kept, and NULL in the column."""
-        is_loose = name in self._loose and name not in self._forms
-        if is_loose and not is_alike(values.type, kind):
-            array, unfit = pa.nulls(len(values), kind), positions(values.is_valid())
-        elif name in self.unchanged and name not in self._bounded:
+        if name in self.unchanged and name not in self._bounded:
             return cast(values, kind)
-        else:
-            convert = partial(self._held, name, values, kind, is_exact=is_loose)
-            array, unfit = converted(len(values), convert, kind)
+        is_loose = name in self._loose and name not in self._forms
+        convert = partial(self._unchanged if is_loose else self._converted, name)
+        is_other = is_loose and not is_alike(values.type, kind)
+        unfit = positions(values.is_valid()) if is_other else misfitting(values, kind, convert)
+        landed = self._rules.landed(name)
         for row, value in zip(unfit, python_values(values.take(pa.array(unfit, pa.int64()))), strict=True):
-            kept[row][name] = value
+            kept[row][landed] = value
         if is_loose and t.is_nested(kind):
             for row, value in enumerate(python_values(values)):
-                if name not in kept.get(row, ()) and (rest := leftover(value, kind)) is not NOTHING:
-                    kept[row][name] = rest
-        return array
+                if landed not in kept.get(row, ()) and (rest := leftover(value, kind)) is not NOTHING:
+                    kept[row][landed] = rest
+        if is_other:
+            return pa.nulls(len(values), kind)
+        refused = set(unfit)
+        fitting = pa.array([None if row in refused else row for row in range(len(values))], pa.int64())
+        return convert(values.take(fitting) if unfit else values, kind)
 
-    def _held(
-        self, name: str, values: pa.Array, kind: pa.DataType, start: int, stop: int, *, is_exact: bool
-    ) -> pa.Array:
-        """Convert some values, all of which the type and DuckDB must hold."""
-        if stop - start < len(values):
-            values = values.take(pa.array(range(start, stop)))
+    def _unchanged(self, name: str, values: pa.Array, kind: pa.DataType) -> pa.Array:
         array = self._converted(name, values, kind)
-        if is_exact and is_changed(values, array):
+        if is_changed(values, array):
             raise pa.ArrowInvalid("it would be another value")
-        if name in self._bounded and any(map(not_held, leaves(array))):
-            raise pa.ArrowInvalid("DuckDB does not have it")
         return array
 
     def split(self, batch: pa.RecordBatch, first: int) -> tuple[pa.RecordBatch, BadRows | None]:

@@ -52,7 +52,8 @@ DIALECTS: dict[str, tuple[bytes, dict[str, Any], list[tuple[Any, ...]]]] = {
         {"encoding": "cp1252"},
         [("1", "Zürich"), ("2", "Graz")],
     ),
-    "utf-16": ("id,name\n1,é\n2,b\n".encode("utf-16"), {}, [("1", "é"), ("2", "b")]),
+    "utf-16": ("id,name\n1,日\n2,b\n".encode("utf-16"), {}, [("1", "日"), ("2", "b")]),
+    "a mark": ("id,name\n1,日\n2,b\n".encode("utf-8-sig"), {"encoding": "utf-8"}, [("1", "日"), ("2", "b")]),
     "utf-16 without a mark": (
         "id,name\n1,b\n2,c\n".encode("utf-16-le"),
         {"encoding": "utf-16-le"},
@@ -88,6 +89,20 @@ def test_a_dialect_is_found_and_its_starter_loads_the_rows(tmp_path: Path, case:
     assert found.model_dump(include=set(dialect)) == dialect
     starter.run("ingest", "sales", "--waiting", "--yes")
     assert rows_of(starter) == sorted(rows * 2)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16-le"])
+def test_a_character_that_the_look_cuts_is_no_error(tmp_path: Path, encoding: str) -> None:
+    folder = tmp_path / "sales" / "date=2026-02-11"
+    folder.mkdir(parents=True)
+    for shift in range(2):
+        text = "id,name\n" + "x" * shift + ",y\n" + "1,é\n" * 100_000
+        (folder / f"{shift}.csv").write_bytes(text.encode(encoding))
+
+    found = Starter(tmp_path / "shop", tmp_path / "sales").stream.format
+
+    assert isinstance(found, CsvFormat)
+    assert (found.encoding, found.delimiter) == (encoding, ",")
 
 
 @pytest.mark.parametrize("form", ["avro", "orc"])

@@ -283,3 +283,12 @@ def test_an_encrypted_lake_and_one_that_grows_rescue_too(either_lake: World, mod
         either_lake.ingest(NW)
 
     assert rows(either_lake) == [(number, None, {"total": "x"}) for number in range(2)]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_kept_has_its_landed_name(local_world: World, form: str) -> None:
+    rescuing(local_world, form, columns={"total": {"type": "BIGINT", "from": "Gross"}})
+    local_world.land(NW, landed(form, {"id": 1, "Gross": "x"}), f"a.{form}")
+    local_world.ingest(NW)
+
+    assert rows(local_world) == [(1, None, {"Gross": "x"})]

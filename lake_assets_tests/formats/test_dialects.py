@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lake_assets.formats.values import read_texts
+from lake_assets.formats.dialects import read_texts
 
 NUMBER = pa.decimal128(20, 2)
 
