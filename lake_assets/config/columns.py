@@ -134,22 +134,15 @@ def column_problems(
             yield f"columns.{other} and columns.{name} are both from {column.source!r}: remove one of them"
         if mode == "index" and (refused := ", ".join(column.rules.keys() - {"type"})):
             yield f"columns.{name}: mode: index registers files as they are: remove {refused}, or use mode: replace"
-        if (
-            column.type is not None
-            and column.format is None
-            and not _is_read(arrow_type(column.type), form, is_top=True)
-        ):
+        if column.type is not None and column.format is None and not _is_read(arrow_type(column.type), form):
             yield (
                 f"columns.{name}.type: {column.type} is not read from {form.type}: declare string, and cast it in a "
                 "transform"
             )
 
 
-def _is_read(kind: pa.DataType, form: LandedFormat, *, is_top: bool = False) -> bool:
-    """Return whether the values of texts can be read as a type; other formats have types of their own.
-
-    A map is a column, or a value of another map: not a part of a list or a struct.
-    """
+def _is_read(kind: pa.DataType, form: LandedFormat) -> bool:
+    """Return whether the values of texts can be read as a type; other formats have types of their own."""
     if not isinstance(form, TextFormat):
         return True
     if t.is_list(kind) and isinstance(form, JsonFormat):
@@ -157,5 +150,5 @@ def _is_read(kind: pa.DataType, form: LandedFormat, *, is_top: bool = False) -> 
     if t.is_struct(kind) and isinstance(form, JsonFormat):
         return all(_is_read(field.type, form) for field in kind)
     if t.is_map(kind) and isinstance(form, JsonFormat):
-        return is_top and not t.is_nested(kind.key_type) and _is_read(kind.item_type, form, is_top=True)
+        return not t.is_nested(kind.key_type) and _is_read(kind.item_type, form)
     return not (t.is_nested(kind) or t.is_time(kind) or isinstance(kind, pa.BaseExtensionType))

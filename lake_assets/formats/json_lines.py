@@ -4,7 +4,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -79,8 +79,8 @@ class JsonText(Text):
 
     @cached_property
     def _maps(self) -> frozenset[str]:
-        """The columns that Arrow's reader has no type for."""
-        return frozenset(field.name for field in self._schema or () if pa.types.is_map(field.type))
+        """The columns with maps, for which Arrow's reader has no type."""
+        return frozenset(field.name for field in self._schema or () if _has_map(field.type))
 
     def read(self, text: memoryview, ends: Positions) -> pa.Table:
         """See `Parser`."""
@@ -141,8 +141,11 @@ class JsonText(Text):
             refused = set(unfit)
             for row, value in enumerate(values):
                 rest = value if row in refused else leftover(value, field.type)
-                if rest is not NOTHING and (row in refused or self._unknown == "infer"):
-                    kept[row][field.name] = rest
+                if rest is NOTHING or (row not in refused and self._unknown == "ignore"):
+                    continue
+                if row not in refused and self._unknown == "error":
+                    raise pa.ArrowInvalid(f"{_UNKNOWN} within {field.name!r}")
+                kept[row][field.name] = rest
         if self._rescue is None:
             return pa.table(columns, schema=self._schema)
         texts = pa.array([dumped(one) if one else None for one in kept], pa.string())
@@ -252,8 +255,8 @@ def _of_values(field: pa.Field, values: Sequence[object], start: int, stop: int)
         ArrowInvalid: one of them is not of the type.
     """
     values = values[start:stop]
-    if pa.types.is_map(field.type):
-        return _maps_of(field.type, values)
+    if _has_map(field.type):
+        return _nested(field.type, values)
     if pa.types.is_floating(field.type):
         values = [float(value) if isinstance(value, NumberText) else value for value in values]
     schema = pa.schema([field])
@@ -262,19 +265,30 @@ def _of_values(field: pa.Field, values: Sequence[object], start: int, stop: int)
     return fit(_parse_json(lines, options), schema).column(0).combine_chunks()
 
 
-def _maps_of(kind: pa.MapType, values: Sequence[object]) -> pa.Array:
-    """Return objects of JSON as maps."""
-    if not all(value is None or isinstance(value, dict) for value in values):
-        raise pa.ArrowInvalid("a value is no object")
-    maps = [value if isinstance(value, dict) else {} for value in values]
-    items = [item for one in maps for item in one.values()]
-    offsets = np.cumsum([0, *map(len, maps)]).astype(np.int32)
-    keys = pa.array([key for one in maps for key in one], pa.string()).cast(kind.key_type)
-    found = (
-        _of_values(pa.field("value", kind.item_type), items, 0, len(items)) if items else pa.nulls(0, kind.item_type)
-    )
+def _has_map(kind: pa.DataType) -> bool:
+    """Return whether a type is a map, or has one at any depth."""
+    parts = [kind.value_type] if pa.types.is_list(kind) else [f.type for f in kind] if pa.types.is_struct(kind) else []
+    return bool(pa.types.is_map(kind)) or any(map(_has_map, parts))
+
+
+def _nested(kind: pa.DataType, values: Sequence[object]) -> pa.Array:
+    """Return values of JSON as a type that has maps, part by part."""
+    form = list if pa.types.is_list(kind) else dict
+    if not all(value is None or isinstance(value, form) for value in values):
+        raise pa.ArrowInvalid(f"a value is no {kind}")
     is_null = pa.array([value is None for value in values])
-    return pa.MapArray.from_arrays(pa.array(offsets), keys, found, mask=is_null).cast(kind)
+    known: list[Any] = [form() if value is None else value for value in values]
+    if pa.types.is_struct(kind):
+        parts = [_of_values(part, [one.get(part.name) for one in known], 0, len(known)) for part in kind]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=is_null)
+    offsets = pa.array(np.cumsum([0, *map(len, known)]), pa.int32())
+    items = [item for one in known for item in (one.values() if isinstance(one, dict) else one)]
+    part = kind.item_type if pa.types.is_map(kind) else kind.value_type
+    found = _of_values(pa.field("item", part), items, 0, len(items)) if items else pa.nulls(0, part)
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(offsets, found, mask=is_null).cast(kind)
+    keys = pa.array([key for one in known for key in one], pa.string()).cast(kind.key_type)
+    return pa.MapArray.from_arrays(offsets, keys, found, mask=is_null).cast(kind)
 
 
 def _object_of(line: bytes) -> dict[str, object]:

@@ -47,8 +47,12 @@ def leftover(value: object, kind: pa.DataType) -> object:
     if isinstance(value, Mapping) and t.is_struct(kind):
         types = {field.name.lower(): field.type for field in kind}
         known = ((name, types.get(name.lower()), one) for name, one in value.items())
-        rest = {name: one if of is None else leftover(one, of) for name, of, one in known}
+        rest: dict[str, object] = {name: one if of is None else leftover(one, of) for name, of, one in known}
         return {name: one for name, one in rest.items() if one is not NOTHING and one is not None} or NOTHING
+    if t.is_map(kind) and isinstance(value, Mapping | list):
+        items = value.items() if isinstance(value, Mapping) else value  # of JSON, or of Arrow
+        left = {str(key): leftover(one, kind.item_type) for key, one in items}
+        return {key: one for key, one in left.items() if one is not NOTHING} or NOTHING
     if isinstance(value, list) and (t.is_list(kind) or t.is_large_list(kind)):
         found = [leftover(one, kind.value_type) for one in value]
         return NOTHING if all(one is NOTHING for one in found) else [None if one is NOTHING else one for one in found]

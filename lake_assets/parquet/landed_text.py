@@ -375,7 +375,7 @@ class LandedJson(LandedText):
         if self._rules.policy != "evolve" or not is_of_unknown(rejected):
             return
         schema = self._with_new_columns(Lines([(1, rejected.record.encode())], self._parser(self.schema)))
-        if len(schema) > len(self.schema):
+        if {f.name.lower(): f.type for f in schema} != {f.name.lower(): f.type for f in self.schema}:
             raise SchemaDriftError(
                 f"the columns of {self._origin} are not yet those of the table:",
                 "run it again.",

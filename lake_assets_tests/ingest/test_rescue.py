@@ -292,3 +292,17 @@ def test_what_is_kept_has_its_landed_name(local_world: World, form: str) -> None
     local_world.ingest(NW)
 
     assert rows(local_world) == [(1, None, {"Gross": "x"})]
+
+
+def test_evolve_adds_a_field_within_another_beside_a_value_that_is_kept(local_world: World) -> None:
+    rescuing(local_world, "json", schema_policy="evolve")
+    local_world.land(NW, b'{"id": 1, "place": {"x": 1}}\n', "a.json")
+    local_world.ingest(NW)
+    local_world.land(SW, b'{"id": "x", "place": {"x": 2}}\n{"id": 3, "place": {"x": 3, "y": 4}}\n', "b.json")
+    local_world.ingest(SW)
+
+    assert rows(local_world, "id, place", "place.x") == [
+        (1, {"x": 1, "y": None}, None),
+        (None, {"x": 2, "y": None}, {"id": "x"}),
+        (3, {"x": 3, "y": 4}, None),
+    ]

@@ -300,19 +300,26 @@ def test_objects_of_json_are_maps_if_declared_so(local_json: World) -> None:
         "m": "MAP(VARCHAR, DECIMAL(12,2))",
         "nested": "MAP(INTEGER, MAP(VARCHAR, DATE))",
         "of": "MAP(VARCHAR, STRUCT(x BIGINT))",
+        "within": "STRUCT(m MAP(VARCHAR, BIGINT), l MAP(VARCHAR, BOOLEAN)[])",
     }
     local_json.options |= {"columns": {name: {"type": kind} for name, kind in kinds.items()}}
     body = (
         b'{"id": 1, "m": {"a": 1.25, "b": null}, "nested": {"7": {"d": "2026-02-11"}, "8": null},'
-        b' "of": {"p": {"x": 1}}}\n'
+        b' "of": {"p": {"x": 1}}, "within": {"m": {"a": 1}, "l": [{"b": true}, null, {}]}}\n'
         b'{"id": 2, "m": null, "nested": {}}\n'
     )
     local_json.land(NW, body, "a.json")
     local_json.ingest(NW)
 
-    assert local_json.query("SELECT id, m, nested, of FROM lake.sales ORDER BY id") == [
-        (1, {"a": Decimal("1.25"), "b": None}, {7: {"d": dt.date(2026, 2, 11)}, 8: None}, {"p": {"x": 1}}),
-        (2, None, {}, None),
+    assert local_json.query("SELECT id, m, nested, of, within FROM lake.sales ORDER BY id") == [
+        (
+            1,
+            {"a": Decimal("1.25"), "b": None},
+            {7: {"d": dt.date(2026, 2, 11)}, 8: None},
+            {"p": {"x": 1}},
+            {"m": {"a": 1}, "l": [{"b": True}, None, {}]},
+        ),
+        (2, None, {}, None, None),
     ]
     local_json.land(SW, b'{"id": 3, "m": {"a": "x"}}\n{"id": 4, "m": {"a": 1}}\n', "b.json")
     with pytest.raises(SchemaError, match=r"line 1 .* does not fit"):
@@ -320,6 +327,35 @@ def test_objects_of_json_are_maps_if_declared_so(local_json: World) -> None:
     local_json.options |= {"on_bad_row": "dead_letter"}
     row = local_json.ingest(SW).row
     assert (row.row_count, row.rows_dead_lettered) == (1, 1)
+
+
+@pytest.mark.parametrize("late", ['"m": {"a": {"x": 1, "z": 2}}', '"plain": {"x": 1, "z": 2}', '"z": 1'])
+def test_unknown_fields_beside_maps_are_refused_as_elsewhere(local_json: World, late: str) -> None:
+    kinds = {"m": "MAP(VARCHAR, STRUCT(x BIGINT))", "plain": "STRUCT(x BIGINT)"}
+    local_json.options |= {
+        "columns": {name: {"type": kind} for name, kind in kinds.items()},
+        "on_bad_row": "dead_letter",
+    }
+    good = b'{"m": {"a": {"x": 1}}, "plain": {"x": 1}}\n' * 30_000
+    local_json.land(NW, good + b"{%s}\n" % late.encode(), "a.json")
+
+    row = local_json.ingest(NW).row
+
+    assert (row.row_count, row.rows_dead_lettered) == (30_000, 1)
+    assert "unknown field" in letters(local_json)[0]["_reason"]
+    local_json.options |= {"rescue": "_rescued"}
+    local_json.ingest(NW)
+    assert local_json.query("SELECT count(*), count(_rescued) FROM lake.sales") == [(30_001, 1)]
+
+
+def test_a_new_field_within_another_evolves_the_table_behind_the_sample_too(local_json: World) -> None:
+    local_json.options |= {"schema_policy": "evolve"}
+    many = b'{"place": {"x": 1}, "text": "%s"}\n' % (b"x" * 100) * 12_000
+    local_json.land(NW, many + b'{"place": {"x": 2, "y": 3}}\n', "a.json")
+
+    local_json.ingest(NW)
+
+    assert local_json.query("SELECT place FROM lake.sales WHERE place.y = 3") == [({"x": 2, "y": 3},)]
 
 
 @pytest.mark.parametrize(
