@@ -4,10 +4,10 @@ Imported by name and not by `pytest_plugins`, which pytest refuses in a conftest
 """
 
 import os
+import random
 import shutil
 import tempfile
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -19,6 +19,7 @@ from dev.servers.s3 import s3
 from dev.servers.standalone import standalone
 from dev.servers.web import web
 from lake_assets_tests.faults.actors import actors
+from lake_assets_tests.ids import give_short_ids
 from lake_assets_tests.ingest.encrypted import encrypted, local_encrypted
 from lake_assets_tests.ingest.index.indexing import indexed_world, strategy
 from lake_assets_tests.spark_fixture import spark
@@ -67,49 +68,23 @@ SERVERS = {"azure", "postgres", "s3", "s3_location", "s3_proxy", "spark_connect"
 SERVED = {"postgres", "s3", "r2"}
 
 
-# Kinds of tests that take seconds. Of each file, `make test` runs the first test of a kind; of each kill, one case.
-SLOW = ("dagster", "browser", "long")
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", metavar="SEED", help="run the tests in a random order, of this seed")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark `servers` all tests whose fixtures start one, and `more` what only `make test-all` runs."""
-    tests: dict[str, list[pytest.Function]] = {}
-    slow: set[tuple[Path, tuple[str, ...]]] = set()
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give each case an id that a person would type after `-k`."""
+    give_short_ids(metafunc)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark `servers` all tests whose fixtures start one, and shuffle the tests if `--shuffle` wants it."""
     for item in items:
-        if not isinstance(item, pytest.Function):
-            continue
-        if _needs_server(item):
+        if isinstance(item, pytest.Function) and _needs_server(item):
             item.add_marker(pytest.mark.servers)
-        if item.get_closest_marker("kill_all") or item.get_closest_marker("more"):
-            continue
-        kinds = tuple(kind for kind in SLOW if item.get_closest_marker(kind))
-        if kinds and not (item.get_closest_marker("kill") or item.get_closest_marker("sample")):
-            if (item.path, kinds) in slow:
-                item.add_marker(pytest.mark.more)
-            slow.add((item.path, kinds))
-        elif hasattr(item, "callspec"):
-            tests.setdefault(item.nodeid.split("[")[0], []).append(item)
-    for test, cases in tests.items():
-        kept = _kept(test, cases)
-        for case in cases:
-            if case not in kept:
-                case.add_marker(pytest.mark.more)
-
-
-def _kept(test: str, cases: list[pytest.Function]) -> list[pytest.Function]:
-    """Return the cases of a test that `make test` runs.
-
-    Of a test marked `sample(n)` they are n cases from all over its table. Of one with a world, they are those of one
-    pair of catalog and storage, chosen by the test's name, so that the tests of a file share the pairs out among them.
-    """
-    if marker := cases[0].get_closest_marker("sample"):
-        count = min(marker.args[0], len(cases))
-        return [cases[index * len(cases) // count] for index in range(count)]
-    pairs = list(dict.fromkeys(pair for case in cases if isinstance(pair := case.callspec.params.get("world"), tuple)))
-    if pairs:
-        pair = pairs[crc32(test.encode()) % len(pairs)]
-        cases = [case for case in cases if case.callspec.params["world"] == pair]
-    return cases[:1] if cases[0].get_closest_marker("kill") else cases
+    if seed := config.getoption("--shuffle"):
+        random.Random(seed).shuffle(items)
 
 
 def _needs_server(item: pytest.Function) -> bool:

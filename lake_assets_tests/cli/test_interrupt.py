@@ -91,7 +91,7 @@ def test_between_and_within_partitions(
     assert len(local_world.totals()) == committed + 1
 
 
-@pytest.mark.parametrize("seconds", [0.3, pytest.param(1.3, marks=pytest.mark.kill_all), 2.3])
+@pytest.mark.parametrize("seconds", [0.3, pytest.param(1.3, marks=pytest.mark.soak), 2.3])
 def test_while_spark_starts(local_world: World, tmp_path: Path, seconds: float) -> None:
     for text in PARTITIONS:
         local_world.land(text, sales(1))

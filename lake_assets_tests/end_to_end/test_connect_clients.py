@@ -237,7 +237,7 @@ def test_a_client_does_all_that_a_classic_session_does_also_when_the_server_has_
 
 
 @pytest.mark.kill
-@pytest.mark.kill_all
+@pytest.mark.soak
 def test_a_server_that_is_started_again_in_a_job_runs_the_job_again(local_world: World, tmp_path: Path) -> None:
     world = with_functions(local_world, tmp_path, "once_slow")
     for text in (NW, SW):

@@ -272,8 +272,8 @@ def new_lake(world: World, catalogs: Catalogs, proxy: S3Proxy | None, folder: Pa
 PAIRS = [
     pytest.param("sqlite", "local"),
     pytest.param("postgres", "s3", marks=pytest.mark.servers),
-    pytest.param("sqlite", "s3", marks=[pytest.mark.servers, pytest.mark.kill_all]),
-    pytest.param("postgres", "local", marks=[pytest.mark.servers, pytest.mark.kill_all]),
+    pytest.param("sqlite", "s3", marks=[pytest.mark.servers, pytest.mark.soak]),
+    pytest.param("postgres", "local", marks=[pytest.mark.servers, pytest.mark.soak]),
 ]
 
 

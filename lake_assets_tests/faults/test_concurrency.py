@@ -83,8 +83,8 @@ CATALOGS = [
     (("sqlite", "local"), True),
     (("duckdb", "local"), True),  # one process at a time opens it, with the lock
     (("postgres", "local"), False),
-    pytest.param(("sqlite", "local"), False, marks=pytest.mark.kill_all),
-    pytest.param(("postgres", "s3"), True, marks=pytest.mark.kill_all),
+    pytest.param(("sqlite", "local"), False, marks=pytest.mark.soak),
+    pytest.param(("postgres", "s3"), True, marks=pytest.mark.soak),
 ]
 
 
@@ -124,8 +124,8 @@ def test_writers_at_once_all_succeed_and_none_is_lost_or_doubled(
     [
         (("sqlite", "local"), True),
         (("postgres", "local"), False),
-        pytest.param(("sqlite", "local"), False, marks=pytest.mark.kill_all),
-        pytest.param(("postgres", "local"), True, marks=pytest.mark.kill_all),
+        pytest.param(("sqlite", "local"), False, marks=pytest.mark.soak),
+        pytest.param(("postgres", "local"), True, marks=pytest.mark.soak),
     ],
     indirect=["world"],
 )
@@ -175,8 +175,8 @@ def test_writers_at_once_export_each_commit_once(world: World, actors: Actors, l
     "world",
     [
         ("sqlite", "local"),
-        pytest.param(("duckdb", "local"), marks=pytest.mark.kill_all),
-        pytest.param(("postgres", "local"), marks=pytest.mark.kill_all),
+        pytest.param(("duckdb", "local"), marks=pytest.mark.soak),
+        pytest.param(("postgres", "local"), marks=pytest.mark.soak),
     ],
     indirect=True,
 )
@@ -191,7 +191,7 @@ def test_restores_and_refreshes_at_once_never_double_a_partition(world: World, a
     assert_either(world, begun.before, begun.after, cleaning=False)
 
 
-@pytest.mark.kill_all
+@pytest.mark.soak
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
 @pytest.mark.parametrize("mode", ["replace", "append"])
 def test_writers_beside_maintenance_and_restores_succeed_or_say_why_not(

@@ -91,7 +91,7 @@ def local(tmp_path: Path, catalog: str = "sqlite") -> World:
 
 # `make test-all` tries one of each disk. A restore copies by links, which take no space.
 @pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=() if k == "compaction" else pytest.mark.kill_all) for k in ALL if k != "restore"]
+    "kind", [pytest.param(k, marks=() if k == "compaction" else pytest.mark.soak) for k in ALL if k != "restore"]
 )
 def test_a_full_storage_is_one_error(
     tmp_path: Path, actors: Actors, small: Callable[[str, int], Path], kind: str
@@ -100,7 +100,7 @@ def test_a_full_storage_is_one_error(
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=() if k == "restore" else pytest.mark.kill_all) for k in ("replace", "restore")]
+    "kind", [pytest.param(k, marks=() if k == "restore" else pytest.mark.soak) for k in ("replace", "restore")]
 )
 def test_a_full_storage_of_an_encrypted_lake_is_one_error(
     tmp_path: Path, actors: Actors, small: Callable[[str, int], Path], kind: str
@@ -115,15 +115,15 @@ def test_full_exported_changes_are_one_error(tmp_path: Path, actors: Actors, sma
     assert_refused(local(tmp_path), actors, "deltas", small("deltas", 4))
 
 
-@pytest.mark.parametrize("left", [NOTHING_LEFT, pytest.param(50_000, marks=pytest.mark.kill_all)])
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "replace" else pytest.mark.kill_all) for k in ALL])
+@pytest.mark.parametrize("left", [NOTHING_LEFT, pytest.param(50_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "replace" else pytest.mark.soak) for k in ALL])
 def test_a_full_disk_of_a_sqlite_catalog_is_one_error(
     tmp_path: Path, actors: Actors, small: Callable[[str, int], Path], kind: str, left: int
 ) -> None:
     assert_refused(local(tmp_path), actors, kind, small("catalog", 8), left=left)
 
 
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "append" else pytest.mark.kill_all) for k in ALL])
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "append" else pytest.mark.soak) for k in ALL])
 def test_a_full_disk_of_a_duckdb_catalog_is_one_error(
     tmp_path: Path, actors: Actors, small: Callable[[str, int], Path], kind: str
 ) -> None:
@@ -132,7 +132,7 @@ def test_a_full_disk_of_a_duckdb_catalog_is_one_error(
 
 
 @pytest.mark.servers
-@pytest.mark.kill_all
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", ["replace", "append", "deltas", "restore"])
 def test_a_full_disk_of_a_postgres_server_is_one_error(
     tmp_path: Path, actors: Actors, small: Callable[[str, int], Path], kind: str
@@ -162,7 +162,7 @@ def test_a_full_disk_of_a_postgres_server_is_one_error(
 
 
 @pytest.mark.servers
-@pytest.mark.kill_all
+@pytest.mark.soak
 def test_a_postgres_server_that_ends_because_its_disk_is_full_is_one_error(
     tmp_path: Path, actors: Actors, small: Callable[[str, int], Path]
 ) -> None:

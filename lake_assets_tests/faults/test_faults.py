@@ -64,7 +64,7 @@ def test_faults_at_some_steps(bench: Bench) -> None:
 
 
 @pytest.mark.servers
-@pytest.mark.kill_all
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("operation", list(OPERATIONS))

@@ -102,7 +102,7 @@ def test_a_death_before_the_commit_leaves_the_rows_of_before_and_one_after_it_th
         finish(scenario, begun)
 
 
-@pytest.mark.kill_all
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("kind", "strategy"), CASES)
 def test_a_death_before_each_row_or_file_that_is_written_leaves_a_sound_lake(
@@ -142,7 +142,7 @@ def kill_at_random(world: World, actors: Actors, kind: str, kills: int) -> None:
     assert killed >= kills / 2
 
 
-@pytest.mark.kill_all
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True, ids="-".join
 )

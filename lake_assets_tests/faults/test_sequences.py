@@ -334,13 +334,13 @@ def test_sequences_end_as_their_model_says(machine: type[LakeMachine], actors: A
     run(machine, on_sqlite, actors, max_examples=3, stateful_step_count=14, derandomize=True, phases=phases)
 
 
-@pytest.mark.kill_all
+@pytest.mark.soak
 @MACHINES
 def test_many_sequences_end_as_their_model_says(machine: type[LakeMachine], actors: Actors) -> None:
     run(machine, on_sqlite, actors, max_examples=EXAMPLES, stateful_step_count=30)
 
 
-@pytest.mark.kill_all
+@pytest.mark.soak
 @MACHINES
 def test_sequences_on_servers_end_as_their_model_says(
     machine: type[LakeMachine], actors: Actors, postgres: PostgresServer, s3: S3Server

@@ -97,7 +97,7 @@ def test_death_in_the_middle_of_a_copy_loses_nothing(
 
 @pytest.mark.parametrize(
     "world",
-    [("sqlite", "local"), pytest.param(("sqlite", "s3"), marks=pytest.mark.kill_all)],
+    [("sqlite", "local"), pytest.param(("sqlite", "s3"), marks=pytest.mark.soak)],
     indirect=True,
 )
 def test_death_while_letters_are_written_shows_none_and_the_next_run_writes_them_once(

@@ -82,7 +82,7 @@ def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(local_world:
     assert not driver.is_running()
 
 
-@pytest.mark.kill_all
+@pytest.mark.soak
 def test_a_run_whose_driver_is_killed_is_tried_again(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +152,7 @@ def test_a_plan_is_applied_by_the_driver_and_refused_where_the_landing_zone_move
     assert [(row.load_partition, row.status) for row in local_world.ledger()] == [(NW.replace(",", "/"), "committed")]
 
 
-@pytest.mark.kill_all
+@pytest.mark.soak
 def test_the_driver_has_the_executors_of_a_standalone_cluster(
     local_world: World, tmp_path: Path, standalone: str
 ) -> None:

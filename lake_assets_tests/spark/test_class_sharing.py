@@ -205,7 +205,7 @@ print(session.range(10).mapInArrow(lambda batches: batches, "id bigint").count()
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "warm_up", [pytest.param(FEW, id="few classes"), pytest.param("", id="all classes", marks=pytest.mark.kill_all)]
+    "warm_up", [pytest.param(FEW, id="few classes"), pytest.param("", id="all classes", marks=pytest.mark.soak)]
 )
 def test_a_real_archive_is_used_and_a_damaged_one_is_not(tmp_path: Path, warm_up: str) -> None:
     java = find_java()

@@ -126,7 +126,7 @@ def test_the_events_are_those_of_a_run_in_process(
     assert cluster.keys("context.json") == []
 
 
-@pytest.mark.kill_all
+@pytest.mark.soak
 def test_the_command_runs_its_driver_on_a_worker(cluster: Cluster, local_world: World) -> None:
     local_world.land(NW, sales(1, 2))
     local_world.land(SW, b"no Parquet")
@@ -143,7 +143,7 @@ def test_the_command_runs_its_driver_on_a_worker(cluster: Cluster, local_world: 
     assert cluster.keys("context.json") == []
 
 
-@pytest.mark.kill_all
+@pytest.mark.soak
 def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(
     cluster: Cluster, local_world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,7 +166,7 @@ def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(
     assert [process for process in before if process.is_running()] == []
 
 
-@pytest.mark.kill_all
+@pytest.mark.soak
 def test_a_run_whose_driver_is_killed_on_its_worker_is_tried_again(
     cluster: Cluster, local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +183,7 @@ def test_a_run_whose_driver_is_killed_on_its_worker_is_tried_again(
     check_repeated(result, local_world)
 
 
-@pytest.mark.kill_all
+@pytest.mark.soak
 def test_a_worker_that_dies_is_the_error_of_the_partitions_of_its_driver(cluster: Cluster, local_world: World) -> None:
     land_many(local_world)
     with standalone_cluster() as master:

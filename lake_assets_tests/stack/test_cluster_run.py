@@ -19,7 +19,7 @@ from lake_assets.config.load import load_config
 pytestmark = [
     pytest.mark.servers,
     pytest.mark.dagster,
-    pytest.mark.kill_all,
+    pytest.mark.soak,
     pytest.mark.timeout(600),
 ]
 

@@ -17,7 +17,7 @@ from lake_assets_tests.stack.test_stack import folder
 
 __all__ = ["folder"]
 
-pytestmark = [pytest.mark.servers, pytest.mark.dagster, pytest.mark.kill_all, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.servers, pytest.mark.dagster, pytest.mark.soak, pytest.mark.timeout(600)]
 
 LANDED = re.compile(r"landed  ([\d,]+) records in ([\d,]+) files")
 SEEN = re.compile(r"landed ([\d,]+) objects; ([\d,]+) rows in the lake; waiting: ([\d,]+) partition")

@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.servers,
     pytest.mark.dagster,
     pytest.mark.browser,
-    pytest.mark.kill_all,
+    pytest.mark.soak,
     pytest.mark.timeout(900),
 ]
 

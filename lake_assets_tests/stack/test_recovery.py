@@ -26,7 +26,7 @@ from dev.stack.probes import executes_jobs, server_of
 from dev.stack.site import Site
 from lake_assets_tests.stack.test_kills import answers, catalog
 
-pytestmark = [pytest.mark.servers, pytest.mark.dagster, pytest.mark.kill_all, pytest.mark.timeout(5400)]
+pytestmark = [pytest.mark.servers, pytest.mark.dagster, pytest.mark.soak, pytest.mark.timeout(5400)]
 
 SECONDS = 120  # after which the lake has what had landed at the kill
 PAUSE = 4.0  # seconds between objects of a partition

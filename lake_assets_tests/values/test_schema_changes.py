@@ -52,7 +52,7 @@ def cases() -> Iterator[Any]:
                 marks = [] if (mode, strategy) == ("replace", "direct") else [pytest.mark.long]
                 # What a policy refuses or leaves out, it does before the mode and the strategy come into it.
                 if mode == "append" and strategy != "direct" and policy != "evolve":
-                    marks.append(pytest.mark.kill_all)
+                    marks.append(pytest.mark.soak)
                 yield pytest.param((mode, strategy, policy), marks=marks, id=f"{mode}-{strategy}-{policy}")
 
 
