@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import yaml
 from pyspark.sql import SparkSession
 
-from dev.plain_client import plain_client
+from dev.plain_client import plain_client, reading_client
 from lake_assets.api.stream import Stream, open_stream
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
@@ -29,6 +29,7 @@ from lake_assets.maintenance.maintenance_run import Maintained, maintain
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
+from lake_assets_tests.template_lakes import create_by_copy
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
@@ -126,6 +127,7 @@ class World:
         Store(self.config.streams["sales"].source).delete((self._key(text, name),))
 
     def ingest(self, text: str, **options: Any) -> Outcome:
+        create_by_copy(self.config.lakes["test"])
         return ingest(self.stream, self.partition(text), self.sessions, IngestOptions(**options))
 
     def commit(self, text: str, *totals: float, name: str = "batch_1.parquet", **options: Any) -> LedgerRow:
@@ -146,12 +148,12 @@ class World:
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The lake as a plain DuckDB client sees it, through a connection of its own."""
-        with self.reader() as client:
+        with reading_client(self.config.lakes["test"]) as client:
             return client.execute(sql, parameters).fetchall()
 
     def arrow(self, sql: str) -> pa.Table:
         """What `query` finds, as Arrow has it."""
-        with self.reader() as client:
+        with reading_client(self.config.lakes["test"]) as client:
             return client.execute(sql).to_arrow_table()
 
     @contextmanager
