@@ -17,19 +17,22 @@ PYTEST := $(BIN)/python -m pytest
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 # A worker takes 2 GB; see `pytest_xdist_auto_num_workers` in lake_assets_tests/conftest.py.
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
+JUNIT := build/tests.xml
+SUITE := $(PYTEST) $(WORKERS) --junitxml=$(JUNIT)
 STACK := $(BIN)/python -m dev.stack
 # The sources of Debian's packages for `make image-test`: a file, a URL, or nothing for Debian's own.
 DEBIAN :=
-# Of `make differential`.
+# Of `make soak`: random tables of `differential/` from a seed on, random sequences and values, and random kills.
 TABLES := 2000
 SEED := 0
-# `make bench-peers ARGS='--quick'`, `make stack ARGS=--detach` and other options of a command.
+EXAMPLES := 60
+# `make test ARGS='-k restore'`, `make bench-peers ARGS=--quick`, `make stack ARGS=--detach` and other options of a command.
 ARGS :=
 
 # Where an environment forbids compiled files, as many containers do, each process compiles all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-rest test-all test-failed test-newest quick kills differential lint lint-deploy image-test size format audit bench bench-peers bench-scale bench-tpch lock lock-peers clean
+.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-all test-cost test-newest soak lint lint-deploy image-test size format audit bench bench-peers bench-scale bench-tpch lock lock-peers clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,32 +66,23 @@ stack-status: $(STAMP)  ## whether each component of the stack runs and answers
 stack-stop: $(STAMP)  ## stop the stack
 	$(STACK) stop $(ARGS)
 
-test: $(STAMP) $(DBT)/.installed  ## every guarantee and every command once; each worker has a Spark session and servers of its own
-	$(PYTEST) $(WORKERS) -m 'not (more or installs or kill_all)'
+test: $(STAMP)  ## every rule, guarantee and command once, and journeys through each door; minutes
+	$(SUITE) -m 'not (more or soak or installs)' $(ARGS)
 
-test-rest: $(STAMP) $(DBT)/.installed  ## what `make test` leaves out: more cases, combinations and examples of the same
-	$(PYTEST) $(WORKERS) -m '(more or installs) and not kill_all'
+test-all: $(STAMP) $(DBT)/.installed  ## these, and more cases, catalogs and storages of each; what CI runs
+	$(SUITE) -m 'not soak' $(ARGS)
 
-test-all: $(STAMP) $(DBT)/.installed  ## all tests but `kills`
-	$(PYTEST) $(WORKERS) -m 'not kill_all'
+test-cost: $(STAMP)  ## where the time of the last of these went: rooms, and the slowest tests
+	$(BIN)/python -m dev.test_cost $(JUNIT)
 
-test-failed: $(STAMP)  ## the tests that the last run failed, one at a time; refuses if they are more than three
-	$(BIN)/python -m dev.failed_tests
+soak: $(STAMP)  ## random tables, kills at every moment, many writers and clients; hours. docs/soak.md says when
+	LAKE_ASSETS_TABLES=$(TABLES) LAKE_ASSETS_SEED=$(SEED) LAKE_ASSETS_EXAMPLES=$(EXAMPLES) $(SUITE) -m soak $(ARGS)
 
-test-newest:  ## all tests but `installs` with the newest versions that pyproject.toml permits, instead of the locked ones
+test-newest:  ## test-all but `installs` with the newest versions that pyproject.toml permits, instead of the locked ones
 	$(PYTHON) -m venv --clear $(NEWEST)
 	$(NEWEST)/bin/python -m pip install --disable-pip-version-check --quiet -e '.[dev]'
 	$(NEWEST)/bin/python -m pip list --disable-pip-version-check --format freeze
-	PATH=$(CURDIR)/$(NEWEST)/bin:$$PATH $(NEWEST)/bin/python -m pytest $(WORKERS) -m 'not (kill_all or installs)'
-
-quick: $(STAMP)  ## the tests without servers, kills, Dagster's commands and a browser
-	$(PYTEST) $(WORKERS) -m 'not (servers or kill or dagster or browser or long or installs)'
-
-kills: $(STAMP)  ## a commit killed at each statement of each strategy, faults at every step, and all other kills
-	$(PYTEST) $(WORKERS) -m 'kill or kill_all'
-
-differential: $(STAMP)  ## TABLES=2000 random tables from SEED=0 on: what the lake answers, beside the landed files
-	LAKE_ASSETS_TABLES=$(TABLES) LAKE_ASSETS_SEED=$(SEED) $(PYTEST) $(WORKERS) lake_assets_tests/differential
+	PATH=$(CURDIR)/$(NEWEST)/bin:$$PATH $(NEWEST)/bin/python -m pytest $(WORKERS) -m 'not (soak or installs)'
 
 docs: $(STAMP)  ## the documentation's site, in site/; needs no network
 	$(MKDOCS) build --strict --quiet

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from dev.servers.absent import SKIPPED
 from dev.servers.connect import spark_connect
 from dev.servers.postgres import postgres, stoppable_postgres
 from dev.servers.proxy import s3_proxy
 from dev.servers.s3 import s3
 from dev.servers.standalone import standalone
 from dev.servers.web import web
+from dev.test_cost import total
 from lake_assets_tests.faults.actors import actors
 from lake_assets_tests.ids import give_short_ids
 from lake_assets_tests.ingest.encrypted import encrypted, local_encrypted
@@ -85,6 +87,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.servers)
     if seed := config.getoption("--shuffle"):
         random.Random(seed).shuffle(items)
+
+
+_ABSENT = pytest.StashKey[set[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_ABSENT] = set()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Note what this machine lacks, as the skipped tests name it."""
+    reasons = [str(report.longrepr[2]) for report in terminalreporter.getreports("skipped") if report.longrepr]
+    config.stash[_ABSENT] |= {reason.partition(SKIPPED)[2] for reason in reasons if SKIPPED in reason}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Print what was left out, and the worker seconds of a run that has a junit file, as its last lines."""
+    junit = config.option.xmlpath
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        return
+    if config.stash[_ABSENT]:
+        print("Left out:", "; ".join(sorted(config.stash[_ABSENT])))
+    if junit and Path(junit).exists():
+        print(total(Path(junit)))
 
 
 def _needs_server(item: pytest.Function) -> bool:

@@ -24,7 +24,9 @@ def give_short_ids(metafunc: pytest.Metafunc) -> None:
     ) -> None:
         words = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
         cases = list(cases)
-        parametrize(names, cases, *positional, ids=case_ids(words, cases, ids, most), **options)
+        short = case_ids(words, cases, ids, most)
+        unnamed = [case._replace(id=None) if isinstance(case, type(pytest.param())) else case for case in cases]
+        parametrize(names, unnamed, *positional, ids=short, **options)
 
     metafunc.parametrize = with_short_ids  # type: ignore[method-assign]
 

@@ -38,7 +38,7 @@ def test_named_mechanisms_exist() -> None:
 def test_make_test_runs_each_guarantee(request: pytest.FixtureRequest) -> None:
     """Asks the run that this test is part of; one of single files has nothing to say."""
     makefile = (PACKAGE.parent / "Makefile").read_text(encoding="utf-8")
-    (selected,) = re.findall(r"^test:.*\n\t.* -m '(.*)'$", makefile, re.MULTILINE)
+    (selected,) = re.findall(r"^test:.*\n\t.* -m '([^']*)'", makefile, re.MULTILINE)
     if request.config.option.markexpr != selected:
         pytest.skip("this is no run of `make test`")
     files = {item.path.relative_to(TESTS).as_posix() for item in request.session.items if TESTS in item.path.parents}

@@ -1,4 +1,7 @@
-"""Which command runs a case: `make test` all that have no mark, `make test-all` also `more`, `make soak` those of `soak`."""
+"""Which command runs a case.
+
+`make test` runs those without a mark, `make test-all` these and `more`, and `make soak` those of `soak`.
+"""
 
 from collections.abc import Iterable
 from typing import Any

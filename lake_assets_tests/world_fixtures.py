@@ -25,8 +25,8 @@ PAIRS = [
     ("postgres", "s3"),
     ("postgres", "r2"),
 ]
-# Pairs that have every catalog and every storage, for the tests of one subject each. `make test` runs them on the first:
-# what differs by catalog or storage is a test of its own there. R2 is S3 with other names in its config.
+# Pairs that have every catalog and every storage, for the tests of one subject each. `make test` runs them on the
+# first: what differs by catalog or storage is a test of its own there. R2 is S3 with other names in its config.
 COVERING = [
     ("sqlite", "local"),
     pytest.param(("duckdb", "s3"), marks=pytest.mark.more),

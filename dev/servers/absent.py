@@ -10,17 +10,18 @@ import pytest
 from dev.servers.process import ServerStartError
 
 T = TypeVar("T")
+SKIPPED = "left out on this machine: "  # begins the reasons that the end of a run lists
 
 
 def absent(reason: str) -> NoReturn:
     """End the test: skipped, or failed where `CI=true`.
 
     Args:
-        reason: what is not there, and how to get it.
+        reason: what is not there, a colon, and how to get it.
     """
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(f"{reason}; under CI=true nothing is skipped for that", pytrace=False)
-    pytest.skip(reason)
+    pytest.skip(SKIPPED + reason)
 
 
 @contextmanager
