@@ -99,7 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Note what this machine lacks, as the skipped tests name it."""
     reasons = [str(report.longrepr[2]) for report in terminalreporter.getreports("skipped") if report.longrepr]
-    config.stash[_ABSENT] |= {reason.partition(SKIPPED)[2] for reason in reasons if SKIPPED in reason}
+    config.stash[_ABSENT].update(reason.partition(SKIPPED)[2] for reason in reasons if SKIPPED in reason)
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,7 +5,7 @@ Pytest's own are the texts of the values, which are bytes, addresses, times and 
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -28,7 +28,7 @@ def give_short_ids(metafunc: pytest.Metafunc) -> None:
         unnamed = [case._replace(id=None) if isinstance(case, type(pytest.param())) else case for case in cases]
         parametrize(names, unnamed, *positional, ids=short, **options)
 
-    metafunc.parametrize = with_short_ids  # type: ignore[method-assign]
+    metafunc.parametrize = cast("Any", with_short_ids)  # type: ignore[method-assign]
 
 
 def case_ids(names: Sequence[str], cases: Sequence[Any], ids: Any, most: int) -> list[str]:
