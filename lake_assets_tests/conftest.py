@@ -89,7 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         random.Random(seed).shuffle(items)
 
 
-_ABSENT = pytest.StashKey[set[str]]()
+_ABSENT: pytest.StashKey[set[str]] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -99,7 +99,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Note what this machine lacks, as the skipped tests name it."""
     reasons = [str(report.longrepr[2]) for report in terminalreporter.getreports("skipped") if report.longrepr]
-    config.stash[_ABSENT].update(reason.partition(SKIPPED)[2] for reason in reasons if SKIPPED in reason)
+    absent = {reason.partition(SKIPPED)[2] for reason in reasons if SKIPPED in reason}
+    config.stash[_ABSENT].update(absent)
 
 
 @pytest.hookimpl(trylast=True)
@@ -108,8 +109,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     junit = config.option.xmlpath
     if os.environ.get("PYTEST_XDIST_WORKER"):
         return
-    if config.stash[_ABSENT]:
-        print("Left out:", "; ".join(sorted(config.stash[_ABSENT])))
+    absent = config.stash[_ABSENT]
+    if absent:
+        print("Left out:", "; ".join(sorted(absent)))
     if junit and Path(junit).exists():
         print(total(Path(junit)))
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
+from itertools import cycle
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -18,6 +19,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _KEEPER = Path(__file__).with_name("keeper.py")
+_RANGE = 1500  # ports of a worker, from 12,000 on; Linux gives clients those from 32,768 on
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+_FIRST = 12_000 + _RANGE * (int(_WORKER) % 12 if _WORKER else 12)
+_PORTS = cycle([*range(_FIRST + os.getpid() % _RANGE, _FIRST + _RANGE), *range(_FIRST, _FIRST + os.getpid() % _RANGE)])
 _POLL = 0.05  # seconds between two looks at whether a server is ready
 
 
@@ -26,7 +31,7 @@ class ServerStartError(Exception):
 
 
 def retried(server: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]]:
-    """A context manager of a server's generator, whose start is tried three times, since a free port may be taken.
+    """A context manager of a server's generator, whose start is tried three times: another program may take its port.
 
     Raises:
         ServerStartError: on entering it, if the server did not come up.
@@ -43,16 +48,21 @@ def retried(server: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextMana
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports of 127.0.0.1 that nothing listens on at this moment.
+    """Different ports of 127.0.0.1 that nothing listens on at this moment, and that nobody else takes.
 
-    They are all held open until the last is found, so that they differ from each other. Nothing reserves them
-    afterwards: a server that finds its port taken must be started again with others.
+    They are below those that the system gives to clients, each worker of a test run has a range of its own, and a
+    process gets none of them twice before it has had all.
     """
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for sock in sockets:
-            sock.bind(("127.0.0.1", 0))
-        return [sock.getsockname()[1] for sock in sockets]
+    found: list[int] = []
+    while len(found) < count:
+        port = next(_PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:  # a server of another program
+                continue
+        found.append(port)
+    return found
 
 
 def listens(port: int) -> bool:
