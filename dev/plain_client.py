@@ -57,7 +57,9 @@ def reading_client(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def _engine(names: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
     # To verify the signatures of the extensions takes longer than nearly all that a test asks.
-    client = duckdb.connect(config={"threads": 1, "allow_unsigned_extensions": True})
+    # A file that is replaced within a second would be read from the cache in part.
+    options = {"threads": 1, "allow_unsigned_extensions": True, "enable_external_file_cache": False}
+    client = duckdb.connect(config=options)
     for name in names:
         client.execute(f"LOAD '{find_extension(name).file}'")
     return client

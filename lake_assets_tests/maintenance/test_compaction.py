@@ -1,15 +1,20 @@
 """Compaction: fewer files, the same rows, and never against another writer."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
-from pyspark.sql import SparkSession
 
+from lake_assets.errors import SourceError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.maintenance.compaction import CompactedPartition, compact
 from lake_assets.report.state import read_state
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 ODD = "region=O'Hare %2F x,date=2026-02-11"
@@ -52,32 +57,33 @@ def test_many_files_become_one_of_the_same_rows(world: World) -> None:
     assert compacted(world) == []
 
 
-def test_the_next_ingest_finds_its_source_unchanged(local_world: World) -> None:
+def test_ledger_and_state_are_as_before_a_compaction(local_world: World) -> None:
     first = local_world.commit(NW, 1, 2)
     scatter(local_world, NW, 3)
-    (item,) = compacted(local_world)
+    scatter(local_world, SW, 3)
+    local_world.land(SW, b"no parquet")
+    with pytest.raises(SourceError):
+        local_world.ingest(SW)
+    files = local_world.live_files()
+    local_world.lake_options = {"maintenance": {"compact": 3}}
+    dry = local_world.tidy(dry_run=True).compacted
+    assert local_world.live_files() == files
 
-    row = local_world.ledger(NW)[0]
+    done = {item.partition: item for item in compacted(local_world)}
+
+    item, row = done[local_world.partition(NW)], local_world.ledger(NW)[0]
+    assert {d.partition: (d.files_before, d.files_after, d.why) for d in dry} == {
+        partition: (item.files_before, None, None) for partition, item in done.items()
+    }
     assert (row.mode, row.status, row.row_count, row.rows_before) == ("compact", "committed", 5, 5)
     assert (row.source_files, row.files_written) == (item.files_before, item.files_after)
     assert row.source_fingerprint == first.source_fingerprint
     assert local_world.ingest(NW).row.status == "skipped"
+    states = {state.partition: state.state for state in read_state(local_world.stream).partitions if state.objects}
+    assert states == {local_world.partition(NW): "committed", local_world.partition(SW): "failed"}
 
 
-def test_a_failed_ingest_is_reported_after_a_compaction(local_world: World) -> None:
-    local_world.commit(NW, 1)
-    scatter(local_world, NW, 3)
-    local_world.land(NW, b"no parquet")
-    with pytest.raises(Exception, match="cannot be read as Parquet"):
-        local_world.ingest(NW)
-    compacted(local_world)
-
-    (state,) = [partition for partition in read_state(local_world.stream).partitions if partition.rows]
-
-    assert state.state == "failed"
-
-
-@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("world", [("sqlite", "local"), *more([(("postgres", "local"),)])], indirect=True)
 def test_an_ingest_that_commits_meanwhile_wins(world: World) -> None:
     for text in (NW, SW):
         world.commit(text, 1)
@@ -85,7 +91,7 @@ def test_an_ingest_that_commits_meanwhile_wins(world: World) -> None:
     world.land(NW, sales(7, 8))
     meanwhile: list[str] = []
 
-    def sessions() -> SparkSession:
+    def sessions() -> "SparkSession":
         # Called after the files were listed, and before they are read.
         spark = world.sessions()
         if not meanwhile:
@@ -129,6 +135,7 @@ def test_files_of_earlier_columns_are_not_compacted(local_world: World) -> None:
 @pytest.mark.parametrize(
     ("files", "size", "target", "at_least", "is_compacted"),
     [
+        (1, 1000, "1MiB", 2, False),
         (4, 1000, "1MiB", 5, False),
         (4, 2**20, "1MiB", 3, False),  # they would be as many
         (4, 2**20, "4MiB", 3, True),
@@ -143,8 +150,10 @@ def test_files_that_would_not_become_fewer_are_not_compacted(
     scatter(local_world, NW, files - 1)
     local_world.execute(f"UPDATE __ducklake_metadata_lake.ducklake_data_file SET file_size_bytes = {size}")
     local_world.options["target_file_size"] = target
+    sessions = Mock(side_effect=local_world.sessions)
 
-    assert len(compacted(local_world, at_least=at_least)) == is_compacted
+    assert len(compacted(local_world, at_least=at_least, sessions=sessions)) == is_compacted
+    assert sessions.called == is_compacted
 
 
 def test_a_partition_is_compacted_once_with_any_number_of_cores(
@@ -172,26 +181,6 @@ def test_a_missing_data_file_is_named_and_other_partitions_are_compacted(local_w
 
     assert f"the data file {gone} is part of main.sales, and is not there" in str(left.why)
     assert (done.partition, done.files_after) == (local_world.partition(SW), 1)
-
-
-def test_without_small_files_there_is_no_spark(local_world: World) -> None:
-    local_world.commit(NW, 1)
-
-    def none() -> SparkSession:
-        raise AssertionError("Spark was started")
-
-    assert compacted(local_world, at_least=2, sessions=none) == []
-
-
-def test_a_dry_run_names_what_would_be_compacted(local_world: World) -> None:
-    local_world.commit(NW, 1)
-    scatter(local_world, NW, 9)
-    files = local_world.live_files()
-
-    (item,) = local_world.tidy(dry_run=True).compacted
-
-    assert (item.files_before, item.files_after, item.why) == (10, None, None)
-    assert local_world.live_files() == files
 
 
 def test_a_killed_compaction_leaves_only_an_orphan(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Landed objects: maintenance deletes those that were registered and that the lake owns, and no other."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
@@ -14,12 +15,13 @@ from lake_assets.orchestration.metadata import markdown
 from lake_assets.storage.store import Store
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.ingest.index.indexing import strategy
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["strategy"]
 
 WORLDS = pytest.mark.parametrize(
-    "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True, ids="-".join
+    "world", [("sqlite", "local"), *more([(("duckdb", "local"),), (("postgres", "s3"),)])], indirect=True
 )
 ANOTHER = "it is not the object that was registered"
 BACK = "it exists again after it vanished and was removed from the table"
@@ -104,58 +106,64 @@ def test_an_unchanged_object_that_exists_again_after_a_repair_is_kept(world: Wor
     assert (done.cleaned.deleted, uri in landed(world)) == ((), True)
 
 
-def test_checks_pass_after_the_objects_of_a_partition_were_deleted(owner: World) -> None:
-    delete_rows(owner)
-    owner.tidy(30)
-
-    assert [r for name in checks_of(owner.stream) if not (r := check(owner, name)).passed] == []
-
-
-@pytest.mark.parametrize("table", ["ingest_files", "ingest_runs"])
-def test_an_object_without_a_row_in_ledger_or_manifest_is_kept(owner: World, table: str) -> None:
-    before = landed(owner)
-    owner.execute(f"DELETE FROM lake.{table}")
-    delete_rows(owner)
-
-    done = owner.tidy(30)
-
-    assert {kept.why for kept in done.cleaned.others} == {UNKNOWN}
-    assert len(done.cleaned.others) == 2
-    assert (landed(owner), done.cleaned.deleted) == (before, ())
-
-
-def test_an_object_that_another_client_registered_is_kept(owner: World) -> None:
+def of_another_client(owner: World) -> None:
     uri = owner.land(NW, sales(5), "c.parquet")
     owner.execute(f"CALL ducklake_add_data_files('lake', 'sales', '{uri}', hive_partitioning => true)")
     delete_rows(owner)
 
-    done = owner.tidy(30)
 
-    assert done.cleaned.others == (KeptObject(uri, UNKNOWN),)
-    assert len(done.cleaned.deleted) == 2
-
-
-def test_an_object_that_a_later_replacement_read_is_kept(owner: World) -> None:
-    """Its rows are then in the lake's own files, and it is their source."""
+def read_by_a_replacement(owner: World) -> None:
+    """Their rows are then in the lake's own files, and they are their source."""
     owner.options = {}
     owner.ingest(NW, force=True)
     owner.options = {"mode": "index", "owns_source": True}
-    before = landed(owner)
-
-    done = owner.tidy(30)
-
-    assert {kept.why for kept in done.cleaned.others} == {UNKNOWN}
-    assert (len(done.cleaned.others), done.cleaned.deleted) == (2, ())
-    assert landed(owner) == before
-    assert owner.totals(NW) == [1, 2, 3]
 
 
-def test_a_repaired_file_is_deleted_if_it_is_unchanged(owner: World) -> None:
-    corrected = owner.land(NW, sales(10, 20, 30), "a.parquet")
+def repaired(owner: World) -> None:
+    owner.land(NW, sales(10, 20, 30), "a.parquet")
     assert not repair_indexed(owner.stream).errors
     delete_rows(owner)
 
-    assert corrected in owner.tidy(30).cleaned.deleted
+
+def missing(owner: World) -> None:
+    delete_rows(owner)
+    owner.unland(NW, "a.parquet")
+
+
+def without_a_row_of(table: str) -> Callable[[World], None]:
+    def happens(owner: World) -> None:
+        owner.execute(f"DELETE FROM lake.{table}")
+        delete_rows(owner)
+
+    return happens
+
+
+@pytest.mark.parametrize(
+    ("happens", "deleted", "kept"),
+    [
+        pytest.param(without_a_row_of("ingest_files"), 0, [UNKNOWN] * 2, id="without-manifest"),
+        pytest.param(without_a_row_of("ingest_runs"), 0, [UNKNOWN] * 2, id="without-ledger"),
+        (of_another_client, 2, [UNKNOWN]),
+        (read_by_a_replacement, 0, [UNKNOWN] * 2),
+        (repaired, 2, []),
+        (missing, 2, []),
+        (delete_rows, 2, []),
+    ],
+)
+def test_an_ended_object_is_deleted_if_ledger_and_manifest_prove_that_it_is_the_one(
+    owner: World, happens: Callable[[World], None], deleted: int, kept: list[str]
+) -> None:
+    happens(owner)
+    before, totals = landed(owner), owner.totals()
+
+    cleaned = owner.tidy(30).cleaned
+
+    assert [other.why for other in cleaned.others] == kept
+    assert len(cleaned.deleted) == deleted
+    assert landed(owner) == before - set(cleaned.deleted)
+    assert owner.totals() == totals
+    if happens is delete_rows:
+        assert [name for name in checks_of(owner.stream) if not check(owner, name).passed] == []
 
 
 def test_both_strategies_record_etag_and_size(local_world: World, strategy: str) -> None:
@@ -167,15 +175,6 @@ def test_both_strategies_record_etag_and_size(local_world: World, strategy: str)
     cleaned = owner.tidy(30).cleaned
 
     assert (len(cleaned.deleted), cleaned.others) == (1, (KeptObject(other, ANOTHER),))
-
-
-def test_a_missing_object_is_no_error(owner: World) -> None:
-    delete_rows(owner)
-    owner.unland(NW, "a.parquet")
-
-    cleaned = owner.tidy(30).cleaned
-
-    assert (len(cleaned.deleted), cleaned.others) == (2, ())
 
 
 def test_a_landed_object_in_the_tables_own_folder_is_no_orphan(local_world: World) -> None:
