@@ -6,7 +6,9 @@ Imported by name and not by `pytest_plugins`, which pytest refuses in a conftest
 import os
 import random
 import shutil
+import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from dev.servers.s3 import s3
 from dev.servers.standalone import standalone
 from dev.servers.web import web
 from dev.test_cost import total
+from lake_assets import errors
 from lake_assets_tests.faults.actors import actors
 from lake_assets_tests.ids import give_short_ids
 from lake_assets_tests.ingest.encrypted import encrypted, local_encrypted
@@ -63,6 +66,31 @@ __all__ = [
     "web",
     "world",
 ]
+
+
+def _state_of_process() -> dict[str, object]:
+    """Return what tests of one process share. Spark sets variables when the first session starts."""
+    of_spark = ("PYTEST_", "SPARK_", "PYSPARK_", "JAVA_HOME")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(of_spark)}
+    return {"variables": variables, "folder": Path.cwd(), "words of errors": errors._in_terms}
+
+
+@pytest.fixture(autouse=True)
+def same_process() -> Iterator[None]:
+    """Fail a test that leaves the process in another state than it found, in which later tests would run.
+
+    Handlers of signals, which commands and Spark set for the rest of their process, are put back.
+    """
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = _state_of_process()
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    after = _state_of_process()
+    changed = [f"{name} was {value}, is {after[name]}" for name, value in before.items() if after[name] != value]
+    if changed:
+        errors.word_errors(str)
+        pytest.fail(f"the test leaves behind: {changed}")
 
 
 # What a test that needs a server asks for; of the worlds, the pairs with one of these.
