@@ -72,7 +72,7 @@ def _state_of_process() -> dict[str, object]:
     """Return what tests of one process share. Spark sets variables when the first session starts."""
     of_spark = ("PYTEST_", "SPARK_", "PYSPARK_", "JAVA_HOME")
     variables = {name: value for name, value in os.environ.items() if not name.startswith(of_spark)}
-    return {"variables": variables, "folder": Path.cwd(), "words of errors": errors._in_terms}
+    return {**variables, "the current folder": Path.cwd(), "the words of errors": errors._in_terms}
 
 
 @pytest.fixture(autouse=True)
@@ -87,10 +87,10 @@ def same_process() -> Iterator[None]:
     for number, handler in handlers.items():
         signal.signal(number, handler)
     after = _state_of_process()
-    changed = [f"{name} was {value}, is {after[name]}" for name, value in before.items() if after[name] != value]
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     if changed:
         errors.word_errors(str)
-        pytest.fail(f"the test leaves behind: {changed}")
+        pytest.fail(f"the test leaves these changed: {', '.join(changed)}")
 
 
 # What a test that needs a server asks for; of the worlds, the pairs with one of these.
