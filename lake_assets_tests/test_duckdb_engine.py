@@ -32,9 +32,6 @@ def test_small_statements_have_one_thread_and_those_of_many_rows_every_core(engi
     with all_threads(engine):
         assert threads(engine) == every
     assert threads(engine) == 1
-
-
-def test_a_statement_that_fails_leaves_one_thread(engine: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(duckdb.BinderException, match="nowhere"), all_threads(engine):
         engine.execute("SELECT nowhere")
     assert threads(engine) == 1

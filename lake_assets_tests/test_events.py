@@ -9,15 +9,10 @@ from lake_assets import events
 from lake_assets.events import Event, about, listening, report, step
 
 
-def collected() -> tuple[list[Event], events.Listener]:
-    found: list[Event] = []
-    return found, found.append
-
-
 def test_a_listener_gets_the_events_of_its_block_in_any_thread() -> None:
-    found, listener = collected()
+    found: list[Event] = []
     report("before")
-    with listening(listener):
+    with listening(found.append):
         threading.Thread(target=report, args=("inside",), kwargs={"rows": 3}).run()
         thread = threading.Thread(target=report, args=("beside",))
         thread.start()
@@ -28,8 +23,8 @@ def test_a_listener_gets_the_events_of_its_block_in_any_thread() -> None:
 
 
 def test_fields_of_a_scope_are_those_of_its_events_and_no_others() -> None:
-    found, listener = collected()
-    with listening(listener):
+    found: list[Event] = []
+    with listening(found.append):
         with about(run="r", stream="s"), about(partition="p"):
             report("one")
             report("two", partition="q")
@@ -38,25 +33,18 @@ def test_fields_of_a_scope_are_those_of_its_events_and_no_others() -> None:
     assert [(e.run, e.stream, e.partition) for e in found] == [("r", "s", "p"), ("r", "s", "q"), (None, None, None)]
 
 
-def test_a_step_has_its_seconds_and_the_figures_of_its_block() -> None:
-    found, listener = collected()
-    with listening(listener), step("job", partitions=2) as figures:
+def test_a_step_has_its_seconds_and_figures_and_one_that_fails_the_kind_of_its_error_and_not_its_text() -> None:
+    found: list[Event] = []
+    with listening(found.append), step("job", partitions=2) as figures:
         figures.update(rows=5, bytes=7)
-
-    (event,) = found
-    assert (event.event, event.step, event.partitions, event.rows, event.bytes) == ("step", "job", 2, 5, 7)
-    assert event.seconds is not None
-    assert event.level == logging.INFO
-
-
-def test_a_step_that_fails_has_the_kind_of_its_error_and_not_its_text() -> None:
-    found, listener = collected()
-    with pytest.raises(OSError, match="secret"), listening(listener), step("job"):
+    with pytest.raises(OSError, match="secret"), listening(found.append), step("job"):
         raise OSError("secret")
 
-    (event,) = found
-    assert (event.status, event.kind, event.level) == ("failed", "OSError", logging.WARNING)
-    assert "secret" not in str(event.fields)
+    done, failed = found
+    assert (done.event, done.step, done.partitions, done.rows, done.bytes) == ("step", "job", 2, 5, 7)
+    assert (done.seconds is not None, done.level) == (True, logging.INFO)
+    assert (failed.status, failed.kind, failed.level) == ("failed", "OSError", logging.WARNING)
+    assert "secret" not in str(failed.fields)
 
 
 def test_fields_are_ordered_and_only_those_that_apply() -> None:

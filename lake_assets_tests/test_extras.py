@@ -81,7 +81,7 @@ def test_tables_need_no_extra_and_a_picture_names_it(shop: Path) -> None:
     assert not (shop / "report.out").exists()
 
 
-@pytest.mark.long
+@pytest.mark.more
 def test_an_ingest_needs_no_wing(shop: Path) -> None:
     wings = [f"lake_assets.{wing.strip('/')}" for wing in DOORS]
     *others, query = run(
@@ -97,6 +97,7 @@ def test_an_ingest_needs_no_wing(shop: Path) -> None:
     assert query[1].splitlines()[1] == "2"
 
 
+@pytest.mark.more
 def test_definitions_load_and_the_report_asset_names_the_extra(shop: Path) -> None:
     script = """\
 import dagster as dg

@@ -17,8 +17,6 @@ from lake_assets_tests.spark.processes import run_python
 from lake_assets_tests.world import NW, STREAM, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 
-pytestmark = pytest.mark.long
-
 # Everything that is told to standard error. Without a level of its own for pyspark's main class Spark filters it.
 LOG4J = """\
 rootLogger.level = debug
@@ -130,6 +128,7 @@ def key_forms(key: bytes) -> Iterator[str]:
     yield str(list(key))
 
 
+@pytest.mark.more
 def test_what_spark_says_and_leaves_holds_no_secret(
     config: dict[str, Any], tmp_path: Path, s3: S3Server, postgres: PostgresServer
 ) -> None:

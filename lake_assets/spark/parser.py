@@ -60,13 +60,14 @@ def refused_statements(config: LakeConfig) -> dict[str, str]:
 def _parser(settings: Mapping[str, str]) -> Iterator[Any]:
     """Return a parser with the settings of the config."""
     (py4j,) = _JARS.glob("py4j-*.jar")
-    port, token = launch_gateway(
+    port, token, jvm = launch_gateway(
         jarpath=str(py4j),
         classpath=str(_JARS / "*"),
         javaopts=list(_OPTIONS),
         java_path=str(find_java().home / "bin" / "java"),
         die_on_exit=True,
         enable_auth=True,
+        return_proc=True,
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
     try:
@@ -78,6 +79,9 @@ def _parser(settings: Mapping[str, str]) -> Iterator[Any]:
         yield package.execution.SparkSqlParser()
     finally:
         gateway.shutdown()
+        jvm.stdin.close()  # else it lives as long as this process
+        jvm.wait()
+        jvm.stdout.close()
 
 
 def _refusal(parser: Any, sql: str) -> str | None:  # noqa: ANN401 - a Java object

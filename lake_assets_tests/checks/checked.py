@@ -33,13 +33,6 @@ def by_partition(world: World, name: str, scope: Scope) -> dict[Partition, bool]
     return {partition: result.passed for partition, result in results.items()}
 
 
-def sql(world: World, *statements: str) -> None:
-    """A change of the lake by another client."""
-    with world.stream.lake.open() as lake:
-        for statement in statements:
-            lake.rows(statement)
-
-
 def live_files(world: World, text: str) -> list[str]:
     """The keys of a partition's files in the newest snapshot."""
     files = [uri for (uri,) in world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")]

@@ -1,15 +1,23 @@
 """Each check passes on a correct lake, and reports what is wrong with another."""
 
+import re
+
+import pyarrow as pa
 import pytest
 
 from lake_assets.checks.check_run import checks_of, describe, is_by_partition, is_error, scope_of_run
 from lake_assets.checks.result import Scope
-from lake_assets.errors import SourceError
+from lake_assets.config.sections import Checks
+from lake_assets.errors import CatalogError, SourceError
+from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.parquet.read import count_rows
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
-from lake_assets_tests.checks.checked import NULL, by_partition, check, fill, live_files, sql
+from lake_assets_tests.checks.checked import NULL, by_partition, check, fill, live_files
 from lake_assets_tests.world import NW, SW, World, sales
+
+OF_NW, OF_SW = "region=NW/date=2026-02-11", "region=SW/date=2026-02-11"
+INLINED = "CALL lake.set_option('data_inlining_row_limit', {}, table_name => 'sales')"
 
 
 def test_every_check_passes_on_a_correct_lake(world: World) -> None:
@@ -23,74 +31,122 @@ def test_every_check_passes_on_a_correct_lake(world: World) -> None:
     assert check(filled, "data_files").numbers["files"] == 3  # one of them of an older snapshot
 
 
-def test_every_check_passes_without_a_table(local_world: World) -> None:
-    local_world.landing  # noqa: B018 - makes the folder
-    assert all(check(local_world, name).passed for name in checks_of(local_world.stream))
-
-
-def test_every_check_says_what_it_checks_after_a_run_and_as_an_audit(local_world: World) -> None:
+def test_every_check_says_what_it_checks_and_passes_without_a_table(local_world: World) -> None:
     query = "SELECT *\nFROM refreshed WHERE total * 2 < 0;\n"
     local_world.options = {"mode": "index", "checks": {"sql": {"positive": query, "all": "SELECT 1 WHERE false"}}}
+    local_world.landing  # noqa: B018 - makes the folder
     texts = {name: describe(name, local_world.stream) for name in checks_of(local_world.stream)}
 
     assert set(texts) >= {"indexed_objects", "row_counts", "positive", "all"}
-    for text in texts.values():
+    for name, text in texts.items():
         what, after, audit = text.rsplit("\n", 2)
         assert what.strip()
         assert after.startswith("- After a run: ")
         assert audit.startswith("- As an audit (*Execute all*, or the lake's audit job): ")
+        assert check(local_world, name).passed
     # Markdown shows indented lines as they are, with their marks.
-    assert texts["positive"].startswith(
-        "Fails if this query returns rows:\n\n    SELECT *\n    FROM refreshed WHERE total * 2 < 0\n\n- "
-    )
+    assert "returns rows:\n\n    SELECT *\n    FROM refreshed WHERE total * 2 < 0\n\n- " in texts["positive"]
     assert "the tables that it names, whole" in texts["all"]
     assert "its partitions" in texts["positive"]
 
 
-def test_the_scope_of_a_run_is_its_partitions(filled: World) -> None:
-    assert scope_of_run(filled.stream, "second").partitions == (filled.partition(NW),)
+WRONG = [
+    pytest.param(
+        ["DELETE FROM lake.sales WHERE total = 2"], {"row_counts": [f"{OF_NW}: 2 rows instead of 3"]}, id="deleted"
+    ),
+    pytest.param(
+        [INLINED.format(10), "DELETE FROM lake.sales WHERE total = 2"],
+        {"row_counts": [f"{OF_NW}: 2 rows instead of 3"]},
+        id="deleted inlined",
+    ),
+    pytest.param(
+        [INLINED.format(10), "INSERT INTO lake.sales VALUES (9, 9, 'NW', '2026-02-11')"],
+        {"row_counts": [f"{OF_NW}: 4 rows instead of 3"]},
+        id="inserted inlined",
+    ),
+    pytest.param(
+        ["UPDATE lake.ingest_runs SET row_count = 5 WHERE run_id = 'second'"],
+        {"ledger": [f"{OF_NW}: 3 rows in snapshot N, 5 in the ledger"]},
+        id="ledger",
+    ),
+    pytest.param(
+        ["ALTER TABLE lake.sales ADD COLUMN note VARCHAR", "ALTER TABLE lake.sales RENAME id TO number"],
+        {"schema": ["id BIGINT is gone", "note VARCHAR is new", "number BIGINT is new"]},
+        id="columns",
+    ),
+    pytest.param(
+        ["UPDATE lake.sales SET total = -1, id = NULL WHERE total = 4"],
+        {"positive": ["id=NULL, total=-1.0, region=NW, date=2026-02-11"]},
+        id="rows that break a rule",
+    ),
+    pytest.param(
+        ["UPDATE lake.sales SET region = NULL WHERE total = 4"],
+        {"no_null_partition": [], "row_counts": [f"{OF_NW}: 2 rows instead of 3"]},
+        id="without a value",
+    ),
+]
+
+
+@pytest.mark.parametrize(("statements", "wrong"), WRONG)
+def test_what_another_client_has_changed_is_named_by_the_check_of_it(
+    filled: World, statements: list[str], wrong: dict[str, list[str]]
+) -> None:
+    filled.execute(*statements)
+
+    failed = {result.name: result for name in checks_of(filled.stream) if not (result := check(filled, name)).passed}
+
+    assert failed.keys() == wrong.keys()
+    for name, named in wrong.items():
+        assert not named or sorted(re.sub(r"snapshot \d+", "snapshot N", n) for n in failed[name].named) == named
+        if name not in ("schema", "no_null_partition"):  # which look at the whole table
+            assert check(filled, name, Scope(None, (filled.partition(SW),))).passed
+            assert not check(filled, name, scope_of_run(filled.stream, "second")).passed
+
+
+def test_after_a_run_only_its_partitions_are_looked_at(filled: World) -> None:
+    scope = scope_of_run(filled.stream, "second")
+    assert scope.partitions == (filled.partition(NW),)
     assert scope_of_run(filled.stream, "first").partitions == (filled.partition(NW), filled.partition(SW))
     assert scope_of_run(filled.stream, "none").partitions == ()
+    assert check(filled, "ledger", scope).numbers == {"commits": 1, "expired": 0, "wrong": 0}
+    assert check(filled, "data_files", scope).numbers == {"files": 1, "missing": 0, "elsewhere": 0}
+    (of_sw,) = (key for key in filled.data_files() if "region=SW" in key)
+    storage = Store(filled.config.lakes["test"].own_storage)
+    storage.delete((of_sw,))
+    filled.execute("UPDATE lake.ingest_runs SET row_count = 5 WHERE load_partition LIKE 'region=SW%'")
+
+    assert all(check(filled, name, scope).passed for name in checks_of(filled.stream))
+    assert not check(filled, "ledger").passed
+    assert check(filled, "data_files").named == [storage.uri(of_sw)]
+
+    (of_nw,) = live_files(filled, NW)
+    storage.delete((of_nw,))
+    missing = check(filled, "data_files", scope)
+    assert (missing.passed, missing.failing) == (False, frozenset({("NW", "2026-02-11")}))
+    assert missing.named == [storage.uri(of_nw)]
 
 
-def test_deleted_rows_are_reported(filled: World) -> None:
-    sql(filled, "DELETE FROM lake.sales WHERE total = 2")
-
-    result = check(filled, "row_counts")
-
-    assert not result.passed
-    assert result.named == ["region=NW/date=2026-02-11: 2 rows instead of 3"]
-    assert result.numbers["wrong"] == 1
-    assert check(filled, "row_counts", Scope(None, (filled.partition(SW),))).passed
-    # The commits themselves are as they were.
-    assert check(filled, "ledger").passed
-
-
-def test_objects_that_changed_are_left_to_the_check_of_the_landing_zone(filled: World) -> None:
+def test_objects_that_changed_are_left_to_the_check_of_the_landing_zone(
+    filled: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     filled.land(NW, sales(9), "more.parquet")
+    filled.land("region=NE,date=2026-02-12", sales(9))
 
     assert check(filled, "row_counts").numbers == {"partitions": 1, "wrong": 0, "changed_since": 1}
     result = check(filled, "landing_zone")
     assert (result.passed, is_error(filled.stream, "landing_zone")) == (False, False)
-    assert result.named == ["region=NW/date=2026-02-11: stale"]
+    assert result.named == ["region=NE/date=2026-02-12: missing", f"{OF_NW}: stale"]
     of_run = check(filled, "landing_zone", scope_of_run(filled.stream, "second"))
-    assert (of_run.passed, of_run.named) == (False, result.named)
+    assert (of_run.passed, of_run.named) == (False, [f"{OF_NW}: stale"])
 
-
-def test_objects_that_vanish_during_the_check_are_left_to_the_check_of_the_landing_zone(
-    filled: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def after_it_is_gone(store: ArrowStore, key: str) -> int:
         if "region=SW" in key:
             filled.unland(SW)
         return count_rows(store, key)
 
+    # One that vanishes during the check, too.
     monkeypatch.setattr("lake_assets.parquet.landed.count_rows", after_it_is_gone)
-
-    result = check(filled, "row_counts")
-
-    assert result.passed
-    assert result.numbers == {"partitions": 1, "wrong": 0, "changed_since": 1}
+    assert check(filled, "row_counts").numbers == {"partitions": 0, "wrong": 0, "changed_since": 2}
 
 
 @pytest.mark.parametrize("policy", ["keep", "clear"])
@@ -100,73 +156,42 @@ def test_a_partition_without_objects_has_the_rows_of_its_policy(filled: World, p
     filled.ingest(SW)
     assert check(filled, "row_counts").passed
 
-    sql(filled, "INSERT INTO lake.sales (total, region, date) VALUES (9, 'SW', '2026-02-11')")
+    filled.execute("INSERT INTO lake.sales (total, region, date) VALUES (9, 'SW', '2026-02-11')")
     assert not check(filled, "row_counts").passed
 
 
-def test_a_partition_that_was_never_ingested_is_reported(filled: World) -> None:
-    filled.land("region=NE,date=2026-02-12", sales(9))
-    assert check(filled, "landing_zone").named == ["region=NE/date=2026-02-12: missing"]
+def test_a_failed_run_fails_until_a_later_one_succeeds_or_its_objects_are_gone(filled: World) -> None:
+    nw, sw = filled.partition(NW), filled.partition(SW)
+    filled.land(SW, b"no Parquet", "bad.parquet")
+    with pytest.raises(SourceError) as raised:
+        filled.ingest(SW, run_id="third")
 
-
-def test_objects_of_a_failed_run_are_reported(filled: World) -> None:
-    filled.land(NW, b"", "empty.parquet")
-    with pytest.raises(SourceError):
-        filled.ingest(NW, run_id="bad")
-    assert check(filled, "landing_zone").named == ["region=NW/date=2026-02-11: failed"]
-
-    filled.land(NW, sales(5), "empty.parquet")
-    assert check(filled, "landing_zone").named == ["region=NW/date=2026-02-11: failed"]
-    of_both = Scope(None, (filled.partition(NW), filled.partition(SW)))
-    assert check(filled, "landing_zone", of_both).named == ["region=NW/date=2026-02-11: failed"]
-
-    filled.unland(NW, "empty.parquet")  # what is in the lake is there again
+    for scope in (Scope(), Scope(None, (nw, sw)), scope_of_run(filled.stream, "third")):
+        last, landing = (check(filled, name, scope) for name in ("last_run", "landing_zone"))
+        assert (last.passed, last.named) == (False, [f"{sw}: {raised.value}"])
+        assert landing.named == [f"{OF_SW}: failed"]
+    assert by_partition(filled, "last_run", Scope()) == {sw: False}
+    assert by_partition(filled, "last_run", Scope(None, (nw, sw))) == {nw: True, sw: False}
+    filled.land(SW, sales(5), "bad.parquet")
+    assert check(filled, "landing_zone").named == [f"{OF_SW}: failed"]
+    filled.unland(SW, "bad.parquet")  # what is in the lake is there again
     assert check(filled, "landing_zone").passed
+    filled.ingest(SW)
+    assert check(filled, "last_run").passed
 
 
+@pytest.mark.more
 def test_rows_of_a_transform_are_compared_with_the_ledger(local_world: World) -> None:
     local_world.options = {"transform": {"sql": "SELECT * FROM source WHERE total > 1"}}
     local_world.land(NW, sales(1, 2, 3))
     local_world.ingest(NW)
     assert check(local_world, "row_counts").passed
-    sql(local_world, "DELETE FROM lake.sales WHERE total = 2")
-    assert check(local_world, "row_counts").named == ["region=NW/date=2026-02-11: 1 row instead of 2"]
-
-
-def test_rows_without_a_partition_value_are_reported(filled: World) -> None:
-    filled.land(NULL, sales(7, 8))
-    filled.ingest(NULL)
-    result = check(filled, "no_null_partition")
-    assert (result.passed, result.numbers) == (False, {"rows": 2})
-
-
-def test_after_a_run_only_its_partitions_are_looked_at(filled: World) -> None:
-    scope = scope_of_run(filled.stream, "second")
-    assert check(filled, "ledger", scope).numbers == {"commits": 1, "expired": 0, "wrong": 0}
-    assert check(filled, "data_files", scope).numbers == {"files": 1, "missing": 0, "elsewhere": 0}
-    (of_sw,) = (key for key in filled.data_files() if "region=SW" in key)
-    Store(filled.config.lakes["test"].own_storage).delete((of_sw,))
-    sql(filled, "UPDATE lake.ingest_runs SET row_count = 5 WHERE load_partition LIKE 'region=SW%'")
-
-    assert all(check(filled, name, scope).passed for name in checks_of(filled.stream))
-    assert {name for name in ("ledger", "data_files") if not check(filled, name).passed} == {"ledger", "data_files"}
-
-
-def test_what_is_wrong_in_a_run_s_partition_is_reported(filled: World) -> None:
-    scope = scope_of_run(filled.stream, "second")
-    (missing,) = live_files(filled, NW)
-    Store(filled.config.lakes["test"].own_storage).delete((missing,))
-    sql(filled, "UPDATE lake.ingest_runs SET row_count = 5 WHERE run_id = 'second'")
-
-    results = [check(filled, name, scope) for name in ("ledger", "data_files")]
-
-    assert [result.passed for result in results] == [False, False]
-    assert [result.failing for result in results] == [frozenset({("NW", "2026-02-11")})] * 2
-    assert results[1].named == [f"{filled.storage['path']}/{missing}"]
+    local_world.execute("DELETE FROM lake.sales WHERE total = 2")
+    assert check(local_world, "row_counts").named == [f"{OF_NW}: 1 row instead of 2"]
 
 
 def test_each_partition_is_checked_separately(filled: World) -> None:
-    sql(filled, "UPDATE lake.sales SET total = -1 WHERE total = 3", "DELETE FROM lake.sales WHERE total = 4")
+    filled.execute("UPDATE lake.sales SET total = -1 WHERE total = 3", "DELETE FROM lake.sales WHERE total = 4")
     nw, sw = filled.partition(NW), filled.partition(SW)
 
     results = {
@@ -183,45 +208,126 @@ def test_each_partition_is_checked_separately(filled: World) -> None:
     }
 
 
-@pytest.mark.parametrize("text", [NW, NULL])
-def test_a_partition_s_rows_are_those_of_its_values(local_world: World, text: str) -> None:
+def test_a_partition_s_rows_are_those_of_its_values_also_null(local_world: World) -> None:
     local_world.options = {"checks": {"sql": {"counted": "SELECT count(*) FROM refreshed HAVING count(*) = 2"}}}
     for other, totals in ((NW, (1, 2)), (SW, (3,)), (NULL, (4, 5))):
-        local_world.land(other, sales(*totals))
-        local_world.ingest(other)
-    partition = local_world.partition(text)
+        local_world.commit(other, *totals)
+    scope = Scope(None, tuple(local_world.partition(text) for text in (NW, SW, NULL)))
 
-    results = by_partition(local_world, "counted", Scope(None, (partition, local_world.partition(SW))))
-
-    assert list(results.values()) == [False, True]
-
-
-def test_the_last_run_of_a_partition_fails_until_a_later_one_succeeds(filled: World) -> None:
-    nw, sw = filled.partition(NW), filled.partition(SW)
-    filled.land(SW, b"no Parquet", "bad.parquet")
-    with pytest.raises(SourceError) as raised:
-        filled.ingest(SW, run_id="third")
-    error = f"{sw}: {raised.value}"
-    scopes = (Scope(), Scope(None, (nw, sw)), scope_of_run(filled.stream, "third"))
-
-    results = [check(filled, "last_run", scope) for scope in scopes]
-
-    assert [result.passed for result in results] == [False, False, False]
-    assert [result.named for result in results] == [[error]] * 3
-    assert by_partition(filled, "last_run", scopes[0]) == {sw: False}
-    assert by_partition(filled, "last_run", scopes[1]) == {nw: True, sw: False}
-    filled.unland(SW, "bad.parquet")
-    filled.ingest(SW)
-    assert check(filled, "last_run").passed
+    assert list(by_partition(local_world, "counted", scope).values()) == [False, True, False]
+    assert check(local_world, "no_null_partition").numbers == {"rows": 2}
 
 
 def test_a_changed_registered_object_is_reported_for_its_partition(local_world: World) -> None:
     local_world.options = {"mode": "index"}
     local_world.lake_options = {"storage": local_world.storage}
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     local_world.land(NW, sales(1, 2))
     failed = Scope("second", (), {local_world.partition(NW): "changed"})
 
     assert not check(local_world, "indexed_objects", failed).passed
     assert list(by_partition(local_world, "indexed_objects", failed).values()) == [False]
+
+
+def test_a_table_that_was_dropped_renamed_or_is_another_is_not_compared(filled: World) -> None:
+    filled.execute("ALTER TABLE lake.sales RENAME TO other")
+    filled.options |= {"destination": {"table": "other"}}
+    filled.commit(SW, 5, name="later.parquet")  # into a folder of the new name
+    assert check(filled, "data_files").numbers == {"files": 4, "missing": 0, "elsewhere": 0}
+
+    filled.options |= {"destination": {"table": "third"}}
+    filled.ingest(NW)
+    assert check(filled, "schema").description == "There is no previous run to compare with."
+
+    filled.execute("DROP TABLE lake.third")
+    for text in (NW, SW):
+        filled.ingest(text)
+    assert [name for name in checks_of(filled.stream) if not check(filled, name).passed] == []
+    assert check(filled, "ledger").numbers["commits"] == 2
+
+
+def test_the_ledger_of_registered_files_is_compared_with_their_snapshots_and_not_with_those_of_before_a_repair(
+    local_world: World,
+) -> None:
+    local_world.options = {"mode": "index"}
+    local_world.commit(NW, 1, 2, name="a.parquet")
+    local_world.land(NW, sales(1, 2, 3), "a.parquet")
+    repair_indexed(local_world.stream)
+    assert check(local_world, "ledger").numbers == {"commits": 0, "expired": 0, "wrong": 0}
+
+    snapshot = local_world.commit(NW, 4, name="b.parquet", run_id="run 1").snapshot_id
+    assert check(local_world, "ledger").numbers == {"commits": 1, "expired": 0, "wrong": 0}
+    local_world.execute("UPDATE lake.ingest_runs SET row_count = 5 WHERE run_id = 'run 1'")
+    (named,) = check(local_world, "ledger").named
+    assert named.startswith(f"{OF_NW}: ")
+    assert f"in snapshot {snapshot}, " in named
+
+
+def test_commits_whose_snapshots_have_expired_are_counted(filled: World) -> None:
+    newest = max(row.snapshot_id or 0 for row in filled.ledger())
+    filled.execute(f"CALL ducklake_expire_snapshots('lake', versions => range(0, {newest})::BIGINT[])")
+    assert check(filled, "ledger").numbers == {"commits": 3, "expired": 2, "wrong": 0}
+    assert check(filled, "schema").description == "There is no previous run to compare with."
+
+
+def test_columns_that_changed_since_the_run_before_are_reported_after_a_run(filled: World) -> None:
+    assert check(filled, "schema", scope_of_run(filled.stream, "second")).numbers == {"columns": 4, "changes": 0}
+    filled.options |= {"schema_policy": "evolve"}
+    filled.land(SW, sales(8).append_column("note", pa.array(["new"])))
+    filled.ingest(SW, run_id="third")
+    assert check(filled, "schema", scope_of_run(filled.stream, "third")).named == ["note VARCHAR is new"]
+
+
+def test_many_partitions_whose_files_are_read_at_once_are_checked_like_few(
+    filled: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled.execute("DELETE FROM lake.sales WHERE total = 2")
+    filled.commit(NULL, 7)
+    scope = Scope(None, tuple(filled.partition(text) for text in (NW, SW, NULL)))
+    few = [check(filled, name, each) for each in (scope, Scope()) for name in checks_of(filled.stream)]
+    monkeypatch.setattr("lake_assets.lake.catalog.past.SINGLY", 1)
+    assert [check(filled, name, each) for each in (scope, Scope()) for name in checks_of(filled.stream)] == few
+    assert [result.name for result in few if not result.passed] == ["row_counts", "no_null_partition"] * 2
+    assert few[1].numbers == {"partitions": 3, "wrong": 1, "changed_since": 0}
+
+
+def test_a_users_check_looks_at_the_run_or_at_whole_tables_and_a_wrong_one_names_itself(local_world: World) -> None:
+    local_world.options = {
+        "checks": {
+            "sql": {
+                "any": "SELECT 1 FROM sales WHERE false",
+                "some": "FROM Refreshed WHERE total < 0",
+                "typo": "SELECT * FROM refreshed WHERE totl < 0",
+            }
+        }
+    }
+    assert [is_by_partition(local_world.stream, name) for name in ("any", "some", "ledger")] == [False, True, False]
+    local_world.commit(NW, 1, run_id="good")
+    local_world.commit(SW, -3, run_id="bad")
+
+    whole = check(local_world, "some")
+    assert (whole.passed, whole.numbers) == (False, {"rows": 1})
+    assert [check(local_world, "some", scope_of_run(local_world.stream, run)).passed for run in ("good", "bad")] == [
+        True,
+        False,
+    ]
+    with pytest.raises(CatalogError, match=r"check typo of stream sales: .*totl"):
+        check(local_world, "typo")
+    assert check(local_world, "row_counts").passed  # the lake is usable
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"sql": {"bad": "DELETE FROM sales"}}, "one SELECT"),
+        ({"sql": {"bad": "SELECT 1; DROP TABLE sales"}}, "one SELECT"),
+        ({"sql": {"ledger": "SELECT 1"}}, "ledger is a check of the package"),
+        ({"sql": {"x": "SELEC 1"}}, "x is not SQL"),
+        ({"blocking": ["rows"]}, "blocking names 'rows'"),
+        ({"blocking": ["ledger"], "skip": ["ledger"]}, "blocking names 'ledger'"),
+        ({"skip": ["nothing"]}, "Input should be"),
+    ],
+)
+def test_an_invalid_config_of_checks_is_refused(config: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Checks.model_validate(config)

@@ -55,13 +55,14 @@ def table(*rows: Row) -> pa.Table:
 @pytest.mark.parametrize(
     ("rows", "failed"),
     [
-        ([(1, 2.0, "web"), (2, 100.0, "web")], set()),
-        ([(n, 1.0, "web") for n in range(5)], {"rowCount"}),
-        ([(1, 1.0, "web"), (1, 2.0, "web")], {"no_twins", "id_unique"}),
-        ([(1, -1.0, "web"), (2, 101.0, "web")], {"none_negative", "total_maximum"}),
-        ([(1, None, "web"), (2, 1.0, "web")], {"total_nullValues"}),
-        ([(1, 1.0, "webb"), (2, 1.0, "n/a")], {"kind_maxLength", "kind_pattern", "known", "given"}),
-        ([(1, 1.0, None)], {"given"}),
+        pytest.param([(1, 2.0, "web"), (2, 100.0, "web")], set(), id="good"),
+        pytest.param([(n, 1.0, "web") for n in range(5)], {"rowCount"}, id="too many"),
+        pytest.param([(1, 1.0, "web"), (1, -2.0, "web")], {"no_twins", "id_unique", "none_negative"}, id="twins"),
+        pytest.param([(1, None, "web"), (2, 101.0, "web")], {"total_nullValues", "total_maximum"}, id="totals"),
+        pytest.param(
+            [(1, 1.0, "webb"), (2, 1.0, "n/a")], {"kind_maxLength", "kind_pattern", "known", "given"}, id="kinds"
+        ),
+        pytest.param([(1, 1.0, None)], {"given"}, id="not given"),
     ],
 )
 def test_each_rule_is_checked(world: World, rows: list[Row], failed: set[str]) -> None:

@@ -1,20 +1,34 @@
 """The commands of the installed packages, by which those of `deploy/` are compared: subcommands and options."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
-import click
-from dagster._cli import create_dagster_cli
-from dagster._daemon.cli import create_dagster_daemon_cli
-from dagster_webserver.cli import create_dagster_webserver_cli
+if TYPE_CHECKING:
+    import click
 
-from lake_assets.cli import main
+PROGRAMS = frozenset({"lake-assets", "dagster", "dagster-daemon", "dagster-webserver"})
 
-PROGRAMS: Mapping[str, click.Command] = {
-    "lake-assets": main,
-    "dagster": create_dagster_cli(),  # type: ignore[no-untyped-call]
-    "dagster-daemon": create_dagster_daemon_cli(),
-    "dagster-webserver": create_dagster_webserver_cli(),  # type: ignore[no-untyped-call]
-}
+
+@cache
+def _command(program: str) -> "click.Command":
+    # Their imports take seconds.
+    match program:
+        case "lake-assets":
+            from lake_assets.cli import main  # noqa: PLC0415
+
+            return main
+        case "dagster":
+            from dagster._cli import create_dagster_cli  # noqa: PLC0415
+
+            return create_dagster_cli()  # type: ignore[no-untyped-call, no-any-return]
+        case "dagster-daemon":
+            from dagster._daemon.cli import create_dagster_daemon_cli  # noqa: PLC0415
+
+            return create_dagster_daemon_cli()
+    from dagster_webserver.cli import create_dagster_webserver_cli  # noqa: PLC0415
+
+    return create_dagster_webserver_cli()  # type: ignore[no-untyped-call, no-any-return]
 
 
 def parse(program: str, words: Sequence[str]) -> None:
@@ -23,7 +37,9 @@ def parse(program: str, words: Sequence[str]) -> None:
     Raises:
         click.UsageError: there is no such subcommand or option, or an argument is missing.
     """
-    command, left = PROGRAMS[program], list(words)
+    import click  # noqa: PLC0415 - as above
+
+    command, left = _command(program), list(words)
     context = click.Context(command, info_name=program)
     while isinstance(command, click.Group) and left:
         name, inner, left = command.resolve_command(context, left)

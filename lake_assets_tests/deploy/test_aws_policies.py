@@ -43,6 +43,7 @@ from lake_assets_tests.ingest.lettering import visible as visible_letters
 from lake_assets_tests.lake.commit.test_deltas import visible
 from lake_assets_tests.landing.streams import land_text, stream_of
 from lake_assets_tests.maintenance.test_compaction import scatter
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -279,52 +280,43 @@ ACTIONS = [
 
 def based(name: str, policy: Policy) -> Policy:
     """The policy, with the statements of the other one that its users have."""
-    more = policy_of(BASES[name])["Statement"] if name in BASES else []
-    return policy | {"Statement": [*policy["Statement"], *more]}
+    also = policy_of(BASES[name])["Statement"] if name in BASES else []
+    return policy | {"Statement": [*policy["Statement"], *also]}
 
 
 @pytest.fixture
-def own_bucket(request: pytest.FixtureRequest) -> bool:
-    """Whether dead letters have a bucket of their own."""
-    return bool(getattr(request, "param", False))
-
-
-@pytest.fixture
-def account(
-    local_world: World, s3: S3Server, tmp_path: Path, own_bucket: bool, request: pytest.FixtureRequest
-) -> Account:
+def account(local_world: World, s3: S3Server, tmp_path: Path, name: str, request: pytest.FixtureRequest) -> Account:
+    """The buckets that users of this policy need; dead letters have their own if the test's `own_bucket` says so."""
     local_world.source, local_world.storage = bucket_on(s3), bucket_on(s3)
-    if request.node.callspec.params["name"].endswith("-deltas"):
+    if name.endswith("-deltas"):
         local_world.options = {"deltas": {"to": bucket_on(s3), "latest": True}}
         local_world.lake_options = {"maintenance": {"delta_retention": 1}}
-    if request.node.callspec.params["name"].endswith("-letters"):
+    if name.endswith("-letters"):
         local_world.options = {"on_bad_row": "dead_letter"}
-        local_world.options |= {"dead_letters": {"to": bucket_on(s3)}} if own_bucket else {}
+        if request.node.callspec.params.get("own_bucket"):
+            local_world.options["dead_letters"] = {"to": bucket_on(s3)}
         # A row of another partition.
         local_world.land(NW, sales(0, 0.5).append_column("region", pa.array(["NW", "SW"])), "bad.parquet")
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     return Account(local_world, s3, tmp_path)
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_a_policy_suffices(account: Account, name: str) -> None:
-    user = account.user(based(name, policy_of(name)))
+@pytest.mark.parametrize(
+    ("name", "own_bucket"),
+    [
+        ("ingest", False),
+        *more((name, False) for name in STEPS if name != "ingest"),
+        *more((name, True) for name in STEPS if name.endswith("-letters")),
+    ],
+)
+def test_a_policy_suffices(account: Account, name: str, own_bucket: bool) -> None:
+    if own_bucket:
+        assert letters_of(account.owner).storage.root != account.owner.stream.source.root
 
-    account.try_steps(name, user)
+    account.try_steps(name, account.user(based(name, policy_of(name))))
 
 
-@pytest.mark.parametrize("own_bucket", [True], indirect=True)
-@pytest.mark.parametrize("name", [name for name in STEPS if name.endswith("-letters")])
-def test_a_policy_of_dead_letters_suffices_in_a_bucket_of_their_own(account: Account, name: str) -> None:
-    assert letters_of(account.owner).storage.root != account.owner.stream.source.root
-    user = account.user(based(name, policy_of(name)))
-
-    account.try_steps(name, user)
-
-
-@pytest.mark.sample(5)
-@pytest.mark.parametrize(("name", "sid", "action"), ACTIONS)
+@pytest.mark.parametrize(("name", "sid", "action"), [*more(ACTIONS[:1]), *soak(ACTIONS[1:])])
 def test_every_action_of_a_policy_is_needed(account: Account, name: str, sid: str, action: str) -> None:
     user = account.user(based(name, without(policy_of(name), sid, action)))
 
@@ -332,7 +324,7 @@ def test_every_action_of_a_policy_is_needed(account: Account, name: str, sid: st
         account.try_steps(name, user)
 
 
-@pytest.mark.parametrize("missing", [None, "sqs:ReceiveMessage", "sqs:DeleteMessage"])
+@pytest.mark.parametrize("missing", [None, *more(["sqs:ReceiveMessage", "sqs:DeleteMessage"])])
 def test_a_queue_needs_every_action_of_its_policy(moto: Moto, missing: str | None) -> None:
     url, name = moto.new_queue(VisibilityTimeout="0"), "sensor"
     moto.send(url, "a message")

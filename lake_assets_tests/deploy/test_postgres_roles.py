@@ -5,7 +5,6 @@ import itertools
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,26 +75,15 @@ class Roles:
 
 
 @pytest.fixture
-def exporting_roles(local_world: World, postgres: PostgresServer, tmp_path: Path) -> Iterator[Roles]:
-    """The stream has deltas, so the owner's first run has made their manifest."""
-    local_world.options = {"deltas": {"to": str(tmp_path / "deltas")}}
-    with roles_on(local_world, postgres) as made:
-        yield made
-
-
-@pytest.fixture
-def roles(local_world: World, postgres: PostgresServer) -> Iterator[Roles]:
-    with roles_on(local_world, postgres) as made:
-        yield made
-
-
-@contextmanager
-def roles_on(local_world: World, postgres: PostgresServer) -> Iterator[Roles]:
-    """A lake with a first commit of its owner."""
-    owner = database_on(postgres)
-    local_world.catalog = owner
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+def roles(
+    request: pytest.FixtureRequest, local_world: World, postgres: PostgresServer, tmp_path: Path
+) -> Iterator[Roles]:
+    """A lake with a first commit of its owner; the test's parameter are options of its stream."""
+    local_world.options = dict(getattr(request, "param", {}))
+    if "deltas" in local_world.options:
+        local_world.options["deltas"] = {"to": str(tmp_path / "deltas")}
+    owner = local_world.catalog = database_on(postgres)
+    local_world.commit(NW, 1)
     names = {name: f"{name}_{uuid.uuid4().hex}" for name in ("lake_reader", "lake_writer")}
     script = re.sub("lake_(?:reader|writer)", lambda match: names[match[0]], SQL.read_text(encoding="utf-8"))
     with postgres.connect(owner["database"]) as connection:
@@ -105,71 +93,46 @@ def roles_on(local_world: World, postgres: PostgresServer) -> Iterator[Roles]:
         yield Roles(local_world, owner, names, connection)
 
 
-def test_a_writer_ingests(roles: Roles) -> None:
+def test_a_writer_ingests_replaces_what_others_changed_appends_restores_and_releases(roles: Roles) -> None:
+    world = roles.world
+    with plain_client(world.config.lakes["test"], read_only=False) as client:
+        client.execute("DELETE FROM lake.sales WHERE total = 1")
+    first = world.commit(NW, 1, 2).snapshot_id
+    assert first is not None
     roles.become("lake_writer")
 
     roles.ingest()
-    write(roles.world, NW, strategy="extension")
-
-    assert len(roles.world.totals(NW)) == 3
-
-
-def test_a_writer_replaces_a_partition_from_which_others_deleted_rows(roles: Roles) -> None:
-    roles.world.land(NW, sales(1, 2))
-    roles.world.ingest(NW)
-    with plain_client(roles.world.config.lakes["test"], read_only=False) as client:
-        client.execute("DELETE FROM lake.sales WHERE total = 1")
-    roles.become("lake_writer")
-    roles.world.land(NW, sales(3))
-
-    roles.world.ingest(NW)
-
-    assert roles.world.totals(NW) == [3]
+    write(world, NW, strategy="extension")
+    assert len(world.totals(NW)) == 3
+    world.options = {"mode": "append"}
+    assert world.commit(NW, 7, name="batch_2.parquet").mode == "append"
+    restore(world.stream, world.partition(NW), first, hold=True)
+    assert world.totals(NW) == [1, 2]
+    release(world.stream, world.partition(NW))
+    assert [row.mode for row in world.ledger(NW)[:3]] == ["release", "restore", "append"]
 
 
-def test_every_right_of_a_writer_is_needed(roles: Roles) -> None:
+@pytest.mark.parametrize(
+    ("roles", "inlined"),
+    [pytest.param({}, 2, id="plain"), pytest.param({"deltas": True}, 3, id="deltas")],
+    indirect=["roles"],
+)
+@pytest.mark.soak
+def test_every_right_of_a_writer_is_needed(roles: Roles, inlined: int) -> None:
     rights = roles.rights("lake_writer")
-    assert len([table for _, table in rights if table.startswith(INLINED)]) == 2
+    assert len([table for _, table in rights if table.startswith(INLINED)]) == inlined
     before = roles.world.totals()
     roles.become("lake_writer")
 
     for right, table in rights:
         needless = _works_without(roles, f"{right} ON {table}", "lake_writer", roles.ingest)
         assert not needless, f"a run succeeds without {right} on {table}"
-    roles.become(None)
+    roles.ingest()
     assert set(before) <= set(roles.world.totals())
-    roles.become("lake_writer")
-    roles.ingest()
+    assert not roles.world.options or len(visible(roles.world)) >= 2
 
 
-def test_a_writer_appends_restores_holds_and_releases(roles: Roles) -> None:
-    world = roles.world
-    first = world.ledger(NW)[0].snapshot_id
-    assert first is not None
-    roles.become("lake_writer")
-    world.options = {"mode": "append"}
-    world.land(NW, sales(2), "batch_2.parquet")
-    assert world.ingest(NW).row.mode == "append"
-    assert world.totals(NW) == [1, 2]
-
-    restore(world.stream, world.partition(NW), first, hold=True)
-    assert world.totals(NW) == [1]
-    release(world.stream, world.partition(NW))
-    assert [row.mode for row in world.ledger(NW)[:3]] == ["release", "restore", "append"]
-
-
-def test_a_writer_exports_its_changes_and_needs_the_right_on_their_manifest(exporting_roles: Roles) -> None:
-    roles = exporting_roles
-    rights = [(right, table) for right, table in roles.rights("lake_writer") if table.startswith(INLINED)]
-    assert len(rights) == 3
-    roles.become("lake_writer")
-
-    for right, table in rights:
-        assert not _works_without(roles, f"{right} ON {table}", "lake_writer", roles.ingest), table
-    roles.ingest()
-    assert len(visible(roles.world)) >= 2
-
-
+@pytest.mark.more
 def test_maintenance_is_the_owners(roles: Roles) -> None:
     """A writer's compaction and clean-up fail by an error that names the table, and lose nothing."""
     world = roles.world
@@ -193,45 +156,32 @@ def test_maintenance_is_the_owners(roles: Roles) -> None:
     assert world.totals(NW) == [1, 5, 6]
 
 
-def test_a_reader_sees_history_differences_and_changes(roles: Roles) -> None:
+def test_a_reader_queries_and_does_nothing_else_also_in_tables_that_the_owner_makes_later(roles: Roles) -> None:
     world, partition = roles.world, roles.world.partition(NW)
     first = world.ledger(NW)[0].snapshot_id
     assert first is not None
-    world.land(NW, sales(3))
-    world.ingest(NW)
-    roles.become("lake_reader")
-
-    assert [entry.rows for entry in history(world.stream, partition)] == [1, 1]
-    assert diff(world.stream, partition, first).inserted == 1
-    with world.stream.changes(first + 1) as reader:
-        assert reader.read_all().num_rows == 2
-    with pytest.raises(CatalogError, match="permission denied for table ducklake_"):
-        restore(world.stream, partition, first)
-    assert world.totals(NW) == [3]
-
-
-def test_a_reader_queries_and_does_nothing_else(roles: Roles) -> None:
-    roles.become("lake_reader")
-
-    assert roles.world.totals() == [1]
-    assert [row.status for row in roles.world.ledger()] == ["committed"]
-    roles.world.land(NW, sales(2))
-    message = r"permission denied for table ducklake_.*: grant it to the catalog's user. deploy/postgres/roles.sql has"
-    with pytest.raises(CatalogError, match=message):
-        roles.world.ingest(NW)
-    assert roles.world.totals() == [1]
-
-
-def test_a_reader_needs_its_rights_also_on_tables_that_the_owner_makes_later(roles: Roles) -> None:
-    with plain_client(roles.world.config.lakes["test"], read_only=False) as client:
+    world.commit(NW, 3)
+    with plain_client(world.config.lakes["test"], read_only=False) as client:
         client.execute("CREATE TABLE lake.later (i INTEGER)")
         client.execute("INSERT INTO lake.later VALUES (7)")
     roles.become("lake_reader")
 
-    assert roles.world.query("SELECT i FROM lake.later") == [(7,)]
+    assert world.totals() == [3]
+    assert world.query("SELECT i FROM lake.later") == [(7,)]
+    assert [row.status for row in world.ledger()] == ["committed"] * 2
+    assert [entry.rows for entry in history(world.stream, partition)] == [1, 1]
+    assert diff(world.stream, partition, first).inserted == 1
+    with world.stream.changes(first + 1) as reader:
+        assert reader.read_all().num_rows == 2
+    world.land(NW, sales(2))
+    message = r"permission denied for table ducklake_.*: grant it to the catalog's user. deploy/postgres/roles.sql has"
+    for refused in (lambda: world.ingest(NW), lambda: restore(world.stream, partition, first)):
+        with pytest.raises(CatalogError, match=message):
+            refused()
+    assert world.totals() == [3]
     roles.execute(f"REVOKE SELECT ON ALL TABLES IN SCHEMA public FROM {roles.names['lake_reader']}")
     with pytest.raises(Exception, match=r"permission denied|Failed to probe"):
-        roles.world.query("SELECT i FROM lake.later")
+        world.query("SELECT i FROM lake.later")
 
 
 def _works_without(roles: Roles, right: str, role: str, work: Callable[[], object]) -> bool:

@@ -1,7 +1,6 @@
 """A held partition is shown as held, with the run that holds it, and is not late."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,9 +18,7 @@ from lake_assets.report.state import PartitionState, read_state
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.checks.checked import by_partition, check
 from lake_assets_tests.history.test_restore import ingested
-from lake_assets_tests.world import NW, SW, World, sales
-
-ENCRYPTED = {"attach_options": {"encrypted": True}}
+from lake_assets_tests.world import NW, SW, World
 
 
 def hold(world: World, *, run_id: str = "0123456789", requested_by: str | None = "ann") -> None:
@@ -70,33 +67,32 @@ def test_it_is_held_by_the_run_that_began_the_hold_until_it_is_released(world: W
     assert str(state_of(world).holder).startswith("run another since ")
 
 
-@pytest.mark.parametrize("lake_options", [{}, ENCRYPTED], ids=["files", "encrypted"])
 def test_a_few_partitions_and_the_whole_ledger_say_the_same(
-    local_world: World, lake_options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    either_lake: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    local_world.lake_options = lake_options
-    ingested(local_world, 1)
-    ingested(local_world, 7, text=SW)
-    hold(local_world)
-    partitions = [local_world.partition(text) for text in (NW, SW)]
+    ingested(either_lake, 1)
+    ingested(either_lake, 7, text=SW)
+    hold(either_lake)
+    partitions = [either_lake.partition(text) for text in (NW, SW)]
 
     for flushed in (False, True):
         if flushed:
             monkeypatch.setattr(flush, "MANY", 1)
-            local_world.tidy()
-        with local_world.stream.lake.open() as lake:
-            whole = last_runs(lake, local_world.stream.table)
-            few = last_runs(lake, local_world.stream.table, partitions)
+            either_lake.tidy()
+        with either_lake.stream.lake.open() as lake:
+            whole = last_runs(lake, either_lake.stream.table)
+            few = last_runs(lake, either_lake.stream.table, partitions)
         assert few == whole
         assert [whole[p.path].is_held for p in partitions] == [True, False]
         assert [whole[p.path].holder is not None for p in partitions] == [True, False]
 
 
 def test_a_ledger_of_an_older_version_has_no_holds(held: World) -> None:
-    with held.stream.lake.open() as lake:
-        lake.rows("CREATE TABLE lake.older AS SELECT * EXCLUDE hold FROM lake.ingest_runs")
-        lake.rows("DROP TABLE lake.ingest_runs")
-        lake.rows("ALTER TABLE lake.older RENAME TO ingest_runs")
+    held.execute(
+        "CREATE TABLE lake.older AS SELECT * EXCLUDE hold FROM lake.ingest_runs",
+        "DROP TABLE lake.ingest_runs",
+        "ALTER TABLE lake.older RENAME TO ingest_runs",
+    )
 
     assert state_of(held).state == "stale"
     assert not check(held, "landing_zone").passed
@@ -136,22 +132,19 @@ def test_a_forced_run_that_failed_is_shown_until_the_next_run(held: World) -> No
     assert state_of(held).state == "held"
 
 
-@pytest.fixture
-def run(held: World, tmp_path: Path) -> Callable[..., str]:
-    file = held.config_file(tmp_path)
-    return lambda *arguments: CliRunner().invoke(main, ["--config", str(file), *arguments]).output
+def test_the_report_names_it_everywhere(held: World, tmp_path: Path) -> None:
+    command = ["--config", str(held.config_file(tmp_path)), "report"]
 
+    table = CliRunner().invoke(main, [*command, "--format", "table"]).output
+    documents = CliRunner().invoke(main, [*command, "--partitions", "--format", "json"]).output
 
-def test_the_report_names_it_everywhere(held: World, run: Callable[..., str]) -> None:
-    table = run("report", "--format", "table")
     assert "held" in table.split("\n")[0].split()
     assert "sales: 1 held partition:\n  region=NW/date=2026-02-11 is held by ann (run 01234567) since " in table
     assert "`lake-assets restore sales --partition region=NW,date=2026-02-11 --release` ends the hold" in table
-    rows = {row["partition"]: row for row in json.loads(run("report", "--partitions", "--format", "json"))}
-    assert rows["region=NW/date=2026-02-11"]["state"] == "held"
-    assert rows["region=NW/date=2026-02-11"]["held_by"].startswith("ann (run 01234567) since ")
-    assert rows["region=SW/date=2026-02-11"]["held_by"] is None
-
+    rows = {row["partition"]: (row["state"], row["held_by"]) for row in json.loads(documents)}
+    assert rows["region=NW/date=2026-02-11"][0] == "held"
+    assert rows["region=NW/date=2026-02-11"][1].startswith("ann (run 01234567) since ")
+    assert rows["region=SW/date=2026-02-11"][1] is None
     state = read_state(held.stream)
     html = page([section(held.stream, state)], "x", state.read_at)
     assert "Held: no refresh changes them" in html
@@ -159,11 +152,5 @@ def test_the_report_names_it_everywhere(held: World, run: Callable[..., str]) ->
     metadata = report_metadata(state)
     assert metadata["partitions_held"].value == 1
     assert "held by ann" in str(metadata["held"].value)
-
-
-def test_without_holds_a_table_has_no_column_for_them(local_world: World, tmp_path: Path) -> None:
-    local_world.land(NW, sales(1))
-    file = local_world.config_file(tmp_path)
-    output = CliRunner().invoke(main, ["--config", str(file), "report", "--format", "table"]).output
-
-    assert "held" not in output
+    release(held.stream, held.partition(NW))
+    assert "held" not in CliRunner().invoke(main, [*command, "--format", "table"]).output

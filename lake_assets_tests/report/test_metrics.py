@@ -69,10 +69,9 @@ def test_the_text_of_prometheus_has_a_type_for_each_metric() -> None:
 
 def test_the_command_prints_json(local_world: World, tmp_path: Path) -> None:
     local_world.land(NW, sales(1))
+    command = ["--config", str(local_world.config_file(tmp_path)), "metrics", "--format", "json"]
 
-    result = CliRunner().invoke(
-        main, ["--config", str(local_world.config_file(tmp_path)), "metrics", "--format", "json"]
-    )
+    result = CliRunner().invoke(main, command)
 
     pending = {"metric": "lake_assets.pending", "stream": "sales", "lake": None, "state": None, "value": 1}
     assert pending in json.loads(result.stdout)

@@ -16,6 +16,7 @@ from lake_assets.ingest.index.index_run import index_all
 from lake_assets.report.objects import FileEntry, file_entries
 from lake_assets_tests.ingest.landed_as import DAMAGED, FORMATS, landed
 from lake_assets_tests.ingest.lettering import BIG
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -69,7 +70,15 @@ def test_a_failed_partition_shows_its_error_and_an_object_of_no_partition_its_fi
     assert stray.error
 
 
-@pytest.mark.parametrize("options", [{}, {"copy": "always"}, {"mode": "append"}, {"mode": "index"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="replace"),
+        pytest.param({"copy": "always"}, id="copy"),
+        pytest.param({"mode": "append"}, id="append"),
+        pytest.param({"mode": "index"}, id="index"),
+    ],
+)
 def test_the_rows_of_each_object_are_counted(world: World, options: dict[str, Any]) -> None:
     world.options = options
     world.land(NW, sales(1, 2, 3), "a.parquet")
@@ -106,8 +115,8 @@ def test_the_command_prints_a_table_and_documents(local_world: World, tmp_path: 
 ROWS = st.lists(st.sampled_from([1, 2, None, BIG]), max_size=4)  # the last one does not fit the table
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("form", [*more(FORMATS[:1]), *soak(FORMATS[1:])])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(objects=st.lists(st.one_of(ROWS, st.none()), min_size=1, max_size=4), rescues=st.booleans())
 def test_landed_rows_are_committed_ones_dead_letters_and_those_of_quarantined_objects(
     tmp_path_factory: pytest.TempPathFactory,

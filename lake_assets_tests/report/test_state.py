@@ -138,57 +138,34 @@ def test_every_state_is_read_from_landing_zone_and_ledger(local_world: World) ->
     assert skipped_at > committed_at
 
 
-def test_a_partition_that_only_failed_does_not_make_its_region_one(local_world: World) -> None:
-    local_world.options["partitions"] = {"region": {}, "date": {"type": "date", "start": "2026-02-10"}}
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+def test_a_partition_that_only_failed_or_is_outside_the_config_does_not_make_its_region_one(local_world: World) -> None:
+    local_world.options["partitions"] = {"region": {}, "date": {"type": "date", "start": "2026-02-11"}}
+    local_world.commit(NW, 1)
     typo = "region=XX,date=2026-02-11"
     local_world.land(typo, b"no Parquet")
     with pytest.raises(SourceError):
         local_world.ingest(typo)
     local_world.unland(typo)
+    local_world.land("region=YY,date=2020-01-01", sales(1))
 
-    states = {str(partition.partition): partition.state for partition in read_state(local_world.stream, NOW).partitions}
+    found = {str(partition.partition): partition.state for partition in read_state(local_world.stream, NOW).partitions}
 
-    assert states == {
-        "region=NW/date=2026-02-10": "absent",
+    assert found == {
         "region=NW/date=2026-02-11": "committed",
         "region=NW/date=2026-02-12": "absent",
         "region=XX/date=2026-02-11": "failed",
+        "region=YY/date=2020-01-01": "outside",
     }
 
 
-def test_a_partition_outside_the_config_does_not_make_its_region_one(local_world: World) -> None:
-    local_world.options["partitions"] = {"region": {}, "date": {"type": "date", "start": "2026-02-11"}}
-    local_world.land(NW, sales(1))
-    local_world.land("region=XX,date=2020-01-01", sales(1))
+def test_a_changed_transform_makes_stale_and_the_clock_of_a_writer_does_not(local_world: World) -> None:
+    local_world.commit(NW, 1)
+    local_world.execute("UPDATE lake.ingest_runs SET finished_at = finished_at + INTERVAL 1 HOUR")  # it is ahead
+    local_world.commit(NW, 2)
 
-    states = {str(partition.partition): partition.state for partition in read_state(local_world.stream, NOW).partitions}
-
-    assert states == {
-        "region=NW/date=2026-02-11": "missing",
-        "region=NW/date=2026-02-12": "absent",
-        "region=XX/date=2020-01-01": "outside",
-    }
-
-
-def test_a_commit_of_a_writer_whose_clock_is_ahead_is_not_newer_than_the_next(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    with local_world.stream.lake.open() as lake:
-        lake.rows("UPDATE lake.ingest_runs SET finished_at = finished_at + INTERVAL 1 HOUR")
-    local_world.land(NW, sales(2))
-    local_world.ingest(NW)
-
-    (item,) = (partition for partition in read_state(local_world.stream, NOW).partitions if partition.objects)
-    assert (item.state, item.is_waiting) == ("committed", False)
-
-
-def test_a_changed_transform_makes_partitions_stale(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    found = states(local_world)[region("NW")]
+    assert (found.state, found.is_waiting) == ("committed", False)
     local_world.options = {"transform": {"sql": "SELECT id, total + 1 AS total FROM source"}}
-
     assert states(local_world)[region("NW")].state == "stale"
 
 
@@ -267,12 +244,11 @@ def test_the_ledger_in_numbers(local_world: World) -> None:
     with local_world.stream.lake.open(create=True) as lake:
         assert ledger_figures(lake) is None
         assert last_runs(lake, local_world.stream.table) == {}
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    snapshot = local_world.commit(NW, 1).snapshot_id
     local_world.ingest(NW)
     with local_world.stream.lake.open() as lake:
         figures = ledger_figures(lake)
 
     assert figures is not None
     assert (figures.rows, figures.committed, figures.skipped, figures.failed) == (2, 1, 1, 0)
-    assert figures.snapshot == max(row.snapshot_id or 0 for row in local_world.ledger())
+    assert figures.snapshot == snapshot

@@ -1,5 +1,4 @@
 import os
-import subprocess
 import time
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -54,21 +53,13 @@ def put_archive(java: Java = JAVA) -> Path:
     return path
 
 
-CLUSTER = {"spark.master": "spark://host:7077"}
-OWN_CLASS_PATH = LOCAL | {"spark.driver.extraClassPath": "/opt/driver.jar"}
-OTHER_JAVA = Java(JAVA.home, 17, "JAVA_HOME", "17.0.2+1")
-
-
 @pytest.mark.parametrize(
-    ("java", "settings", "variable", "is_scheduled"),
+    ("java", "settings", "variable"),
     [
-        pytest.param(OTHER_JAVA, LOCAL, None, True, id="another Java"),
-        pytest.param(JAVA, CLUSTER, None, False, id="a cluster"),
-        pytest.param(JAVA, OWN_CLASS_PATH, None, False, id="another class path"),
-        *(
-            pytest.param(JAVA, LOCAL, variable, False, id=variable)
-            for variable in ("LAKE_ASSETS_NO_CDS", *class_sharing.CLASS_PATH_VARIABLES)
-        ),
+        pytest.param(Java(JAVA.home, 17, "JAVA_HOME", "17.0.2+1"), LOCAL, None, id="another Java"),
+        pytest.param(JAVA, {"spark.master": "spark://host:7077"}, None, id="a cluster"),
+        pytest.param(JAVA, LOCAL | {"spark.driver.extraClassPath": "/opt/a.jar"}, None, id="another class path"),
+        *((JAVA, LOCAL, name) for name in (class_sharing.OFF, *class_sharing.CLASS_PATH_VARIABLES)),
     ],
 )
 def test_an_archive_is_used_by_local_sessions_of_its_java_and_class_path(
@@ -77,8 +68,6 @@ def test_an_archive_is_used_by_local_sessions_of_its_java_and_class_path(
     java: Java,
     settings: dict[str, str],
     variable: str | None,
-    *,
-    is_scheduled: bool,
 ) -> None:
     assert (sharing_options(JAVA, LOCAL), scheduled) == ([], ["asked"])
     scheduled.clear()
@@ -89,7 +78,7 @@ def test_an_archive_is_used_by_local_sessions_of_its_java_and_class_path(
         monkeypatch.setenv(variable, "1")
 
     assert sharing_options(java, settings) == []
-    assert bool(scheduled) == is_scheduled
+    assert bool(scheduled) == (java != JAVA)
 
 
 def test_after_a_failure_nobody_tries_again_for_a_day(scheduled: list[str]) -> None:
@@ -101,13 +90,6 @@ def test_after_a_failure_nobody_tries_again_for_a_day(scheduled: list[str]) -> N
     os.utime(failure, (yesterday, yesterday))
     assert sharing_options(JAVA, LOCAL) == []
     assert scheduled == ["asked"]
-
-
-def test_the_class_path_has_all_of_sparks_jars_and_those_with_missing_jars_last() -> None:
-    names = [Path(jar).name for jar in class_archive(JAVA).class_path.split(os.pathsep)]
-    assert sorted(names) == sorted(jar.name for jar in class_sharing._JARS.glob("*.jar"))
-    odd = [name for name in names if name.startswith(("derby", "scala-compiler"))]
-    assert names[-len(odd) :] == odd
 
 
 AT_EXIT = """
@@ -128,7 +110,15 @@ WHERE
 
 
 @pytest.mark.parametrize(
-    "where", ["ask()", "child = get_context('fork').Process(target=ask); child.start(); child.join()"]
+    "where",
+    [
+        pytest.param("ask()", id="process"),
+        pytest.param(
+            "child = get_context('fork').Process(target=ask); child.start(); child.join()",
+            id="child",
+            marks=pytest.mark.more,
+        ),
+    ],
 )
 def test_the_archive_is_made_once_when_the_process_or_a_child_of_multiprocessing_ends(
     where: str, tmp_path: Path
@@ -137,17 +127,9 @@ def test_the_archive_is_made_once_when_the_process_or_a_child_of_multiprocessing
     assert run.stdout.splitlines() == ["asked", "-m lake_assets.spark.class_archive"], run.stderr
 
 
-def test_an_archive_appears_after_it_was_verified(steps: list[list[str]]) -> None:
-    assert make_archive.make_archive(JAVA)
+def test_one_process_makes_a_verified_archive_and_removes_the_files_of_a_killed_one(steps: list[list[str]]) -> None:
     archive = class_archive(JAVA)
-    assert ["-Xshare:dump" in steps[1], "-Xshare:on" in steps[2], len(steps)] == [True, True, 3]
-    assert {path.suffix for path in archive.path.parent.iterdir()} == {".jsa", ".lock"}
-    assert not make_archive.make_archive(JAVA)
-    assert len(steps) == 3
-
-
-def test_of_two_processes_one_makes_it_and_the_files_of_a_killed_one_are_removed(steps: list[list[str]]) -> None:
-    left = class_archive(JAVA).path.with_suffix(".making")
+    left = archive.path.with_suffix(".making")
     left.mkdir(parents=True)
     (left / "archive.jsa").write_text("half")
     with FileLock(left.with_suffix(".lock")):
@@ -155,7 +137,9 @@ def test_of_two_processes_one_makes_it_and_the_files_of_a_killed_one_are_removed
     assert steps == []
 
     assert make_archive.make_archive(JAVA)
-    assert not left.exists()
+    assert ["-Xshare:dump" in steps[1], "-Xshare:on" in steps[2], len(steps)] == [True, True, 3]
+    assert {path.suffix for path in archive.path.parent.iterdir()} == {".jsa", ".lock"}
+    assert not make_archive.make_archive(JAVA)
     assert len(steps) == 3
 
 
@@ -183,17 +167,9 @@ MAKE = """
 from lake_assets.spark import class_archive
 from lake_assets.spark.class_sharing import class_archive as place
 from lake_assets.spark.java import find_java
-WARM_UP
 assert class_archive.make_archive(find_java())
 print(place(find_java()).path)
 """
-# With the classes of a session's start alone, an archive takes a fraction of the time.
-FEW = """
-class_archive._WARM_UP = (
-    "from lake_assets.spark.session import spark_config, start_session; start_session(spark_config(cores=2)).stop()"
-)
-"""
-
 SESSION = """
 from lake_assets.spark.session import spark_config, start_session
 session = start_session(spark_config(cores=2, settings={"spark.driver.extraJavaOptions": SHARE}))
@@ -201,20 +177,15 @@ print(session.range(10).mapInArrow(lambda batches: batches, "id bigint").count()
 """
 
 
-@pytest.mark.more
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "warm_up", [pytest.param(FEW, id="few classes"), pytest.param("", id="all classes", marks=pytest.mark.soak)]
-)
-def test_a_real_archive_is_used_and_a_damaged_one_is_not(tmp_path: Path, warm_up: str) -> None:
-    java = find_java()
+def test_a_real_archive_is_used_and_a_damaged_one_is_not(tmp_path: Path) -> None:
     environment = cache_in(tmp_path)
     # Not by its command, which has the lowest priority and waits for all other tests.
-    made = run_python("-c", MAKE.replace("WARM_UP", warm_up), folder=tmp_path, environment=environment)
+    made = run_python("-c", MAKE, folder=tmp_path, environment=environment)
     assert made.returncode == 0, made.stderr
     path = Path(made.stdout.strip())
-    assert java.build in path.name
+    assert find_java().build in path.name
 
     def session(share: str) -> CompletedProcess[str]:
         return run_python("-c", SESSION.replace("SHARE", repr(share)), folder=tmp_path, environment=environment)
@@ -222,8 +193,7 @@ def test_a_real_archive_is_used_and_a_damaged_one_is_not(tmp_path: Path, warm_up
     # With -Xshare:on the JVM ends when it cannot use the archive.
     assert session("-Xshare:on").stdout.strip() == "10"
 
-    whole = path.read_bytes()
-    damaged = bytearray(whole)
+    damaged = bytearray(path.read_bytes())
     for place in range(10_000, len(damaged), 100_000):
         damaged[place] ^= 0xFF
     path.unlink()  # another JVM may have it mapped
@@ -232,11 +202,3 @@ def test_a_real_archive_is_used_and_a_damaged_one_is_not(tmp_path: Path, warm_up
     assert run.stdout.strip() == "10", run.stderr
     assert "cds" not in run.stderr
     assert "Spark's JVM ended while it started" in session("-Xshare:on").stderr
-
-    command = [str(java.home / "bin" / "java"), "-cp", class_archive(java).class_path, f"-XX:SharedArchiveFile={path}"]
-    command.append("-XX:+VerifySharedSpaces")
-    for bad in (bytes(damaged), whole[: len(whole) // 2], b""):
-        path.write_bytes(bad)
-        for share, starts in (("auto", True), ("on", False)):
-            ran = subprocess.run([*command, f"-Xshare:{share}", "-version"], capture_output=True, check=False)
-            assert (ran.returncode == 0) == starts

@@ -6,10 +6,10 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from dev.servers.proxy import Request, Rule, S3Proxy
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
@@ -17,14 +17,18 @@ from lake_assets.errors import CatalogError, SourceChangedError, StorageError, T
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.parquet.encrypted import stage_files
-from lake_assets.parquet.job import Job, PartitionJob, StagingKey
+from lake_assets.parquet.job import DataFile, Job, PartitionJob, StagingKey
 from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.task import Report, discarding
 from lake_assets.parquet.write import write_files
 from lake_assets.spark.cleanup import discard_job
 from lake_assets.storage.store import Store
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SCHEMA = pa.schema([("a", pa.string())])
 MIB = 2**20
@@ -68,22 +72,30 @@ def no_file_larger_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("key", [None, b"0123456789abcdef"], ids=["written", "staged"])
-def test_a_writer_that_fails_removes_all_that_it_has_written_and_no_other_attempts(
+WAYS = [pytest.param(None, id="written"), pytest.param(b"0123456789abcdef", id="staged")]
+
+
+def write(job: Job, rows: Iterator[pa.RecordBatch]) -> Iterator[DataFile]:
+    return iter((write_files if job.key is None else stage_files)(rows, job, "main/t/"))
+
+
+@pytest.mark.parametrize("key", WAYS)
+def test_a_writer_that_fails_or_is_given_up_removes_what_it_has_written_and_no_other_attempts(
     local: LocalStorage, key: bytes | None
 ) -> None:
-    write = write_files if key is None else stage_files
     job = job_on(local, 100_000, key)
-    others = {file.uri for file in write(batches(3), job, "main/t/")}
+    others = {file.uri for file in write(job, batches(3))}
     assert files(local) == others
-    writer = iter(write(batches(3, fails=True), job, "main/t/"))
-    first = next(writer)
-    assert first.uri in files(local)
-
-    with pytest.raises(RuntimeError, match="the source failed"):
-        list(writer)
-
-    assert files(local) == others
+    for fails in (True, False):
+        writer = write(job, batches(3, fails=fails))
+        assert next(writer).uri in files(local)
+        if fails:
+            with pytest.raises(RuntimeError, match="the source failed"):
+                list(writer)
+        else:
+            assert isinstance(writer, Generator)
+            writer.close()
+        assert files(local) == others
 
 
 def test_a_full_storage_is_as_full_as_before(local: LocalStorage) -> None:
@@ -94,17 +106,15 @@ def test_a_full_storage_is_as_full_as_before(local: LocalStorage) -> None:
     assert files(local) == set()
 
 
-@pytest.mark.parametrize("key", [None, b"0123456789abcdef"], ids=["written", "staged"])
+@pytest.mark.parametrize("key", WAYS)
 def test_a_storage_that_does_not_take_a_file_is_named_with_it(
     local: LocalStorage, tmp_path: Path, key: bytes | None
 ) -> None:
-    write = write_files if key is None else stage_files
     (tmp_path / "main").write_bytes(b"")  # no folder
 
-    with pytest.raises(
-        StorageError, match=rf"^{tmp_path}/main/t/.+\.parquet was not written by the folder {tmp_path}: "
-    ):
-        list(write(batches(1), job_on(local, key=key), "main/t/"))
+    message = rf"^{tmp_path}/main/t/.+\.parquet was not written by the folder {tmp_path}: "
+    with pytest.raises(StorageError, match=message):
+        list(write(job_on(local, key=key), batches(1)))
 
 
 def test_a_temporary_folder_that_is_full_is_named(local: LocalStorage) -> None:
@@ -113,14 +123,6 @@ def test_a_temporary_folder_that_is_full_is_named(local: LocalStorage) -> None:
         pytest.raises(StorageError, match="cannot be encrypted in the temporary folder /"),
     ):
         list(stage_files(batches(1), job_on(local, key=b"0123456789abcdef"), "main/t/"))
-    assert files(local) == set()
-
-
-def test_a_writer_that_is_given_up_removes_its_files(local: LocalStorage) -> None:
-    writer = write_files(batches(5), job_on(local, 100_000), "main/t/")
-    next(iter(writer))
-    assert isinstance(writer, Generator)
-    writer.close()
     assert files(local) == set()
 
 
@@ -140,7 +142,7 @@ def test_files_that_a_task_reported_before_it_failed_are_removed(local: LocalSto
     assert files(local) == kept
 
 
-@pytest.mark.parametrize("at", ["part", "completion", "source"])
+@pytest.mark.parametrize("at", ["part", *more(["completion", "source"])])
 def test_an_upload_in_parts_that_fails_leaves_nothing_in_the_bucket(s3_proxy: S3Proxy, at: str) -> None:
     storage = S3Storage.model_validate(bucket_on(s3_proxy.s3))
     client = s3_proxy.s3.client()
@@ -180,6 +182,7 @@ def ingest_both(world: World) -> list[Outcome]:
     return [by_partition[partition] for partition in partitions]
 
 
+@pytest.mark.more
 def test_the_files_of_a_partition_that_cannot_be_written_are_removed(local_world: World) -> None:
     """Its folder is a file."""
     local_world.land(NW, sales(1))
@@ -201,7 +204,7 @@ def test_the_files_of_a_job_that_failed_as_a_whole_are_removed(
     """The rows of one object fail in Spark's own code, after other tasks have written theirs."""
     left = []
 
-    def discard(spark: SparkSession, job: Job) -> None:
+    def discard(spark: "SparkSession", job: Job) -> None:
         left.append(len(local_world.data_files()))
         discard_job(spark, job)
 
@@ -233,6 +236,7 @@ def test_the_files_of_all_tasks_of_a_job_are_removed_and_no_others(local: LocalS
     assert files(local) == others
 
 
+@pytest.mark.more
 def test_the_files_of_a_partition_with_a_failing_object_are_removed(local_world: World) -> None:
     local_world.options = {"target_file_size": "1MiB", "compression": "none"}
     for name in ("a", "b", "c"):

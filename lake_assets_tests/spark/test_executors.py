@@ -12,6 +12,7 @@ import pytest
 from dev.servers.connect import connect_server
 from dev.servers.process import free_ports, running
 from dev.servers.standalone import cluster_environment, live_workers, master_command, worker_command
+from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import World
 
 SCRIPT = """
@@ -60,17 +61,18 @@ def master(tmp_path: Path) -> Iterator[tuple[str, int]]:
 def end_of_job(settings: dict[str, str], limit: float | None = None) -> tuple[str, float]:
     """How a small job ends, and its seconds."""
     command = [sys.executable, "-c", SCRIPT, json.dumps(settings), json.dumps(limit)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=350, check=False)
     assert done.returncode == 0, done.stderr
     end, seconds = json.loads(done.stdout.splitlines()[-1])
     return end, seconds
 
 
-@pytest.mark.sample(1)
+@pytest.mark.more
 @pytest.mark.servers
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("limit", [None, 6.0])
-@pytest.mark.parametrize("way", ["master", "remote"])
+@pytest.mark.parametrize(
+    ("way", "limit"), [("master", None), *soak([("master", 6.0), ("remote", None), ("remote", 6.0)])]
+)
 def test_a_job_without_executors_fails_with_that_reason(master: tuple[str, int], way: str, limit: float | None) -> None:
     with ExitStack() as stack:
         settings = {"spark.master": master[0]}
@@ -82,10 +84,10 @@ def test_a_job_without_executors_fails_with_that_reason(master: tuple[str, int],
 
     text = f"the Spark cluster has executed no task for {limit or 5:g} seconds: see on its master's page"
     assert end.startswith(f"SparkUnreachableError: {text}")
-    assert (limit or 5) <= seconds < 60
+    assert seconds >= (limit or 5)
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.servers
 @pytest.mark.timeout(400)
 def test_a_job_whose_executor_comes_later_is_executed(master: tuple[str, int], tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ def test_the_doctor_says_that_a_cluster_executes_nothing(
     config = local_world.config_file(tmp_path, spark={"spark.master": master[0]})
     command = [sys.executable, "-c", DOCTOR, str(config)]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=350, check=False)
 
     last = done.stdout.splitlines()[-1:]
     assert last == ["failed the Spark cluster has executed no task for 5 seconds:"], done.stdout + done.stderr

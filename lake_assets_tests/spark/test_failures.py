@@ -21,6 +21,7 @@ from lake_assets.errors import (
     is_interrupt,
 )
 from lake_assets.spark.spark_errors import failed_function, job_error, refused_result, refused_sql
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, sales
 
 HERE = f"{__name__}:"
@@ -68,32 +69,32 @@ def no_log(capfd: pytest.CaptureFixture[str]) -> bool:
     return not any(sign in err for sign in ("ERROR", "Traceback", "\tat org."))
 
 
+COLUMN = (
+    "the transform's SQL is refused by Spark at line 2, column 3: A column, variable, or function "
+    "parameter with name `totl` cannot be resolved. Did you mean one of the following? "
+    "[`total`, `id`, `date`, `region`]: correct transform.sql. The rows are in the view `source`."
+)
+DIVISION = (
+    "the transform's SQL failed at line 2, column 3: Division by zero. Use `try_divide` to tolerate "
+    "divisor being 0 and return NULL instead: correct transform.sql, or the rows in the view `source`."
+)
+CAST = """at line 1, column 8: The value 'n0' of the type "STRING" cannot be cast to "INT" because it is"""
+
+
 @pytest.mark.parametrize(
     ("sql", "text"),
     [
-        (
-            "SELECT id,\n  totl FROM source",
-            (
-                "the transform's SQL is refused by Spark at line 2, column 3: A column, variable, or function "
-                "parameter with name `totl` cannot be resolved. Did you mean one of the following? "
-                "[`total`, `id`, `date`, `region`]: correct transform.sql. The rows are in the view `source`."
-            ),
-        ),
-        ("SELECT * FROM sourc", "at line 1, column 15: The table or view `sourc` cannot be found."),
+        ("SELECT id,\n  totl FROM source", COLUMN),
         ("SELEC 1", "at line 1, column 1: Syntax error at or near 'SELEC': correct transform.sql"),
-        (
-            "SELECT id,\n  total / 0 AS total FROM source",
-            (
-                "the transform's SQL failed at line 2, column 3: Division by zero. Use `try_divide` to tolerate "
-                "divisor being 0 and return NULL instead: correct transform.sql, or the rows in the view `source`."
-            ),
-        ),
-        (
-            "SELECT CAST('n' || id AS INT) AS id, total FROM source",
-            """at line 1, column 8: The value 'n0' of the type "STRING" cannot be cast to "INT" because it is""",
+        ("SELECT id,\n  total / 0 AS total FROM source", DIVISION),
+        *more(
+            [
+                ("SELECT * FROM sourc", "at line 1, column 15: The table or view `sourc` cannot be found."),
+                ("SELECT CAST('n' || id AS INT) AS id, total FROM source", CAST),
+            ]
         ),
     ],
-    ids=["column", "table", "syntax", "division", "cast"],
+    ids=["column", "syntax", "division", "table", "cast"],
 )
 def test_an_error_in_sql_is_one_sentence_with_its_position(
     local_world: World, capfd: pytest.CaptureFixture[str], sql: str, text: str
@@ -111,9 +112,13 @@ def test_an_error_in_sql_is_one_sentence_with_its_position(
     ("name", "text"),
     [
         ("raises", rf"failed at {__file__}, line \d+: ValueError: no 0: correct the function"),
-        ("exits", rf"failed at {__file__}, line \d+: SystemExit: 0: correct the function"),
-        ("leaves", rf"raised SystemExit: 0 at {__file__}, line \d+: correct the function"),
         ("acts", r"raised ArithmeticException: Division by zero\..* at line 1, column 1:"),
+        *more(
+            [
+                ("exits", rf"failed at {__file__}, line \d+: SystemExit: 0: correct the function"),
+                ("leaves", rf"raised SystemExit: 0 at {__file__}, line \d+: correct the function"),
+            ]
+        ),
     ],
 )
 def test_an_error_in_a_function_is_one_sentence_with_its_line(local_world: World, name: str, text: str) -> None:
@@ -133,17 +138,14 @@ def test_the_error_for_a_killed_worker_names_memory(local_world: World) -> None:
     assert "collectToPython" not in str(error)
 
 
+PORT = "EOFException occurred while reading the port number from"
+
+
 @pytest.mark.parametrize(
     ("said", "text"),
     [
-        (
-            "EOFException occurred while reading the port number from pyspark.daemon's stdout",
-            "a Python worker of Spark",
-        ),
-        (
-            "EOFException occurred while reading the port number from lake_assets.spark.daemon's stdout",
-            "a Python worker of Spark",
-        ),
+        pytest.param(f"{PORT} pyspark.daemon's stdout", "a Python worker of Spark", id="daemon"),
+        pytest.param(f"{PORT} lake_assets.spark.daemon's stdout", "a Python worker of Spark", id="our daemon"),
         ("ExecutorLostFailure (executor 3 exited caused by one of the running tasks)", "an executor of Spark was lost"),
         ("java.lang.OutOfMemoryError: GC overhead limit exceeded", "Spark's JVM had too little memory"),
     ],

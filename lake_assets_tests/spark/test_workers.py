@@ -15,7 +15,6 @@ import lake_assets
 from dev.servers.connect import connect_server
 from lake_assets.spark.workers import portable_work, refused, zipped
 from lake_assets.version import VERSION
-from lake_assets_tests.end_to_end.test_spark_connect import ROWS, ingest
 from lake_assets_tests.spark.stranger import older, stranger
 from lake_assets_tests.world import NW, SW, World
 
@@ -58,10 +57,10 @@ ANOTHER, HINT = f"lake-assets {VERSION} runs here, but", "install the driver's v
 @pytest.mark.parametrize(
     ("version", "said", "hint"),
     [
-        ("0.0.9", f"{ANOTHER} lake-assets 0.0.9", HINT),
-        (None, f"{ANOTHER} an older lake-assets", HINT),
-        ("", f"{ANOTHER} no lake-assets", HINT),
-        (VERSION, "lake-assets lacks a package", "install lake-assets there"),
+        pytest.param("0.0.9", f"{ANOTHER} lake-assets 0.0.9", HINT, id="older"),
+        pytest.param(None, f"{ANOTHER} an older lake-assets", HINT, id="before versions", marks=pytest.mark.more),
+        pytest.param("", f"{ANOTHER} no lake-assets", HINT, id="none", marks=pytest.mark.more),
+        pytest.param(VERSION, "lake-assets lacks a package", "install lake-assets there", id="same"),
     ],
 )
 def test_a_worker_with_another_or_without_a_package_of_it_loads_nothing_and_says_so(
@@ -97,8 +96,10 @@ def test_the_zip_is_the_whole_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.servers
-@pytest.mark.long
+@pytest.mark.more
 def test_a_server_gets_the_package_and_refuses_another(local_world: World, tmp_path: Path) -> None:
+    from lake_assets_tests.end_to_end.test_spark_connect import ROWS, ingest  # noqa: PLC0415 - imports much
+
     python, extra = stranger(tmp_path)
     local_world.land(NW, ROWS)
     local_world.land(SW, ROWS)
