@@ -126,9 +126,7 @@ class Actors:
 
     def close(self) -> None:
         """End the process that forks."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(30)
+        self._process.communicate(timeout=120)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import psutil
-from pyspark import daemon
 
 from lake_assets.parquet import letters
 from lake_assets.storage import s3, server_copies
@@ -61,6 +60,8 @@ def unfinished(client: Any, *arguments: Any) -> None:
 copy_parts = s3._copy_parts
 
 if __name__ == "__main__":
+    from pyspark import daemon
+
     module: Any = server_copies
     match os.environ[VARIABLE]:
         case "bytes":

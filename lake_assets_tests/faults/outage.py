@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dev.servers.absent import absent
+from dev.servers.postgres_proxy import PostgresProxy
 from dev.servers.proxy import Request, Rule, S3Proxy
 
 # Of a storage whose outage does not end: how a run fails is the same after two retries as after eight.
@@ -21,10 +23,11 @@ HURRIED = {"requests": {"retries": 2, "first_wait": 0.05}}
 class Outage:
     """The proxy goes away when a request of this kind comes, for that one and all that follow."""
 
-    proxy: S3Proxy
+    proxy: S3Proxy | PostgresProxy
     when: Callable[[Request], bool]
     seconds: float
     begun: bool = False
+    _down: threading.Event = field(default_factory=threading.Event)
     _over: threading.Event = field(default_factory=threading.Event)
     _back: threading.Event = field(default_factory=threading.Event)
 
@@ -35,8 +38,15 @@ class Outage:
         threading.Thread(target=self._away, daemon=True).start()
         return True
 
+    def begin(self) -> None:
+        """Go away now; returns when the proxy has gone."""
+        self.begun = True
+        threading.Thread(target=self._away, daemon=True).start()
+        assert self._down.wait(60)
+
     def _away(self) -> None:
         with self.proxy.down():
+            self._down.set()
             self._over.wait(self.seconds)
         self._back.set()
 
@@ -83,16 +93,16 @@ def is_listed(request: Request) -> bool:
 
 
 @contextmanager
-def small_disk(folder: Path) -> Iterator[None]:
-    """A file system of 100 kB at this place, which is less than `noise` takes."""
+def small_disk(folder: Path, size: str = "100k") -> Iterator[Path]:
+    """A file system in memory at this place; the default is less than `noise` takes."""
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(folder)]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("only root mounts the small file system that gets full")
+        absent("no small file system that gets full: run as root, who may mount one")
     try:
-        yield
+        yield folder
     finally:
-        subprocess.run(["umount", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def noise() -> pa.Table:

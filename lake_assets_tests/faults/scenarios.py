@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lake_assets.storage.arrow import ArrowStore
 from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.independent import Row
 from lake_assets_tests.faults.lake_invariants import assert_sound, complaints
@@ -132,6 +133,9 @@ def _clean(scenario: Scenario) -> Round:
     for index in range(2):
         scenario.landed.land(NW, f"{index}.parquet", scenario.numbers(1 + scenario.number % 3))
         scenario.do("ingest", partitions=[NW])
+    storage = ArrowStore(scenario.world.config.lakes["test"].own_storage)
+    with storage.create(f"main/sales/region=NW/date=2026-02-11/of-a-killed-run-{scenario.number}.parquet") as file:
+        file.write(b"of no commit")
     return Round("maintain", {"days": 3}, scenario.landed.rows(), scenario.landed.rows(), cleaning=True)
 
 
@@ -155,7 +159,7 @@ KINDS: dict[str, tuple[dict[str, Any], Callable[[Scenario], Round]]] = {
     "quarantine": ({"on_bad_object": "quarantine"}, _after(_land_damaged, NW)),
     "append with quarantine": ({"mode": "append", "on_bad_object": "quarantine"}, _after(_land_damaged, NW)),
     "dead letters": ({"on_bad_row": "dead_letter"}, _after(_land_a_misfit, NW)),
-    "deltas": ({"deltas": {"to": DELTAS}}, _after(_land_again, NW)),
+    "delta export": ({"deltas": {"to": DELTAS, "latest": True}}, _after(_land_again, NW)),
     "compaction": ({"mode": "append"}, _compact),
     "clean-up": ({}, _clean),
     "restore": ({}, _restore),
@@ -166,7 +170,7 @@ def begin(world: World, actors: Actors, kind: str) -> Scenario:
     """A scenario with its first rows: two partitions, of which acts change one."""
     options, _ = KINDS[kind]
     world.options = {name: dict(value) if isinstance(value, dict) else value for name, value in options.items()}
-    if kind == "deltas":
+    if kind == "delta export":
         local = {"type": "local", "path": str(Path(str(world.source.get("path"))).with_name("deltas"))}
         remote = world.storage | {"prefix": "deltas"}
         world.options["deltas"]["to"] = local if world.storage["type"] == "local" else remote

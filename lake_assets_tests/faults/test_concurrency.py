@@ -1,8 +1,7 @@
 """Writers at once, each a process: all succeed or say clearly why not, and the lake ends as if each had come alone."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -15,11 +14,11 @@ from lake_assets_tests.faults.independent import Files
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.scenarios import MAINTENANCE, Landed, assert_either, begin, next_round
 from lake_assets_tests.faults.writer import ROWS, STRATEGIES, make_table, overtaken, write
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, SW, World, sales
 
 pytestmark = pytest.mark.kill
 
-TIMES = 2
 PARTITIONS = [f"region=R{number},date=2026-02-11" for number in range(8)]
 ENCRYPTED = {"attach_options": {"encrypted": True}}
 Acts = list[tuple[str, dict[str, Any]]]
@@ -36,59 +35,7 @@ def land(landed: Landed, *texts: str, objects: int = 2) -> None:
             landed.land(text, f"{number}.parquet", sales(len(landed.objects), 0.5))
 
 
-def replacing(landed: Landed) -> Acts:
-    """A partition that does not exist yet."""
-    land(landed, NW)
-    return [ingests(NW)] * 8
-
-
-def replacing_others(landed: Landed) -> Acts:
-    land(landed, *PARTITIONS)
-    return [ingests(text) for text in PARTITIONS]
-
-
-def adding(landed: Landed) -> Acts:
-    """All to the same partition, which does not exist yet."""
-    land(landed, NW)
-    return [ingests(NW, force=False)] * 8
-
-
-def adding_to_others(landed: Landed) -> Acts:
-    land(landed, *PARTITIONS)
-    return [ingests(text, force=False) for text in PARTITIONS]
-
-
-def in_batches(landed: Landed) -> Acts:
-    """Pairs of partitions that overlap."""
-    one, two, three = PARTITIONS[:3]
-    land(landed, one, two, three)
-    return [ingests(*pair) for pair in ((one, two), (two, one), (two, three), (three, one)) * 2]
-
-
-def indexing(landed: Landed) -> Acts:
-    land(landed, NW, *PARTITIONS, objects=4)
-    return [("index", {})] * 8
-
-
-# The stream's options, what is done at once, and how many commits of how many snapshots there are.
-RACES: dict[str, tuple[dict[str, Any], Callable[[Landed], Acts], tuple[int, int]]] = {
-    "replace": ({}, replacing, (16, 16)),
-    "replace others": ({}, replacing_others, (16, 16)),
-    "append": ({"mode": "append"}, adding, (1, 1)),
-    "append to others": ({"mode": "append"}, adding_to_others, (8, 8)),
-    "batch": ({"commit_batch": 2}, in_batches, (32, 16)),
-    "index": ({"mode": "index"}, indexing, (9, 1)),
-}
-CATALOGS = [
-    (("sqlite", "local"), True),
-    (("duckdb", "local"), True),  # one process at a time opens it, with the lock
-    (("postgres", "local"), False),
-    pytest.param(("sqlite", "local"), False, marks=pytest.mark.soak),
-    pytest.param(("postgres", "s3"), True, marks=pytest.mark.soak),
-]
-
-
-def run(world: World, actors: Actors, acts: Acts, *, times: int = TIMES, lock: bool = True) -> list[str]:
+def run(world: World, actors: Actors, acts: Acts, *, times: int = 1, lock: bool = True) -> list[str]:
     """All acts at once, each so often; returns what was refused."""
     begun = [actors.start(world, act, times=times, lock=lock, **options) for act, options in acts]
     ends = [act.wait() for act in begun]
@@ -96,73 +43,116 @@ def run(world: World, actors: Actors, acts: Acts, *, times: int = TIMES, lock: b
     return [end.refused for end in ends if end.refused]
 
 
-@pytest.mark.sample(5)
-@pytest.mark.parametrize("race", RACES)
-@pytest.mark.parametrize(("world", "lock"), CATALOGS, indirect=["world"])
+@dataclass(frozen=True)
+class Race:
+    """What eight writers do at once, to partitions that do not exist yet.
+
+    Attributes:
+        options: of the stream.
+        landed: partitions with objects.
+        acts: of the writers.
+        commits: the commits of all writers, and the snapshots of these.
+        repeats: whether an act that is repeated commits again.
+    """
+
+    options: dict[str, Any]
+    landed: list[str]
+    acts: Acts
+    commits: tuple[int, int]
+    repeats: bool = False
+
+
+PAIRS = [PARTITIONS[0:2], PARTITIONS[1::-1], PARTITIONS[1:3], PARTITIONS[2::-2]]  # of partitions, that overlap
+RACES = {
+    "replace": Race({}, [NW], [ingests(NW)] * 8, (8, 8), repeats=True),
+    "replace others": Race({}, PARTITIONS, [ingests(text) for text in PARTITIONS], (8, 8), repeats=True),
+    "append": Race({"mode": "append"}, [NW], [ingests(NW, force=False)] * 8, (1, 1)),
+    "append to others": Race(
+        {"mode": "append"}, PARTITIONS, [ingests(text, force=False) for text in PARTITIONS], (8, 8)
+    ),
+    "batch": Race({"commit_batch": 2}, PARTITIONS[:3], [ingests(*pair) for pair in PAIRS * 2], (16, 8), repeats=True),
+    "index": Race({"mode": "index"}, [NW, *PARTITIONS], [("index", {})] * 8, (9, 1)),
+}
+# Catalog and storage, whether the writers take the lock, the race, and how often each acts. DuckDB's file is opened by
+# one process at a time, which the lock sees to. Without a lock the catalog itself refuses, and the retry commits.
+SQLITE, DUCKDB, POSTGRES = ((catalog, "local") for catalog in ("sqlite", "duckdb", "postgres"))
+CASES = [
+    (POSTGRES, False, "replace", 1),
+    (SQLITE, True, "append", 1),
+    (DUCKDB, True, "replace others", 1),
+    (POSTGRES, False, "batch", 1),
+    *more((POSTGRES, False, race, 1) for race in RACES if race not in ("replace", "batch")),
+    *more((SQLITE, True, race, 1) for race in ("replace others", "batch", "index")),
+    *more([(DUCKDB, True, "append to others", 1)]),
+    *soak((pair, True, race, 2) for pair in (SQLITE, DUCKDB, ("postgres", "s3")) for race in RACES),
+    *soak((pair, False, race, 4) for pair in (SQLITE, POSTGRES) for race in RACES),
+]
+
+
+@pytest.mark.parametrize(("world", "lock", "race", "times"), CASES, indirect=["world"])
 def test_writers_at_once_all_succeed_and_none_is_lost_or_doubled(
-    world: World, actors: Actors, race: str, lock: bool
+    world: World, actors: Actors, race: str, lock: bool, times: int
 ) -> None:
-    """Without the lock the catalog itself refuses, and the retry commits."""
-    options, acts, (commits, snapshots) = RACES[race]
-    world.options = dict(options)
-    world.lake_options = {"commit_retries": 200}
+    chosen = RACES[race]
+    world.options, world.lake_options = dict(chosen.options), {"commit_retries": 200}
     landed = Landed(world)
     landed.land(SW, "first.parquet", sales(0.25))
-    act, chosen = ("index", {}) if race == "index" else ingests(SW)
-    assert actors.run(world, act, **chosen).did
+    act, options = ("index", {}) if race == "index" else ingests(SW)
+    assert actors.run(world, act, **options).did
+    land(landed, *chosen.landed, objects=4 if race == "index" else 2)
 
-    assert run(world, actors, acts(landed), lock=lock) == []
+    assert run(world, actors, chosen.acts, times=times, lock=lock) == []
 
     assert_sound(world, landed.rows(), landed=True)
     committed = [row for row in world.ledger() if row.status == "committed"]
-    assert (len(committed) - 1, len({row.snapshot_id for row in committed}) - 1) == (commits, snapshots)
+    found = len(committed) - 1, len({row.snapshot_id for row in committed}) - 1
+    assert found == tuple(count * (times if chosen.repeats else 1) for count in chosen.commits)
 
 
-@pytest.mark.parametrize("race", ["replace", "append"])
 @pytest.mark.parametrize(
-    ("world", "lock"),
+    ("world", "lock", "race"),
     [
-        (("sqlite", "local"), True),
-        (("postgres", "local"), False),
-        pytest.param(("sqlite", "local"), False, marks=pytest.mark.soak),
-        pytest.param(("postgres", "local"), True, marks=pytest.mark.soak),
+        (SQLITE, True, "replace"),
+        *more([(POSTGRES, False, "append")]),
+        *soak(
+            (pair, lock, race) for pair, lock in ((SQLITE, False), (POSTGRES, True)) for race in ("replace", "append")
+        ),
     ],
     indirect=["world"],
 )
 def test_writers_by_insert_do_not_double_a_new_partition(world: World, actors: Actors, race: str, lock: bool) -> None:
-    options, acts, (commits, _) = RACES[race]
-    world.options, world.lake_options = dict(options), ENCRYPTED | {"commit_retries": 200}
+    chosen = RACES[race]
+    world.options, world.lake_options = dict(chosen.options), ENCRYPTED | {"commit_retries": 200}
     make_table(world)
     landed = Landed(world)
+    land(landed, NW)
 
-    assert run(world, actors, acts(landed)[:4], lock=lock) == []
+    assert run(world, actors, chosen.acts[:4], lock=lock) == []
 
     assert_sound(world, landed.rows(), landed=True)
-    assert len([row for row in world.ledger() if row.status == "committed"]) == min(commits, 8)
+    assert len([row for row in world.ledger() if row.status == "committed"]) == min(chosen.commits[0], 4)
 
 
-@pytest.mark.parametrize("race", ["replace others", "append to others"])
+@pytest.mark.parametrize("race", ["replace others", *more(["append to others"])])
 def test_writers_of_new_partitions_of_a_new_table_succeed(local_world: World, actors: Actors, race: str) -> None:
     """Two of them for each of four partitions."""
-    options, acts, _ = RACES[race]
-    local_world.options = dict(options)
+    chosen = RACES[race]
+    local_world.options = dict(chosen.options)
     landed = Landed(local_world)
+    land(landed, *PARTITIONS[:4])
 
-    assert run(local_world, actors, acts(landed)[:4] * 2, times=1) == []
+    assert run(local_world, actors, chosen.acts[:4] * 2) == []
 
-    rows = [row for text in PARTITIONS[:4] for row in landed.rows(text)]
-    assert_sound(local_world, rows, landed=False)
+    assert_sound(local_world, landed.rows())
 
 
-@pytest.mark.parametrize(
-    ("world", "lock"), [(("sqlite", "local"), True), (("postgres", "local"), False)], indirect=["world"]
-)
+@pytest.mark.parametrize(("world", "lock"), [(POSTGRES, False), *more([(SQLITE, True)])], indirect=["world"])
 def test_writers_at_once_export_each_commit_once(world: World, actors: Actors, lock: bool) -> None:
-    scenario = begin(world, actors, "deltas")
+    scenario = begin(world, actors, "delta export")
     world.lake_options["commit_retries"] = 200
     land(scenario.landed, *PARTITIONS[:4])
 
-    assert run(world, actors, [ingests(text) for text in PARTITIONS[:4]], lock=lock) == []
+    assert run(world, actors, [ingests(text) for text in PARTITIONS[:4]], times=2, lock=lock) == []
 
     assert_sound(world, scenario.landed.rows(), landed=True)
     # What was written for a snapshot that another commit took is removed.
@@ -170,15 +160,14 @@ def test_writers_at_once_export_each_commit_once(world: World, actors: Actors, l
     assert sorted(Files.of(world.options["deltas"]["to"]).listed()) == sorted(visible)
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
 @pytest.mark.parametrize(
-    "world",
+    ("world", "encrypted"),
     [
-        ("sqlite", "local"),
-        pytest.param(("duckdb", "local"), marks=pytest.mark.soak),
-        pytest.param(("postgres", "local"), marks=pytest.mark.soak),
+        (SQLITE, False),
+        *more([(SQLITE, True)]),
+        *soak((pair, encrypted) for pair in (DUCKDB, POSTGRES) for encrypted in (False, True)),
     ],
-    indirect=True,
+    indirect=["world"],
 )
 def test_restores_and_refreshes_at_once_never_double_a_partition(world: World, actors: Actors, encrypted: bool) -> None:
     world.lake_options = dict(ENCRYPTED) if encrypted else {}
@@ -186,13 +175,13 @@ def test_restores_and_refreshes_at_once_never_double_a_partition(world: World, a
     begun = next_round(scenario, "restore")
     again = ("restore", begun.options | {"hold": False})
 
-    assert run(world, actors, [again, again, ingests(NW)]) == []
+    assert run(world, actors, [again, again, ingests(NW)], times=2) == []
 
     assert_either(world, begun.before, begun.after, cleaning=False)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("world", [SQLITE, ("postgres", "s3")], indirect=True)
 @pytest.mark.parametrize("mode", ["replace", "append"])
 def test_writers_beside_maintenance_and_restores_succeed_or_say_why_not(
     world: World, actors: Actors, mode: str
@@ -225,17 +214,17 @@ def test_writers_beside_maintenance_and_restores_succeed_or_say_why_not(
 
 
 OVERTAKEN = [
-    *((("postgres", "local"), strategy, faster) for strategy in STRATEGIES for faster in STRATEGIES),
+    (POSTGRES, "direct", "direct", None),
+    (POSTGRES, "extension", "direct", "a"),
+    *more((POSTGRES, slower, faster, "a") for slower, faster in (("direct", "direct"), ("direct", "extension"))),
+    *more((POSTGRES, slower, "extension", None) for slower in STRATEGIES),
     # SQLite itself lets one writer of the direct strategy begin.
-    *((("sqlite", "local"), "extension", faster) for faster in STRATEGIES),
-    (("postgres", "local"), None, None),
-    pytest.param(("sqlite", "local"), None, None, marks=pytest.mark.more),
+    *more((SQLITE, "extension", faster, appends) for faster, appends in (("direct", None), ("extension", "a"))),
+    *more((pair, None, None, appends) for pair in (POSTGRES, SQLITE) for appends in (None, "a")),
 ]
 
 
-@pytest.mark.sample(3)
-@pytest.mark.parametrize(("world", "strategy", "faster_strategy"), OVERTAKEN, indirect=["world"])
-@pytest.mark.parametrize("appends", [None, "a"], ids=["replace", "append"])
+@pytest.mark.parametrize(("world", "strategy", "faster_strategy", "appends"), OVERTAKEN, indirect=["world"])
 def test_a_first_commit_that_is_overtaken_does_not_double_the_partition(
     world: World, strategy: str | None, faster_strategy: str | None, appends: str | None
 ) -> None:
@@ -272,7 +261,7 @@ def test_a_replacement_and_an_addition_at_once_are_as_one_after_the_other(world:
 
 
 @ON_POSTGRES
-@pytest.mark.parametrize("what", ["refresh", "restore"])
+@pytest.mark.parametrize("what", ["refresh", *more(["restore"])])
 def test_a_restore_that_is_overtaken_is_retried_and_doubles_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -326,7 +315,7 @@ def test_a_partition_can_be_replaced_while_another_is_read(local_world: World) -
         assert reader.rows("SELECT sum(total) FROM lake.sales") == before
 
 
-@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True)
+@pytest.mark.parametrize("world", [POSTGRES, *more([(SQLITE,)])], indirect=True)
 def test_a_reader_never_sees_a_part_of_a_batch(world: World, actors: Actors) -> None:
     """Both partitions have the same rows, and other ones after each commit."""
     scenario = begin(world, actors, "batch")

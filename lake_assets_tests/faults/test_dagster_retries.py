@@ -4,23 +4,25 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import dagster as dg
 import pytest
 
 from dev.servers.proxy import Request, S3Proxy
-from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.faults.outage import HURRIED, Outage, is_listed, is_read, is_written, noise, outage, small_disk
 from lake_assets_tests.ingest.index.indexing import land_numbers
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 __all__ = ["outage"]
 
 pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("spark", "impatient")]
 
 RANGE = "dagster/asset_partition_range"
-UP_FOR_RETRY = dg.DagsterEventType.STEP_UP_FOR_RETRY
 
 
 @pytest.fixture
@@ -36,17 +38,21 @@ def world(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 class Run:
     """A run of the stream's asset, over both partitions."""
 
-    result: dg.ExecuteInProcessResult
+    result: "dg.ExecuteInProcessResult"
     retried: tuple[str, ...]  # the error of each retry, with its causes
 
 
 def run_both(world: World, at_retry: Callable[[], None] = lambda: None) -> Run:
     """As Dagster's own executor runs it; `at_retry` is called when a step is up for retry, before it begins again."""
+    import dagster as dg  # noqa: PLC0415 - takes seconds
+
+    from lake_assets.orchestration.build import build_definitions  # noqa: PLC0415
+
     retried: list[str] = []
 
     def heard(entry: dg.EventLogEntry) -> None:
         event = entry.dagster_event
-        if event is not None and event.event_type == UP_FOR_RETRY:
+        if event is not None and event.event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY:
             error = event.step_retry_data.error
             retried.append("" if error is None else error.to_string())
             at_retry()
@@ -73,8 +79,10 @@ def failure_of(run: Run) -> str:
 
 @pytest.mark.parametrize(
     ("storage", "when", "of_object"),
-    [("storage", is_written, "main/sales/region="), ("source", is_read, "region="), ("source", is_listed, "")],
-    ids=["written", "read", "listed"],
+    [
+        ("storage", is_written, "main/sales/region="),
+        *more([("source", is_read, "region="), ("source", is_listed, "")]),
+    ],
 )
 def test_a_step_that_lost_its_storage_is_tried_again_and_no_row_is_there_twice(
     world: World,
@@ -86,8 +94,7 @@ def test_a_step_that_lost_its_storage_is_tried_again_and_no_row_is_there_twice(
 ) -> None:
     place = bucket_on(s3_proxy.s3) | HURRIED
     setattr(world, storage, place)
-    world.land(NW, sales(1))
-    world.ingest(NW)
+    world.commit(NW, 1)
     world.land(NW, sales(2, 3))
     world.land(SW, sales(4))
     away = outage(when, 600)
@@ -104,6 +111,7 @@ def test_a_step_that_lost_its_storage_is_tried_again_and_no_row_is_there_twice(
     assert [row.status for row in world.ledger()] == ["committed", "committed", "failed", "failed", "committed"]
 
 
+@pytest.mark.more
 def test_objects_that_are_registered_in_place_are_so_by_the_retry(
     world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage]
 ) -> None:

@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,34 +10,18 @@ import pytest
 
 from dev.servers.postgres import stoppable_in
 from lake_assets_tests.faults.actors import Actors
+from lake_assets_tests.faults.outage import small_disk
 from lake_assets_tests.faults.scenarios import assert_either, begin, finish, next_round
 from lake_assets_tests.faults.without_spark import no_session
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 
 pytestmark = pytest.mark.kill
 
 NOTHING_LEFT = 0
-ALL = ["replace", "append", "deltas", "compaction", "restore", "evolve", "quarantine"]
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[Callable[[str, int], Path]]:
-    """Mounts small disks: file systems in memory of so many MiB."""
-    mounted: list[Path] = []
-
-    def mount(name: str, size: int) -> Path:
-        folder = tmp_path / name
-        folder.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", f"size={size}m", "tmpfs", str(folder)]
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("only root mounts the small file system that gets full")
-        mounted.append(folder)
-        return folder
-
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+SIZES = {"storage": "4m", "deltas": "4m", "catalog": "8m"}  # of a disk
+KINDS = ["replace", "append", "delta export", "compaction", "restore", "evolve", "quarantine"]
 
 
 def fill(folder: Path, left: int = NOTHING_LEFT) -> Path:
@@ -57,29 +39,6 @@ def fill(folder: Path, left: int = NOTHING_LEFT) -> Path:
     return filler
 
 
-def assert_refused(
-    world: World, actors: Actors, kind: str, folder: Path, *, left: int = NOTHING_LEFT, may_succeed: bool = False
-) -> None:
-    """A scenario of this kind whose disk gets full: its act is refused, and succeeds when there is space again."""
-    scenario = begin(world, actors, kind)
-    begun = next_round(scenario, kind)
-    filler = fill(folder, left)
-
-    ended = actors.run(world, begun.act, **begun.options)
-
-    filler.unlink()
-    if ended.refused is None:
-        assert may_succeed, ended
-        assert ended.did is not None, ended
-    else:
-        assert f"{folder} " in ended.refused.replace("/ ", " ")
-        assert "no space left" in ended.refused
-        assert "free space" in ended.refused
-        assert "run it again" in ended.refused
-    assert_either(world, begun.before, begun.after, cleaning=begun.cleaning)
-    finish(scenario, begun)
-
-
 def local(tmp_path: Path, catalog: str = "sqlite") -> World:
     return World(
         {"type": catalog, "path": str(tmp_path / "catalog" / f"catalog.{catalog}")},
@@ -89,56 +48,52 @@ def local(tmp_path: Path, catalog: str = "sqlite") -> World:
     )
 
 
-# `make test-all` tries one of each disk. A restore copies by links, which take no space.
-@pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=() if k == "compaction" else pytest.mark.soak) for k in ALL if k != "restore"]
-)
-def test_a_full_storage_is_one_error(
-    tmp_path: Path, actors: Actors, small: Callable[[str, int], Path], kind: str
+# The disk that gets full, the catalog, and the kind of act; a restore copies by links, which take no space, but in an
+# encrypted lake, whose files DuckDB writes.
+CASES = [
+    ("storage", "sqlite", "compaction"),
+    ("deltas", "sqlite", "delta export"),
+    ("catalog", "sqlite", "replace"),
+    *more([("catalog", "duckdb", "append"), ("encrypted storage", "sqlite", "restore")]),
+    *soak([("encrypted storage", "sqlite", "replace")]),
+    *soak(("storage", "sqlite", kind) for kind in KINDS if kind not in ("compaction", "restore")),
+    *soak(("catalog", "sqlite", kind) for kind in KINDS if kind != "replace"),
+    *soak(("catalog but for some bytes", "sqlite", kind) for kind in KINDS),
+    *soak(("catalog", "duckdb", kind) for kind in KINDS if kind != "append"),
+]
+
+
+@pytest.mark.parametrize(("disk", "catalog", "kind"), CASES)
+def test_a_full_disk_is_one_error_and_the_act_succeeds_when_there_is_space_again(
+    tmp_path: Path, actors: Actors, disk: str, catalog: str, kind: str
 ) -> None:
-    assert_refused(local(tmp_path), actors, kind, small("storage", 4))
+    world, name = local(tmp_path, catalog), next(name for name in SIZES if name in disk)
+    world.lake_options = {"attach_options": {"encrypted": True}} if "encrypted" in disk else {}
+    with small_disk(tmp_path / name, "16m" if catalog == "duckdb" else SIZES[name]) as folder:
+        scenario = begin(world, actors, kind)
+        begun = next_round(scenario, kind)
+        filler = fill(folder, 50_000 if "some bytes" in disk else NOTHING_LEFT)
 
+        ended = actors.run(world, begun.act, **begun.options)
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=() if k == "restore" else pytest.mark.soak) for k in ("replace", "restore")]
-)
-def test_a_full_storage_of_an_encrypted_lake_is_one_error(
-    tmp_path: Path, actors: Actors, small: Callable[[str, int], Path], kind: str
-) -> None:
-    """DuckDB writes its files."""
-    world = local(tmp_path)
-    world.lake_options = {"attach_options": {"encrypted": True}}
-    assert_refused(world, actors, kind, small("storage", 4))
-
-
-def test_full_exported_changes_are_one_error(tmp_path: Path, actors: Actors, small: Callable[[str, int], Path]) -> None:
-    assert_refused(local(tmp_path), actors, "deltas", small("deltas", 4))
-
-
-@pytest.mark.parametrize("left", [NOTHING_LEFT, pytest.param(50_000, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "replace" else pytest.mark.soak) for k in ALL])
-def test_a_full_disk_of_a_sqlite_catalog_is_one_error(
-    tmp_path: Path, actors: Actors, small: Callable[[str, int], Path], kind: str, left: int
-) -> None:
-    assert_refused(local(tmp_path), actors, kind, small("catalog", 8), left=left)
-
-
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "append" else pytest.mark.soak) for k in ALL])
-def test_a_full_disk_of_a_duckdb_catalog_is_one_error(
-    tmp_path: Path, actors: Actors, small: Callable[[str, int], Path], kind: str
-) -> None:
-    # A commit may fit into the last page of the log that an earlier one began.
-    assert_refused(local(tmp_path, "duckdb"), actors, kind, small("catalog", 16), may_succeed=kind != "append")
+        filler.unlink()
+        if ended.refused is None:  # a commit may fit into the last page of DuckDB's log that an earlier one began
+            assert ended.did is not None, ended
+            assert catalog == "duckdb"
+            assert kind != "append"
+        else:
+            assert f"{folder} " in ended.refused.replace("/ ", " ")
+            for words in ("no space left", "free space", "run it again"):
+                assert words in ended.refused
+        assert_either(world, begun.before, begun.after, cleaning=begun.cleaning)
+        finish(scenario, begun)
 
 
 @pytest.mark.servers
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ["replace", "append", "deltas", "restore"])
-def test_a_full_disk_of_a_postgres_server_is_one_error(
-    tmp_path: Path, actors: Actors, small: Callable[[str, int], Path], kind: str
-) -> None:
-    folder = small("server", 150)
-    with stoppable_in(folder) as postgres:
+@pytest.mark.parametrize("kind", ["replace", "append", "delta export", "restore"])
+def test_a_full_disk_of_a_postgres_server_is_one_error(tmp_path: Path, actors: Actors, kind: str) -> None:
+    with small_disk(tmp_path / "server", "150m") as folder, stoppable_in(folder) as postgres:
         world, server = local(tmp_path), postgres.server
         world.catalog = database_on(server)
         scenario = begin(world, actors, kind)
@@ -163,12 +118,9 @@ def test_a_full_disk_of_a_postgres_server_is_one_error(
 
 @pytest.mark.servers
 @pytest.mark.soak
-def test_a_postgres_server_that_ends_because_its_disk_is_full_is_one_error(
-    tmp_path: Path, actors: Actors, small: Callable[[str, int], Path]
-) -> None:
+def test_a_postgres_server_that_ends_because_its_disk_is_full_is_one_error(tmp_path: Path, actors: Actors) -> None:
     """Without space for its log the server panics; with space it is started again."""
-    folder = small("server", 150)
-    with stoppable_in(folder) as postgres:
+    with small_disk(tmp_path / "server", "150m") as folder, stoppable_in(folder) as postgres:
         world, server = local(tmp_path), postgres.server
         world.catalog = database_on(server)
         scenario = begin(world, actors, "replace")

@@ -1,4 +1,7 @@
-"""Servers that fail at every step of every operation: the lake is sound afterwards, and the next run succeeds."""
+"""Servers that fail at every step of every act: the lake is sound afterwards, and the next run succeeds.
+
+`docs/faults.md` has the tables of the steps, the faults and their outcomes.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -6,78 +9,76 @@ from pathlib import Path
 import pytest
 
 from dev.servers.postgres_proxy import postgres_proxy
-from dev.servers.proxy import S3Proxy
-from dev.servers.s3 import S3Server
-from lake_assets_tests.faults import table
-from lake_assets_tests.faults.bench import Bench, Case, Result
-from lake_assets_tests.faults.operations import OPERATIONS
-from lake_assets_tests.faults.postgres_bench import PostgresBench
-from lake_assets_tests.faults.s3_bench import S3Bench
+from lake_assets_tests.faults.actors import Actors
+from lake_assets_tests.faults.bench import Bench, Case, PostgresBench, S3Bench
 from lake_assets_tests.world import World
 
-PARTS = 4  # of the cases of an operation, each a test of its own
+pytestmark = pytest.mark.kill
+
+DOCS = Path(__file__).parents[2] / "docs" / "faults.md"
+KINDS = ("replace", "append", "index", "compaction", "clean-up", "restore", "delta export", "dead letters")
+PARTS = 4  # of the cases of an act, each a test of its own
+FEW = {("S3", "replace"), ("S3", "restore"), ("PostgreSQL", "append")}
+BENCHES = [
+    pytest.param((server, kind), marks=() if (server, kind) in FEW else pytest.mark.more, id=f"{server} {kind}")
+    for server in ("S3", "PostgreSQL")
+    for kind in KINDS
+]
 
 
-@pytest.fixture(params=["S3", "PostgreSQL"])
-def bench(request: pytest.FixtureRequest, local_world: World, tmp_path: Path, operation: str) -> Iterator[Bench]:
-    """The operation on a lake whose S3 storages, or whose PostgreSQL catalog, are behind a proxy."""
-    if request.param == "S3":
-        s3: S3Server = request.getfixturevalue("s3")
-        proxy: S3Proxy = request.getfixturevalue("s3_proxy")
-        yield S3Bench(OPERATIONS[operation], local_world, tmp_path, proxy, s3)
+@pytest.fixture
+def bench(request: pytest.FixtureRequest, local_world: World, actors: Actors) -> Iterator[Bench]:
+    """The act on a lake whose S3 storages, or whose PostgreSQL catalog, are behind a proxy."""
+    server, kind = request.param
+    if server == "S3":
+        yield S3Bench(kind, local_world, actors, request.getfixturevalue("s3_proxy"))
         return
-    server = request.getfixturevalue("postgres")
-    with postgres_proxy(server) as catalog:
-        yield PostgresBench(OPERATIONS[operation], local_world, tmp_path, catalog, server)
+    with postgres_proxy(request.getfixturevalue("postgres")) as proxy:
+        yield PostgresBench(kind, local_world, actors, proxy)
+
+
+def tables(section: str) -> tuple[list[list[str]], list[list[str]]]:
+    """The rows of the two tables of a section: the faults, and the steps with their acts and outcomes."""
+    text = DOCS.read_text("utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
+    faults, steps = (
+        [[cell.strip() for cell in line.strip("|").split("|")] for line in block.strip().splitlines()[2:]]
+        for block in text.split("\n\n")
+        if block.lstrip().startswith("|")
+    )
+    return faults, steps
 
 
 def check(bench: Bench, cases: Sequence[Case]) -> None:
     """Run the cases, and compare their outcomes with the table of the docs."""
-    documented = table.steps(bench.section)
-    results, wrong = bench.failures(cases)
-    wrong += [
-        f"{bench.operation.name}: {result.case}: {expected} by the docs, but: {result.error}"
-        for result in results
-        if (expected := _expected(documented[bench.documented(result.case.step)], result)) not in _outcomes(result)
-    ]
-    assert not wrong, "\n".join(wrong)
+    outcomes = {step: {False: short, True: lasting} for step, _, short, lasting in tables(bench.section)[1]}
+    for case in cases:
+        try:
+            error = bench.run(case)
+            expected = "succeeds" if case.fault == "slow" else outcomes[bench.documented(case.step)][case.lasts]
+            assert expected in {"may fail", "succeeds" if error is None else "fails"}, error
+        except Exception as failure:
+            failure.add_note(f"{bench.kind}: {case}")
+            raise
 
 
-def _expected(row: table.Row, result: Result) -> str:
-    if result.case.fault == "slow":
-        return "succeeds"
-    return row.lasting if result.case.lasts else row.short
-
-
-def _outcomes(result: Result) -> set[str]:
-    return {"may fail", "succeeds" if result.error is None else "fails"}
-
-
-@pytest.mark.sample(5)
 @pytest.mark.servers
-@pytest.mark.parametrize("operation", list(OPERATIONS))
+@pytest.mark.parametrize("bench", BENCHES, indirect=True)
 def test_faults_at_some_steps(bench: Bench) -> None:
-    """Each operation meets another part of the faults; the docs have its steps, and no others."""
-    steps = {bench.documented(step) for step in bench.steps}
-    assert steps == {row.step for row in table.steps(bench.section).values() if bench.operation.name in row.operations}
-    check(bench, bench.covering(list(OPERATIONS).index(bench.operation.name), len(OPERATIONS)))
+    """Each act meets another part of the faults; the docs have its steps, and no others."""
+    documented = {step for step, acts, *_ in tables(bench.section)[1] if bench.kind in acts.split(", ")}
+    assert {bench.documented(step) for step in bench.steps} == documented
+    check(bench, bench.covering(KINDS.index(bench.kind), len(KINDS)))
 
 
 @pytest.mark.servers
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("operation", list(OPERATIONS))
+@pytest.mark.parametrize("bench", [(server, kind) for server in ("S3", "PostgreSQL") for kind in KINDS], indirect=True)
 def test_every_fault_at_every_step(bench: Bench, part: int) -> None:
     check(bench, bench.cases()[part::PARTS])
 
 
-@pytest.mark.parametrize("bench", [S3Bench, PostgresBench])
-def test_the_docs_have_every_fault(bench: type[Bench]) -> None:
-    assert table.faults(bench.section) == list(dict.fromkeys([*bench.faults, *bench.lasting]))
-
-
-def test_the_docs_name_tests_that_exist() -> None:
-    missing = [file for file in table.tests() if not (Path(__file__).parents[1] / file).is_file()]
-    assert table.tests()
-    assert not missing
+@pytest.mark.parametrize("of", [S3Bench, PostgresBench])
+def test_the_docs_have_every_fault(of: type[Bench]) -> None:
+    assert [fault for fault, _ in tables(of.section)[0]] == list(dict.fromkeys([*of.faults, *of.lasting]))

@@ -8,8 +8,12 @@ from dev.servers.postgres import PostgresServer
 from dev.servers.postgres_proxy import PostgresProxy, Rule, Statement, postgres_proxy
 from lake_assets.errors import CatalogUnreachableError
 from lake_assets.lake.ledger import flush
+from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
+
+__all__ = ["sessions"]
 
 
 @pytest.fixture
@@ -31,11 +35,15 @@ def commit_after(table: str = "ducklake_snapshot_changes") -> Callable[[Statemen
     return when
 
 
-ENCRYPTED = {"attach_options": {"encrypted": True}}
+DIRECT: dict[str, object] = {}
+ENCRYPTED = {"attach_options": {"encrypted": True}}  # whose strategy is insert
 
 
-@pytest.mark.parametrize("storage", ["local", "s3"])
-@pytest.mark.parametrize("options", [{}, ENCRYPTED], ids=["direct", "insert"])
+@pytest.mark.parametrize(
+    ("options", "storage"),
+    [(DIRECT, "local"), (ENCRYPTED, "s3"), *more([(DIRECT, "s3"), (ENCRYPTED, "local")])],
+    ids=["direct-local", "insert-s3", "direct-s3", "insert-local"],
+)
 def test_a_commit_whose_answer_is_lost_is_found(
     local_world: World,
     proxy: PostgresProxy,
@@ -47,8 +55,7 @@ def test_a_commit_whose_answer_is_lost_is_found(
     local_world.lake_options = options
     if storage == "s3":
         local_world.storage = request.getfixturevalue("s3_location")()
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     local_world.land(NW, sales(2, 3))
     rule = proxy.inject(Rule("lose_answer", commit_after()))
 
@@ -62,13 +69,13 @@ def test_a_commit_whose_answer_is_lost_is_found(
     assert local_world.ingest(NW).row.status == "skipped"
 
 
+@pytest.mark.more
 def test_a_flush_whose_answer_is_lost_keeps_its_rows(
     local_world: World, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flush, "MANY", 2)
     for total in (1, 2):
-        local_world.land(NW, sales(total))
-        local_world.ingest(NW)
+        local_world.commit(NW, total)
     before = local_world.ledger()
     rule = proxy.inject(Rule("lose_answer", commit_after("ducklake_data_file")))
 
@@ -81,14 +88,13 @@ def test_a_flush_whose_answer_is_lost_keeps_its_rows(
     assert len(local_world.query("FROM lake.ingest_files")) == 2
 
 
-@pytest.mark.parametrize("options", [{}, ENCRYPTED], ids=["direct", "insert"])
+@pytest.mark.parametrize("options", [DIRECT, *more([ENCRYPTED])], ids=["direct", "insert"])
 def test_a_commit_that_the_server_never_heard_of_fails_and_the_next_run_makes_it(
     local_world: World, proxy: PostgresProxy, options: dict[str, object]
 ) -> None:
     """Where DuckLake writes the files, such a COMMIT cannot be told from a conflict, and is tried again at once."""
     local_world.lake_options = options
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     local_world.land(NW, sales(2, 3))
     rule = proxy.inject(Rule("reset", commit_after()))
 

@@ -1,6 +1,6 @@
 """Random sequences of what happens to a lake, beside a model of it: its rows are the model's after each of them.
 
-`LAKE_ASSETS_EXAMPLES` is the number of sequences of `make kills`, on each lake.
+`LAKE_ASSETS_EXAMPLES` is the number of sequences of `make soak`, on each lake.
 """
 
 import copy
@@ -38,6 +38,7 @@ from lake_assets_tests.faults.independent import Files, Row
 from lake_assets_tests.faults.lake_invariants import assert_sound, complaints
 from lake_assets_tests.faults.scenarios import MAINTENANCE
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 
@@ -320,18 +321,15 @@ MACHINES = pytest.mark.parametrize("machine", [LakeMachine, AppendMachine])
 
 
 def on_sqlite(folder: Path) -> World:
-    return World(
-        {"type": "sqlite", "path": str(folder / "catalog.sqlite")},
-        {"type": "local", "path": str(folder / "data")},
-        {"type": "local", "path": str(folder / "landing")},
-        no_session,
-    )
+    return World.in_folder(folder, no_session)
 
 
-@MACHINES
-def test_sequences_end_as_their_model_says(machine: type[LakeMachine], actors: Actors) -> None:
+@pytest.mark.parametrize(
+    ("machine", "examples"), [(LakeMachine, 1), (AppendMachine, 1), *more([(LakeMachine, 3), (AppendMachine, 3)])]
+)
+def test_sequences_end_as_their_model_says(machine: type[LakeMachine], actors: Actors, examples: int) -> None:
     phases = [Phase.generate]
-    run(machine, on_sqlite, actors, max_examples=3, stateful_step_count=14, derandomize=True, phases=phases)
+    run(machine, on_sqlite, actors, max_examples=examples, stateful_step_count=14, derandomize=True, phases=phases)
 
 
 @pytest.mark.soak

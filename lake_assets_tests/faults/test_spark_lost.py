@@ -35,6 +35,7 @@ session.stop()
 """
 
 
+@pytest.mark.more
 @pytest.mark.kill
 def test_partitions_of_a_run_whose_jvm_was_killed_say_so_and_the_session_is_replaced(
     local_world: World, tmp_path: Path

@@ -1,6 +1,5 @@
 """`kill -9` of a whole run while its tasks write: landed objects stay, and the next run commits just their rows."""
 
-import datetime as dt
 import os
 import signal
 import subprocess
@@ -11,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.deadly_daemon import PART, VARIABLE
 from lake_assets_tests.ingest.lettering import BIG, NARROW, letters, stored, visible, wide
+from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import NW, World
 
 pytestmark = pytest.mark.kill
@@ -49,21 +48,25 @@ def die(world: World, folder: Path, death: str) -> None:
         env=os.environ | {VARIABLE: death},
         start_new_session=True,  # the daemon kills it by its leader
     )
-    output, _ = child.communicate(timeout=120)
+    output, _ = child.communicate(timeout=300)
     assert child.returncode == -signal.SIGKILL, output
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("world", "death", "options"),
     [
-        (("sqlite", "local"), "bytes", {"copy": "any"}),
-        (("sqlite", "local"), "link", {"copy": "always", "immutable_source": True}),
-        (("sqlite", "s3"), "store", {"copy": "always"}),
-        (("sqlite", "s3"), "parts", {"copy": "always"}),
+        pytest.param(("sqlite", "local"), "bytes", {"copy": "any"}, id="bytes"),
+        pytest.param(("sqlite", "s3"), "store", {"copy": "always"}, id="store", marks=pytest.mark.more),
+        pytest.param(
+            ("sqlite", "local"),
+            "link",
+            {"copy": "always", "immutable_source": True},
+            id="link",
+            marks=pytest.mark.more,
+        ),
+        pytest.param(("sqlite", "s3"), "parts", {"copy": "always"}, id="parts", marks=pytest.mark.soak),
     ],
     indirect=["world"],
-    ids=["bytes", "link", "store", "parts"],
 )
 def test_death_in_the_middle_of_a_copy_loses_nothing(
     world: World, tmp_path: Path, death: str, options: dict[str, Any]
@@ -87,7 +90,7 @@ def test_death_in_the_middle_of_a_copy_loses_nothing(
     rows = [float(number) for number in range(100, 100 + 2 * OBJECTS)]
     assert (row.files_copied, row.row_count, row.rows_before) == (OBJECTS, len(rows), 2)
     assert world.totals() == rows
-    done = maintain(world.config, "test", world.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
+    done = world.tidy(30)
     root = world.config.lakes["test"].own_storage.root
     assert {orphan.uri for orphan in done.orphans} == {f"{root}/{key}" for key in leftovers}
     assert len(world.data_files()) == OBJECTS
@@ -97,7 +100,7 @@ def test_death_in_the_middle_of_a_copy_loses_nothing(
 
 @pytest.mark.parametrize(
     "world",
-    [("sqlite", "local"), pytest.param(("sqlite", "s3"), marks=pytest.mark.soak)],
+    [("sqlite", "local"), *soak([(("sqlite", "s3"),)])],
     indirect=True,
 )
 def test_death_while_letters_are_written_shows_none_and_the_next_run_writes_them_once(
@@ -118,6 +121,5 @@ def test_death_while_letters_are_written_shows_none_and_the_next_run_writes_them
     assert (row.row_count, row.rows_dead_lettered) == (5, 4)
     assert sorted(letter["id"] for letter in letters(world)) == [BIG + number for number in range(4)]
     assert stored(world) == orphans | set(visible(world))
-    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
-    assert {one.uri for one in maintain(world.config, "test", world.sessions, now=later).letters} == orphans
+    assert {one.uri for one in world.tidy(30).letters} == orphans
     assert stored(world) == set(visible(world))
