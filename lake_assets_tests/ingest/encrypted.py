@@ -61,9 +61,5 @@ def rows_of(world: World) -> list[tuple[object, ...]]:
     return world.query("SELECT id, total, text, region, date::VARCHAR FROM lake.sales ORDER BY region, id")
 
 
-def root(world: World) -> str:
-    return world.config.lakes["test"].own_storage.root
-
-
 def nobody() -> NoReturn:
     pytest.fail("Spark was asked for")

@@ -1,6 +1,7 @@
 """`commit_batch`: partitions of a run are one snapshot, and what keeps one of them from it does not keep the others."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -39,7 +40,7 @@ def test_a_batch_is_one_snapshot_and_each_partition_is_whole(world: World) -> No
         found = snapshots(outcomes)
         assert len(found) == len(TEXTS)
         assert sorted(list(found.values()).count(snapshot) for snapshot in set(found.values())) == [2, 4]
-    rows = {text: outcome.result.row for text, outcome in second.items() if outcome.result}
+    rows = {text: outcome.row for text, outcome in second.items()}
     assert {(row.rows_before, row.row_count, row.files_written) for row in rows.values()} == {(2, 2, 1)}
     assert {row.load_partition: row.snapshot_id for row in world.ledger()[: len(TEXTS)]} == {
         row.load_partition: row.snapshot_id for row in rows.values()
@@ -47,7 +48,7 @@ def test_a_batch_is_one_snapshot_and_each_partition_is_whole(world: World) -> No
     for number, text in enumerate(TEXTS):
         assert world.totals(text) == [20 + number, 20.5 + number]
     assert_sound(world)
-    assert {outcome.result.row.status for outcome in ingest_texts(world).values() if outcome.result} == {"skipped"}
+    assert {outcome.status for outcome in ingest_texts(world).values()} == {"skipped"}
 
 
 def test_history_changes_and_restore_see_each_partition_of_a_batch(filled: World) -> None:
@@ -66,17 +67,6 @@ def test_history_changes_and_restore_see_each_partition_of_a_batch(filled: World
 
     assert filled.totals(FIRST) == [10, 10.5]
     assert filled.totals(OTHERS[0]) == [21, 21.5]
-
-
-def test_a_partition_that_fails_before_its_commit_leaves_the_others_one_snapshot(filled: World) -> None:
-    filled.land(FIRST, b"no Parquet")
-
-    outcomes = ingest_texts(filled)
-
-    assert isinstance(outcomes[FIRST].error, SourceError)
-    assert len(set(snapshots(outcomes).values())) == 1
-    assert len(snapshots(outcomes)) == len(OTHERS)
-    assert filled.totals(FIRST) == [10, 10.5]
 
 
 def test_a_partition_whose_objects_change_is_read_again_and_the_others_are_one_snapshot(
@@ -99,64 +89,70 @@ def test_a_partition_that_is_held_meanwhile_keeps_its_rows_and_the_others_are_co
     with before("commit", lambda _: restore(other.stream, other.partition(FIRST), oldest, hold=True)):
         outcomes = ingest_texts(filled)
 
-    result = outcomes[FIRST].result
-    assert result is not None
-    assert (result.row.status, result.row.hold) == ("skipped", "held")
+    assert (outcomes[FIRST].row.status, outcomes[FIRST].row.hold) == ("skipped", "held")
     assert filled.totals(FIRST) == [10, 10.5]
     assert len(snapshots(outcomes)) == len(OTHERS)
     assert filled.totals(OTHERS[0]) == [21, 21.5]
 
 
-def test_a_partition_that_was_released_is_part_of_its_batch(filled: World) -> None:
+def test_a_partition_that_was_released_is_part_of_its_batch_and_an_emptied_one_is_cleared(filled: World) -> None:
     """The names of its files still say that it may be held, so the commit reads the ledger."""
+    filled.options = BATCH | {"on_empty": "clear"}
+    filled.unland(OTHERS[0])
     partition = filled.partition(FIRST)
     restore(filled.stream, partition, history(filled.stream, partition)[-1].snapshot, hold=True)
     release(filled.stream, partition)
 
-    assert len(set(snapshots(ingest_texts(filled)).values())) == 1
+    found = snapshots(ingest_texts(filled))
+
+    assert len(found) == len(TEXTS)
+    assert {found[text] for text in TEXTS if text != OTHERS[0]} == {max(found.values())}
+    assert filled.totals(FIRST) == [20, 20.5]
+    assert filled.totals(OTHERS[0]) == []
+    assert_sound(filled)
 
 
-def test_a_partition_that_another_run_added_to_meanwhile_is_added_to_once(local_world: World) -> None:
+@pytest.mark.parametrize("overtaken", [True, False])
+def test_additions_of_a_batch_are_one_snapshot_without_what_another_run_added_meanwhile(
+    local_world: World, overtaken: bool
+) -> None:
     local_world.options = BATCH | {"mode": "append"}
     land_all(local_world, 10)
     ingest_texts(local_world)
     land_all(local_world, 20, "batch_2.parquet")
     other = replace(local_world, _opened=None)
-    with before("commit", lambda _: other.ingest(FIRST)):
+    with before("commit", lambda _: other.ingest(FIRST)) if overtaken else nullcontext():
         outcomes = ingest_texts(local_world)
 
-    assert {text: outcome.error for text, outcome in outcomes.items() if outcome.error} == {}
+    assert {outcome.error for outcome in outcomes.values()} == {None}
+    if not overtaken:
+        assert len(set(snapshots(outcomes).values())) == 1
+        assert {outcome.row.rows_before for outcome in outcomes.values()} == {2}
     for number, text in enumerate(TEXTS):
         assert local_world.totals(text) == [10 + number, 10.5 + number, 20 + number, 20.5 + number]
     assert_sound(local_world)
 
 
-def test_additions_of_a_batch_are_one_snapshot(local_world: World) -> None:
-    local_world.options = BATCH | {"mode": "append"}
-    land_all(local_world, 10)
-    ingest_texts(local_world)
-    land_all(local_world, 20, "batch_2.parquet")
-
-    found = ingest_texts(local_world)
-
-    assert len(snapshots(found)) == len(TEXTS)
-    assert len(set(snapshots(found).values())) == 1
-    assert {outcome.result.row.rows_before for outcome in found.values() if outcome.result} == {2}
-    assert len(local_world.totals()) == 4 * len(TEXTS)
-    assert_sound(local_world)
+def remove_the_file(filled: World) -> Callable[[Sequence[PartitionRun]], None]:
+    """As maintenance with a short `orphans_older_than` does it in a slow run."""
+    partition = filled.partition(FIRST)
+    return lambda runs: Path(next(run for run in runs if run.partition == partition).files[0].uri).unlink()
 
 
-def test_a_partition_whose_file_is_gone_fails_alone(filled: World) -> None:
-    def remove(runs: Sequence[PartitionRun]) -> None:
-        """As maintenance with a short `orphans_older_than` does it in a slow run."""
-        Path(next(run for run in runs if run.partition == filled.partition(FIRST)).files[0].uri).unlink()
+@pytest.mark.parametrize("error", [SourceError, StorageError])
+def test_a_partition_that_fails_keeps_no_other_from_its_commit(filled: World, error: type[Exception]) -> None:
+    """It has a bad object, or its file is gone when it is committed."""
+    if error is SourceError:
+        filled.land(FIRST, b"no Parquet")
 
-    with before("commit", remove):
+    with before("commit", remove_the_file(filled)) if error is StorageError else nullcontext():
         outcomes = ingest_texts(filled)
 
-    assert isinstance(outcomes[FIRST].error, StorageError)
+    assert isinstance(outcomes[FIRST].error, error)
     assert filled.totals(FIRST) == [10, 10.5]
     assert len(snapshots(outcomes)) == len(OTHERS)
+    if error is SourceError:  # which is known before the commit; without the file, each is committed by itself
+        assert len(set(snapshots(outcomes).values())) == 1
     assert [row.status for row in filled.ledger(FIRST)] == ["failed", "committed"]
 
 
@@ -166,47 +162,26 @@ def test_a_partition_of_which_rows_were_deleted_is_committed_by_itself_and_the_o
 
     outcomes = ingest_texts(filled)
 
-    rows_before = {text: outcome.result.row.rows_before for text, outcome in outcomes.items() if outcome.result}
+    rows_before = {text: outcome.row.rows_before for text, outcome in outcomes.items()}
     assert rows_before == dict.fromkeys(TEXTS, 2) | {FIRST: 1}
     for number, text in enumerate(TEXTS):
         assert filled.totals(text) == [20 + number, 20.5 + number]
 
 
-def test_a_batch_clears_partitions_without_objects(filled: World) -> None:
-    filled.options = BATCH | {"on_empty": "clear"}
-    filled.unland(FIRST)
-
-    outcomes = ingest_texts(filled)
-
-    assert filled.totals(FIRST) == []
-    assert {outcome.result.row.status for outcome in outcomes.values() if outcome.result} == {"committed"}
-    assert_sound(filled)
-
-
-def test_dead_letters_of_a_batch_are_visible_with_it(local_world: World) -> None:
-    local_world.options = BATCH | {"on_bad_row": "dead_letter"}
-    for text in TEXTS:
+def test_transformed_partitions_and_their_dead_letters_are_one_snapshot(local_world: World) -> None:
+    sql = "SELECT id, total * 2 AS total FROM source"
+    local_world.options = BATCH | {"on_bad_row": "dead_letter", "transform": {"sql": sql}}
+    for number, text in enumerate(TEXTS):
         region = text.split(",")[0].removeprefix("region=")
-        rows = sales(1, 2)
-        local_world.land(text, rows.append_column("region", [[region, "elsewhere"]]))
+        local_world.land(text, sales(number, 100).append_column("region", [[region, "elsewhere"]]))
 
     found = snapshots(ingest_texts(local_world))
 
     noted = local_world.query("SELECT load_partition, snapshot_id, rows FROM lake.ingest_dead_letters ORDER BY ALL")
     assert noted == sorted((text.replace(",", "/"), snapshot, 1) for text, snapshot in found.items())
-    assert len(set(found.values())) == 1
-
-
-def test_transformed_partitions_are_one_snapshot(local_world: World) -> None:
-    local_world.options = BATCH | {"transform": {"sql": "SELECT id, total * 2 AS total FROM source"}}
-    land_all(local_world, 10)
-
-    found = snapshots(ingest_texts(local_world))
-
     assert len(found) == len(TEXTS)
     assert len(set(found.values())) == 1
-    for number, text in enumerate(TEXTS):
-        assert local_world.totals(text) == [20 + 2 * number, 21 + 2 * number]
+    assert local_world.totals() == [2 * number for number in range(len(TEXTS))]
 
 
 def test_partitions_of_shared_objects_are_one_snapshot_with_their_own_rows(local_world: World) -> None:
@@ -217,7 +192,7 @@ def test_partitions_of_shared_objects_are_one_snapshot_with_their_own_rows(local
     outcomes = ingest_texts(local_world, [NW, SW, LATER])
 
     (snapshot,) = set(snapshots(outcomes).values())
-    counts = {text: outcome.result.row.row_count for text, outcome in outcomes.items() if outcome.result}
+    counts = {text: outcome.row.row_count for text, outcome in outcomes.items()}
     assert counts == {NW: 1, SW: 2, LATER: 1}
     assert [local_world.totals(text) for text in (NW, SW, LATER)] == [[1], [2, 16], [8]]
     read = local_world.query("SELECT load_partition, uri FROM lake.ingest_files ORDER BY ALL")

@@ -4,7 +4,7 @@ import datetime as dt
 import decimal
 import io
 import math
-import os
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from lake_assets.errors import SchemaError, SourceError
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.lake.commit.strategy_pair import SCHEMA, row
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
 TYPES = pa.Table.from_pylist([row(n) for n in range(2000)] + [dict.fromkeys(SCHEMA.names)] * 3, SCHEMA)
@@ -51,6 +52,7 @@ def both_ways(world: World, *objects: bytes, first: pa.Table | None = None, **op
     worlds = []
     for policy in ("always", "never"):
         folder = Path(world.catalog["path"]).parent / policy
+        folder.mkdir()
         encoding = replace(
             world,
             catalog={"type": "sqlite", "path": str(folder / "catalog.sqlite")},
@@ -101,14 +103,16 @@ def read(world: World) -> str:
     return repr(world.query("FROM lake.sales ORDER BY ALL"))
 
 
-def found(world: World, column: str) -> list[tuple[Any, ...]]:
-    """The rows that conditions on some values of a column find."""
-    values = world.query(f"SELECT DISTINCT {column}::VARCHAR AS v FROM lake.sales ORDER BY hash(v) LIMIT 10")
+def found(world: World, *columns: str) -> list[tuple[Any, ...]]:
+    """The rows that conditions on some values of columns find."""
+    result: list[tuple[Any, ...]] = []
     with world.reader() as client:
-        kind = client.execute(f"SELECT typeof({column}) FROM lake.sales LIMIT 1").fetchone()
-        assert kind is not None
-        sql = f"SELECT count(*) FROM lake.sales WHERE {column} = ?::{kind[0]}"
-        return [(value, client.execute(sql, [value]).fetchall()) for (value,) in values if value is not None]
+        for column in columns:
+            sql = f"SELECT DISTINCT {column}::VARCHAR AS v, typeof({column}) FROM lake.sales ORDER BY hash(v) LIMIT 10"
+            for value, kind in client.execute(sql).fetchall():
+                condition = f"SELECT count(*) FROM lake.sales WHERE {column} = ?::{kind}"
+                result.append((column, value, client.execute(condition, [value]).fetchall()))
+    return result
 
 
 def assert_same(copied: World, encoded: World) -> None:
@@ -117,20 +121,22 @@ def assert_same(copied: World, encoded: World) -> None:
     assert repr(changes(copied)) == repr(changes(encoded))
 
 
+def files_copied(copied: World, encoded: World, **options: Any) -> tuple[int | None, int | None]:
+    """Ingest the partition in both lakes."""
+    return copied.ingest(NW, **options).row.files_copied, encoded.ingest(NW, **options).row.files_copied
+
+
 def test_types_of_all_kinds(local_world: World) -> None:
     copied, encoded = both_ways(local_world, landed(TYPES, row_group_size=700))
 
     for _ in range(2):  # the extension commits a table's first file
-        assert (copied.ingest(NW, force=True).row.files_copied, encoded.ingest(NW, force=True).row.files_copied) == (
-            1,
-            0,
-        )
+        assert files_copied(copied, encoded, force=True) == (1, 0)
 
     assert_same(copied, encoded)
-    for name in ("i8", "i64", "f32", "f64", "text", "id", "amount", "day", "clock", "local", "nanos", "instant"):
-        assert found(copied, name) == found(encoded, name)
-    (file,) = copied.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
-    assert pq.ParquetFile(file[0]).read().equals(TYPES)
+    names = ("i8", "i64", "f32", "f64", "text", "id", "amount", "day", "clock", "local", "nanos", "instant")
+    assert found(copied, *names) == found(encoded, *names)
+    (file,) = copied.live_files()
+    assert pq.read_table(file, partitioning=None).equals(TYPES)
 
 
 def test_another_order_of_columns(local_world: World) -> None:
@@ -141,7 +147,7 @@ def test_another_order_of_columns(local_world: World) -> None:
     first = rows.select(order).set_column(0, "r", named.cast(pa.struct([("x", pa.int16()), ("y", pa.int8())])))
     copied, encoded = both_ways(local_world, landed(encoded_texts), first=first)
 
-    assert (copied.ingest(NW).row.files_copied, encoded.ingest(NW).row.files_copied) == (1, 0)
+    assert files_copied(copied, encoded) == (1, 0)
 
     assert read(copied) == read(encoded)
     assert repr(changes(copied)) == repr(changes(encoded))
@@ -159,9 +165,11 @@ OTHER_TYPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("nested", [False, *more([True])])
 @pytest.mark.parametrize(
-    ("kind", "column", "values", "limit"), OTHER_TYPES, ids=[str(kind) for kind, *_ in OTHER_TYPES]
+    ("kind", "column", "values", "limit"),
+    [OTHER_TYPES[0], *more(OTHER_TYPES[1:])],
+    ids=[str(kind) for kind, *_ in OTHER_TYPES],
 )
 def test_a_file_with_another_type_than_the_table_is_encoded(
     local_world: World, kind: pa.DataType, column: pa.DataType, values: list[Any], limit: str, *, nested: bool
@@ -185,14 +193,14 @@ def test_a_file_with_another_type_than_the_table_is_encoded(
             assert client.execute(f"SELECT count(*) FROM lake.sales WHERE {condition}").fetchall() == counted
 
 
-@pytest.mark.parametrize("statistics_of", [True, False], ids=["by-the-footer", "by-reading"])
-def test_partition_columns_inside_the_file(local_world: World, statistics_of: bool) -> None:
+@pytest.mark.parametrize("by_footer", [True, *more([False])])
+def test_partition_columns_inside_the_file(local_world: World, by_footer: bool) -> None:
     rows = sales(1, 2, 3)
     own = rows.append_column("region", pa.array(["NW"] * 3)).append_column("date", pa.array([dt.date(2026, 2, 11)] * 3))
-    columns = True if statistics_of else rows.column_names
+    columns = True if by_footer else rows.column_names
     copied, encoded = both_ways(local_world, landed(own, write_statistics=columns), first=rows)
 
-    assert (copied.ingest(NW).row.files_copied, encoded.ingest(NW).row.files_copied) == (1, 0)
+    assert files_copied(copied, encoded) == (1, 0)
 
     assert_same(copied, encoded)
     assert copied.query("SELECT count(*) FROM lake.sales WHERE region = 'NW' AND date = '2026-02-11'") == [(3,)]
@@ -205,12 +213,11 @@ def test_a_file_whose_field_ids_are_those_of_another_table(local_world: World) -
     schema = pa.schema([pa.field(name, kind, metadata={b"PARQUET:field_id": number}) for name, kind, number in fields])
     copied, encoded = both_ways(local_world, landed(sales(1, 2, 3).cast(schema)))
 
-    assert (copied.ingest(NW).row.files_copied, encoded.ingest(NW).row.files_copied) == (1, 0)
+    assert files_copied(copied, encoded) == (1, 0)
 
     assert read(copied) == read(encoded)
     assert repr(changes(copied)) == repr(changes(encoded))
-    assert found(copied, "id") == found(encoded, "id")
-    assert found(copied, "total") == found(encoded, "total")
+    assert found(copied, "id", "total") == found(encoded, "id", "total")
 
 
 UNFIT: dict[str, tuple[pa.Table, dict[str, Any]]] = {
@@ -228,12 +235,12 @@ UNFIT: dict[str, tuple[pa.Table, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", UNFIT)
+@pytest.mark.parametrize("name", [*list(UNFIT)[:2], *more(list(UNFIT)[2:])])
 def test_what_readers_would_read_otherwise_is_encoded(local_world: World, name: str) -> None:
     table, writer = UNFIT[name]
     copied, encoded = both_ways(local_world, landed(table, **writer))
 
-    assert (copied.ingest(NW).row.files_copied, encoded.ingest(NW).row.files_copied) == (0, 0)
+    assert files_copied(copied, encoded) == (0, 0)
 
     assert_same(copied, encoded)
 
@@ -250,9 +257,9 @@ def test_a_codec_that_parquet_does_not_have_is_named(local_world: World) -> None
 
 
 def test_copied_and_encoded_files_in_one_commit(local_world: World) -> None:
-    copied, encoded = both_ways(
-        local_world, landed(sales(1)), landed(sales(2, math.nan)), landed(sales()), landed(sales(3))
-    )
+    no_page = landed(sales(), use_dictionary=False)
+    objects = (landed(sales(1)), landed(sales(2, math.nan)), landed(sales()), no_page, landed(sales(3)))
+    copied, encoded = both_ways(local_world, *objects)
 
     result, other = copied.ingest(NW), encoded.ingest(NW)
 
@@ -267,17 +274,21 @@ def test_copied_and_encoded_files_in_one_commit(local_world: World) -> None:
     [
         ("auto", "zstd", 300, True),
         ("auto", "snappy", 300, False),
-        ("any", "snappy", 300, True),
-        ("any", "zstd", 200, False),
-        ("any", "zstd", 3000, False),
-        ("always", "snappy", 3000, True),
-        ("never", "zstd", 300, False),
+        *more(
+            [
+                ("any", "snappy", 300, True),
+                ("any", "zstd", 200, False),
+                ("any", "zstd", 3000, False),
+                ("always", "snappy", 3000, True),
+                ("never", "zstd", 300, False),
+            ]
+        ),
     ],
 )
 def test_policies(local_world: World, policy: str, codec: str, size: int, is_copied: bool) -> None:
     """Sizes are in KiB, of a target of 1 MiB."""
     local_world.options = {"copy": policy, "target_file_size": "1MiB"}
-    filler = pa.table({"bytes": [os.urandom(1024) for _ in range(size)]})
+    filler = pa.table({"bytes": [random.Random(n).randbytes(1024) for n in range(size)]})
     local_world.land(NW, filler, compression=codec, use_dictionary=False)
 
     row = local_world.ingest(NW).row
@@ -286,7 +297,7 @@ def test_policies(local_world: World, policy: str, codec: str, size: int, is_cop
     assert local_world.query("SELECT count(*), count(DISTINCT bytes) FROM lake.sales") == [(size, size)]
 
 
-@pytest.mark.parametrize("world", [("sqlite", "s3"), ("postgres", "r2")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("world", [("sqlite", "s3"), *more([(("postgres", "r2"),)])], indirect=True)
 def test_objects_of_a_bucket(world: World) -> None:
     world.options = {"copy": "always"}
     world.land(NW, sales(1, 2), compression="zstd")
@@ -299,13 +310,6 @@ def test_objects_of_a_bucket(world: World) -> None:
     assert (row.files_copied, row.files_written, row.row_count, row.rows_before) == (1, 2, 3, 4)
     assert sorted(map(str, world.totals())) == ["3.0", "4.0", "nan"]
     assert world.ingest(NW).row.status == "skipped"
-
-
-def test_an_object_without_rows_and_pages_is_left_out(local_world: World) -> None:
-    """A writer without dictionaries gives a row group without rows no page at all."""
-    copied, encoded = both_ways(local_world, landed(sales(), use_dictionary=False), landed(sales(1.5)))
-    for world in (copied, encoded):
-        assert (world.ingest(NW).row.row_count, world.totals()) == (1, [1.5])
 
 
 def test_copied_files_are_compacted(local_world: World) -> None:
@@ -333,17 +337,7 @@ def test_a_damaged_page_fails_the_partition_and_leaves_no_file(local_world: Worl
     assert local_world.data_files() == set()
 
 
-def test_a_table_evolves_as_by_the_encoding_job(local_world: World) -> None:
-    more = sales(1, 2).append_column("more", pa.array(["x", None]))
-    copied, encoded = both_ways(local_world, landed(more), landed(sales(3)), first=sales(0), schema_policy="evolve")
-
-    assert copied.ingest(NW).row.row_count == encoded.ingest(NW).row.row_count == 3
-    assert read(copied) == read(encoded)
-
-
-@pytest.mark.parametrize(
-    ("misfit", "says"), [("more", "it has 'more'"), ("region", "has a row with region='SW'")], ids=["column", "row"]
-)
+@pytest.mark.parametrize(("misfit", "says"), [("more", "it has 'more'"), ("region", "has a row with region='SW'")])
 def test_misfits_have_the_errors_of_the_encoding_job(local_world: World, misfit: str, says: str) -> None:
     wrong = sales(1, 2).append_column(misfit, pa.array(["NW", "SW"]))
     errors = []

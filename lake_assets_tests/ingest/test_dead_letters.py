@@ -8,14 +8,27 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
 from lake_assets.errors import CatalogError, SchemaError
 from lake_assets.history.restore import restore
 from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
-from lake_assets_tests.ingest.lettering import BIG, BOTH_IN_ROWS, FOLDER, NARROW, letters, made, stored, visible, wide
-from lake_assets_tests.world import NW, SW, World
+from lake_assets_tests.ingest.encrypted import ENCRYPTED
+from lake_assets_tests.ingest.lettering import (
+    BIG,
+    BOTH_IN_ROWS,
+    FOLDER,
+    LISTED,
+    NARROW,
+    letters,
+    made,
+    stored,
+    visible,
+    wide,
+)
+from lake_assets_tests.world import NW, SW, World, plan
 
 
 @pytest.fixture
@@ -61,38 +74,41 @@ def test_rows_that_do_not_fit_go_beside_the_landing_zone_and_the_others_are_comm
     found = check(lettering, "dead_letters")
     assert not found.passed
     assert "1 landed row is not in the lake" in found.description
+    state = read_state(lettering.stream)
+    assert state.left_out.unmatched == ()
+    assert [letter.rows for letter in state.dead_letters] == [1]
 
 
 GIVEN: dict[str, tuple[pa.Array, pa.Array, Any, str]] = {
-    "an integer": (pa.array([1], pa.int16()), pa.array([2, 70_000], pa.int64()), 70_000, "70000"),
-    "a negative number": (pa.array([1], pa.uint8()), pa.array([2, -1], pa.int64()), -1, "-1"),
-    "an unsigned number": (pa.array([1], pa.int64()), pa.array([2, 2**63], pa.uint64()), 2**63, str(2**63)),
-    "a decimal that is not exact": (
+    "integer": (pa.array([1], pa.int16()), pa.array([2, 70_000], pa.int64()), 70_000, "70000"),
+    "negative": (pa.array([1], pa.uint8()), pa.array([2, -1], pa.int64()), -1, "-1"),
+    "unsigned": (pa.array([1], pa.int64()), pa.array([2, 2**63], pa.uint64()), 2**63, str(2**63)),
+    "inexact": (
         pa.array(["1.00"]).cast(pa.decimal128(10, 2)),
         pa.array(["2.5000", "1.2345"]).cast(pa.decimal128(12, 4)),
         Decimal("1.2345"),
         "1.2345",
     ),
-    "a decimal that is too large": (
+    "large": (
         pa.array(["1.00"]).cast(pa.decimal128(4, 2)),
         pa.array(["2.50", "1234.00"]).cast(pa.decimal128(12, 2)),
         Decimal("1234.00"),
         "1234.00",
     ),
-    "a double that is no float": (pa.array([1.0], pa.float32()), pa.array([0.5, 0.1], pa.float64()), 0.1, "0.1"),
-    "a timestamp of nanoseconds": (
+    "float": (pa.array([1.0], pa.float32()), pa.array([0.5, 0.1], pa.float64()), 0.1, "0.1"),
+    "moment": (
         pa.array([0], pa.timestamp("us")),
         pa.array([1000, 1500], pa.timestamp("ns")),
         None,
         "1970-01-01 00:00:00.000001500",
     ),
-    "a number in a list": (
+    "list": (
         pa.array([[1]], pa.list_(pa.int32())),
         pa.array([[2, 3], [4, BIG]], pa.list_(pa.int64())),
         [4, BIG],
         f"[4, {BIG}]",
     ),
-    "a field of a struct": (
+    "struct": (
         pa.array([{"a": 1}], pa.struct([("a", pa.int32())])),
         pa.array([{"a": 2}, {"a": BIG}], pa.struct([("a", pa.int64())])),
         {"a": BIG},
@@ -101,21 +117,21 @@ GIVEN: dict[str, tuple[pa.Array, pa.Array, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", GIVEN)
-def test_each_kind_of_value_that_a_narrower_type_cannot_hold(local: World, kind: str) -> None:
-    known, given, value, text = GIVEN[kind]
-    local.land(NW, pa.table({"v": known}), "a.parquet")
+def test_each_kind_of_value_that_a_narrower_type_cannot_hold(local: World) -> None:
+    local.land(NW, pa.table({name: known for name, (known, *_) in GIVEN.items()}), "a.parquet")
     local.ingest(NW)
-    local.land(NW, pa.table({"v": given}), "b.parquet")
+    local.land(NW, pa.table({name: given for name, (_, given, *_) in GIVEN.items()}), "b.parquet")
 
     row = local.ingest(NW).row
 
     assert (row.row_count, row.rows_dead_lettered) == (2, 1)
     (letter,) = letters(local)
     assert letter["_row"] == 1
-    assert text in letter["_reason"]
-    if value is not None:
-        assert letter["v"] == value
+    reasons = letter["_reason"].split("; ")
+    for reason, (name, (*_, value, text)) in zip(reasons, GIVEN.items(), strict=True):
+        assert f"'{name}" in reason
+        assert text in reason
+        assert value is None or letter[name] == value
 
 
 def test_rows_of_another_partition_are_left_out_by_each_column(local: World) -> None:
@@ -130,10 +146,11 @@ def test_rows_of_another_partition_are_left_out_by_each_column(local: World) -> 
     assert [row["_row"] for row in (first, second)] == [1, 2]
 
 
-def test_row_numbers_are_those_of_the_object_in_every_task_and_batch(
+def test_rows_are_written_in_bounded_parts_with_their_numbers_in_the_object_by_every_task(
     local: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lake_assets.parquet.job.MIN_SHARE", 1)
+    monkeypatch.setattr("lake_assets.parquet.letters._HELD_ROWS", 40)
     made(local)
     ids = [BIG if number % 1000 == 7 else number for number in range(20_000)]
     local.options |= {"target_file_size": "1MiB"}
@@ -150,6 +167,12 @@ def test_row_numbers_are_those_of_the_object_in_every_task_and_batch(
     assert {row["text"] for row in found} == {filler[row["_row"]].as_py() for row in found}
     assert {row["_object"] for row in found} == {uri}
     assert len(visible(local)) > 1  # one a task
+    many = local.land(
+        SW, wide(*range(BIG, BIG + 80)).append_column("text", filler[:80]), "c.parquet", row_group_size=20
+    )
+    assert local.ingest(SW).row.rows_dead_lettered == 100
+    assert [row["_row"] for row in letters(local) if row["_object"] == many] == list(range(80))
+    assert max(pq.read_metadata(uri).num_row_groups for uri in visible(local)) == 2  # all were written before the end
 
 
 def test_an_object_of_bad_rows_only_commits_the_partition_without_rows(local: World) -> None:
@@ -160,21 +183,8 @@ def test_an_object_of_bad_rows_only_commits_the_partition_without_rows(local: Wo
     row = local.ingest(NW).row
 
     assert (row.status, row.row_count, row.rows_before, row.rows_dead_lettered) == ("committed", 0, 1, 2)
-    assert local.totals() == []
     assert check(local, "row_counts").passed
     assert local.ingest(NW).row.status == "skipped"
-
-
-def test_many_bad_rows_are_written_in_bounded_parts(local: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.parquet.letters._HELD_ROWS", 40)
-    made(local)
-    local.land(NW, wide(*range(BIG, BIG + 500)), "b.parquet", row_group_size=20)
-    # All rows of this one are written before its end.
-    local.land(NW, wide(*range(BIG, BIG + 80)), "c.parquet", row_group_size=20)
-
-    assert local.ingest(NW).row.rows_dead_lettered == 580
-    assert sorted(row["_row"] for row in letters(local)) == sorted([*range(500), *range(80)])
-    assert sorted(pq.read_metadata(uri).num_row_groups for uri in visible(local)) == [2, 13]
 
 
 def test_a_new_try_of_the_partition_supersedes_its_letters(local: World) -> None:
@@ -220,30 +230,21 @@ def test_a_commit_that_fails_makes_no_letter_visible(local: World, monkeypatch: 
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
     other = local.stream.source.uri(f"{FOLDER}mine.parquet")
     Path(other).write_bytes(b"x")
-    assert {
-        one.uri for one in maintain(local.config, "test", local.sessions, now=later, dry_run=True).letters
-    } == orphans
-    assert {one.uri for one in maintain(local.config, "test", local.sessions, now=later).letters} == orphans
+    for dry_run in (True, False):
+        done = maintain(local.config, "test", local.sessions, now=later, dry_run=dry_run)
+        assert {letter.uri for letter in done.letters} == orphans
     assert stored(local) == {*visible(local), other}
 
 
-def test_an_error_of_another_object_leaves_no_letter(local: World) -> None:
+def test_bad_objects_fail_the_partition_or_are_quarantined_and_bad_rows_are_letters(local: World) -> None:
     made(local)
     local.land(NW, wide(1, BIG), "b.parquet")
     local.land(NW, pa.table({"id": ["x"], "total": [1.0]}), "c.parquet")
-
     with pytest.raises(SchemaError, match="column 'id'"):
         local.ingest(NW)
-
     assert stored(local) == set()
     assert local.totals() == [1]
-
-
-def test_bad_objects_are_quarantined_and_bad_rows_are_letters(local: World) -> None:
     local.options |= {"on_bad_object": "quarantine"}
-    made(local)
-    local.land(NW, wide(1, BIG), "b.parquet")
-    local.land(NW, pa.table({"id": ["x"], "total": [1.0]}), "c.parquet")
 
     row = local.ingest(NW).row
 
@@ -272,13 +273,145 @@ def test_letters_are_no_landed_objects(local: World) -> None:
     assert read_state(local.stream).left_out.unmatched == ()
 
 
-def test_letters_are_in_no_partition_of_a_landing_zone_with_folders(local: World) -> None:
+def test_mode_append_adds_the_good_rows_of_new_objects(local: World) -> None:
+    local.options |= {"mode": "append"}
+    made(local)
+    local.land(NW, wide(1, BIG), "b.parquet")
+    assert local.ingest(NW).row.rows_dead_lettered == 1
+    local.land(NW, wide(BIG), "c.parquet")
+
+    row = local.ingest(NW).row
+
+    assert (row.status, row.row_count, row.rows_dead_lettered) == ("committed", 0, 1)
+    assert local.ingest(NW).row.status == "skipped"
+    assert "2 landed rows" in check(local, "dead_letters").description
+    assert check(local, "row_counts").passed
+
+
+def test_evolve_widens_what_ducklake_can_and_the_rest_are_letters(local: World) -> None:
+    local.options |= {"schema_policy": "evolve"}
+    cents = pa.array(["1.00"]).cast(pa.decimal128(10, 2))
+    local.land(NW, pa.table({"id": pa.array([0], pa.int32()), "price": cents}), "a.parquet")
+    local.ingest(NW)
+    prices = pa.array(["2.5000", "1.2345"]).cast(pa.decimal128(12, 4))
+    local.land(NW, pa.table({"id": [BIG, 1], "price": prices, "new": ["x", "y"]}), "b.parquet")
+
+    assert local.ingest(NW).row.rows_dead_lettered == 1
+    assert local.query("SELECT id, price::VARCHAR, new FROM lake.sales ORDER BY id") == [
+        (0, "1.00", None),
+        (BIG, "2.50", "x"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "lake_options"),
+    [
+        pytest.param({"transform": {"sql": "SELECT id, total * 2 AS total FROM source"}}, {}, id="before-a-transform"),
+        pytest.param({}, ENCRYPTED, id="encrypted"),
+        pytest.param({"dead_letters": {"to": "letters"}}, {}, id="another-storage"),
+    ],
+)
+def test_letters_go_to_their_folder(
+    local: World, tmp_path: Path, options: dict[str, Any], lake_options: dict[str, Any]
+) -> None:
+    root, local.lake_options = local.source["path"], lake_options
+    if "dead_letters" in options:
+        root = str(tmp_path / "letters")
+        options = {"dead_letters": {"to": root}}
+    local.options |= options
+    made(local)
+    local.land(NW, wide(1, BIG, 3), "b.parquet")
+
+    row = local.ingest(NW).row
+
+    assert (row.row_count, row.rows_dead_lettered) == (3, 1)
+    assert [row["id"] for row in letters(local)] == [BIG]
+    (uri,) = stored(local)
+    folder = FOLDER.removeprefix("_dead_letters/") if "dead_letters" in options else FOLDER
+    assert uri.startswith(f"{root}/{folder}")
+    assert Path(local.source["path"], "_dead_letters").exists() == ("dead_letters" not in options)
+
+
+@pytest.mark.parametrize("extra", [{}, {"verify": "pages"}], ids=["footer", "pages"])
+def test_copies_stay_where_footers_prove_that_all_rows_fit(local: World, extra: dict[str, Any]) -> None:
+    local.options |= {"copy": "always"} | extra
+    made(local)
+    local.land(NW, NARROW, "b.parquet")
+    other = NARROW.append_column("region", pa.array(["SW"]))
+    local.land(NW, other, "c.parquet")
+
+    row = local.ingest(NW).row
+
+    assert (row.row_count, row.files_copied, row.rows_dead_lettered) == (2, 2, 1)
+    assert stored(local) == set(visible(local))
+
+
+def test_a_column_with_a_name_of_the_letters_is_refused(local: World) -> None:
+    local.land(NW, NARROW.append_column("_Row", pa.array([1])))
+
+    with pytest.raises(SchemaError, match="column '_row', which is a name of the dead letters' own columns"):
+        local.ingest(NW)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on_bad_row": "dead_letter", "mode": "index"}, "on_bad_row: dead_letter is for modes that write rows"),
+        ({"dead_letters": {"to": "/tmp/x"}}, "dead_letters is for on_bad_row: dead_letter"),
+        ({"checks": {"blocking": ["dead_letters"]}}, "checks.blocking names dead_letters"),
+        (
+            {"on_bad_row": "dead_letter", "source": "https://example.com/sales", "files": "a.parquet"} | LISTED,
+            "the source, which is a web server",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(local_world: World, options: dict[str, Any], message: str) -> None:
+    local_world.options = options
+    with pytest.raises(ValidationError, match=message):
+        _ = local_world.config
+
+
+def test_a_storage_for_letters_is_not_the_lakes_and_an_encrypted_lake_needs_a_permission(
+    local: World, tmp_path: Path
+) -> None:
+    local.options |= {"dead_letters": {"to": local.storage["path"] + "/letters"}}
+    with pytest.raises(ValidationError, match="which is within the storage of lake test"):
+        _ = local.config
+    local.lake_options = ENCRYPTED
+    local.options |= {"dead_letters": {"to": str(tmp_path / "letters")}}
+    with pytest.raises(ValidationError, match="write plaintext: true below dead_letters"):
+        _ = local.config
+    local.options |= {"dead_letters": {"to": str(tmp_path / "letters"), "plaintext": True}}
+    assert local.config
+
+
+def test_the_plan_names_the_letters(local: World) -> None:
     made(local)
     local.land(NW, wide(1, BIG), "b.parquet")
     local.ingest(NW)
 
-    state = read_state(local.stream)
+    planned = plan(local.stream, local.partition(NW), force=True)
 
-    assert state.left_out.unmatched == ()
-    assert {partition.rows for partition in state.partitions if partition.objects} == {2}
-    assert [letter.rows for letter in state.dead_letters] == [1]
+    assert planned.letters == f"{local.stream.source.root}/{FOLDER}"
+    assert planned.letters_now == 1
+
+
+def test_rows_whose_derived_value_is_another_or_none_are_left_out(local: World) -> None:
+    local.options |= {
+        "layout": "date={ts,,YY}-{ts,,MM}-{ts,,DD}",
+        "partitions": {"date": {"type": "date", "from": "ts", "start": "2025-02-17", "end": "2025-02-20"}},
+    }
+    year_one = -62_135_596_800_000_000  # microseconds before 1970
+    moments = [dt.datetime(2025, 2, 18, 10, tzinfo=dt.UTC), dt.datetime(2025, 2, 19, tzinfo=dt.UTC)]
+    micros = pa.array([*(int(moment.timestamp() * 1e6) for moment in moments), year_one - 10**15], pa.int64())
+    with local.landing.create("date=2025-02-18/a.parquet") as file:
+        pq.write_table(pa.table({"id": [1, 2, 3], "ts": micros.view(pa.timestamp("us"))}), file)
+
+    assert local.ingest("date=2025-02-18").row.rows_dead_lettered == 2
+
+    reasons = [
+        text for uri in visible(local) for text in pq.read_table(uri, columns=["_reason"])["_reason"].to_pylist()
+    ]
+    assert reasons[0].startswith("ts is 2025-02-19 00:00:00")  # of the other, Python does not have the year
+    assert reasons[1].endswith("so the row belongs to another partition than date=2025-02-18")
+    assert local.query("SELECT id FROM lake.sales") == [(1,)]

@@ -1,6 +1,5 @@
 """An empty value of a partition column: refused, NULL, or a value of its own."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +130,6 @@ def test_dagster_has_a_key_for_it(local_world: World) -> None:
         ({"partitions": {"s": {"empty": "value"}}, "layout": "{s}"}, "a folder that is {s} alone"),
         ({"partitions": {"s": {"empty": "maybe"}}}, "'null', 'value' or 'refuse'"),
     ],
-    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
 )
 def test_the_config_refuses_impossible_settings(more: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):

@@ -1,21 +1,26 @@
-"""A stream whose table evolves with landed objects: new columns, wider numbers, missing columns."""
+"""A stream whose table evolves with landed objects: new, wider and missing columns, and parts of them at any depth."""
 
 import datetime as dt
 import decimal
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from lake_assets.checks.check_run import run_check, scope_of_run
 from lake_assets.errors import SchemaError
 from lake_assets.ingest.api import ingest_all
+from lake_assets.maintenance.compaction import compact
 from lake_assets.parquet import landed
 from lake_assets_tests.ingest.overtaking import before
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan
 
 CATALOGS = pytest.mark.parametrize(
-    "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")], indirect=True, ids="-".join
+    "world", [("sqlite", "local"), *more([(("duckdb", "local"),), (("postgres", "local"),)])], indirect=True
 )
 
 
@@ -82,30 +87,23 @@ def test_new_wider_and_missing_columns(world: World) -> None:
     assert world.query("SELECT count(*) FROM lake.sales WHERE f IS NULL AND note IS NULL") == [(1,)]
 
 
-def test_a_new_table_has_the_columns_of_all_sampled_objects(evolving: World) -> None:
-    evolving.land(NW, table(a=pa.array([1], pa.int8())), "1.parquet")
-    evolving.land(NW, table(b=["x"], a=pa.array([2], pa.int64())), "2.parquet")
-
-    assert evolving.ingest(NW).changes == ()
-
-    assert evolving.query("SELECT a, b FROM lake.sales ORDER BY a") == [(1, None), (2, "x")]
-    assert evolving.query("SELECT typeof(a) FROM lake.sales LIMIT 1") == [("BIGINT",)]
-
-
 def test_all_objects_of_a_partition_are_checked(evolving: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    evolving.land(SW, table(a=pa.array([1], pa.int8())), "1.parquet")
+    evolving.land(SW, table(a=pa.array([2], pa.int64()), b=["x"]), "2.parquet")
+    assert evolving.ingest(SW).changes == ()  # a new table has the columns of all sampled objects
+    assert columns(evolving).items() >= {"a": "BIGINT", "b": "VARCHAR"}.items()
     monkeypatch.setattr(landed, "SAMPLE", 1)
     evolving.land(NW, table(), "1.parquet")
-    evolving.land(NW, table(a=pa.array([1], pa.int8())), "2.parquet")
-    evolving.land(NW, table(b=["x"], a=pa.array([2], pa.int64())), "3.parquet")
+    evolving.land(NW, table(d=pa.array([1], pa.int8())), "2.parquet")
+    evolving.land(NW, table(e=["x"], d=pa.array([2], pa.int64())), "3.parquet")
     evolving.land(NW, pa.table({"c": [dt.date(2026, 1, 1)], "nothing": pa.nulls(1)}), "4.parquet")
 
     result = evolving.ingest(NW)
 
-    assert [str(change) for change in result.changes] == [
-        "added column a BIGINT", "added column b VARCHAR", "added column c DATE"
-    ]  # fmt: skip
+    added = [str(change) for change in result.changes]
+    assert added == ["added column d BIGINT", "added column e VARCHAR", "added column c DATE"]
     assert len(messages(evolving)) == 1
-    rows = evolving.query("SELECT a, b, c, id FROM lake.sales ORDER BY ALL")
+    rows = evolving.query("SELECT d, e, c, id FROM lake.sales WHERE region = 'NW' ORDER BY ALL")
     assert rows == [
         (1, None, None, 0),
         (2, "x", None, 0),
@@ -127,49 +125,6 @@ def test_the_partitions_of_a_job_that_need_no_change_are_committed_once(evolving
     assert sorted(evolving.query("SELECT total, note FROM lake.sales")) == [(1.0, "new"), (3.0, None)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (table(id=[0.5]), "column 'id' of the object .* is double, and the table's is int64"),
-        (table(**{"": [1]}), "has a column of the name ''"),
-        (table(a=pa.array([1], pa.duration("s"))), "column 'a' has the type duration"),
-    ],
-    ids=["float for an integer", "no name", "no type"],
-)
-def test_a_change_that_is_not_a_widening_is_refused_and_nothing_changes(
-    evolving: World, rows: pa.Table, message: str
-) -> None:
-    evolving.land(NW, table())
-    evolving.ingest(NW)
-    before = columns(evolving)
-    evolving.land(NW, rows)
-    evolving.land(SW, table(note=["new"]))
-
-    results = list(ingest_all(evolving.stream, [evolving.partition(NW), evolving.partition(SW)], evolving.sessions))
-
-    failed, done = sorted(results, key=lambda outcome: outcome.partition.path)
-    assert isinstance(failed.error, SchemaError)
-    with pytest.raises(SchemaError, match=message):
-        raise failed.error
-    assert done.result is not None
-    assert columns(evolving) == before | {"note": "VARCHAR"}
-    assert evolving.totals(NW) == [1.0]
-
-
-def test_a_transform_sees_the_columns_of_all_objects_and_its_result_may_grow(evolving: World) -> None:
-    sql = "SELECT id, total FROM source"
-    evolving.options |= {"transform": {"sql": sql}}
-    evolving.land(NW, table(), "1.parquet")
-    evolving.ingest(NW)
-    evolving.land(NW, table(note=["new"], total=pa.array([2], pa.float32())), "2.parquet")
-    evolving.options |= {"transform": {"sql": f"{sql.replace(' FROM', ', note FROM')}"}}
-
-    result = evolving.ingest(NW)
-
-    assert [str(change) for change in result.changes] == ["added column note VARCHAR"]
-    assert evolving.query("SELECT total, note FROM lake.sales ORDER BY ALL") == [(1.0, None), (2.0, "new")]
-
-
 @CATALOGS
 def test_a_column_that_another_run_adds_meanwhile_is_filled_with_null(world: World) -> None:
     """The other run changes the table after the files are written and before they are committed."""
@@ -187,18 +142,20 @@ def test_a_column_that_another_run_adds_meanwhile_is_filled_with_null(world: Wor
     assert world.query("SELECT count(*) FROM lake.sales WHERE b IS NULL") == [(1,)]
 
 
-@pytest.mark.parametrize("policy", ["strict", "evolve"])
-@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+@pytest.mark.parametrize(
+    ("policy", "unit"),
+    [("evolve", "us"), *more([("strict", "s"), ("strict", "us"), ("strict", "ns"), ("evolve", "s"), ("evolve", "ns")])],
+)
 def test_seconds_and_milliseconds_of_a_table_that_another_client_made(
     local_world: World, policy: str, unit: str
 ) -> None:
     local_world.options = {"schema_policy": policy}
-    with local_world.stream.lake.open(create=True) as lake:
-        lake.rows(
-            "CREATE TABLE lake.main.sales "
-            "(seen TIMESTAMP_S, parts STRUCT(seen TIMESTAMP_MS)[], region VARCHAR, date DATE)"
-        )
-        lake.rows("ALTER TABLE lake.main.sales SET PARTITIONED BY (region, date)")
+    with local_world.stream.lake.open(create=True):
+        pass
+    local_world.execute(
+        "CREATE TABLE lake.sales (seen TIMESTAMP_S, parts STRUCT(seen TIMESTAMP_MS)[], region VARCHAR, date DATE)",
+        "ALTER TABLE lake.sales SET PARTITIONED BY (region, date)",
+    )
     types = pa.timestamp(unit), pa.list_(pa.struct([("seen", pa.timestamp(unit))]))
 
     def land(*times: dt.datetime) -> None:
@@ -217,3 +174,239 @@ def test_seconds_and_milliseconds_of_a_table_that_another_client_made(
         with pytest.raises(SchemaError, match=r"column 'seen' .* has a value that timestamp\[s\] cannot hold"):
             local_world.ingest(NW)
         assert local_world.query("SELECT count(*) FROM lake.sales") == [(1,)]
+
+
+POINT = pa.struct([("x", pa.int32()), ("deep", pa.struct([("f", pa.float32())]))])
+OLD = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("p", POINT),
+        ("l", pa.list_(POINT)),
+        ("m", pa.map_(pa.string(), pa.list_(POINT))),
+        ("n", pa.list_(pa.int32())),
+        ("k", pa.map_(pa.int32(), pa.int32())),
+    ]
+)
+LARGE = pa.struct(
+    [
+        ("new", pa.list_(pa.struct([("day", pa.date32())]))),
+        ("deep", pa.struct([("s", pa.string()), ("F", pa.float64())])),
+        ("X", pa.int64()),
+    ]
+)
+NEW = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("p", LARGE),
+        ("l", pa.large_list(LARGE)),
+        ("m", pa.map_(pa.string(), pa.list_(LARGE))),
+        ("n", pa.list_(pa.int64())),
+        ("k", pa.map_(pa.int64(), pa.int64())),
+    ]
+)
+CHANGES = [
+    "widened field {}.x from INTEGER to BIGINT",
+    "widened field {}.deep.f from FLOAT to DOUBLE",
+    "added field {}.deep.s VARCHAR",
+    'added field {}.new STRUCT("day" DATE)[]',
+]
+
+
+def point(x: int | None, f: float | None) -> dict[str, Any]:
+    return {"x": x, "deep": {"f": f}}
+
+
+def large(x: int, f: float, s: str, day: dt.date) -> dict[str, Any]:
+    return {"X": x, "deep": {"F": f, "s": s}, "new": [{"day": day}, None]}
+
+
+def read(row: Any) -> Any:
+    """A struct as a reader of the evolved table sees it."""
+    if row is None:
+        return None
+    deep = row["deep"] and {"f": row["deep"].get("f", row["deep"].get("F")), "s": row["deep"].get("s")}
+    return {"x": row.get("x", row.get("X")), "deep": deep, "new": row.get("new")}
+
+
+def seen(row: dict[str, Any]) -> tuple[Any, ...]:
+    """A row as a reader of the evolved table sees it."""
+    points = None if row["l"] is None else [read(item) for item in row["l"]]
+    of_maps = None if row["m"] is None else {k: None if v is None else [read(i) for i in v] for k, v in row["m"]}
+    return row["id"], read(row["p"]), points, of_maps, row["n"], None if row["k"] is None else dict(row["k"])
+
+
+SMALL_ROWS: list[dict[str, Any]] = [
+    {
+        "id": 1,
+        "p": point(1, 0.5),
+        "l": [point(2, None), None],
+        "m": [("a", [point(3, 1.5), None]), ("b", None)],
+        "n": [1, None, -(2**31)],
+        "k": [(1, 2), (2, None)],
+    },
+    {"id": 2, "p": {"x": None, "deep": None}, "l": [], "m": [], "n": [], "k": []},
+    {"id": 3, **dict.fromkeys(OLD.names[1:])},
+]
+DAY = dt.date(2026, 2, 11)
+LARGE_ROWS: list[dict[str, Any]] = [
+    {
+        "id": 4,
+        "p": large(2**40, 1e300, "p", DAY),
+        "l": [None, large(2**41, 0.1, "l", DAY)],
+        "m": [("z", [None, large(2**42, -1e300, "m", DAY)])],
+        "n": [2**43],
+        "k": [(2**44, 2**45)],
+    },
+    {"id": 5, **dict.fromkeys(OLD.names[1:])},
+]
+COLUMNS = "id, p, l, m, n, k"
+SMALL = pa.Table.from_pylist(SMALL_ROWS, OLD)
+
+
+def rows(world: World, at: str = "") -> list[tuple[Any, ...]]:
+    return world.query(f"SELECT {COLUMNS} FROM lake.sales {at} ORDER BY id")
+
+
+def check_values(world: World) -> None:
+    """Values of files from before and from after the change, and conditions on their parts."""
+    assert rows(world) == [seen(row) for row in (*SMALL_ROWS, *LARGE_ROWS)]
+    conditions = {
+        "p.x = 1": [1],
+        f"p.x = {2**40}": [4],
+        "p.x > 0": [1, 4],
+        "p.x IS NULL": [2, 3, 5],
+        "p.deep.f = 0.5": [1],
+        "p.deep.f > 1": [4],
+        "p.deep.s = 'p'": [4],
+        "p.deep.s IS NULL": [1, 2, 3, 5],
+        "p.deep.s >= 'a'": [4],
+        "p.new IS NULL": [1, 2, 3, 5],
+        "l[2].x > 2": [4],
+        "n[1] = 1": [1],
+        f"n[1] >= {2**40}": [4],
+        "m['a'][1].x = 3": [1],
+        "m['z'][2].deep.s = 'm'": [4],
+        "k[1] = 2": [1],
+    }
+    asked = ", ".join(f"(SELECT list(id ORDER BY id) FROM lake.sales WHERE {condition})" for condition in conditions)
+    (found,) = world.query(f"SELECT {asked}")
+    assert dict(zip(conditions, found, strict=True)) == conditions
+
+
+@CATALOGS
+def test_nested_columns_follow_the_files(world: World) -> None:
+    world.options = {"schema_policy": "evolve"}
+    world.land(NW, SMALL)
+    before = world.ingest(NW).row.snapshot_id
+    earlier = rows(world)
+    world.land(SW, pa.Table.from_pylist(LARGE_ROWS, NEW))
+
+    result = world.ingest(SW)
+
+    assert [str(change) for change in result.changes] == [
+        *[change.format(name) for name in ("p", "l.element", "m.value.element") for change in CHANGES],
+        "widened field n.element from INTEGER to BIGINT",
+        "widened field k.key from INTEGER to BIGINT",
+        "widened field k.value from INTEGER to BIGINT",
+    ]
+    check_values(world)
+    found = run_check(world.stream, "schema", scope_of_run(world.stream, result.row.run_id))
+    assert "n was INTEGER[] and is BIGINT[]" in found.description
+    assert rows(world, f"AT (VERSION => {before})") == earlier
+    assert [row[1] for row in earlier] == [point(1, 0.5), {"x": None, "deep": None}, None]
+
+    world.land(NW, SMALL, "again.parquet")  # the earlier form, into the table as it is now
+    world.unland(NW)
+    assert world.ingest(NW).changes == ()
+    check_values(world)
+
+
+def test_missing_fields_are_null_and_new_ones_come_from_all_objects(
+    evolving: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landed, "SAMPLE", 1)
+    evolving.land(NW, pa.table({"p": [{"x": 1}], "q": [[{"a": 1}]]}), "1.parquet")
+    evolving.land(NW, pa.table({"p": [{"y": "new"}], "q": [[{"b": 1.5}, {"b": None}]]}), "2.parquet")
+    evolving.land(NW, pa.table({"p": pa.array([{"X": 2, "z": None}])}), "3.parquet")
+
+    result = evolving.ingest(NW)
+
+    assert [str(change) for change in result.changes] == ["added field p.y VARCHAR", "added field q.element.b DOUBLE"]
+    assert evolving.query("SELECT p, q FROM lake.sales ORDER BY p.x") == [
+        ({"x": 1, "y": None}, [{"a": 1, "b": None}]),
+        ({"x": 2, "y": None}, None),
+        ({"x": None, "y": "new"}, [{"a": None, "b": 1.5}, {"a": None, "b": None}]),
+    ]
+
+
+@pytest.mark.more
+def test_a_transform_reads_the_fields_of_all_objects_and_may_return_more(evolving: World) -> None:
+    sql = "SELECT named_struct('x', p.x) AS p FROM source"
+    evolving.options |= {"transform": {"sql": sql}}
+    evolving.land(NW, pa.table({"p": [{"x": 1, "y": "a"}]}), "1.parquet")
+    evolving.ingest(NW)
+    evolving.options |= {"transform": {"sql": "SELECT named_struct('x', p.x, 'z', array(p.z)) AS p FROM source"}}
+    evolving.land(NW, pa.table({"p": [{"x": 2, "z": 2**40}]}), "2.parquet")
+
+    result = evolving.ingest(NW)
+
+    assert [str(change) for change in result.changes] == ["added field p.z BIGINT[]"]
+    found = evolving.query("SELECT p FROM lake.sales ORDER BY p.x")
+    assert found == [({"x": 1, "z": [None]},), ({"x": 2, "z": [2**40]},)]
+
+
+@pytest.mark.more
+def test_a_partition_that_was_evolved_is_compacted(evolving: World) -> None:
+    evolving.land(NW, SMALL)
+    evolving.ingest(NW)
+    evolving.land(SW, pa.Table.from_pylist(LARGE_ROWS, NEW))
+    evolving.ingest(SW)
+    evolving.execute("INSERT INTO lake.sales SELECT * FROM lake.sales WHERE region = 'SW' AND id = 5")
+
+    (done,) = compact(evolving.stream, 2, evolving.sessions)
+
+    assert (done.files_before, done.files_after, done.why) == (2, 1, None)
+    evolving.execute("DELETE FROM lake.sales WHERE id = 5")
+    evolving.land(SW, pa.Table.from_pylist(LARGE_ROWS, NEW), "again.parquet")
+    evolving.unland(SW)
+    evolving.ingest(SW, force=True)
+    check_values(evolving)
+
+
+@pytest.mark.parametrize("strategy", ["direct", *more(["insert"])])
+def test_changes_and_deltas_follow_nested_columns(evolving: World, tmp_path: Path, strategy: str) -> None:
+    evolving.options |= {"deltas": {"to": str(tmp_path / "deltas"), "plaintext": strategy == "insert"}}
+    if strategy == "insert":
+        evolving.lake_options = {"attach_options": {"encrypted": True}}
+    evolving.land(NW, SMALL)
+    first = evolving.ingest(NW).row.snapshot_id
+    evolving.land(NW, pa.Table.from_pylist(LARGE_ROWS, NEW))
+    second = evolving.ingest(NW).row.snapshot_id
+    assert rows(evolving) == [seen(row) for row in LARGE_ROWS]
+
+    with evolving.stream.changes(0) as reader:
+        changes = reader.read_all().to_pylist()
+    found = sorted((row["_snapshot"], row["_change"], row["id"]) for row in changes)
+    assert found == [
+        *[(first, "insert", number) for number in (1, 2, 3)],
+        *[(second, "delete", number) for number in (1, 2, 3)],
+        *[(second, "insert", number) for number in (4, 5)],
+    ]
+    assert {row["id"]: row["p"] for row in changes} == {row["id"]: read(row["p"]) for row in (*SMALL_ROWS, *LARGE_ROWS)}
+    uris = evolving.query("SELECT uri FROM lake.ingest_deltas WHERE snapshot_id = ?", second)
+    exported = [row for (uri,) in uris for row in pq.read_table(uri).to_pylist()]
+    assert {row["id"]: row["p"] for row in exported if row["_change"] == "delete"} == {
+        row["id"]: read(row["p"]) for row in SMALL_ROWS
+    }
+
+
+def test_a_new_list_whose_texts_are_a_dictionary_in_some_objects_is_one_of_texts(evolving: World) -> None:
+    texts = pa.table({"id": [1, 2], "tags": pa.array([["a", "b"], None], pa.list_(pa.string()))})
+    dictionary = pa.array([["a", "b"], None], pa.list_(pa.dictionary(pa.int32(), pa.string())))
+    evolving.land(NW, texts.select(["id"]))
+    evolving.ingest(NW)
+    evolving.land(SW, texts.set_column(1, "tags", dictionary), "a.parquet")
+    evolving.land(SW, texts, "b.parquet")
+    evolving.ingest(SW)
+    counts = evolving.query("SELECT tags, count(*) FROM lake.sales GROUP BY ALL ORDER BY ALL")
+    assert counts == [(["a", "b"], 2), (None, 4)]

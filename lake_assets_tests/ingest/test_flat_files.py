@@ -11,13 +11,14 @@ from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.ingest.index.indexing import with_partition
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 FLAT = {"files": "sales_{date}_{region}_*.parquet"}
 NWX = "region=NWX,date=2026-02-11"
 
 
-@pytest.mark.parametrize("mode", ["replace", "append", "index"])
+@pytest.mark.parametrize("mode", ["replace", *more(["append", "index"])])
 def test_each_mode_reads_the_partitions_objects_only(world: World, mode: str) -> None:
     world.options = FLAT | {"mode": mode}
     for text in (NW, SW, NWX):
@@ -65,31 +66,25 @@ def test_a_column_of_the_rows_beside_the_date_of_the_names(local_world: World) -
     assert not scan_landing(local_world.stream).pending
 
 
-def test_a_partition_without_objects_is_absent_and_a_removed_one_is_named(local_world: World) -> None:
-    local_world.options = FLAT
+def test_a_partition_without_objects_is_absent_a_removed_one_is_named_and_a_bad_one_quarantined(
+    local_world: World,
+) -> None:
+    local_world.options = FLAT | {"on_bad_object": "quarantine"}
     local_world.land(NWX, sales(1), "a")
 
     with pytest.raises(EmptySourceError, match=r"sales_2026-02-11_NW_\*\.parquet"):
         local_world.ingest(NW)
 
     local_world.land(NW, sales(1), "a")
+    bad = local_world.land(NW, b"x" * 100, "b")
     local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        assert set(local_world.stream.quarantined(lake)[local_world.partition(NW)]) == {bad}
     local_world.unland(NW, "a")
+    local_world.unland(NW, "b")
     with pytest.raises(EmptySourceError, match=r"sales_2026-02-11_NW_\*\.parquet"):
         local_world.ingest(NW)
     assert local_world.totals(NW) == [1]
-
-
-def test_a_bad_object_is_quarantined_and_the_others_of_its_partition_are_read(local_world: World) -> None:
-    local_world.options = FLAT | {"on_bad_object": "quarantine"}
-    local_world.land(NW, sales(1), "a")
-    bad = local_world.land(NW, b"x" * 100, "b")
-
-    local_world.ingest(NW)
-
-    assert local_world.totals(NW) == [1]
-    with local_world.stream.lake.open() as lake:
-        assert set(local_world.stream.quarantined(lake)[local_world.partition(NW)]) == {bad}
 
 
 def test_an_object_of_the_table_in_no_partition_fails_the_check_and_one_of_another_table_does_not(

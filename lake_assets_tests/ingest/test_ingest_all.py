@@ -2,21 +2,23 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NoReturn
+from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
 
 from lake_assets.errors import (
     CatalogLockedError,
     EmptySourceError,
-    LakeAssetsError,
     OutsidePartitionError,
     SourceError,
     SparkUnavailableError,
 )
-from lake_assets.events import listening
+from lake_assets.events import Event, listening
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
@@ -47,6 +49,16 @@ def ingested(
     }
 
 
+def land(world: World, *texts: str) -> None:
+    for text in texts:
+        world.land(text, sales(1))
+
+
+def statuses(world: World) -> dict[str, str]:
+    """The newest status of each partition, by its text."""
+    return {row.load_partition.replace("/", ","): row.status for row in world.ledger()[::-1]}
+
+
 @pytest.fixture
 def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of partitions of each Spark job."""
@@ -74,8 +86,8 @@ def test_a_partition_outside_the_config_is_refused_with_all_others(local_world: 
     assert not Path(local_world.catalog["path"]).exists()
 
 
-@pytest.mark.parametrize(("options", "commits"), [({}, 1), ({"commit_batch": 1}, 18)], ids=["default", "one by one"])
-def test_all_partitions_share_one_job_and_by_default_one_commit(
+@pytest.mark.parametrize(("options", "commits"), [({}, 1), ({"commit_batch": 1}, 18)])
+def test_all_partitions_share_one_job_and_a_second_run_reads_changed_ones_only(
     local_world: World, jobs: list[int], options: dict[str, int], commits: int
 ) -> None:
     local_world.options = dict(options)
@@ -85,54 +97,33 @@ def test_all_partitions_share_one_job_and_by_default_one_commit(
     outcomes = ingested(local_world, *TEXTS)
 
     assert jobs == [18]
-    snapshots = {outcome.result.row.snapshot_id for outcome in outcomes.values() if outcome.result}
-    assert len(snapshots) == commits
-    for number, text in enumerate(TEXTS):
-        assert local_world.totals(text) == [number, number + 0.5]
-    assert {row.run_id for row in local_world.ledger()} == {local_world.ledger()[0].run_id}
-
-
-def test_a_second_run_reads_changed_partitions_only(local_world: World, jobs: list[int]) -> None:
-    for text in TEXTS:
-        local_world.land(text, sales(1))
-    ingested(local_world, *TEXTS)
-    local_world.land(TEXTS[5], sales(7))
-    local_world.land(TEXTS[9], sales(9))
-
-    outcomes = ingested(local_world, *TEXTS)
-
-    assert jobs == [18, 2]
-    done = [text for text, o in outcomes.items() if o.result and o.result.row.status == "committed"]
-    assert sorted(done) == sorted([TEXTS[5], TEXTS[9]])
-    assert local_world.totals() == [1] * 16 + [7, 9]
-
-
-def test_a_bad_partition_fails_alone(local_world: World, jobs: list[int]) -> None:
-    local_world.land(NW, sales(1))
-    local_world.land(SW, b"no Parquet")
-    local_world.land(TEXTS[0], sales(2))
-
-    outcomes = ingested(local_world, NW, SW, TEXTS[0], NE)
-
-    assert jobs == [3]
-    assert isinstance(outcomes[SW].error, SourceError)
-    assert isinstance(outcomes[NE].error, EmptySourceError)
-    assert local_world.totals() == [1, 2]
-    assert {row.load_partition: row.status for row in local_world.ledger()} == {
-        local_world.partition(NW).path: "committed",
-        local_world.partition(SW).path: "failed",
-        local_world.partition(TEXTS[0]).path: "committed",
+    assert len({outcome.row.snapshot_id for outcome in outcomes.values()}) == commits
+    assert len({row.run_id for row in local_world.ledger()}) == 1
+    rows = local_world.query("SELECT region, date::VARCHAR, list(total ORDER BY total) FROM lake.sales GROUP BY ALL")
+    assert {f"region={region},date={date}": totals for region, date, totals in rows} == {
+        text: [number, number + 0.5] for number, text in enumerate(TEXTS)
     }
 
+    for number in (5, 9):
+        local_world.land(TEXTS[number], sales(100 + number))
+    again = ingested(local_world, *TEXTS)
+    assert jobs == [18, 2]
+    assert [text for text in TEXTS if again[text].row.status == "committed"] == [TEXTS[5], TEXTS[9]]
+    assert local_world.totals()[-2:] == [105, 109]
 
-def test_the_first_object_that_can_be_read_makes_the_table(local_world: World) -> None:
-    local_world.land(NW, b"no Parquet")
-    local_world.land(SW, sales(2))
 
-    outcomes = ingested(local_world, NW, SW)
+def test_bad_partitions_fail_alone_and_the_first_good_one_makes_the_table(local_world: World, jobs: list[int]) -> None:
+    for text in (NW, TEXTS[0]):
+        local_world.land(text, b"no Parquet")
+    land(local_world, SW, TEXTS[1])
 
-    assert outcomes[NW].error is not None
-    assert local_world.totals() == [2]
+    outcomes = ingested(local_world, NW, SW, *TEXTS[:2], NE)
+
+    assert jobs == [3]  # without the one that was to make the table
+    assert {type(outcomes[text].error) for text in (NW, TEXTS[0])} == {SourceError}
+    assert isinstance(outcomes[NE].error, EmptySourceError)
+    assert local_world.totals() == [1, 1]
+    assert statuses(local_world) == {NW: "failed", SW: "committed", TEXTS[0]: "failed", TEXTS[1]: "committed"}
 
 
 def test_if_a_job_fails_each_partition_is_retried_on_its_own(
@@ -143,7 +134,7 @@ def test_if_a_job_fails_each_partition_is_retried_on_its_own(
     bad = local_world.partition(SW)
 
     def brought_down(spark: Any, job: Job) -> list[JobResult]:
-        if bad in [partition.partition for partition in job.partitions]:
+        if bad in {partition.partition for partition in job.partitions}:
             raise SourceError("an executor was lost.")
         return pass_through(spark, job)
 
@@ -155,38 +146,26 @@ def test_if_a_job_fails_each_partition_is_retried_on_its_own(
     assert local_world.totals() == [1]
 
 
-def test_without_spark_no_partition_is_tried_and_all_are_in_the_ledger(local_world: World) -> None:
-    texts = [f"region=R{number},date=2026-02-11" for number in range(3)]
-    for text in texts:
-        local_world.land(text, sales(1))
-    starts = []
-
-    def no_java() -> Any:
-        starts.append(1)
-        raise SparkUnavailableError("there is no Java.")
-
-    local_world.sessions = no_java
-    ingest_groups_of(1, lambda: ingested(local_world, *texts))
-
-    assert len(starts) == 1
-    assert [row.error for row in local_world.ledger()] == ["SparkUnavailableError: there is no Java."] * 3
+def no_java() -> NoReturn:
+    raise SparkUnavailableError("there is no Java.")
 
 
-def test_a_partition_without_objects_is_cleared_though_spark_is_not_there(local_world: World) -> None:
+def test_without_spark_no_partition_is_tried_and_those_without_objects_are_cleared(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     local_world.options["on_empty"] = "clear"
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
     local_world.unland(NW)
-    local_world.land(SW, sales(2))
+    land(local_world, *TEXTS[:3])
+    local_world.sessions = starts = Mock(side_effect=no_java)
+    monkeypatch.setattr(ReplaceRun, "group", 2)
 
-    def no_java() -> Any:
-        raise SparkUnavailableError("there is no Java.")
+    outcomes = ingested(local_world, TEXTS[0], NW, *TEXTS[1:3])
 
-    local_world.sessions = no_java
-    outcomes = ingested(local_world, SW, NW)
-
-    assert isinstance(outcomes[SW].error, SparkUnavailableError)
+    assert starts.call_count == 1
     assert (outcomes[NW].error, outcomes[NW].row.status) == (None, "committed")
+    failed = [row.error for row in local_world.ledger() if row.status == "failed"]
+    assert failed == ["SparkUnavailableError: there is no Java."] * 3
     assert local_world.totals() == []
 
 
@@ -205,8 +184,7 @@ def test_a_partition_that_lands_again_before_it_is_cleared_is_read(local_world: 
 def test_after_an_error_of_all_no_partition_is_cleared_or_written(local_world: World, jobs: list[int]) -> None:
     local_world.options["on_empty"] = "clear"
     cleared = [f"region=R{number},date=2026-02-11" for number in range(COMMITS + 1)]  # two openings of the lake
-    for text in cleared:
-        local_world.land(text, sales(1))
+    land(local_world, *cleared)
     ingested(local_world, *cleared)
     for text in cleared:
         local_world.unland(text)
@@ -225,38 +203,39 @@ def test_after_an_error_of_all_no_partition_is_cleared_or_written(local_world: W
     assert jobs == []
 
 
-def test_an_unreachable_catalog_ends_the_run_at_once(local_world: World) -> None:
-    texts = [f"region=R{number},date=2026-02-11" for number in range(3)]
-    for text in texts:
-        local_world.land(text, sales(1))
+def test_an_unreachable_catalog_ends_the_run_at_once(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    land(local_world, *TEXTS[:3])
     local_world.catalog = {"type": "sqlite", "path": "/proc/no/such/catalog.sqlite"}
+    monkeypatch.setattr(ReplaceRun, "group", 1)
 
-    outcomes = ingest_groups_of(1, lambda: ingested(local_world, *texts))
+    (error,) = {outcome.error for outcome in ingested(local_world, *TEXTS[:3]).values()}
 
-    assert len({id(outcome.error) for outcome in outcomes.values()}) == 1
-    error = outcomes[texts[0]].error
     assert error is not None
     assert len(error.__notes__) == 1  # that no ledger row could be written, told once
+
+
+def at_call(number: int) -> Callable[[], None]:
+    """Return a checkpoint that is interrupted at this call; the second is after the listing."""
+    calls = count(1)
+
+    def check() -> None:
+        if next(calls) == number:
+            raise KeyboardInterrupt
+
+    return check
 
 
 def test_an_interrupt_of_a_checkpoint_cancels_only_partitions_that_have_begun(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for text in (NW, SW, NE):
-        local_world.land(text, sales(1))
+    land(local_world, NW, SW, NE)
     monkeypatch.setattr(ReplaceRun, "group", 2)
-    calls = []
-
-    def after_the_listing() -> None:
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ingested(local_world, NW, SW, NE, checkpoint=after_the_listing)
+        ingested(local_world, NW, SW, NE, checkpoint=at_call(2))
 
-    rows = {row.load_partition: (row.status, row.error) for row in local_world.ledger()}
-    assert rows == {local_world.partition(text).path: ("cancelled", None) for text in (NW, SW)}
+    assert statuses(local_world) == {NW: "cancelled", SW: "cancelled"}
+    assert {row.error for row in local_world.ledger()} == {None}
 
 
 def test_an_interrupt_while_the_lake_is_opened_for_commits_leaves_its_lock(
@@ -293,13 +272,13 @@ def test_an_interrupt_while_the_lake_is_opened_for_commits_leaves_its_lock(
 
 
 class Turn:
-    """A lock that fails after 5 seconds if another block holds it, where a real one blocks for ever."""
+    """A lock that fails after a minute if another block holds it, where a real one blocks for ever."""
 
     def __init__(self) -> None:
         self.lock = Lock()
 
     def __enter__(self) -> None:
-        assert self.lock.acquire(timeout=5), "another block holds the lock"
+        assert self.lock.acquire(timeout=60), "another block holds the lock"
 
     def __exit__(self, *error: object) -> None:
         self.lock.release()
@@ -317,105 +296,63 @@ def test_a_partition_whose_commit_went_through_before_an_interrupt_is_committed(
         commit(*arguments)
         raise KeyboardInterrupt
 
-    local_world.land(NW, sales(1))
-    local_world.land(SW, sales(2))
+    land(local_world, NW, SW)
     monkeypatch.setattr(f"lake_assets.ingest.{run}.commit", interrupted)
-    events: list[tuple[str | None, str | None]] = []
-    with (
-        listening(lambda event: events.append((event.partition, event.status)) if event.event == "partition" else None),
-        pytest.raises(KeyboardInterrupt),
-    ):
+    events: list[Event] = []
+    with listening(events.append), pytest.raises(KeyboardInterrupt):
         ingested(local_world, NW, SW)
 
     other = "cancelled" if mode == "replace" else "committed"  # mode index commits them together
-    expected = {local_world.partition(NW).path: "committed", local_world.partition(SW).path: other}
-    assert sorted((row.load_partition, row.status) for row in local_world.ledger()) == sorted(expected.items())
-    assert sorted(events) == sorted(expected.items())
+    assert statuses(local_world) == {NW: "committed", SW: other}
+    told = {event.partition: event.status for event in events if event.event == "partition"}
+    assert told == {local_world.partition(NW).path: "committed", local_world.partition(SW).path: other}
 
 
-def test_an_error_that_an_interrupt_made_is_none_of_the_partition_s(
-    local_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_that_an_interrupt_made_is_none_of_the_partition_s(local_world: World) -> None:
     """Ctrl-C ends Spark too; the partition with a damaged object has failed before."""
-    pressed = []
-
-    def away() -> Any:
-        pressed.append(1)
-        raise SparkUnavailableError("Spark has ended:", "start it again.")
-
-    def check() -> None:
-        if pressed:
-            raise KeyboardInterrupt
-
     local_world.land(NW, sales(1))
     local_world.land(SW, b"")
-    monkeypatch.setattr(local_world, "sessions", away)
+    local_world.sessions = away = Mock(side_effect=no_java)
+
+    def check() -> None:
+        if away.called:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         ingested(local_world, NW, SW, checkpoint=check)
 
-    rows = {row.load_partition: row.status for row in local_world.ledger()}
-    assert rows == {local_world.partition(NW).path: "cancelled", local_world.partition(SW).path: "failed"}
+    assert statuses(local_world) == {NW: "cancelled", SW: "failed"}
 
 
-def cancel(world: World, text: str) -> None:
-    """A run of the partition that is cancelled after its listing."""
-    calls: list[int] = []
-
-    def second() -> None:
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
+@pytest.mark.parametrize(
+    ("landed", "status", "state"),
+    [(b"no Parquet", "failed", "failed"), (sales(1), "committed", "committed"), (sales(1), None, "missing")],
+)
+def test_a_cancelled_run_does_not_change_the_state_of_a_partition(
+    local_world: World, landed: pa.Table | bytes, status: str | None, state: str
+) -> None:
+    local_world.land(NW, landed)
+    if status:
+        ingested(local_world, NW)
+    (earlier,) = (item for item in read_state(local_world.stream).partitions if item.objects)
 
     with pytest.raises(KeyboardInterrupt):
-        ingested(world, text, force=True, checkpoint=second)
-
-
-def test_a_cancelled_run_does_not_hide_the_failure_before_it(local_world: World) -> None:
-    local_world.land(NW, b"no Parquet")
-    with pytest.raises(SourceError):
-        local_world.ingest(NW)
-    (failed,) = (partition for partition in read_state(local_world.stream).partitions if partition.objects)
-
-    cancel(local_world, NW)
+        ingested(local_world, NW, force=True, checkpoint=at_call(2))
 
     (after,) = (item for item in read_state(local_world.stream).partitions if item.objects)
-    assert [row.status for row in local_world.ledger()] == ["cancelled", "failed"]
-    assert (after.state, after.error, after.finished_at) == ("failed", failed.error, failed.finished_at)
-    assert after.error is not None
-
-
-def test_a_cancelled_run_does_not_change_the_state_of_partitions(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    cancel(local_world, NW)
-    never = read_state(local_world.stream).partitions
-    local_world.ingest(NW)
-    cancel(local_world, NW)
-    after = read_state(local_world.stream).partitions
-
-    stand = (
-        {item.partition: item.state for item in never if item.objects},
-        {value.partition: value.state for value in after if value.objects},
-    )
-    assert stand == ({local_world.partition(NW): "missing"}, {local_world.partition(NW): "committed"})
-    assert [row.status for row in local_world.ledger()] == ["cancelled", "committed", "cancelled"]
-
-
-def ingest_groups_of(size: int, work: Callable[[], dict[str, Outcome]]) -> dict[str, Outcome]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ReplaceRun, "group", size)
-        return work()
+    assert [row.status for row in local_world.ledger()] == ["cancelled", *([status] if status else [])]
+    assert (after.state, after.error, after.finished_at) == (state, earlier.error, earlier.finished_at)
+    assert (after.error is not None) == (state == "failed")
 
 
 def test_large_partitions_get_a_job_each(local_world: World, jobs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lake_assets.ingest.replace.replace_run.GROUP_BYTES", 1)
-    for text in (NW, SW):
-        local_world.land(text, sales(1))
+    land(local_world, NW, SW)
 
     outcomes = ingested(local_world, NW, SW)
 
     assert jobs == [1, 1]
-    assert not any(isinstance(outcome.error, LakeAssetsError) for outcome in outcomes.values())
+    assert {outcome.error for outcome in outcomes.values()} == {None}
 
 
 def test_an_interrupt_in_the_callers_loop_cancels_partitions_that_have_begun(
@@ -423,8 +360,7 @@ def test_an_interrupt_in_the_callers_loop_cancels_partitions_that_have_begun(
 ) -> None:
     monkeypatch.setattr("lake_assets.ingest.replace.replace_run.COMMITS", 1)
     local_world.options = {"commit_batch": 1}
-    local_world.land(NW, sales(1))
-    local_world.land(SW, sales(2))
+    land(local_world, NW, SW)
     partitions = [local_world.partition(NW), local_world.partition(SW)]
 
     outcomes = ingest_all(local_world.stream, partitions, local_world.sessions)
@@ -437,7 +373,4 @@ def test_an_interrupt_in_the_callers_loop_cancels_partitions_that_have_begun(
     with pytest.raises(KeyboardInterrupt):
         ask()
 
-    assert sorted((row.load_partition, row.status) for row in local_world.ledger()) == [
-        (partitions[0].path, "committed"),
-        (partitions[1].path, "cancelled"),
-    ]
+    assert statuses(local_world) == {NW: "committed", SW: "cancelled"}

@@ -1,6 +1,5 @@
 """Compaction, clean-up, checks, plans and refusals of a lake that is written by INSERT."""
 
-import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,11 @@ from lake_assets.lake.commit.change import Change, Written
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.maintenance.compaction import compact
-from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.parquet.job import DataFile
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.writer import make_table, put, write
 from lake_assets_tests.ingest.encrypted import ENCRYPTED, NULL, ODD, assert_secret, nobody, stored, telling
+from lake_assets_tests.maintenance.test_compaction import scatter
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world import plan as plan_of
 
@@ -33,13 +32,7 @@ def test_compaction_reads_and_writes_without_spark(local_encrypted: World) -> No
         local_encrypted.land(text, table)
         local_encrypted.ingest(text)
     for text in (NW, NULL, ODD):
-        partition = local_encrypted.partition(text)
-        with local_encrypted.stream.lake.open() as lake:
-            for number in range(3):
-                lake.rows(
-                    "INSERT INTO lake.sales (id, total, region, date) VALUES (?, ?, ?, ?)",
-                    [number, -1.0 - number, *partition.values],
-                )
+        scatter(local_encrypted, text, 3)
     before = local_encrypted.query("SELECT * FROM lake.sales ORDER BY ALL")
 
     done = compact(local_encrypted.stream, 3, nobody)
@@ -53,16 +46,11 @@ def test_compaction_reads_and_writes_without_spark(local_encrypted: World) -> No
     assert local_encrypted.ingest(NW).row.status == "skipped"
 
 
+@pytest.mark.more
 def test_a_compaction_leaves_a_partition_that_was_ingested_meanwhile(local_encrypted: World) -> None:
     """It would have the fingerprint of the old rows."""
-    local_encrypted.land(NW, sales(1))
-    local_encrypted.ingest(NW)
-    partition = local_encrypted.partition(NW)
-    with local_encrypted.stream.lake.open() as lake:
-        for total in (-1.0, -2.0):
-            lake.rows(
-                "INSERT INTO lake.sales (id, total, region, date) VALUES (0, ?, ?, ?)", [total, *partition.values]
-            )
+    local_encrypted.commit(NW, 1)
+    scatter(local_encrypted, NW, 2)
     local_encrypted.land(NW, sales(7, 8))
 
     def meanwhile() -> None:
@@ -78,31 +66,18 @@ def test_a_compaction_leaves_a_partition_that_was_ingested_meanwhile(local_encry
     assert local_encrypted.ingest(NW).row.status == "skipped"
 
 
-def test_expired_files_are_deleted_and_the_others_are_unchanged(local_encrypted: World) -> None:
-    local_encrypted.land(NW, sales(1))
-    local_encrypted.ingest(NW)
-    local_encrypted.land(NW, sales(2))
-    local_encrypted.ingest(NW)
-    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
+def test_expired_files_are_deleted_and_checks_pass_until_a_file_is_missing(local_encrypted: World) -> None:
+    local_encrypted.commit(NW, 1)
+    local_encrypted.commit(NW, 2)
 
-    done = maintain(local_encrypted.config, "test", nobody, now=later)
+    done = local_encrypted.tidy(30)
 
     assert len(done.expired) > 1
     assert len(done.cleaned.deleted) == 1
-    assert len(list(stored(local_encrypted))) == 1
     assert local_encrypted.totals() == [2]
-
-
-def test_every_check_passes_and_names_a_missing_file(local_encrypted: World) -> None:
-    for text in (NW, SW):
-        local_encrypted.land(text, sales(1, 2))
-        local_encrypted.ingest(text)
     stream = local_encrypted.stream
-
-    results = [run_check(stream, name, Scope()) for name in checks_of(stream)]
-
-    assert [result.name for result in results if not result.passed] == []
-    (key, *_) = [key for key, _ in stored(local_encrypted)]
+    assert [name for name in checks_of(stream) if not run_check(stream, name, Scope()).passed] == []
+    ((key, _),) = stored(local_encrypted)
     Store(stream.lake_config.own_storage).delete((key,))
     assert not run_check(stream, "data_files", Scope()).passed
 
@@ -133,25 +108,25 @@ def test_a_plain_file_is_refused_by_every_other_strategy(local_encrypted: World)
     assert local_encrypted.totals(NW) == []
 
 
-def test_encrypted_and_unencrypted_lakes_are_distinguished(local_encrypted: World) -> None:
-    local_encrypted.land(NW, sales(1))
-    local_encrypted.ingest(NW)
-    local_encrypted.land(SW, sales(2))
-    local_encrypted.lake_options = {}
+@pytest.mark.parametrize(
+    ("first", "then", "says"),
+    [
+        (ENCRYPTED, {}, r"the lake is encrypted.*attach_options: \{encrypted: true\}"),
+        ({}, ENCRYPTED, "was made without encryption.*attach_options"),
+    ],
+)
+def test_a_lake_stays_encrypted_or_not(
+    local_world: World, first: dict[str, Any], then: dict[str, Any], says: str
+) -> None:
+    local_world.lake_options = first
+    local_world.commit(NW, 1)
+    local_world.lake_options = then
 
-    with pytest.raises(CatalogError, match=r"the lake is encrypted.*attach_options: \{encrypted: true\}"):
-        local_encrypted.ingest(SW)
-
-
-def test_a_plain_lake_does_not_become_an_encrypted_one(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    local_world.lake_options = ENCRYPTED
-
-    with pytest.raises(CatalogError, match=r"was made without encryption.*attach_options"):
+    with pytest.raises(CatalogError, match=says):
         local_world.ingest(NW, force=True)
 
 
+@pytest.mark.more
 def test_rows_can_be_staged_in_another_place(
     local_encrypted: World, s3_location: Callable[[], dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -15,10 +16,9 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import counted_outcomes
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets_tests.world import NW, SW, World, sales
 
-EMPTY = "region=NE,date=2026-02-11"
+EMPTY, SE = "region=NE,date=2026-02-11", "region=SE,date=2026-02-11"
 
 
 @pytest.fixture
@@ -74,36 +74,30 @@ def test_a_commit_is_steps_and_an_outcome_with_the_figures_of_its_ledger_row(
     assert [seen[0].event, seen[-1].event] == ["run_started", "run"]
 
 
-def test_partitions_of_one_job_share_its_event(local_world: World, seen: list[Event]) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.land(SW, sales(3))
-
-    ingest(local_world, NW, SW)
-
-    (job,) = (event for event in of(seen, "step") if event.step == "job")
-    assert (job.partitions, job.partition, job.rows, job.objects) == (2, None, 3, 2)
-
-
 def test_each_partition_has_one_outcome(local_world: World, seen: list[Event]) -> None:
     local_world.land(NW, sales(1))
     ingest(local_world, NW)
     local_world.land(SW, b"no parquet")
+    local_world.land(SE, sales(1, 2, 3))
     seen.clear()
 
-    ingest(local_world, NW, SW, EMPTY)
+    ingest(local_world, NW, SW, EMPTY, SE)
 
+    (job,) = (event for event in of(seen, "step") if event.step == "job")
+    assert (job.partitions, job.partition, job.rows, job.objects) == (2, None, 3, 2)
     outcomes = {event.partition: event for event in of(seen, "partition")}
     assert {name: event.status for name, event in outcomes.items()} == {
         "region=NW/date=2026-02-11": "skipped",
         "region=SW/date=2026-02-11": "failed",
         "region=NE/date=2026-02-11": "failed",
+        "region=SE/date=2026-02-11": "committed",
     }
     failed = outcomes["region=SW/date=2026-02-11"]
     assert (failed.level, failed.kind) == (logging.ERROR, "SourceError")
     assert "cannot be read as Parquet" in (failed.message or "")
     assert outcomes["region=NE/date=2026-02-11"].kind == EmptySourceError.__name__
     (end,) = of(seen, "run")
-    assert (end.status, end.level, end.committed, end.skipped, end.failed) == ("failed", logging.ERROR, 0, 1, 2)
+    assert (end.status, end.level, end.committed, end.skipped, end.failed) == ("failed", logging.ERROR, 1, 1, 2)
 
 
 def test_mode_index_reports_its_registration(local_world: World, seen: list[Event]) -> None:
@@ -156,28 +150,20 @@ def test_a_conflict_is_an_event_of_its_partition(
     assert not any("hunter2" in str(event.fields) for event in seen)
 
 
-def test_a_stream_with_deltas_reports_the_export(local_world: World, seen: list[Event], tmp_path: Any) -> None:
+def test_exports_restores_and_maintenance_are_steps(local_world: World, seen: list[Event], tmp_path: Path) -> None:
     local_world.options = {"deltas": {"to": str(tmp_path / "deltas")}}
-    local_world.land(NW, sales(1, 2))
-
-    ingest(local_world, NW)
-
+    first = local_world.commit(NW, 1, 2).snapshot_id
     (export,) = (event for event in of(seen, "step") if event.step == "export")
     assert (export.rows, export.files, export.partition) == (2, 1, "region=NW/date=2026-02-11")
-
-
-def test_a_restore_and_maintenance_are_steps(local_world: World, seen: list[Event]) -> None:
-    local_world.land(NW, sales(1, 2))
-    first = local_world.ingest(NW).row.snapshot_id
-    local_world.land(NW, sales(3))
-    local_world.ingest(NW)
+    local_world.commit(NW, 3)
     assert first is not None
 
     restored = restore(local_world.stream, local_world.partition(NW), first)
-    maintain(local_world.config, "test", local_world.sessions)
+    local_world.tidy()
 
-    (step,) = (event for event in of(seen, "step") if event.step == "restore")
+    steps = {event.step: event for event in of(seen, "step")}
+    step = steps["restore"]
     assert restored.row is not None
     assert (step.rows, step.snapshot, step.partition) == (2, restored.row.snapshot_id, "region=NW/date=2026-02-11")
-    (step,) = (event for event in of(seen, "step") if event.step == "maintain")
+    step = steps["maintain"]
     assert (step.lake, step.snapshots, step.failed) == ("test", 0, 0)

@@ -5,7 +5,6 @@ Each run is planned first, and does what its plan says.
 
 import re
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +19,8 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.test_quarantine import BADS
+from lake_assets_tests.maintenance.test_run import newest_snapshot
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, plan, sales
 
 Step = dict[str, Any] | str | tuple[str, str, list[float] | None]
@@ -31,6 +32,7 @@ commit, `release` ends a hold, and `repair` repairs registered files.
 """
 
 OBJECTS: dict[str, pa.Table | bytes] = {kind.replace(" ", "_"): rows for kind, rows in BADS.items()} | {
+    "no_rows_of_another_type": pa.table({"id": pa.array([], pa.string()), "total": pa.array([], pa.float64())}),
     "another_column": sales(2).append_column("note", pa.array(["new"])),
     "a_type_of_no_lake": pa.table({"id": pa.array([1], pa.duration("s"))}),
 }
@@ -38,6 +40,7 @@ PENDING = " and is pending"
 MODES: dict[Action, str] = {"register": "index", "clear": "replace"}  # of the others it is the action
 APPEND = {"mode": "append"}
 INDEX = {"mode": "index"}
+UNRECORDED = {"record_skipped": False}
 QUARANTINE = {"on_bad_object": "quarantine"}
 HELD: Sequence[Step] = (
     ("a=1,2", "replace 0 to 2", [1, 2]),
@@ -61,6 +64,25 @@ RUNS: dict[str, Sequence[Step]] = {
         ("bad=!empty", r"fails bad\.parquet is empty and is pending", [7, 8]),
         ("-bad", "skipped", [7, 8]),
     ],
+    "without record_skipped a run that finds nothing new is not recorded": [
+        UNRECORDED,
+        ("a=1", "replace 0 to 1", [1]),
+        ("", "skipped unrecorded", [1]),
+        {"record_skipped": True},
+        ("", "skipped", [1]),
+    ],
+    "without record_skipped a skip after a failure is recorded once": [
+        UNRECORDED,
+        ("a=1", "replace 0 to 1", [1]),
+        ("bad=!empty", r"fails bad\.parquet is empty and is pending", [1]),
+        ("-bad", "skipped", [1]),
+        ("", "skipped unrecorded", [1]),
+    ],
+    "an object without rows has the columns of the table": [
+        {"on_empty": "keep"},
+        ("a=1", "replace 0 to 1", [1]),
+        ("-a b=!no_rows_of_another_type", r"fails b\.parquet is string and is pending", [1]),
+    ],
     "an empty source fails by default": [
         ("a=1", "replace 0 to 1", [1]),
         ("-a", "fails on_empty", [1]),
@@ -73,6 +95,7 @@ RUNS: dict[str, Sequence[Step]] = {
     ],
     "on_empty clears": [
         {"on_empty": "clear"},
+        ("", "skipped clear", None),
         ("a=1", "replace 0 to 1", [1]),
         ("-a", "replace 1 to 0 clear", []),
     ],
@@ -113,12 +136,6 @@ RUNS: dict[str, Sequence[Step]] = {
         ("c=", "append 1 to 1", [1]),
         ("", "skipped", [1]),
     ],
-    "append: all objects are new after a dropped table": [
-        APPEND,
-        ("a=1", "append 0 to 1", [1]),
-        "DROP TABLE lake.sales",
-        ("", "append 0 to 1", [1]),
-    ],
     "quarantined objects are tried again when they change and by force": [
         QUARANTINE,
         ("a=1 bad=!no_Parquet", "replace 0 to 1, 1 quarantined", [1]),
@@ -131,44 +148,6 @@ RUNS: dict[str, Sequence[Step]] = {
         QUARANTINE,
         ("a=!empty b=!no_Parquet c=!a_type_of_no_lake d=1 e=!another_type", "replace 0 to 1, 4 quarantined", [1]),
     ],
-    "append: on_bad_object fail takes quarantined objects for new ones": [
-        APPEND | QUARANTINE,
-        ("a=1", "append 0 to 1", [1]),
-        ("bad=!another_type", "append 1 to 1, 1 quarantined", [1]),
-        {"on_bad_object": "fail"},
-        ("b=2", r"fails bad\.parquet and is pending", [1]),
-        ("-bad", "append 1 to 2", [1, 2]),
-    ],
-    "append: force tries a quarantined object again": [
-        APPEND | QUARANTINE,
-        ("a=1", "append 0 to 1", [1]),
-        ("bad=!another_column", "append 1 to 1, 1 quarantined", [1]),
-        {"schema_policy": "ignore_extra"},
-        ("", "skipped", [1]),
-        ("force", "replace 1 to 2", [1, 2]),
-    ],
-    "append: a refresh of changed objects leaves bad ones out": [
-        APPEND | QUARANTINE | {"on_changed": "refresh"},
-        ("a=1", "append 0 to 1", [1]),
-        ("b=2", "append 1 to 2", [1, 2]),
-        ("a=5 b=!no_Parquet", "replace 2 to 1, 1 quarantined", [5]),
-        ("", "skipped", [5]),
-        ("b=6", "append 1 to 2", [5, 6]),
-    ],
-    "append: an empty object beside vanished ones is left out": [
-        APPEND | QUARANTINE,
-        ("a=1", "append 0 to 1", [1]),
-        ("-a bad=!empty", "append 1 to 1, 1 quarantined", [1]),
-    ],
-    "quarantined objects are left alone by another mode": [
-        QUARANTINE,
-        ("a=1 bad=!another_type", "replace 0 to 1, 1 quarantined", [1]),
-        APPEND,
-        ("", "skipped", [1]),
-        ("bad=2", "append 1 to 2", [1, 2]),
-        {"mode": "replace"},
-        ("", "replace 2 to 2", [1, 2]),
-    ],
     "append: objects of rows that a restore took back stay known": [
         APPEND,
         ("a=0", "append 0 to 1", [0]),
@@ -180,15 +159,6 @@ RUNS: dict[str, Sequence[Step]] = {
         ("hold:2", "restore 3 to 2 held", [0, 1]),
         ("e=4", "skipped held", [0, 1]),
         ("force", "replace 2 to 5 held", [0, 1, 2, 3, 4]),
-    ],
-    "append: a restore does not make an object new": [
-        APPEND | QUARANTINE,
-        ("a=1", "append 0 to 1", [1]),
-        ("bad=!another_type", "append 1 to 1, 1 quarantined", [1]),
-        ("bad=2", "append 1 to 2", [1, 2]),
-        ("restore:2", "restore 2 to 1, 1 quarantined and is pending", [1]),
-        ("", "skipped", [1]),
-        ("c=3", "append 1 to 2", [1, 3]),
     ],
     "other objects than the restored ones replace the rows": [
         ("a=1,2", "replace 0 to 2", [1, 2]),
@@ -213,12 +183,6 @@ RUNS: dict[str, Sequence[Step]] = {
         ("release", "release 1 to 1 released and is pending", [3]),
         ("", "replace 1 to 1", [4]),
     ],
-    "a released partition with the landed objects is skipped": [
-        *HELD,
-        ("force", "replace 2 to 1 held", [3]),
-        ("release", "release 1 to 1 released", [3]),
-        ("", "skipped", [3]),
-    ],
     "a hold is one in each mode": [
         *HELD,
         APPEND,
@@ -228,17 +192,6 @@ RUNS: dict[str, Sequence[Step]] = {
         ("-a -b -c", "skipped held", [1, 2]),
         {"mode": "replace"},
         ("", "skipped held", [1, 2]),
-    ],
-    "the present rows can be held": [
-        ("a=2", "replace 0 to 1", [2]),
-        ("hold:1", "restore 1 to 1 held", [2]),
-        ("a=3", "skipped held", [2]),
-    ],
-    "a restore of the present rows ends a hold": [
-        *HELD,
-        ("restore:3", "restore 2 to 2 and is pending", [1, 2]),
-        ("restore:4", "unchanged", [1, 2]),
-        ("", "replace 2 to 1", [3]),
     ],
     "append and index: no object enters twice": [
         INDEX,
@@ -252,6 +205,103 @@ RUNS: dict[str, Sequence[Step]] = {
         ("", "skipped", [0, 1, 2]),
         APPEND,
         ("d=3", "append 3 to 4", [0, 1, 2, 3]),
+    ],
+    "index: new and bad objects": [
+        INDEX,
+        ("a=1", "index 0 to 1", [1]),
+        ("b=2 bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet and is pending", [1, 2]),
+        ("bad=!empty", r"fails bad\.parquet cannot be read as Parquet: it is empty and is pending", [1, 2]),
+        ("-bad", "skipped", [1, 2]),
+        ("-b", "skipped", None),
+    ],
+    "an emptied partition can be held": [
+        {"on_empty": "clear"},
+        ("a=1", "replace 0 to 1", [1]),
+        ("-a", "replace 1 to 0 clear", []),
+        ("a=3", "replace 0 to 1", [3]),
+        ("hold:2", "restore 1 to 0 held", []),
+        ("", "skipped held", []),
+    ],
+    "bad objects only are as no rows, on_empty clear": [
+        QUARANTINE | {"on_empty": "clear"},
+        ("bad=1", "replace 0 to 1", [1]),
+        ("bad=!another_type", "replace 1 to 0 clear, 1 quarantined", []),
+    ],
+}
+MORE_RUNS: dict[str, Sequence[Step]] = {
+    "without record_skipped the loss of all objects is recorded once": [
+        UNRECORDED | {"on_empty": "keep"},
+        ("a=1", "replace 0 to 1", [1]),
+        ("-a", "skipped keep", [1]),
+        ("", "skipped keep unrecorded", [1]),
+        ("b=1", "replace 1 to 1", [1]),
+    ],
+    "index: without record_skipped a run that finds nothing new is not recorded": [
+        INDEX | UNRECORDED,
+        ("a=1", "index 0 to 1", [1]),
+        ("", "skipped unrecorded", [1]),
+    ],
+    "append: all objects are new after a dropped table": [
+        APPEND,
+        ("a=1", "append 0 to 1", [1]),
+        "DROP TABLE lake.sales",
+        ("", "append 0 to 1", [1]),
+    ],
+    "append: on_bad_object fail takes quarantined objects for new ones": [
+        APPEND | QUARANTINE,
+        ("a=1", "append 0 to 1", [1]),
+        ("bad=!another_type", "append 1 to 1, 1 quarantined", [1]),
+        {"on_bad_object": "fail"},
+        ("b=2", r"fails bad\.parquet and is pending", [1]),
+        ("-bad", "append 1 to 2", [1, 2]),
+    ],
+    "append: a refresh of changed objects leaves bad ones out": [
+        APPEND | QUARANTINE | {"on_changed": "refresh"},
+        ("a=1", "append 0 to 1", [1]),
+        ("b=2", "append 1 to 2", [1, 2]),
+        ("a=5 b=!no_Parquet", "replace 2 to 1, 1 quarantined", [5]),
+        ("", "skipped", [5]),
+        ("b=6", "append 1 to 2", [5, 6]),
+    ],
+    "append: an empty object beside vanished ones is left out": [
+        APPEND | QUARANTINE,
+        ("a=1", "append 0 to 1", [1]),
+        ("-a bad=!empty", "append 1 to 1, 1 quarantined", [1]),
+    ],
+    "quarantined objects are left alone by another mode": [
+        QUARANTINE,
+        ("a=1 bad=!another_type", "replace 0 to 1, 1 quarantined", [1]),
+        APPEND,
+        ("", "skipped", [1]),
+        ("bad=2", "append 1 to 2", [1, 2]),
+        {"mode": "replace"},
+        ("", "replace 2 to 2", [1, 2]),
+    ],
+    "append: a restore does not make an object new": [
+        APPEND | QUARANTINE,
+        ("a=1", "append 0 to 1", [1]),
+        ("bad=!another_type", "append 1 to 1, 1 quarantined", [1]),
+        ("bad=2", "append 1 to 2", [1, 2]),
+        ("restore:2", "restore 2 to 1, 1 quarantined and is pending", [1]),
+        ("", "skipped", [1]),
+        ("c=3", "append 1 to 2", [1, 3]),
+    ],
+    "a released partition with the landed objects is skipped": [
+        *HELD,
+        ("force", "replace 2 to 1 held", [3]),
+        ("release", "release 1 to 1 released", [3]),
+        ("", "skipped", [3]),
+    ],
+    "the present rows can be held": [
+        ("a=2", "replace 0 to 1", [2]),
+        ("hold:1", "restore 1 to 1 held", [2]),
+        ("a=3", "skipped held", [2]),
+    ],
+    "a restore of the present rows ends a hold": [
+        *HELD,
+        ("restore:3", "restore 2 to 2 and is pending", [1, 2]),
+        ("restore:4", "unchanged", [1, 2]),
+        ("", "replace 2 to 1", [3]),
     ],
     "replace and index: no row doubles": [
         ("a=1", "replace 0 to 1", [1]),
@@ -271,14 +321,6 @@ RUNS: dict[str, Sequence[Step]] = {
         ("", "fails b.parquet has changed since it was registered and is pending", None),
         ("repair", "repair 3 to 5", [4, 9, 10, 20, 30]),
         ("", "skipped", [4, 9, 10, 20, 30]),
-    ],
-    "index: new and bad objects": [
-        INDEX,
-        ("a=1", "index 0 to 1", [1]),
-        ("b=2 bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet and is pending", [1, 2]),
-        ("bad=!empty", r"fails bad\.parquet cannot be read as Parquet: it is empty and is pending", [1, 2]),
-        ("-bad", "skipped", [1, 2]),
-        ("-b", "skipped", None),
     ],
     "index: a repair ends all files": [
         INDEX,
@@ -313,65 +355,58 @@ RUNS: dict[str, Sequence[Step]] = {
         ("b=2", "fails a.parquet was registered before and has ended and is pending", [2]),
         ("", "fails a.parquet was registered before and has ended and is pending", [2]),
     ],
-    "an emptied partition can be held": [
-        {"on_empty": "clear"},
-        ("a=1", "replace 0 to 1", [1]),
-        ("-a", "replace 1 to 0 clear", []),
-        ("a=3", "replace 0 to 1", [3]),
-        ("hold:2", "restore 1 to 0 held", []),
-        ("", "skipped held", []),
-    ],
-}
-_CHANGED: dict[str, tuple[str, list[float]]] = {
-    "fail": ("fails bad.parquet has changed since the rows were appended and is pending", [1, 2]),
-    "refresh": ("replace 2 to 2", [1, 3]),
-}
-for _kind, (_on_changed, _last) in product(("empty", "no_Parquet", "another_type"), _CHANGED.items()):
-    RUNS[f"append: a quarantined object, {_kind}, is a new one when it changes, on_changed {_on_changed}"] = [
-        APPEND | QUARANTINE | {"on_changed": _on_changed},
+    "append: a quarantined object is a new one when it changes, on_changed fail": [
+        APPEND | QUARANTINE,
         ("a=1", "append 0 to 1", [1]),
-        (f"bad=!{_kind}", "append 1 to 1, 1 quarantined", [1]),
+        ("bad=!empty", "append 1 to 1, 1 quarantined", [1]),
         ("bad=!a_missing_column", "append 1 to 1, 1 quarantined", [1]),
         ("bad=2", "append 1 to 2", [1, 2]),
         ("", "skipped", [1, 2]),
-        ("bad=3", *_last),
-    ]
-for _on_empty, _outcome, _totals in (
-    ("keep", "skipped keep, 1 quarantined and is pending", [1.0]),
-    ("clear", "replace 1 to 0 clear, 1 quarantined", []),
-    ("fail", r"fails column 'total' of the object .*bad\.parquet is string and is pending", [1.0]),
-):
-    RUNS[f"bad objects only are as no rows, on_empty {_on_empty}"] = [
-        QUARANTINE | {"on_empty": _on_empty},
+        ("bad=3", "fails bad.parquet has changed since the rows were appended and is pending", [1, 2]),
+    ],
+    "append: a quarantined object is a new one when it changes, on_changed refresh": [
+        APPEND | QUARANTINE | {"on_changed": "refresh"},
+        ("a=1", "append 0 to 1", [1]),
+        ("bad=!another_type", "append 1 to 1, 1 quarantined", [1]),
+        ("bad=!no_Parquet", "append 1 to 1, 1 quarantined", [1]),
+        ("bad=2", "append 1 to 2", [1, 2]),
+        ("bad=3", "replace 2 to 2", [1, 3]),
+    ],
+    "bad objects only are as no rows, on_empty keep": [
+        QUARANTINE | {"on_empty": "keep"},
         ("bad=1", "replace 0 to 1", [1]),
-        ("bad=!another_type", _outcome, _totals),
-    ]
+        ("bad=!another_type", "skipped keep, 1 quarantined and is pending", [1]),
+    ],
+    "bad objects only are as no rows, on_empty fail": [
+        QUARANTINE,
+        ("bad=1", "replace 0 to 1", [1]),
+        ("bad=!another_type", r"fails column 'total' of the object .*bad\.parquet is string and is pending", [1]),
+    ],
+}
 
 
-IN_ANY_LAKE = [
-    name
-    for name, steps in RUNS.items()
-    if not any("index" in step.values() for step in steps if isinstance(step, dict))
-]
-LAKES = [
-    *((name, {}) for name in RUNS),
-    *(pytest.param(name, ENCRYPTED, marks=pytest.mark.more) for name in IN_ANY_LAKE),
-]
+def _uses_index(steps: Sequence[Step]) -> bool:
+    return any("index" in step.values() for step in steps if isinstance(step, dict))
 
 
-@pytest.mark.parametrize(
-    ("runs", "lake_options"), LAKES, ids=lambda value: value if isinstance(value, str) else "".join(value)
-)
-def test_runs_of_a_partition(local_world: World, runs: str, lake_options: dict[str, Any]) -> None:
-    local_world.lake_options = lake_options
+@pytest.mark.parametrize("runs", [*RUNS, *more(MORE_RUNS)])
+def test_runs_of_a_partition(local_world: World, runs: str) -> None:
+    _follow(local_world, (RUNS | MORE_RUNS)[runs])
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("runs", [name for name, steps in RUNS.items() if not _uses_index(steps)])
+def test_runs_of_a_partition_in_an_encrypted_lake(local_world: World, runs: str) -> None:
+    local_world.lake_options = ENCRYPTED
     _follow(local_world, RUNS[runs])
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("world", [("postgres", "s3"), ("duckdb", "local")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("world", [("postgres", "s3"), ("duckdb", "local")], indirect=True)
 @pytest.mark.parametrize(
     "runs",
     [
+        "without record_skipped a run that finds nothing new is not recorded",
         "append: on_changed replaces the partition",
         "append: rows of vanished objects stay",
         "append: a bad object fails the run",
@@ -414,6 +449,7 @@ def _run(world: World, happens: str, outcome: str) -> str:
     """What a run does, or a restore or release in its place; an error that matches the outcome is named as there."""
     act = next((word for word in happens.split() if word[0] != "-" and "=" not in word), "run")
     planned = plan(world.stream, world.partition(NW), force=act == "force") if act in ("run", "force") else None
+    newest = newest_snapshot(world) if "unrecorded" in outcome else None
     try:
         row = _acted(world, act)
     except LakeAssetsError as error:
@@ -428,6 +464,9 @@ def _run(world: World, happens: str, outcome: str) -> str:
         if row is None:
             return "unchanged"
         text = _described(row)
+        if not world.options.get("record_skipped", True) and row.run_id not in {row.run_id for row in world.ledger()}:
+            assert newest_snapshot(world) == newest
+            text += " unrecorded"
         if planned is not None:
             _check_planned(planned, row)
     is_pending = world.partition(NW) in scan_landing(world.stream).pending

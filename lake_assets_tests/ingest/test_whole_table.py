@@ -1,5 +1,7 @@
 """A table without partition columns, `partitions: {}`: its one partition `all` is every row of it."""
 
+from typing import Any
+
 import dagster as dg
 import pytest
 
@@ -53,41 +55,42 @@ def test_each_run_replaces_all_rows_and_the_earlier_ones_stay_in_time_travel(who
     assert totals(whole) == [3, 7]
 
 
-def test_new_objects_are_appended(whole: World) -> None:
-    whole.options |= {"mode": "append"}
-    whole.commit(ALL, 1, 2, name="a.parquet")
-
-    row = whole.commit(ALL, 3, name="b.parquet")
-
-    assert (row.rows_before, row.row_count, row.source_files) == (2, 1, 1)
-    assert totals(whole) == [1, 2, 3]
-
-
-def test_rows_that_another_client_changed_are_replaced_too(whole: World) -> None:
-    whole.commit(ALL, 1, 2)
-    whole.execute("DELETE FROM lake.sales WHERE total = 1", "INSERT INTO lake.sales VALUES (9, 9)")
-
-    row = whole.commit(ALL, 5, name="b.parquet")
-
-    assert (row.rows_before, row.row_count) == (2, 3)
-    assert totals(whole) == [1, 2, 5]
-
-
-def test_files_of_a_landing_zone_become_files_of_the_table(local: World) -> None:
-    local.options |= {"mode": "index"}
+@pytest.mark.parametrize(
+    ("options", "lake_options", "before_and_added"),
+    [
+        ({"mode": "append"}, {}, (2, 1)),
+        ({"mode": "index"}, {}, (2, 1)),
+        pytest.param({}, ENCRYPTED, (2, 3), id="encrypted"),
+    ],
+)
+def test_a_new_object_is_added_in_each_mode_and_an_encrypted_lake(
+    local: World, options: dict[str, Any], lake_options: dict[str, Any], before_and_added: tuple[int, int]
+) -> None:
+    local.options |= options
+    local.lake_options = lake_options
     local.commit(ALL, 1, 2, name="a.parquet")
-    local.commit(ALL, 3, name="b.parquet")
 
+    row = local.commit(ALL, 3, name="b.parquet")
+
+    assert (row.rows_before, row.row_count) == before_and_added
     assert totals(local) == [1, 2, 3]
-    assert sorted(uri.rpartition("/")[2] for uri in local.live_files()) == ["a.parquet", "b.parquet"]
+    if "index" in options.values():
+        assert sorted(uri.rpartition("/")[2] for uri in local.live_files()) == ["a.parquet", "b.parquet"]
 
 
-def test_an_encrypted_lake_takes_the_rows_by_insert(local: World) -> None:
-    local.lake_options = ENCRYPTED
-    local.commit(ALL, 1, 2)
+def test_rows_that_another_client_changed_are_compacted_and_replaced_too(whole: World) -> None:
+    whole.commit(ALL, 1, 2)
+    whole.execute("DELETE FROM lake.sales WHERE total = 1")
+    whole.execute(*(f"INSERT INTO lake.sales VALUES ({n}, {n})" for n in (7, 8, 9)))
 
-    assert local.commit(ALL, 3, name="b.parquet").rows_before == 2
-    assert totals(local) == [1, 2, 3]
+    (done,) = compact(whole.stream, 3, whole.sessions)
+
+    assert (str(done.partition), done.files_before, done.files_after) == ("all", 4, 1)
+    assert totals(whole) == [2, 7, 8, 9]
+    whole.execute("DELETE FROM lake.sales WHERE total = 7")
+    row = whole.commit(ALL, 5, name="b.parquet")
+    assert (row.rows_before, row.row_count) == (3, 3)
+    assert totals(whole) == [1, 2, 5]
 
 
 def test_history_changes_and_an_earlier_snapshot(local: World) -> None:
@@ -105,16 +108,6 @@ def test_history_changes_and_an_earlier_snapshot(local: World) -> None:
     assert [entry.rows for entry in local.stream.history()] == [2, 3, 2]
 
 
-def test_its_files_are_compacted(local: World) -> None:
-    local.commit(ALL, 1)
-    local.execute(*(f"INSERT INTO lake.sales VALUES ({n}, {n})" for n in (7, 8, 9)))
-
-    (done,) = compact(local.stream, 3, local.sessions)
-
-    assert (str(done.partition), done.files_before, done.files_after) == ("all", 4, 1)
-    assert totals(local) == [1, 7, 8, 9]
-
-
 def test_a_table_that_is_partitioned_is_refused_until_its_partitioning_is_reset(local: World) -> None:
     local.options = {}
     local.commit(NW, 1)
@@ -129,6 +122,7 @@ def test_a_table_that_is_partitioned_is_refused_until_its_partitioning_is_reset(
     assert totals(local) == [1, 2]
 
 
+@pytest.mark.more
 def test_a_stream_with_partitions_adds_to_a_table_without_by_the_extension(local: World) -> None:
     local.options = {"mode": "append"}
     local.commit(NW, 1)
@@ -152,17 +146,18 @@ def test_report_and_checks_have_its_one_partition(local: World) -> None:
     assert (block.y_labels, [cell.rows for cell in block.cells.values()]) == ([(0, "all")], [2])
 
 
-@pytest.mark.parametrize("text", ["region=NW", "date=last:3", "everything"])
-def test_a_selection_of_other_partitions_is_refused(local: World, text: str) -> None:
+def test_a_selection_of_other_partitions_is_refused(local: World) -> None:
     config = local.config.streams["sales"]
-    with pytest.raises(PartitionError, match="has no partition columns: write all"):
-        parse(config, text, Calendar(config))
-    with pytest.raises(PartitionError):
-        config.partition(text)
-    assert config.partition_at(text) is None
+    for text in ("region=NW", "date=last:3", "everything"):
+        with pytest.raises(PartitionError, match="has no partition columns: write all"):
+            parse(config, text, Calendar(config))
+        with pytest.raises(PartitionError):
+            config.partition(text)
+        assert config.partition_at(text) is None
     assert parse(config, ALL, Calendar(config)).matches(config.partition(ALL))
 
 
+@pytest.mark.more
 def test_a_sensor_asks_dagster_for_the_key_all(local: World) -> None:
     local.options |= {"sensor": {"type": "objects"}}
     local.land(ALL, sales(1, 2))

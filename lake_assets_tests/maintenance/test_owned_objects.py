@@ -166,6 +166,7 @@ def test_an_ended_object_is_deleted_if_ledger_and_manifest_prove_that_it_is_the_
         assert [name for name in checks_of(owner.stream) if not check(owner, name).passed] == []
 
 
+@pytest.mark.parametrize("strategy", ["direct", *more(["extension"])], indirect=True)
 def test_both_strategies_record_etag_and_size(local_world: World, strategy: str) -> None:
     assert strategy
     owner = owning(local_world)
@@ -188,6 +189,7 @@ def test_a_landed_object_in_the_tables_own_folder_is_no_orphan(local_world: Worl
     assert owner.totals() == [1, 1, 2, 2, 3, 3]
 
 
+@pytest.mark.more
 def test_a_dagster_run_names_kept_objects(owner: World) -> None:
     delete_rows(owner)
     other = owner.land(NW, sales(7), "a.parquet")

@@ -9,11 +9,9 @@ from lake_assets.errors import LakeAssetsError, SchemaError
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.schema.table_setup import create_table, is_never_filled
 from lake_assets.lake.session import TableName
-from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.index.indexing import index
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
-
-__all__ = ["sessions"]
 
 TABLE = TableName("main", "sales")
 TEXTS = pa.table({"id": [1], "total": ["wrong"], "more": [1]})
@@ -48,7 +46,9 @@ def test_the_table_is_as_the_files_that_fill_it(world: World) -> None:
     assert world.totals() == [1, 2]
 
 
-@pytest.mark.parametrize("options", [{"transform": {"sql": "SELECT * FROM source"}}, {"schema_policy": "evolve"}])
+@pytest.mark.parametrize(
+    "options", [{"schema_policy": "evolve"}, *more([{"transform": {"sql": "SELECT * FROM source"}}])]
+)
 def test_the_table_is_as_the_results_that_fill_it(local_world: World, options: dict[str, Any]) -> None:
     local_world.options = options
     fail_and_correct(local_world)

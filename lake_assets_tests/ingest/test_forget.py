@@ -8,17 +8,13 @@ from lake_assets.errors import PartitionError
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.forget import forget
-from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, sales
-
-__all__ = ["sessions"]
 
 
 def test_all_rows_of_a_partition_are_deleted_and_none_of_others(local_world: World) -> None:
     local_world.options["on_empty"] = "clear"
     for text in (NW, SW):
-        local_world.land(text, sales(1))
-        local_world.ingest(text)
+        local_world.commit(text, 1)
     local_world.unland(NW)
     local_world.ingest(NW)
     other = dataclasses.replace(local_world.stream, name="other")
