@@ -30,6 +30,12 @@ WRITE = "new.parquet was not written: grant s3:PutObject"
 DELETE = f"{KEY} was not deleted: grant s3:DeleteObject"
 
 
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB asks for a refused object again for 8 seconds, which these tests are not about."""
+    monkeypatch.setattr("lake_assets.duckdb_engine._http_retries", lambda _: 0)
+
+
 def put(storage: AnyStorage, size: int) -> None:
     Store(storage).put_new("new.parquet", b"x" * size, multipart_above=10)
 

@@ -60,7 +60,7 @@ def test_texts_and_names_are_escaped() -> None:
 
 def test_a_damaged_objects_name_is_escaped_in_errors_ledger_and_plan(local_world: World, file: str) -> None:
     local_world.land(NW, b"no Parquet", f"{EVIL}.parquet")
-    with pytest.raises(SourceError, match="has a control character in its name: rename it or remove it") as raised:
+    with pytest.raises(SourceError) as raised:
         local_world.ingest(NW)
 
     assert SHOWN in str(raised.value)
@@ -92,6 +92,18 @@ def test_names_of_objects_and_columns_are_escaped_in_tables_and_lines(local_worl
     text = page.read_text(encoding="utf-8")
     assert r"bad a\x1b[2Jb\x9b31m\u202e" in text
     assert not CONTROLS.search(text)
+
+
+def test_an_object_that_the_client_cannot_name_is_one_bad_object(local_world: World, file: str) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(NW, sales(2), f"odd {EVIL}.parquet")
+    with pytest.raises(SourceError, match="has a control character in its name: rename it or remove it"):
+        local_world.ingest(NW)
+    local_world.options = {"on_bad_object": "quarantine"}
+    local_world.config_file(Path(file).parent)
+
+    assert f"odd {SHOWN}" in printed(file, "ingest", "sales", "--partition", NW)
+    assert local_world.totals(NW) == [1]
 
 
 def test_an_object_that_the_client_cannot_list_is_named(tmp_path: Path) -> None:

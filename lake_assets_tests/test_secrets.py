@@ -180,9 +180,9 @@ COMMANDS = [
     ("validate",),
     ("doctor",),
     ("plan", "sales", "--partition", "region=NW"),
-    ("ingest", "sales", "--partition", "region=NW"),
     ("ledger",),
     ("query", "SELECT 1"),
+    ("ingest", "sales", "--partition", "region=NW"),  # makes the lake where its catalog can be reached
 ]
 
 

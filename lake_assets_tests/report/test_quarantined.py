@@ -1,5 +1,6 @@
 """What check and report say of the landing zone where objects are quarantined."""
 
+import pyarrow as pa
 import pytest
 
 from lake_assets.checks.check_run import CheckRun
@@ -8,8 +9,10 @@ from lake_assets.orchestration.assets.report_assets import report_metadata
 from lake_assets.report.html import page, section
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
-from lake_assets_tests.ingest.test_quarantine import BAD, WRONG_TYPE
 from lake_assets_tests.world import NW, SW, World, sales
+
+BAD = "bad.parquet"
+WRONG_TYPE = pa.table({"id": pa.array([7], pa.int64()), "total": ["seven"]})
 
 
 @pytest.mark.parametrize("mode", ["append", pytest.param("replace", marks=pytest.mark.more)])

@@ -182,22 +182,6 @@ def ingest_both(world: World) -> list[Outcome]:
     return [by_partition[partition] for partition in partitions]
 
 
-@pytest.mark.more
-def test_the_files_of_a_partition_that_cannot_be_written_are_removed(local_world: World) -> None:
-    """Its folder is a file."""
-    local_world.land(NW, sales(1))
-    local_world.land(SW, sales(2))
-    blocked = Path(local_world.storage["path"], "main", "sales", "region=SW")
-    blocked.parent.mkdir(parents=True)
-    blocked.write_bytes(b"")
-
-    outcomes = ingest_both(local_world)
-
-    assert [outcome.error is None for outcome in outcomes] == [True, False]
-    assert len(local_world.data_files()) == 1
-    assert local_world.totals() == [1]
-
-
 def test_the_files_of_a_job_that_failed_as_a_whole_are_removed(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

