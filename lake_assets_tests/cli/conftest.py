@@ -1,8 +1,9 @@
 """Commands on a world's config, as a user runs them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -10,9 +11,18 @@ from lake_assets.cli import main
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import World
 
-__all__ = ["Run", "run", "sessions"]
+__all__ = ["Run", "named", "run", "sessions"]
 
 Run = Callable[..., Result]
+
+
+def named(group: click.Group = main, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Each command with its name, as it is called; groups only by their commands."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from named(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
 
 
 @pytest.fixture

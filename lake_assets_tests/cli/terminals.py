@@ -1,6 +1,7 @@
-"""Commands on a terminal."""
+"""Commands on a terminal: a real one, of a process, and one of the test's process."""
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -10,8 +11,11 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest import mock
+
+from lake_assets.cli import main
 
 SECONDS = 60  # for which a text on the terminal is expected
 LINES, COLUMNS = 40, 120
@@ -114,22 +118,43 @@ def left_on(written: str) -> list[str]:
     return lines
 
 
-def command(config: Path, *arguments: str) -> list[str]:
-    """The command line of lake-assets, in this environment."""
-    return [sys.executable, "-c", "from lake_assets.cli import main; main()", "--config", str(config), *arguments]
+class Screen(io.StringIO):
+    """A terminal of the test's process."""
+
+    def isatty(self) -> bool:
+        return True
 
 
-def on_a_terminal(config: Path, *arguments: str, answer: str | None = None, **environment: str) -> tuple[str, int]:
-    """What a command writes, on standard output and error, where all of its streams are a terminal; and its exit code.
+def on_a_screen(
+    *arguments: str,
+    answer: str = "n",
+    typed: bytes | None = None,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[str, int]:
+    """What a command of this process writes where its streams are a terminal without colours; and its exit code.
 
     Args:
-        config: the `lake.yaml`.
-        arguments: of the command.
-        answer: what is typed, without the end of the line; nothing when None.
-        environment: variables.
+        arguments: of the command, and before its name.
+        answer: what is typed.
+        typed: the standard input, if that is a pipe.
+        file: the standard output, if that is no terminal.
+        environment: other variables than `NO_COLOR`, or that one.
     """
-    with on_terminal(command(config, *arguments), environment) as terminal:
-        if answer is not None:
-            terminal.type(f"{answer}\n")
-        code = terminal.read_all()
-        return terminal.written, code
+    screen = Screen()
+    output = screen if file is None else io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    keys = Screen(f"{answer}\n") if typed is None else io.TextIOWrapper(io.BytesIO(typed), encoding="utf-8")
+    with (
+        mock.patch.object(sys, "stdin", keys),
+        redirect_stdout(output),
+        redirect_stderr(screen),
+        mock.patch.dict(os.environ, {"NO_COLOR": "1"} | dict(environment or {})),
+    ):
+        try:
+            main(arguments, prog_name="lake-assets")
+        except SystemExit as end:
+            if file is not None:
+                output.seek(0)
+                file.write_text(output.read(), encoding="utf-8")
+            return screen.getvalue(), int(end.code or 0)
+    raise AssertionError("a command ends by SystemExit")

@@ -34,10 +34,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.usefixtures("spark")  # one session for all commands
+@pytest.mark.usefixtures("sessions")
 @pytest.mark.parametrize(
     ("mode", "endpoint", "region"),
-    [("replace", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION"), ("index", "AWS_ENDPOINT_URL_S3", "AWS_REGION")],
+    [
+        ("replace", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION"),
+        pytest.param("index", "AWS_ENDPOINT_URL_S3", "AWS_REGION", marks=pytest.mark.more),
+    ],
 )
 def test_each_command_reaches_the_bucket(
     s3: S3Server, project: Path, monkeypatch: pytest.MonkeyPatch, mode: str, endpoint: str, region: str

@@ -9,9 +9,8 @@ from lake_assets_tests.world import NW, SW, World, sales
 @pytest.fixture
 def ingested(local_world: World) -> World:
     local_world.options = {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE total <= 0"}}}
-    for text, rows in ((NW, sales(1, 2)), (SW, sales(3))):
-        local_world.land(text, rows)
-        local_world.ingest(text)
+    local_world.commit(NW, 1, 2)
+    local_world.commit(SW, 3)
     return local_world
 
 
@@ -50,19 +49,3 @@ def test_a_warning_does_not_fail_the_command(ingested: World, run: Run) -> None:
     assert "region=NW/date=2026-02-11: stale" in result.output
     ingested.options = {"checks": {"blocking": ["landing_zone"]}}
     assert run("check", "--only", "landing_zone").exit_code == 1
-
-
-@pytest.mark.usefixtures("ingested")
-def test_an_unknown_check_is_wrong_use(run: Run) -> None:
-    result = run("check", "--only", "rows")
-    assert result.exit_code == 2
-    assert "stream sales has no check 'rows': use last_run, row_counts, " in result.output
-
-
-def test_a_check_that_cannot_be_done_is_one_paragraph(ingested: World, run: Run) -> None:
-    ingested.options = {"checks": {"sql": {"typo": "SELECT * FROM refreshed WHERE totl < 0"}}}
-    result = run("check", "--only", "typo", "--only", "ledger")
-    assert result.exit_code == 1
-    assert "check typo of stream sales" in result.output
-    assert "Traceback" not in result.output
-    assert "passed   ledger" in result.output

@@ -3,28 +3,26 @@
 import csv
 import io
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from dev.plain_client import plain_client
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets_tests.cli.conftest import Run
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
 
 @pytest.fixture
 def ingested(local_world: World) -> World:
     """A world with two partitions in the lake."""
-    for text, rows in ((NW, sales(1, 2)), (SW, sales(3))):
-        local_world.land(text, rows)
-        local_world.ingest(text)
+    local_world.commit(NW, 1, 2)
+    local_world.commit(SW, 3)
     return local_world
 
 
@@ -54,15 +52,6 @@ def test_a_partition_that_fails_does_not_stop_the_others(ingested: World, run: R
     assert "Traceback" in run("--debug", "ingest", "sales", "--partition", NW).stderr
 
 
-def test_a_run_of_which_no_partition_has_ended_has_no_sum(ingested: World, run: Run) -> None:
-    result = run("ingest", "sales", "--partition", NW, "--partition", SW, "--launcher", "kubernetes")
-
-    assert result.exit_code == 1
-    assert "--launcher kubernetes needs options" in result.stderr
-    assert "partitions committed" not in result.output
-    assert ingested.totals() == [1, 2, 3]
-
-
 def test_a_plan_shows_read_replaced_written_and_sql(ingested: World, run: Run) -> None:
     uri = ingested.land(NW, sales(5, 6, 7))
 
@@ -83,72 +72,61 @@ def test_a_plan_shows_read_replaced_written_and_sql(ingested: World, run: Run) -
     assert ingested.totals() == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["plan", "sales", "--partition", "region=NW,date=notadate"], "date='notadate' is not of type date"),
-        (["plan", "sales", "--partition", "area=NW"], "write region=…,date=…"),
-        (["plan", "nope", "--partition", NW], "there is no stream 'nope': use sales"),
-        (["ingest", "sales"], "several partitions: name one or more with --partition region=…,date=…"),
-        (["query", "SELECT 1", "--lake", "nope"], "there is no lake 'nope'"),
-        (["query", "DELETE FROM sales"], "`query` only reads, so DELETE is refused"),
-        (["query", "SELECT * FROM DuckLake_Merge_Adjacent_Files('lake')"], "`query` only reads"),
-        (["query", "CREATE TEMP TABLE t (i INT)"], "`query` only reads"),
-        (["query", ""], "one statement at a time"),
-        (["query", "SELECT 1; SELECT 2"], "one statement at a time"),
-        (["ledger", "tpyo"], "there is no stream 'tpyo': use sales."),
-        (["ledger", "--limit", "0"], "--limit"),
-        (["ledger", "--since", "yesterday"], "'yesterday' is neither a day nor a time: write 2026-02-11"),
-        (["nope"], "No such command"),
-    ],
-)
-def test_wrong_use_exits_with_2_and_says_what_is_right(
-    ingested: World, run: Run, arguments: list[str], message: str
-) -> None:
-    result = run(*arguments)
+WRONG = [
+    (["plan", "sales", "--partition", "region=NW,date=notadate"], "date='notadate' is not of type date"),
+    (["plan", "sales", "--partition", "area=NW"], "write region=…,date=…"),
+    (["plan", "nope", "--partition", NW], "there is no stream 'nope': use sales"),
+    (["query", "SELECT 1", "--lake", "nope"], "there is no lake 'nope'"),
+    (["query", "DELETE FROM sales"], "`query` only reads, so DELETE is refused"),
+    (["query", "SELECT * FROM DuckLake_Merge_Adjacent_Files('lake')"], "`query` only reads"),
+    (["query", "CREATE TEMP TABLE t (i INT)"], "`query` only reads"),
+    (["query", ""], "one statement at a time"),
+    (["query", "SELECT 1; SELECT 2"], "one statement at a time"),
+    (["ledger", "tpyo"], "there is no stream 'tpyo': use sales."),
+    (["ledger", "--limit", "0"], "--limit"),
+    (["ledger", "--since", "yesterday"], "'yesterday' is neither a day nor a time: write 2026-02-11"),
+    (["nope"], "No such command"),
+    (["schema", "plan", "sales"], "sales is a stream, of which only infer prints something"),
+    (["maintain", "--lake", "tset"], "there is no lake 'tset': did you mean test?"),
+    (["check", "--only", "rows"], "stream sales has no check 'rows': use last_run, row_counts, "),
+    (["index", "sales"], "`lake-assets ingest` is its command"),
+    (["restore", "sales", "--partition", NW], "--snapshot"),
+    (["restore", "sales", "--partition", NW, "--release", "--hold"], "--release"),
+]
 
-    assert result.exit_code == 2
-    assert message in " ".join(result.stderr.split())
+
+def test_wrong_use_exits_with_2_and_says_what_is_right(ingested: World, run: Run) -> None:
+    for arguments, message in WRONG:
+        result = run(*arguments)
+
+        assert (result.exit_code, message in " ".join(result.stderr.split())) == (2, True), (arguments, result.output)
     assert ingested.totals() == [1, 2, 3]
 
 
-def test_of_several_lakes_one_is_named_and_the_layout_is_shown_as_it_is_written(
-    local_world: World, tmp_path: Path
-) -> None:
-    document = local_world.document
-    document["lakes"]["other"] = document["lakes"]["test"] | {"catalog": {"type": "sqlite", "path": "other.sqlite"}}
-    document["streams"]["sales"] |= {"lake": "test", "layout": "/{region}/date={date}"}  # as OLake's, with a slash
-    file = tmp_path / "lake.yaml"
-    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+def test_of_several_lakes_one_is_named_and_the_layout_is_shown_as_it_is_written(local_world: World, run: Run) -> None:
+    other = {"catalog": {"type": "sqlite", "path": "other.sqlite"}, "storage": local_world.storage}
+    local_world.options = {"lake": "test", "layout": "/{region}/date={date}"}  # as OLake's, with a slash
+    local_world.sections = {"lakes": local_world.document["lakes"] | {"other": other}}
 
-    query, validate = (
-        CliRunner().invoke(main, ["--config", str(file), *c]) for c in (["query", "SELECT 1"], ["validate"])
-    )
+    query, validate = run("query", "SELECT 1"), run("validate")
 
-    text = "the config has several lakes: choose one with --lake (other, test)."
+    text = "the config has several lakes: choose one with --lake (test, other)."
     assert (query.exit_code, text in query.stderr) == (2, True)
     assert "/{region}/date={date}" in validate.output
     assert "//{region}" not in validate.output
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"descripton": "x"}, "lake.yaml:20:5: streams.sales.descripton: unknown key: did you mean description?"),
-        ({"on_empty": "maybe"}, "streams.sales.on_empty"),
+def test_an_invalid_config_stops_every_command_with_line_and_field(local_world: World, run: Run) -> None:
+    for options, message in (
+        ({"descripton": "x"}, "streams.sales.descripton: unknown key: did you mean description?"),
         ({"destination": {"table": "sales; DROP TABLE x"}}, "is not an identifier"),
-    ],
-)
-def test_an_invalid_config_stops_every_command_with_line_and_field(
-    local_world: World, run: Run, options: dict[str, object], message: str
-) -> None:
-    local_world.options = options
+    ):
+        local_world.options = options
+        for command in (["validate"], ["plan", "sales", "--partition", NW], ["ledger"]):
+            result = run(*command)
 
-    for command in (["validate"], ["plan", "sales", "--partition", NW], ["ledger"]):
-        result = run(*command)
-        assert result.exit_code == 1
-        assert message.split(": ", 1)[-1] in " ".join(result.stderr.split())
-        assert "Traceback" not in result.output
+            assert (result.exit_code, message in " ".join(result.stderr.split())) == (1, True), result.stderr
+            assert "Traceback" not in result.output
 
 
 def test_query_writes_csv_into_a_pipe_and_json_on_request(ingested: World, run: Run) -> None:
@@ -156,48 +134,32 @@ def test_query_writes_csv_into_a_pipe_and_json_on_request(ingested: World, run: 
 
     table = list(csv.DictReader(io.StringIO(run("query", sql).stdout)))
     objects = json.loads(run("query", "-", "--format", "json", stdin=sql).stdout)
+    wrong = run("query", "SELECT nope FROM sales")
 
     assert table[0] == {"region": "NW", "total": "1.0", "nothing": ""}
     assert objects[2] == {"region": "SW", "total": 3.0, "nothing": None}
     assert "3 rows" in run("query", sql, "--format", "table").output
-    assert ingested.totals() == [1, 2, 3]
-
-
-@pytest.mark.usefixtures("ingested")
-def test_a_query_that_does_not_parse_shows_the_place_and_pivot_reads(run: Run) -> None:
     assert run("query", "PIVOT sales ON region USING sum(total)").exit_code == 0
-
-    result = run("query", "SELECT nope FROM sales")
-
-    assert result.exit_code == 1
-    assert "nope" in result.stderr
-    assert "Traceback" not in result.output
-
-
-def test_the_ledger_is_filtered_by_stream_and_partition(ingested: World, run: Run) -> None:
-    rows = json.loads(run("ledger", "sales", "--partition", NW, "--format", "json").stdout)
-
-    assert [(row["load_partition"], row["status"], row["row_count"]) for row in rows] == [
-        ("region=NW/date=2026-02-11", "committed", 2)
-    ]
-    assert len(json.loads(run("ledger", "--format", "json").stdout)) == 2
-    assert "region=SW/date=2026-02-11" in run("ledger", "--format", "table").output
+    assert (wrong.exit_code, "nope" in wrong.stderr, "Traceback" in wrong.output) == (1, True, False)
     assert ingested.totals() == [1, 2, 3]
 
 
-def test_the_ledger_is_filtered_by_time(ingested: World, run: Run) -> None:
+def test_the_ledger_is_filtered_by_stream_partition_and_time(ingested: World, run: Run) -> None:
     newest, oldest = (row.finished_at for row in ingested.ledger())
     assert newest is not None
     assert oldest is not None
 
-    def partitions(*options: str) -> list[str]:
-        return [row["load_partition"] for row in json.loads(run("ledger", "--format", "json", *options).stdout)]
+    def rows(*options: str) -> list[tuple[str, str, int]]:
+        found = json.loads(run("ledger", "--format", "json", *options).stdout)
+        return [(row["load_partition"].split("/")[0], row["status"], row["row_count"]) for row in found]
 
-    (last,) = partitions("--since", newest.isoformat())
-    assert partitions("--until", newest.replace(tzinfo=None).isoformat()) == [  # in UTC
-        path for path in partitions() if path != last
-    ]
-    assert partitions("--since", "2026-01-01", "--until", oldest.isoformat()) == []
+    nw, sw = ("region=NW", "committed", 2), ("region=SW", "committed", 1)
+    assert rows() == [sw, nw]
+    assert rows("sales", "--partition", NW) == [nw]
+    assert rows("--since", newest.isoformat()) == [sw]
+    assert rows("--until", newest.replace(tzinfo=None).isoformat()) == [nw]  # in UTC
+    assert rows("--since", "2026-01-01", "--until", oldest.isoformat()) == []
+    assert "region=SW/date=2026-02-11" in run("ledger", "--format", "table").output
 
 
 @pytest.mark.usefixtures("ingested")
@@ -219,7 +181,7 @@ def test_help_needs_neither_spark_nor_dagster_nor_duckdb() -> None:
 
 
 @pytest.mark.usefixtures("ingested")
-@pytest.mark.parametrize("command", ["ledger sales", "plan sales --waiting", "ingest sales --waiting"])
+@pytest.mark.parametrize("command", ["ingest sales --waiting", *more(["ledger sales", "plan sales --waiting"])])
 def test_a_command_that_starts_no_spark_imports_no_pandas_but_for_who_asks(tmp_path: Path, command: str) -> None:
     arguments = ["--config", str(tmp_path / "lake.yaml"), *command.split()]
     code = (
@@ -235,15 +197,13 @@ def test_a_command_that_starts_no_spark_imports_no_pandas_but_for_who_asks(tmp_p
     assert done.stdout.splitlines()[-1] == "set()"
 
 
-@pytest.mark.long
-def test_the_demo_runs_in_an_empty_folder(tmp_path: Path) -> None:
-    script = str(Path(sys.executable).with_name("lake-assets"))
-    for _ in range(2):  # the second from what the first has left
-        done = subprocess.run(
-            [script, "demo"], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False, env=os.environ
-        )
-        assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("runs", [1, *more([2])])  # the second from what the first has left
+def test_the_demo_runs_in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: int) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(runs):
+        done = CliRunner().invoke(main, ["demo"])
+        assert done.exit_code == 0, done.output
 
     (demo,) = load_config(tmp_path / "demo" / "lake.yaml").lakes.values()
     with plain_client(demo) as client:
@@ -251,21 +211,8 @@ def test_the_demo_runs_in_an_empty_folder(tmp_path: Path) -> None:
         lake = client.sql(counted.format("lake.flights")).fetchall()
         landed = f"read_parquet('{tmp_path}/demo/landing/flights/*/*/*.parquet', hive_partitioning=true)"
         source = client.sql(counted.format(landed)).fetchall()
-        runs = dict(client.sql("SELECT status, count(*) FROM lake.ingest_runs GROUP BY ALL").fetchall())
+        statuses = dict(client.sql("SELECT status, count(*) FROM lake.ingest_runs GROUP BY ALL").fetchall())
     assert len(source) == 1095
     assert len(lake) == 21
     assert set(lake) < set(source)
-    assert runs == {"committed": 25, "skipped": 6}
-
-
-@pytest.mark.long
-def test_the_demo_leaves_a_foreign_folder_alone(tmp_path: Path) -> None:
-    mine = tmp_path / "demo" / "mine.txt"
-    mine.parent.mkdir()
-    mine.write_text("mine")
-
-    result = CliRunner().invoke(main, ["demo", "--folder", str(mine.parent)])
-
-    assert result.exit_code == 1
-    assert "was not made by the demo" in result.stderr
-    assert [path.name for path in mine.parent.iterdir()] == ["mine.txt"]
+    assert statuses == {"committed": 25, "skipped": 6}

@@ -1,4 +1,4 @@
-"""Completion in a real bash, by its Tab key, and the scripts of the other shells."""
+"""Completion by the Tab key of real shells, and what it completes."""
 
 import os
 import shutil
@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dev.servers.absent import absent
 from lake_assets.cli import main
 from lake_assets_tests.cli.terminals import on_terminal
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, sales
 
 # The command, which prints its words if the shell asks for no completion.
@@ -40,28 +42,25 @@ def home(local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return folder
 
 
+FOUND = {
+    "hist": ["history"],
+    "plan sa": ["sales"],
+    "plan sales --partition reg": ["region="],
+    "plan sales --partition region=": ["NW", "a%7Cb"],
+    "plan sales --partition 'region=NW|a": ["region=NW|a%7Cb"],
+    "plan sales --partition region=NW,da": ["NW,date="],
+    "plan sales --partition region=NW,date=2026-01-3": ["2026-01-31", "2026-01-30"],
+    "plan other --partition day=": [],
+}
+
+
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("hist", ["history"]),
-        ("plan sa", ["sales"]),
-        ("plan sales --partition reg", ["region="]),
-        ("plan sales --partition region=", ["NW", "a%7Cb"]),
-        ("plan sales --partition 'region=NW|a", ["region=NW|a%7Cb"]),
-        ("plan sales --partition region=NW,da", ["NW,date="]),
-        ("plan sales --partition region=NW,date=2026-01-3", ["2026-01-31", "2026-01-30"]),
-        ("plan other --partition day=", []),
-    ],
-)
-def test_commands_streams_columns_and_values_are_completed_as_the_grammar_writes_them(
-    line: str, found: list[str]
-) -> None:
-    environment = {"_LAKE_ASSETS_COMPLETE": "bash_complete", "COMP_LINE": f"lake-assets {line}"}
+def test_commands_streams_columns_and_values_are_completed_as_the_grammar_writes_them() -> None:
+    for line, found in FOUND.items():
+        environment = {"_LAKE_ASSETS_COMPLETE": "bash_complete", "COMP_LINE": f"lake-assets {line}"}
+        result = CliRunner().invoke(main, prog_name="lake-assets", env=environment)
 
-    result = CliRunner().invoke(main, prog_name="lake-assets", env=environment)
-
-    assert [text.partition(",")[2] for text in result.stdout.split()] == found
+        assert [text.partition(",")[2] for text in result.stdout.split()] == found, line
 
 
 def test_an_installation_is_repeated_without_a_second_line(home: Path) -> None:
@@ -85,11 +84,10 @@ SHELLS = {
 KEYS = "lake-assets pla\tsa\t--partition reg\tN\t,da\t2026-01-31\t --max 1\r"
 
 
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", ["bash", *more(["zsh", "fish"])])
 def test_the_tab_key_completes_commands_streams_columns_and_values(home: Path, shell: str) -> None:
     if shutil.which(shell) is None:
-        pytest.skip(f"there is no {shell}")
+        absent(f"no {shell}: apt-get install {shell}")
     words, file, prompt = SHELLS[shell]
     (home / file).parent.mkdir(parents=True, exist_ok=True)
     (home / file).write_text(prompt)

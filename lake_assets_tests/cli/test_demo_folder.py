@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import pytest
+from click.testing import CliRunner
 
+from lake_assets.cli import main
 from lake_assets.config.load import load_config
-from lake_assets.errors import StorageError
 from lake_assets.templates.demo.folder import CONFIG, MARKER, prepare
 from lake_assets_tests.cli.choices import changed_by_each_choice
 
@@ -38,15 +38,20 @@ def test_a_link_in_the_folder_is_removed_and_not_what_it_leads_to(tmp_path: Path
     assert (other / "precious").read_text() == "mine"
 
 
-def test_an_empty_folder_is_taken_and_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("mine")
+def test_an_empty_folder_is_taken_and_a_foreign_one_or_a_file_is_refused(tmp_path: Path) -> None:
+    for name in ("empty", "foreign"):
+        (tmp_path / name).mkdir()
+    mine = [tmp_path / "file", tmp_path / "foreign" / "mine.txt"]
+    for file in mine:
+        file.write_text("mine")
 
     prepare(tmp_path / "empty")
 
-    with pytest.raises(StorageError, match="was not made by the demo"):
-        prepare(tmp_path / "file")
-    assert (tmp_path / "file").read_text() == "mine"
+    for name in ("file", "foreign"):
+        refused = CliRunner().invoke(main, ["demo", "--folder", str(tmp_path / name)])
+        assert (refused.exit_code, "was not made by the demo" in refused.stderr) == (1, True), refused.output
+    assert [file.read_text() for file in mine] == ["mine"] * 2
+    assert list((tmp_path / "foreign").iterdir()) == mine[1:]
 
 
 def test_every_other_choice_of_the_sample_config_is_valid(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 import yaml
@@ -20,7 +20,6 @@ from lake_assets.cli import main
 from lake_assets.config.storages import S3Storage
 from lake_assets.doctor import Finding, examine
 from lake_assets.errors import StorageError
-from lake_assets.spark.java import Java
 from lake_assets.storage.store import Store
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -63,26 +62,23 @@ def test_folders_are_written_to_and_nothing_is_left_there(tmp_path: Path) -> Non
 
 
 def test_the_newest_file_of_a_web_server_is_checked(tmp_path: Path) -> None:
-    served = tmp_path / "served"
+    served, region = tmp_path / "served", {"region": {"values": ["NW", "SW"]}}
     (served / "region=SW").mkdir(parents=True)
     with plain_web_server(served) as web:
-        source, region = f"{web.url}/region=*/all.parquet", {"region": {"values": ["NW", "SW"]}}
-        absent = findings(tmp_path, source=source, partitions=region)["source of sales"]
-        (served / "region=SW" / "all.parquet").write_bytes(b"x")
-        there = findings(tmp_path, source=source, partitions=region)["source of sales"]
 
-    assert (absent.status, absent.text) == ("warning", f"{web.url}/region=SW/all.parquet does not exist.")
-    assert (there.status, there.text) == ("ok", f"{web.url}/region={{region}}")
+        def found(source: str, **stream: Any) -> tuple[str, str]:
+            finding = findings(tmp_path, source=source, partitions=region, **stream)["source of sales"]
+            return finding.status, finding.text
 
-
-def test_a_file_of_a_web_server_may_have_the_value_in_its_name(tmp_path: Path) -> None:
-    (tmp_path / "served").mkdir()
-    (tmp_path / "served" / "sales_SW.parquet").write_bytes(b"x")
-    with plain_web_server(tmp_path / "served") as web:
-        region = {"region": {"values": ["NW", "SW"]}}
-        found = findings(tmp_path, source=web.url, files="sales_{region}.parquet", partitions=region)["source of sales"]
-
-    assert (found.status, found.text) == ("ok", f"{web.url}/sales_{{region}}.parquet")
+        assert found(f"{web.url}/region=*/all.parquet") == (
+            "warning",
+            f"{web.url}/region=SW/all.parquet does not exist.",
+        )
+        for name in ("region=SW/all.parquet", "sales_SW.parquet"):
+            (served / name).write_bytes(b"x")
+        assert found(f"{web.url}/region=*/all.parquet") == ("ok", f"{web.url}/region={{region}}")
+        named = found(web.url, files="sales_{region}.parquet")
+        assert named == ("ok", f"{web.url}/sales_{{region}}.parquet")
 
 
 @pytest.mark.parametrize(
@@ -198,6 +194,7 @@ def test_a_full_disk_fails_and_a_nearly_full_one_warns(monkeypatch: pytest.Monke
         assert findings(tmp_path)["disk for Spark"].status == status
 
 
+@pytest.mark.more
 def test_a_bucket_of_many_objects_is_probed_by_one_request(s3_proxy: S3Proxy) -> None:
     location = bucket_on(s3_proxy.s3)
     store = Store(S3Storage.model_validate(location))
@@ -212,31 +209,6 @@ def test_a_bucket_of_many_objects_is_probed_by_one_request(s3_proxy: S3Proxy) ->
     assert len([r for r in s3_proxy.requests() if r.bucket == location["bucket"]]) == 1
     with pytest.raises(StorageError, match="does not exist"):
         Store(S3Storage.model_validate(location | {"bucket": "never-made"})).probe()
-
-
-def test_a_probe_that_cannot_be_removed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def refuse(_: Store, keys: tuple[str, ...]) -> NoReturn:
-        assert keys[0].startswith("_probe-")
-        raise StorageError("it refuses access:", "ask for the right.")
-
-    (tmp_path / "data").mkdir()
-    monkeypatch.setattr(Store, "delete", refuse)
-
-    result = findings(tmp_path)["storage of test"]
-
-    assert result.status == "failed"
-    assert "cannot be deleted from, and" in result.text
-    assert "_probe-" in result.text
-
-
-def test_a_java_home_that_is_not_used_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    used = Java(tmp_path, 17, "PATH", "17.0.1+7", "JAVA_HOME=/nope has no bin/java")
-    monkeypatch.setattr(doctor, "find_java", lambda: used)
-
-    result = findings(tmp_path)["Java"]
-
-    assert (result.status, result.hint) == ("warning", "Correct JAVA_HOME, or unset it.")
-    assert result.text == f"17, from PATH ({tmp_path}), because JAVA_HOME=/nope has no bin/java:"
 
 
 def test_the_doctor_ends_though_a_bucket_and_a_catalog_do_not_answer(
@@ -258,4 +230,4 @@ def test_the_doctor_ends_though_a_bucket_and_a_catalog_do_not_answer(
     assert [result[place].status for place in places] == ["failed"] * 3
     assert result["catalog of test"].text == "no answer within 3 seconds:"
     assert "cannot be reached" in result["storage of test"].text
-    assert seconds < 30
+    assert seconds < 120  # one time-out of the config is 300

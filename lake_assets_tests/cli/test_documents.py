@@ -14,12 +14,12 @@ from docs.hooks.json_reference import fields
 from lake_assets.cli import main
 from lake_assets.cli.documents import output_schema
 from lake_assets.cli.output import COMMANDS
-from lake_assets.errors import LakeAssetsError, StorageError
+from lake_assets.errors import StorageError
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.streams.stream import OpenStream
-from lake_assets_tests.cli.conftest import Run
+from lake_assets_tests.cli.conftest import Run, named
 from lake_assets_tests.world import NW, SW, World, sales
 
 FIELDS = Path(__file__).parent / "fields.txt"  # of all documents, with their types
@@ -46,6 +46,7 @@ CALLS = [
     ("history", ()),
     ("history", ("--partition", NW)),
     ("diff", ("--partition", NW, "--from", "{first}")),
+    ("diff", ("--partition", NW, "--from", "{first}", "--key", "id")),
     ("restore", ("--partition", NW, "--snapshot", "{first}", "--dry-run")),
     ("restore", ("--partition", NW, "--snapshot", "{first}", "--hold")),
     ("report", ()),
@@ -73,19 +74,10 @@ def fitting(command: str, output: str) -> Any:
     return document
 
 
-def named(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Each command with its name, as it is called."""
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from named(command, f"{before}{name} ")
-        else:
-            yield f"{before}{name}", command
-
-
 def test_every_command_with_json_has_a_schema_and_is_called_here() -> None:
     found = {
         name
-        for name, command in named(main)
+        for name, command in named()
         for option in command.params
         if "--format" in option.opts and isinstance(option.type, click.Choice) and "json" in option.type.choices
     }
@@ -93,50 +85,41 @@ def test_every_command_with_json_has_a_schema_and_is_called_here() -> None:
     assert found == set(COMMANDS) == {command for command, _ in CALLS}
 
 
-@pytest.mark.parametrize(("command", "arguments"), CALLS, ids=lambda value: value if isinstance(value, str) else None)
-def test_the_json_of_a_command_fits_its_schema(
-    local_world: World,
-    run: Run,
-    command: str,
-    arguments: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_json_of_each_command_fits_its_schema(
+    local_world: World, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local_world.lake_options = {"maintenance": {"compact": 2}}
-    if command == "index":
-        local_world.options["mode"] = "index"
-    snapshots = []
-    for total in (1, 2):
-        local_world.land(NW, sales(total), f"batch_{total}.parquet")
-        snapshots.append(local_world.ingest(NW).row.snapshot_id)
-    if command == "forget":
-        local_world.land(XX, b"no parquet")
-        with pytest.raises(LakeAssetsError):
-            local_world.ingest(XX)
-        local_world.unland(XX)
+    first = local_world.commit(NW, 1).snapshot_id
+    local_world.commit(NW, 2)
     (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     Path(PLAN).write_text(run("plan", "--partition", NW, "--format", "json").stdout)
-    with local_world.stream.lake.open() as lake:
-        lake.rows("INSERT INTO lake.sales VALUES (2, 2.0, 'NW', '2026-02-11')")
+    local_world.execute("INSERT INTO lake.sales VALUES (2, 2.0, 'NW', '2026-02-11')")
     local_world.land(SW, sales(3))
     Path(local_world.source["path"], "stray.parquet").write_bytes(b"x")
+    documents: list[Any] = []
 
-    if command == "catalog restore":
-        assert run("catalog", "backup").exit_code == 0
-    result = run(*command.split(), *(word.format(first=snapshots[0]) for word in arguments), "--format", "json")
+    for command, arguments in CALLS:
+        if command == "forget":
+            local_world.land(XX, b"no parquet")
+            assert run("ingest", "--partition", XX).exit_code == 1
+            local_world.unland(XX)
+        local_world.options["mode"] = "index" if command == "index" else "replace"
+        words = [*command.split(), *(word.format(first=first) for word in arguments), "--format", "json"]
+        result = run(*words)
 
-    assert result.exit_code == 0, result.output
-    document = fitting(command, result.stdout)
-    if arguments[0:1] == (ODD,):
-        now = document[0].pop("d")
-        assert isinstance(now, str)
-        assert document == [{"a": None, "b": [None, 1.0], "NaN": 'NaN \\" NaN', "e": 1.5}]
-    if command == "report":
-        assert (document[-1:] == []) is ("--failed" in arguments)
-        if document:
-            assert (document[-1]["partitions"], document[-1]["objects_in_no_partition"]) == (None, 1)
+        assert result.exit_code == 0, (words, result.output)
+        documents.append(fitting(command, result.stdout))
+
+    shown = {(command, arguments[-1:]): found for (command, arguments), found in zip(CALLS, documents, strict=True)}
+    assert isinstance(shown["query", (ODD,)][0].pop("d"), str)
+    assert shown["query", (ODD,)] == [{"a": None, "b": [None, 1.0], "NaN": 'NaN \\" NaN', "e": 1.5}]
+    assert shown["report", ("--failed",)] == []
+    last = shown["report", ()][-1]
+    assert (last["partitions"], last["objects_in_no_partition"]) == (None, 1)
+    changed = {"kind": "update", "values": {"id": "0", "total": "2.0"}, "before": {"total": "1.0"}}
+    assert changed in shown["diff", ("id",)]["sample"]
 
 
 def test_an_ingest_is_a_document_with_its_failures(local_world: World, run: Run) -> None:
@@ -168,58 +151,43 @@ def test_an_ingest_is_a_document_with_its_failures(local_world: World, run: Run)
 
 
 def test_a_selection_of_no_partition_is_a_document_without_partitions(local_world: World, run: Run) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
 
     for command in ("ingest", "check", "plan"):
         result = run(command, "--waiting", "--format", "json")
-
-        document = fitting(command, result.stdout)
-        assert (result.exit_code, document["partitions"]) == (0, []), command
-    assert document["partitions"] == []
+        assert (result.exit_code, fitting(command, result.stdout)["partitions"]) == (0, []), command
 
 
-def test_what_ends_a_run_is_in_its_document(local_world: World, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    local_world.land(NW, sales(1))
-
-    def end(*_: object, **__: object) -> None:
-        raise ZeroDivisionError("of a test")
-
-    monkeypatch.setattr("lake_assets.ingest.api.ingest_all", end)
-    result = run("ingest", "--partition", NW, "--format", "json")
-
-    document = fitting("ingest", result.stdout)
-    assert (result.exit_code, document["selected"], document["partitions"]) == (1, 1, [])
-    assert document["error"]["kind"] == "ZeroDivisionError"
-    assert f"Error: {document['error']['message']}" in result.stderr
-
-
-def test_an_interrupted_run_has_a_document_of_what_has_ended(
-    local_world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [ZeroDivisionError("of a test"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_what_ends_a_run_is_in_its_document_with_what_has_ended_before(
+    local_world: World, run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    local_world.options["mode"] = "index"  # starts no Spark
+    local_world.options["mode"] = "index"
     for text in (NW, SW):
         local_world.land(text, sales(1))
 
-    def interrupted(stream: OpenStream, _: Any, plan: Any, options: IngestOptions, *others: Any) -> Iterator[Outcome]:
+    def ended(stream: OpenStream, _: Any, plan: Any, options: IngestOptions, *others: Any) -> Iterator[Outcome]:
         yield from index_all(stream, [stream.config.partition(NW)], plan, options, *others)
-        raise KeyboardInterrupt
+        raise error
 
-    monkeypatch.setattr("lake_assets.ingest.api.index_all", interrupted)
+    monkeypatch.setattr("lake_assets.ingest.api.index_all", ended)
     result = run("ingest", "--partition", NW, "--partition", SW, "--format", "json")
 
     document = fitting("ingest", result.stdout)
-    assert (result.exit_code, document["selected"], document["committed"]) == (130, 2, 1)
+    is_error = isinstance(error, Exception)
+    assert (result.exit_code, document["selected"], document["committed"]) == (1 if is_error else 130, 2, 1)
     assert document["partitions"][0]["partition"] == "region=NW/date=2026-02-11"
-    assert document["error"] == {"kind": "KeyboardInterrupt", "message": "The command was interrupted."}
+    assert document["error"]["kind"] == type(error).__name__
+    message = document["error"]["message"]
+    assert f"Error: {message}" in result.stderr if is_error else message == "The command was interrupted."
 
 
-def test_checks_are_a_document_with_those_that_fail(local_world: World, run: Run) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.ingest(NW)
+def test_checks_are_a_document_with_those_that_fail(
+    local_world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.commit(NW, 1, 2)
     local_world.land(SW, sales(3))
-    with local_world.stream.lake.open() as lake:
-        lake.rows("DELETE FROM lake.sales WHERE total = 2")
+    local_world.execute("DELETE FROM lake.sales WHERE total = 2")
 
     result = run("check", "--format", "json")
     selected = run("check", "--partition", NW, "--only", "row_counts", "--format", "json")
@@ -233,8 +201,6 @@ def test_checks_are_a_document_with_those_that_fail(local_world: World, run: Run
     (check,) = fitting("check", selected.stdout)["checks"]
     assert check["named"][0].startswith("region=NW/date=2026-02-11")
 
-
-def test_a_check_that_cannot_be_run_has_an_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise StorageError("the landing zone is away:", "wake it.")
 
@@ -278,26 +244,9 @@ def test_each_way_of_an_index_is_a_document(local_world: World, run: Run) -> Non
     assert nothing["partitions"] == []
 
 
-def test_a_difference_by_key_is_a_document_with_the_values_before(local_world: World, run: Run) -> None:
-    for total in (1, 2):
-        local_world.land(NW, sales(total))
-        local_world.ingest(NW)
-    first = str(min(row.snapshot_id or 0 for row in local_world.ledger()))
-
-    result = run("diff", "--partition", NW, "--from", first, "--key", "id", "--format", "json")
-
-    document = fitting("diff", result.stdout)
-    assert (document["inserted"], document["deleted"], document["updated"]) == (0, 0, 1)
-    assert document["columns"] == [{"name": "total", "rows": 1}]
-    assert document["sample"] == [{"kind": "update", "values": {"id": "0", "total": "2.0"}, "before": {"total": "1.0"}}]
-    assert run("diff", "--partition", NW, "--from", first, "--key", "id", "--format", "json").stdout == result.stdout
-
-
 def test_a_restore_is_a_document_with_its_failures(local_world: World, run: Run) -> None:
-    for total in (1, 2):
-        local_world.land(NW, sales(total))
-        local_world.ingest(NW)
-    first = str(min(row.snapshot_id or 0 for row in local_world.ledger()))
+    first = str(local_world.commit(NW, 1).snapshot_id)
+    local_world.commit(NW, 2)
 
     done = run("restore", "--partition", SW, "--partition", NW, "--snapshot", first, "--hold", "--format", "json")
     released = run("restore", "--partition", NW, "--release", "--format", "json")
@@ -322,12 +271,6 @@ def test_schemas_are_valid_and_refuse_other_documents(command: str) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft202012Validator(schema).validate(other)
-
-
-def test_only_infer_takes_a_stream() -> None:
-    result = CliRunner().invoke(main, ["schema", "plan", "sales"])
-
-    assert (result.exit_code, "sales is a stream, of which only infer prints something" in result.output) == (2, True)
 
 
 def test_every_field_is_kept_with_its_type() -> None:

@@ -41,12 +41,10 @@ def test_errors_are_one_sentence_and_set_the_exit_code(local_world: World, run: 
     ingested(local_world, 1)
 
     unknown = run("restore", "sales", "--partition", NW, "--snapshot", "999")
-    assert unknown.exit_code == 1
-    assert "there is no snapshot 999" in unknown.output
-    assert run("restore", "sales", "--partition", NW).exit_code == 2
-    assert run("restore", "sales", "--partition", NW, "--release", "--hold").exit_code == 2
-    assert run("restore", "sales", "--partition", NW, "--release").exit_code == 1
     missing = run("history", "sales", "--partition", SW)
+
+    assert (unknown.exit_code, "there is no snapshot 999" in unknown.output) == (1, True)
+    assert run("restore", "sales", "--partition", NW, "--release").exit_code == 1
     assert missing.exit_code == 1
     assert "has no snapshot of partition region=SW/date=2026-02-11" in missing.output
 

@@ -1,6 +1,8 @@
 """`lake-assets init`: a project that runs as its README says, in a new or empty folder."""
 
+import csv
 import datetime as dt
+import io
 import os
 import re
 import shutil
@@ -8,8 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -23,6 +26,9 @@ from lake_assets.config.load import load_config
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.templates.starter.project import first_day
 from lake_assets_tests.cli.choices import changed_by_each_choice
+from lake_assets_tests.pages.transcript import run
+from lake_assets_tests.tiers import more
+from lake_assets_tests.until import until
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = {
@@ -41,6 +47,8 @@ def names(folder: Path) -> set[str]:
 def test_a_new_folder_gets_a_valid_project_with_two_days_of_two_regions(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "project"
 
+    refused = init(folder, "--start", "11.2.2026")
+    assert (refused.exit_code, names(tmp_path)) == (2, set())
     result = init(folder, "--start", "2026-02-11")
 
     assert result.exit_code == 0, result.output
@@ -49,28 +57,23 @@ def test_a_new_folder_gets_a_valid_project_with_two_days_of_two_regions(tmp_path
     landed = {str(file.parent.relative_to(source)): pq.ParquetFile(file).metadata for file in source.rglob("*.parquet")}
     assert landed.keys() == {f"region={r}/date=2026-02-{d}" for r in ("NW", "SW") for d in (11, 12)}
     assert sum(metadata.num_rows for metadata in landed.values()) == 800
-    assert CliRunner().invoke(main, ["--config", str(folder / "lake.yaml"), "validate"]).exit_code == 0
+    for name, place in (("dagster.yaml", "dagster_home/dagster.yaml"), ("workspace.yaml", "workspace.yaml")):
+        assert yaml.safe_load((folder / place).read_text()) == yaml.safe_load((ROOT / name).read_text())
 
 
 def test_a_project_starts_two_days_ago_so_that_no_date_is_without_landed_data(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()  # hidden, of others
     before = first_day()
 
     result = init(tmp_path)
 
+    assert names(tmp_path) == {".git", *WRITTEN}
     start = load_config(tmp_path / "lake.yaml").streams["sales"].partitions["date"].start
     assert start in {before, first_day()}
     landed = {file.parent.name for file in (tmp_path / "landing").rglob("*.parquet")}
     assert landed == {f"date={start}", f"date={start + dt.timedelta(days=1)}"}
     assert f"date={start}" in result.output
     assert f"region=NW,date={start}" in (tmp_path / "README.md").read_text(encoding="utf-8")
-
-
-def test_a_start_that_is_no_date_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    result = init(tmp_path / "new", "--start", "11.2.2026")
-
-    assert result.exit_code == 2
-    assert "'11.2.2026' does not match the format '%Y-%m-%d'" in result.output
-    assert names(tmp_path) == set()
 
 
 def test_the_config_names_the_schema_beside_it_and_its_other_choices_are_valid(tmp_path: Path) -> None:
@@ -83,14 +86,6 @@ def test_the_config_names_the_schema_beside_it_and_its_other_choices_are_valid(t
     assert schema.read_text(encoding="utf-8") == CliRunner().invoke(main, ["schema"]).stdout
 
 
-def test_dagsters_settings_are_those_of_the_repository(tmp_path: Path) -> None:
-    init(tmp_path)
-
-    for name, place in (("dagster.yaml", "dagster_home/dagster.yaml"), ("workspace.yaml", "workspace.yaml")):
-        ours, theirs = ROOT / name, tmp_path / place
-        assert yaml.safe_load(theirs.read_text()) == yaml.safe_load(ours.read_text())
-
-
 @pytest.mark.parametrize("name", ["lake.yaml", "notes.txt", ".gitignore", "landing", "a-folder/"])
 def test_content_is_named_and_nothing_is_written(tmp_path: Path, name: str) -> None:
     mine = tmp_path / name
@@ -98,28 +93,14 @@ def test_content_is_named_and_nothing_is_written(tmp_path: Path, name: str) -> N
         mine.mkdir()
     else:
         mine.write_text("mine")
+        assert "is a file: name another folder" in init(mine).stderr
+        assert "cannot be written" in init(mine / "below").stderr
 
     result = init(tmp_path)
 
-    assert result.exit_code == 1
-    assert f"{mine} exists" in result.stderr
+    assert (result.exit_code, f"{mine} exists" in result.stderr) == (1, True)
     assert names(tmp_path) == {mine.name}
     assert mine.is_dir() or mine.read_text() == "mine"
-
-
-def test_hidden_files_of_others_stay(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-
-    assert init(tmp_path).exit_code == 0
-    assert names(tmp_path) == {".git", *WRITTEN}
-
-
-def test_a_file_in_the_folders_place_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-
-    assert "is a file: name another folder" in init(tmp_path / "file").stderr
-    assert "cannot be written" in init(tmp_path / "file" / "below").stderr
-    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_start_that_is_broken_off_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,56 +128,74 @@ def environment() -> dict[str, str]:
     return kept | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
-@pytest.mark.long
-def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path, environment: dict[str, str]) -> None:
+@contextmanager
+def started(
+    command: str, folder: Path, environment: dict[str, str], log: Path, stop: int = signal.SIGINT
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A command of a shell in a process group of its own, which is ended by a signal."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["bash", "-c", command], cwd=folder, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, stop)
+        try:
+            process.wait(120)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(60)
+
+
+@pytest.mark.usefixtures("sessions")
+def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("LAKE_CONFIG", "DAGSTER_HOME"):
+        monkeypatch.delenv(name, raising=False)
     assert init(tmp_path).exit_code == 0
     commands = [line for block in blocks(tmp_path / "README.md") for line in block.splitlines()]
     assert commands.pop() == "lake-assets dev"
     assert {command.split()[1] for command in commands} >= {"doctor", "validate", "plan", "ingest", "query", "ledger"}
 
-    outputs = {}
-    for number, command in enumerate(commands):
-        done = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", command],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-        outputs[number, command] = done.stdout
+    outputs = []
+    for command in commands:
+        is_query = " query " in command
+        output, code = run(f"{command} > rows.csv" if is_query else command)
+        assert code == 0, f"{command}\n{output}"
+        outputs.append((command, Path("rows.csv").read_text() if is_query else output))
 
-    first, second = [output for (_, command), output in outputs.items() if " ingest " in command]
+    first, second = [output for command, output in outputs if " ingest " in command]
     assert first.count("committed  ") == 2
     day = load_config(tmp_path / "lake.yaml").streams["sales"].partitions["date"].start
     assert f"committed  region=NW/date={day}" in second
     assert f"skipped    region=SW/date={day}" in second
-    before, after = [output for (_, command), output in outputs.items() if " query " in command]
-    assert sum(int(line.split(",")[2]) for line in before.splitlines()[1:]) == 400
-    assert sum(int(line.split(",")[1]) for line in after.splitlines()[1:]) == 450
-    assert not re.search(r"^✗", outputs[0, commands[0]], re.MULTILINE)
+    before, after = [csv.DictReader(io.StringIO(output)) for command, output in outputs if " query " in command]
+    assert [sum(int(row["sales"]) for row in rows) for rows in (before, after)] == [400, 450]
+    assert not re.search(r"^✗", outputs[0][1], re.MULTILINE)
 
 
+@pytest.mark.more
 @pytest.mark.dagster
 def test_dagster_starts_as_the_readme_says_and_synchronizes_with_the_same_folder(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert init(tmp_path).exit_code == 0
     (port,) = free_ports(1)
-    command = blocks(tmp_path / "README.md")[-1].strip()
-    log = tmp_path / "log"
-    with log.open("wb") as output:
-        dagster = subprocess.Popen(
-            ["bash", "-c", f"{command} --port {port}"],
-            cwd=tmp_path, env=environment, stdout=output, stderr=output, start_new_session=True,
-        )  # fmt: skip
-        try:
-            shown = wait_for(f"http://127.0.0.1:{port}/graphql?query=%7BassetNodes%7BassetKey%7Bpath%7D%7D%7D", dagster)
-        finally:
-            os.killpg(dagster.pid, signal.SIGINT)
+    command, log = blocks(tmp_path / "README.md")[-1].strip(), tmp_path / "log"
+    url = f"http://127.0.0.1:{port}/graphql?query=%7BassetNodes%7BassetKey%7Bpath%7D%7D%7D"
+    with started(f"{command} --port {port}", tmp_path, environment, log) as dagster:
+
+        def has_the_stream() -> bool:
+            assert dagster.poll() is None, log.read_text()
             try:
-                dagster.wait(120)
-            finally:
-                if dagster.poll() is None:
-                    os.killpg(dagster.pid, signal.SIGKILL)
-    assert "sales" in shown, log.read_text()
+                with urllib.request.urlopen(url, timeout=60) as answer:
+                    return "sales" in answer.read().decode()
+            except OSError:
+                return False
+
+        until(has_the_stream, "the server shows the stream")
     assert (tmp_path / "dagster_home" / "history").exists()
     assert "SupersessionWarning" not in log.read_text()
     monkeypatch.chdir(tmp_path)
@@ -218,46 +217,25 @@ def test_a_port_in_use_is_one_error_that_names_it(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.dagster
-@pytest.mark.parametrize("is_set", [False, True], ids=["beside the config", "of a deployment"])
+@pytest.mark.parametrize("is_set", [False, *more([True])], ids=["beside the config", "of a deployment"])
 def test_dev_writes_settings_only_beside_the_config(
     tmp_path: Path, environment: dict[str, str], *, is_set: bool
 ) -> None:
     assert init(tmp_path).exit_code == 0
-    beside = tmp_path / "dagster_home"
+    beside, of_deployment, log = tmp_path / "dagster_home", tmp_path / "deployment", tmp_path / "log"
     shutil.rmtree(beside)
-    of_deployment = tmp_path / "deployment"
     of_deployment.mkdir()
-    (port,) = free_ports(1)
-    dagster = subprocess.Popen(
-        ["lake-assets", "dev", "--port", str(port)],
-        cwd=tmp_path, env=environment | ({"DAGSTER_HOME": str(of_deployment)} if is_set else {}),
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
-    try:
-        assert dagster.stdout is not None
-        said = next(iter(dagster.stdout))
-    finally:
-        os.killpg(dagster.pid, signal.SIGKILL)
-        dagster.wait(60)
+    variables = environment | ({"DAGSTER_HOME": str(of_deployment)} if is_set else {})
+    with started(f"lake-assets dev --port {free_ports(1)[0]}", tmp_path, variables, log, signal.SIGKILL) as dagster:
+        until(lambda: "\n" in log.read_text() or dagster.poll() is not None, "the first line")
+        said = log.read_text().splitlines()[0]
 
     assert said.strip().endswith(f"Runs and logs: {of_deployment if is_set else beside}")
     assert (beside / "dagster.yaml").exists() is not is_set
     assert not (of_deployment / "dagster.yaml").exists()
 
 
-def wait_for(url: str, process: "subprocess.Popen[bytes]") -> str:
-    """What the server says, once it answers."""
-    deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(url, timeout=20) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            time.sleep(0.5)
-    return f"no answer, exit code {process.poll()}"
-
-
-@pytest.mark.long
+@pytest.mark.more
 def test_the_templates_are_part_of_the_wheel(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
     source = tmp_path / "source"

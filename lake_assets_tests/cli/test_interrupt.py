@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lake_assets_tests.tiers import more, soak
+from lake_assets_tests.until import until
 from lake_assets_tests.world import World, sales
 
 PARTITIONS = [f"region={region},date=2026-02-{day:02}" for region in ("NE", "NW") for day in range(1, 29)]
@@ -69,7 +71,7 @@ def assert_interrupted(process: "subprocess.Popen[str]", errors: str, code: int 
         assert noise not in errors
 
 
-@pytest.mark.parametrize(("stop", "code"), [(press_ctrl_c, 130), (terminate, 143)])
+@pytest.mark.parametrize(("stop", "code"), [(press_ctrl_c, 130), *more([(terminate, 143)])])
 def test_between_and_within_partitions(
     local_world: World, tmp_path: Path, stop: Callable[["subprocess.Popen[str]"], str], code: int
 ) -> None:
@@ -91,12 +93,15 @@ def test_between_and_within_partitions(
     assert len(local_world.totals()) == committed + 1
 
 
-@pytest.mark.parametrize("seconds", [0.3, pytest.param(1.3, marks=pytest.mark.soak), 2.3])
+@pytest.mark.parametrize("seconds", [*more([0]), *soak([0.3, 1.3, 2.3])])
 def test_while_spark_starts(local_world: World, tmp_path: Path, seconds: float) -> None:
+    """So many seconds after the command has begun to start what starts the JVM."""
     for text in PARTITIONS:
         local_world.land(text, sales(1))
 
     process = start(local_world, tmp_path)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    until(lambda: bool(children.read_text()), "the command starts another process")
     time.sleep(seconds)
     errors = press_ctrl_c(process)
 

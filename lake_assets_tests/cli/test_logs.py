@@ -45,21 +45,16 @@ def test_the_environment_chooses_the_format_and_the_option_wins(run: Run, monkey
     assert text.stderr == f"Error: {error['message']}\n"
 
 
-def test_results_stay_on_standard_output(local_world: World, run: Run) -> None:
+def test_results_stay_on_standard_output_and_an_error_is_an_event(local_world: World, run: Run) -> None:
     local_world.land(NW, sales(1))
 
-    result = run("--log-format", "json", "plan", "--partition", NW)
+    plan = run("--log-format", "json", "plan", "--partition", NW)
+    restore = run("--log-format", "json", "restore", "--partition", NW, "--snapshot", "1")
 
-    assert result.stdout == run("plan", "--partition", NW).stdout
-    assert lines(result) == []
-
-
-def test_an_error_of_a_restore_is_an_event(run: Run) -> None:
-    result = run("--log-format", "json", "restore", "--partition", NW, "--snapshot", "1")
-
-    assert result.exit_code == 1
-    (error,) = lines(result)
-    assert error["event"] == "error"
+    assert plan.stdout == run("plan", "--partition", NW).stdout
+    assert lines(plan) == []
+    (error,) = lines(restore)
+    assert (restore.exit_code, error["event"]) == (1, "error")
     assert error["message"].startswith("region=NW/date=2026-02-11: ")
 
 

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import NoReturn
 
 import click
 import pytest
@@ -10,11 +9,10 @@ from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
-from lake_assets.config.storages import LocalStorage
-from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError, SourceError, StorageError
-from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError, StorageError
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.store import Store
+from lake_assets_tests.cli.conftest import named
 from lake_assets_tests.world import NW, World, sales
 
 ODD = os.fsdecode(b"p=\xff")
@@ -39,35 +37,23 @@ def run(file: Path, *arguments: str, stdin: bytes | None = None) -> Result:
     return result
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("ingest", "sales", "--partition", ODD),
-        ("plan", "sales", "--partition", ODD),
-        ("index", "sales", "--partition", ODD),
-        ("check", "sales", "--partition", ODD),
+def test_words_and_texts_are_refused_as_wrong_use(file: Path) -> None:
+    for arguments in (
+        *((command, "sales", "--partition", ODD) for command in ("ingest", "plan", "index", "check")),
         ("ledger", "--partition", ODD),
         ("ledger", ODD),
-        ("ingest", ODD),
         ("query", f"SELECT '{ODD}'"),
         ("query", "SELECT 1", "--lake", ODD),
         ("layout", "explain", ODD),
-    ],
-    ids=" ".join,
-)
-def test_words_are_refused_as_wrong_use(file: Path, arguments: tuple[str, ...]) -> None:
-    result = run(file, *arguments)
+    ):
+        result = run(file, *arguments)
 
-    assert result.exit_code == 2
-    assert r"p=\xff" in result.stderr
-    assert "is not UTF-8: write it in UTF-8." in result.stderr
+        assert result.exit_code == 2, arguments
+        assert r"p=\xff" in result.stderr
+        assert "is not UTF-8: write it in UTF-8." in result.stderr
 
-
-def test_a_query_on_standard_input_is_refused(file: Path) -> None:
-    result = run(file, "query", "-", stdin=b"SELECT '\xff'")
-
-    assert result.exit_code == 2
-    assert "the SQL on standard input is not UTF-8" in result.stderr
+    typed = run(file, "query", "-", stdin=b"SELECT '\xff'")
+    assert (typed.exit_code, "the SQL on standard input is not UTF-8" in typed.stderr) == (2, True)
 
 
 def test_a_file_to_land_is_refused_by_its_name(file: Path) -> None:
@@ -76,8 +62,7 @@ def test_a_file_to_land_is_refused_by_its_name(file: Path) -> None:
 
     result = run(file, "land", "sales", str(odd))
 
-    assert result.exit_code == 1
-    assert "is not UTF-8: rename it, or pipe it in" in result.stderr
+    assert (result.exit_code, "is not UTF-8: rename it, or pipe it in" in result.stderr) == (1, True)
 
 
 def test_a_folder_of_a_config_is_refused(file: Path) -> None:
@@ -98,47 +83,25 @@ def test_no_partition_has_such_a_value(local_world: World) -> None:
         local_world.stream.ingest([Partition(local_world.stream.config.columns, ("\udcff", None))])
 
 
-def test_a_listed_name_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
-    (tmp_path / os.fsdecode(b"a\xfe.parquet")).write_bytes(b"x")
-
-    with pytest.raises(StorageError, match=r"the name of .*a%FE\.parquet is not UTF-8 .*: rename it"):
-        Store(LocalStorage(path=str(tmp_path))).probe()
-
-
 def test_a_failure_that_names_such_a_file_has_its_row(local_world: World) -> None:
     local_world.land(NW, sales(1))
     folder = Path(local_world.source["path"]) / "region=NW" / "date=2026-02-11"
     (folder / os.fsdecode(b"\xff.parquet")).write_bytes(b"no Parquet")
 
-    with pytest.raises(LakeAssetsError, match=r"%FF\.parquet is not UTF-8 \(%XX is a byte of it\): rename it"):
+    refused = r"%FF\.parquet is not UTF-8 \(%XX is a byte of it\): rename it"
+    with pytest.raises(StorageError, match=refused):
+        Store(local_world.config.streams["sales"].source).probe()
+    with pytest.raises(LakeAssetsError, match=refused):
         local_world.ingest(NW)
 
     (row,) = local_world.ledger()
     assert (row.status, row.error is not None and "%FF.parquet is not UTF-8" in row.error) == ("failed", True)
 
 
-def test_an_error_with_such_a_text_has_its_row_too(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> NoReturn:
-        raise SourceError("the object a\udcff.parquet is damaged:", "land it again.")
-
-    monkeypatch.setattr(PartitionRun, "set_manifest", refuse)
-    local_world.land(NW, sales(1))
-    with pytest.raises(SourceError):
-        local_world.ingest(NW)
-
-    assert [row.error for row in local_world.ledger()] == [
-        r"SourceError: the object a\xff.parquet is damaged: land it again."
-    ]
-
-
-def test_every_command_is_tested() -> None:
-    def commands(group: click.Command) -> list[click.Command]:
-        below = group.commands.values() if isinstance(group, click.Group) else ()
-        return [group, *(item for command in below for item in commands(command))]
-
+def test_the_texts_of_every_command_are_checked() -> None:
     texts = [
         parameter
-        for command in commands(main)
+        for command in (main, *dict(named()).values())
         for parameter in command.params
         if isinstance(parameter.type, click.types.StringParamType)
     ]

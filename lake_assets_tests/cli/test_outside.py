@@ -1,8 +1,6 @@
 """Partitions outside the config, on the command line: refused before anything runs, taken with --outside."""
 
 import json
-import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -23,70 +21,44 @@ def _values(local_world: World) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("command", "text", "says"),
-    [
-        *((command, XX, "region=XX is not in `values` (NW, SW)") for command in ("ingest", "plan", "index", "check")),
-        ("plan", EARLY, "date=2020-01-01 is before start 2026-02-10"),
-        ("plan", "region=NW,date=9999-12-31", "date=9999-12-31 is after end 2026-02-11"),
-        ("plan", "region=%2A,date=2026-02-11", "partition value region=* is not in `values` (NW, SW)"),
-        ("plan", "region=N?,date=2026-02-11", "partition value region=N? is not in `values` (NW, SW): did you mean NW"),
-        ("plan", "region=NW,date=2026-2-1", "write it as YYYY-MM-DD, such as 2026-02-11."),
-    ],
-)
-def test_a_partition_outside_is_refused_before_anything_runs(
-    local_world: World, run: Run, command: str, text: str, says: str
-) -> None:
-    if command == "index":
-        local_world.options["mode"] = "index"
+REFUSED = [
+    *((command, XX, "region=XX is not in `values` (NW, SW)") for command in ("ingest", "plan", "index", "check")),
+    ("plan", EARLY, "date=2020-01-01 is before start 2026-02-10"),
+    ("plan", "region=NW,date=9999-12-31", "date=9999-12-31 is after end 2026-02-11"),
+    ("plan", "region=%2A,date=2026-02-11", "partition value region=* is not in `values` (NW, SW)"),
+    ("plan", "region=N?,date=2026-02-11", "partition value region=N? is not in `values` (NW, SW): did you mean NW"),
+    ("plan", "region=NW,date=2026-2-1", "write it as YYYY-MM-DD, such as 2026-02-11."),
+    ("plan", "region=NW,date=__HIVE_DEFAULT_PARTITION__", "date is NULL"),
+]
+
+
+def test_a_partition_outside_is_refused_before_anything_runs(local_world: World, run: Run) -> None:
     local_world.land(NW, sales(1))
 
-    result = run(command, "sales", "--partition", NW, "--partition", text)
+    for command, text, says in REFUSED:
+        local_world.options["mode"] = "index" if command == "index" else "replace"
+        result = run(command, "sales", "--partition", NW, "--partition", text)
 
-    assert result.exit_code == 2
-    assert says in " ".join(result.stderr.split())
-    assert not Path(local_world.catalog["path"]).exists()
-
-
-@pytest.mark.parametrize("text", [EARLY, "region=NW,date=__HIVE_DEFAULT_PARTITION__"])
-def test_the_option_that_accepts_a_partition_is_named_once(run: Run, text: str) -> None:
-    result = run("plan", "sales", "--partition", text)
-
-    assert result.exit_code == 2
-    assert result.stderr.count("--outside") == 1
-
-
-def test_the_only_partition_of_the_config_may_have_any_value(local_world: World, run: Run) -> None:
-    local_world.options["layout"] = "region={region}"
-    local_world.options["partitions"] = {"region": {"values": ["a,b %2A *"]}}
-    local_world.land("region=a%2Cb %252A *", sales(1))
-
-    planned = run("plan")
-    refused = run("plan", "--partition", "region=a")
-
-    assert (planned.exit_code, "read      1 object" in planned.output) == (0, True), planned.output
-    assert "`values` (a%2Cb %252A *)" in " ".join(refused.stderr.split())
+        assert (result.exit_code, says in " ".join(result.stderr.split())) == (2, True), (text, result.stderr)
+        assert result.stderr.count("--outside") <= 1
+        assert not Path(local_world.catalog["path"]).exists()
 
 
 def test_outside_is_taken_if_it_is_meant_and_shown_as_such(local_world: World, run: Run) -> None:
     for text in (XX, EARLY):
         local_world.land(text, sales(1, 2))
-
     local_world.ingest(XX, outside=True)
-    listed = run("report", "--partitions", "--format", "json")
-    assert listed.exit_code == 0, listed.output
-    message = run("report", "--format", "table").stdout
 
-    result = {row["partition"]: row for row in json.loads(listed.stdout)}
-    taken, left = result["region=XX/date=2026-02-11"], result["region=NW/date=2020-01-01"]
+    rows = json.loads(run("report", "--partitions", "--format", "json").stdout)
+    taken, left = ({row["partition"]: row for row in rows}[text.replace(",", "/")] for text in (XX, EARLY))
+
     assert (taken["state"], taken["rows"], left["state"], left["rows"]) == ("outside", 2, "outside", None)
     assert "is not in `values`" in taken["outside"]
     assert "is before start" in left["outside"]
-    assert "2 rows in the lake" in message
-    check = run("check", "--only", "landing_zone")
-    assert check.output.startswith("sales: audit of the whole table\nwarning")
-    assert "No refresh reads the objects of 1 partition outside the config" in check.output
-    assert "region=NW/date=2020-01-01: partition value date=2020-01-01 is before start" in check.output
+    check = run("check", "--only", "landing_zone").output
+    assert check.startswith("sales: audit of the whole table\nwarning")
+    assert "No refresh reads the objects of 1 partition outside the config" in check
+    assert "region=NW/date=2020-01-01: partition value date=2020-01-01 is before start" in check
     named = run("check", "--only", "landing_zone", "--outside", "--partition", XX)
     assert (named.exit_code, "All landed objects of 1 partition are in the lake." in named.output) == (0, True)
 
@@ -119,39 +91,6 @@ def test_index_leaves_what_is_outside_and_names_it(local_world: World, run: Run)
     assert "1 file registered, 2 rows, in 1 partition" in again.output
 
 
-def test_objects_in_no_partition_are_named_with_the_fix(local_world: World, run: Run) -> None:
-    local_world.options["partitions"] = {"p": {"type": "integer"}}
-    placed = Path(local_world.land("p=7", sales(1)))
-    other = placed.parents[1] / "p=007"
-    other.mkdir()
-    shutil.copy(placed, other)
-
-    rows = json.loads(run("report", "--format", "json").stdout)
-    message = run("report", "--format", "table").stdout
-    as_csv = run("report", "--format", "csv")
-    check = run("check", "--only", "landing_zone").output
-
-    assert "p=007/ (1 object)" in as_csv.stderr
-    assert "p=007" not in as_csv.stdout
-    assert (
-        "sales: 1 object left out: 1 in another spelling of a partition's folder: `lake-assets plan sales --left-out`\n"
-        "  p=007/ (1 object)"
-    ) in run("plan").output
-    why = "the path has the values of partition p=7, but is not in its folder p=7/: move the object there."
-    assert rows[-1] == {
-        "stream": "sales",
-        "partitions": None,
-        "objects_in_no_partition": 1,
-        "left_out": {"listed": 2, "unmatched": 0, "spelling": 1, "outside": 0, "not_data": 0, "hidden": 0},
-        "folders": [{"folder": "p=007", "objects": 1, "why": why}],
-    }
-    assert "--left-out`\n  p=007/ (1 object): " + why in message
-    assert "The landing zone has 1 object in no partition" in check
-    assert "p=007/ (1 object): " + why in check
-    placed.unlink()  # and now nothing else keeps the check from passing
-    assert "\nwarning" in run("check", "--only", "landing_zone").output
-
-
 def test_a_typo_leaves_no_ledger_row_and_the_nearest_values_are_named(local_world: World, run: Run) -> None:
     local_world.options["partitions"] = {"region": {}, "date": {"type": "date", "start": "2026-02-10"}}
     local_world.land("region=NORTH,date=2026-02-11", sales(1))
@@ -177,55 +116,25 @@ def test_a_typo_leaves_no_ledger_row_and_the_nearest_values_are_named(local_worl
 
 def test_what_never_was_a_partition_is_forgotten(local_world: World, run: Run) -> None:
     local_world.options["partitions"] = {"region": {}, "date": {"type": "date", "start": "2026-02-10"}}
-    local_world.land(NW, sales(1))
-    bad = Path(local_world.land(XX, b"no Parquet"))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
+    local_world.land(XX, b"no Parquet")
     run("ingest", "--partition", XX)
 
+    def partitions() -> set[str]:
+        return {row.load_partition.split("/")[0] for row in local_world.ledger()}
+
     landed = run("forget", "--partition", XX)
-    bad.unlink()
+    local_world.unland(XX)
     real = run("forget", "--partition", XX, "--partition", NW)
     looked = run("forget", "--dry-run", "--partition", XX)
-    before = {row.load_partition for row in local_world.ledger()}
-    done = run("forget", "--format", "json", "--partition", XX)
-    again = run("forget", "--partition", XX)
+    assert partitions() == {"region=NW", "region=XX"}
+    done, again = run("forget", "--partition", XX), run("forget", "--partition", XX)
 
     assert (landed.exit_code, "has 1 landed objects at" in landed.stderr) == (1, True)
     assert (real.exit_code, "partition region=NW/date=2026-02-11 has 1 landed objects" in real.stderr) == (1, True)
     assert looked.stdout == "would be forgotten  region=XX/date=2026-02-11  1 ledger row\n"
-    assert before == {"region=NW/date=2026-02-11", "region=XX/date=2026-02-11"}
-    assert json.loads(done.stdout) == [{"partition": "region=XX/date=2026-02-11", "ledger_rows": 1}]
-    assert {row.load_partition for row in local_world.ledger()} == {"region=NW/date=2026-02-11"}
+    assert (done.exit_code, partitions()) == (0, {"region=NW"})
     assert "the ledger has no row of partition region=XX/date=2026-02-11" in again.stderr
     local_world.unland(NW)
     rows = run("forget", "--partition", NW)
     assert (rows.exit_code, "has 1 rows in main.sales" in rows.stderr) == (1, True)
-    assert local_world.totals() == [1]
-
-
-def test_an_integer_that_is_written_otherwise_is_refused_and_named(local_world: World, run: Run) -> None:
-    local_world.options["partitions"] = {"p": {"type": "integer"}}
-    local_world.land("p=7", sales(1))
-
-    for command in ("ingest", "plan"):
-        refused = run(command, "--partition", "p=007")
-        assert (refused.exit_code, "is not written as its folder p=7: write p=7" in refused.stderr) == (2, True)
-
-
-def test_one_folder_with_odd_bytes_takes_no_report_away(local_world: World, run: Run) -> None:
-    local_world.options["partitions"] = {"p": {}}
-    root = Path(local_world.land("p=ok", sales(1))).parents[1]
-    before = local_world.stream.manifest(local_world.partition("p=ok"))
-    odd = os.path.join(os.fsencode(root), b"p=\xff")  # noqa: PTH118 - bytes
-    os.mkdir(odd)  # noqa: PTH102
-    shutil.copy(os.fsencode(root) + b"/p=ok/batch_1.parquet", odd)
-
-    message = run("report", "--format", "table")
-    check = run("check", "--only", "landing_zone")
-
-    assert message.exit_code == 0, message.output
-    assert "p=\\xff/ (1 object): the name is not UTF-8: rename the folder or the file." in message.stdout
-    assert "The landing zone has 1 object in no partition" in check.output
-    # However it was listed, an object has one ETag.
-    (listed,) = [obj for obj in local_world.stream.source.list() if obj.key == "p=ok/batch_1.parquet"]
-    assert listed == before.objects[0]

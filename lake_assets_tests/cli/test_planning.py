@@ -3,10 +3,12 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lake_assets_tests.cli.conftest import Run
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -16,7 +18,7 @@ def _landed(local_world: World) -> None:
         local_world.land(text, sales(1, 2))
 
 
-@pytest.mark.parametrize("mode", ["replace", "append", "index"])
+@pytest.mark.parametrize("mode", ["replace", *more(["append", "index"])])
 def test_a_plan_is_applied_as_it_is_and_refused_where_the_landing_zone_moved(
     local_world: World, run: Run, tmp_path: Path, mode: str
 ) -> None:
@@ -42,11 +44,13 @@ def test_a_plan_is_applied_as_it_is_and_refused_where_the_landing_zone_moved(
 
 def test_a_partition_that_is_twice_in_a_plan_is_ingested_once(local_world: World, run: Run, tmp_path: Path) -> None:
     local_world.options["mode"] = "append"
+    limited = run("plan", "--max", "1")
     plan = json.loads(run("plan", "--partition", "region=NW", "--format", "json").stdout)
     plan["partitions"] *= 2
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(plan))
 
+    assert "sales: the first 1 of 2 partitions: region NW; date 2026-02-11\n" in limited.stdout, limited.stdout
     assert run("apply", str(file)).stdout.count("committed  ") == 1
     assert local_world.totals() == [1, 2]
 
@@ -81,32 +85,34 @@ def test_an_object_without_bytes_fails_its_partition_only(local_world: World, ru
     assert local_world.totals() == [1, 2]
 
 
-def test_a_number_limits_the_partitions_that_are_planned_by_default(local_world: World, run: Run) -> None:
-    local_world.ingest(NW)
+CHANGED: list[tuple[dict[str, Any], str]] = [
+    ({"destination": {"table": "others"}}, "table: main.sales, and sales has table: main.others now"),
+    ({"mode": "append"}, "mode: replace, and sales has mode: append now"),
+    ({"on_empty": "clear"}, "on_empty: fail, and sales has on_empty: clear now"),
+    ({"schema_policy": "evolve"}, "schema_policy: strict, and sales has schema_policy: evolve now"),
+]
 
-    assert "sales: 1 partition: region SW; date 2026-02-11\n" in run("plan", "--max", "1").stdout
 
-
-@pytest.mark.parametrize(
-    ("setting", "says"),
-    [
-        ({"destination": {"table": "others"}}, "table: main.sales, and sales has table: main.others now"),
-        ({"mode": "append"}, "mode: replace, and sales has mode: append now"),
-        ({"on_empty": "clear"}, "on_empty: fail, and sales has on_empty: clear now"),
-        ({"schema_policy": "evolve"}, "schema_policy: strict, and sales has schema_policy: evolve now"),
-    ],
-)
 def test_a_plan_is_refused_where_its_objects_would_become_something_else(
-    local_world: World, run: Run, tmp_path: Path, setting: dict[str, object], says: str
+    local_world: World, run: Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "plan.json"
     file.write_text(run("plan", "--format", "json").stdout)
-    local_world.options |= setting
+    planned = dict(local_world.options)
 
-    result = run("apply", str(file))
+    for setting, says in CHANGED:
+        local_world.options = planned | setting
+        result = run("apply", str(file))
 
-    assert (result.exit_code, says in result.stderr, "make a new plan" in result.stderr) == (1, True, True)
+        assert (result.exit_code, says in result.stderr, "make a new plan" in result.stderr) == (1, True, True)
     assert not (tmp_path / "catalog.sqlite").exists()
+    local_world.options = planned
+    for text in ("", "[]", "{}", '{"stream": "sales", "force": false, "outside": false}'):
+        file.write_text(text)
+        result = run("apply", str(file))
+
+        hint = "plan.json is not a plan: create one with `lake-assets plan"
+        assert (result.exit_code, hint in result.stderr) == (1, True), text
 
 
 def test_json_has_what_the_table_has(local_world: World, run: Run) -> None:
@@ -126,16 +132,3 @@ def test_json_has_what_the_table_has(local_world: World, run: Run) -> None:
     )
     assert ([obj["uri"].endswith("batch_2.parquet") for obj in first["new"]], len(first["vanished"])) == ([True], 1)
     assert (second["job"], second["commit"], second["bytes"]) == ("encode", "direct", second["new"][0]["bytes"])
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"stream": "sales", "force": false, "outside": false}'])
-def test_a_file_that_is_no_plan_is_refused(run: Run, tmp_path: Path, text: str) -> None:
-    file = tmp_path / "plan.json"
-    file.write_text(text)
-
-    result = run("apply", str(file))
-
-    assert (result.exit_code, "plan.json is not a plan: create one with `lake-assets plan" in result.stderr) == (
-        1,
-        True,
-    )

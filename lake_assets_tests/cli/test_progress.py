@@ -2,9 +2,10 @@
 
 import gzip
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -19,12 +20,14 @@ from lake_assets.cli import main
 from lake_assets.cli.progress_columns import Done, Pace
 from lake_assets.duckdb_engine import followed
 from lake_assets.landing.read_records import form_of, read_records
-from lake_assets.progress import Count, counted, counting, watching
-from lake_assets_tests.cli.terminals import Terminal, left_on, on_terminal
+from lake_assets.progress import Count, watching
+from lake_assets_tests.cli.terminals import left_on, on_a_screen, on_terminal
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
 BAR = "1/2 partitions"
 CURSOR = "\x1b[?25"  # shown or hidden
+
 
 # A plan of two partitions, of which the second is planned when the file has been made.
 PROGRAM = """
@@ -34,32 +37,21 @@ from lake_assets.cli import main, progress_bar
 from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest import dry_run
 
-progress_bar.SECONDS = {seconds}
+progress_bar.SECONDS = 0
 plan_in, planned = dry_run.plan_in, []
 
 def held(*arguments):
     if planned:
         while not Path("go").exists():
             time.sleep(0.01)
-        {then}
+        if "fail" in Path("go").read_text():
+            raise LakeAssetsError("the second fails:", "try again.")
     planned.append(plan_in(*arguments))
     return planned[-1]
 
 dry_run.plan_in = held
-main(prog_name="lake-assets")
+main(["plan", "sales", "--waiting"], prog_name="lake-assets")
 """
-
-
-@pytest.fixture
-def folder(local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder, with a config of two landed partitions."""
-    for text in (NW, SW):
-        local_world.land(text, sales(1))
-    local_world.config_file(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 # Lines, printed when the bar is there.
 LINES = """
 import sys
@@ -76,37 +68,101 @@ with progress_bar.progress_bar():
         echo(style(f"line {number}", fg="red"), err=number == 1)
         print("printed")
 """
+GENERATE = """
+from lake_assets.cli import main, progress_bar
+progress_bar.SECONDS = 0
+main("generate retail --stores 1 --per-store 300 --rate 300/s".split(), prog_name="lake-assets")
+"""
 
 
-@contextmanager
-def planning(
-    *options: str,
-    seconds: float = 0,
-    then: str = "pass",
-    pipe: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> Iterator[Terminal]:
-    program = PROGRAM.format(seconds=seconds, then=then)
-    words = [sys.executable, "-c", program, *options, "plan", "sales", "--waiting"]
-    with on_terminal(words, environment, pipe) as terminal:
-        yield terminal
+@pytest.fixture
+def folder(local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with a config of two landed partitions."""
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+    local_world.config_file(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-def test_a_bar_says_how_many_are_done_how_fast_and_how_long_the_others_take_and_then_goes(folder: Path) -> None:
-    with planning() as terminal:
+@pytest.mark.parametrize(
+    "then", ["a plan", *more(["a pipe", "fail"]), pytest.param("\x03", marks=pytest.mark.more, id="Ctrl-C")]
+)
+def test_a_bar_says_how_far_and_how_fast_it_is_and_leaves_the_terminal_as_it_was(folder: Path, then: str) -> None:
+    """A plan that ends, one into a file, one that fails after the bar, and one that Ctrl-C interrupts."""
+    pipe = folder / "out" if then == "a pipe" else None
+    with on_terminal([sys.executable, "-c", PROGRAM], pipe=pipe) as terminal:
         terminal.read_until(BAR)
         terminal.read_until("left")
-        (folder / "go").touch()
+        if then == "\x03":
+            terminal.type(then)
+        else:
+            (folder / "new").write_text(then)
+            (folder / "new").rename(folder / "go")
         code = terminal.read_all()
 
-    assert code == 0, terminal.written
-    assert "plan sales" in terminal.written
     left = left_on(terminal.written)
+    assert code == {"fail": 1, "\x03": 130}.get(then, 0), terminal.written
+    assert "plan sales" in terminal.written
     assert BAR not in "\n".join(left)
-    assert left[-1].startswith("to read: 2 objects")
     assert terminal.written.rindex(f"{CURSOR}h") > terminal.written.rindex(f"{CURSOR}l")
+    if then == "fail":
+        assert left == ["Error: the second fails: try again."]
+    elif pipe is None:
+        assert left[-1].startswith("Interrupted." if then == "\x03" else "to read: 2 objects")
+    else:
+        assert left == []
+        assert "\x1b" not in pipe.read_text()
+        assert "to read: 2 objects" in pipe.read_text()
 
 
+class AtOnce:
+    """In place of the timer of a bar: one of no seconds ends when it begins, and others never."""
+
+    def __init__(self, seconds: float, function: Callable[..., None], arguments: Sequence[object]) -> None:
+        self.start = partial(function, *arguments) if seconds == 0 else int
+        self.cancel = self.join = int
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds", "environment", "has_bar"),
+    [
+        ((), 0, {}, True),
+        pytest.param((), 60, {}, False, id="a quick command"),
+        pytest.param(("--log-format", "json"), 0, {}, False, id="a JSON log"),
+        pytest.param(("-q",), 0, {}, False, id="quiet"),
+        pytest.param((), 0, {"NO_COLOR": "1"}, False, id="NO_COLOR"),
+        pytest.param((), 0, {"FORCE_COLOR": "1"}, False, id="an error pipe where colours are forced"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_only_a_long_command_of_a_terminal_has_a_bar(
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    seconds: float,
+    environment: dict[str, str],
+    *,
+    has_bar: bool,
+) -> None:
+    monkeypatch.setattr("lake_assets.cli.progress_bar.SECONDS", seconds)
+    monkeypatch.setattr("lake_assets.cli.progress_bar.Timer", AtOnce)
+    started: list[Progress] = []
+
+    def start(bar: Progress) -> None:
+        started.append(bar)
+
+    monkeypatch.setattr(Progress, "start", start)
+    words = [*options, "plan", "sales", "--waiting"]
+
+    if "FORCE_COLOR" in environment:
+        code = CliRunner().invoke(main, words, env=environment).exit_code
+    else:
+        _, code = on_a_screen(*words, environment={"NO_COLOR": ""} | environment)
+
+    assert (code, bool(started)) == (0, has_bar)
+
+
+@pytest.mark.more
 def test_lines_are_printed_above_a_bar() -> None:
     with on_terminal([sys.executable, "-c", LINES]) as terminal:
         code = terminal.read_all()
@@ -116,69 +172,18 @@ def test_lines_are_printed_above_a_bar() -> None:
     assert left_on(terminal.written) == [text for number in range(3) for text in (f"line {number}", "printed")]
 
 
-@pytest.mark.usefixtures("folder")
-def test_an_interrupted_command_leaves_no_half_of_a_bar() -> None:
-    with planning() as terminal:
-        terminal.read_until(BAR)
-        terminal.type("\x03")
-        code = terminal.read_all()
-
-    assert (code, left_on(terminal.written)[-1]) == (130, "Interrupted.")
-    assert "partitions" not in "\n".join(left_on(terminal.written))
-    assert terminal.written.rindex(f"{CURSOR}h") > terminal.written.rindex(f"{CURSOR}l")
-
-
-def test_an_error_is_below_what_the_bar_was_above(folder: Path) -> None:
-    with planning(then="raise LakeAssetsError('the second fails:', 'try again.')") as terminal:
-        terminal.read_until(BAR)
-        (folder / "go").touch()
-        code = terminal.read_all()
-
-    assert code == 1
-    assert left_on(terminal.written) == ["Error: the second fails: try again."]
-
-
-@pytest.mark.parametrize(
-    ("options", "seconds", "environment"),
-    [((), 60, {}), (("--log-format", "json"), 0, {}), (("-q",), 0, {}), ((), 0, {"NO_COLOR": "1"})],
-    ids=["a quick command", "a JSON log", "quiet", "NO_COLOR"],
-)
-def test_there_is_no_bar(folder: Path, options: tuple[str, ...], seconds: float, environment: dict[str, str]) -> None:
-    (folder / "go").touch()
-    with planning(*options, seconds=seconds, environment=environment) as terminal:
-        code = terminal.read_all()
-
-    assert code == 0, terminal.written
-    assert CURSOR not in terminal.written
-
-
-def test_what_is_piped_has_no_bar_and_the_terminal_has_one(folder: Path) -> None:
-    with planning(pipe=folder / "out") as terminal:
-        terminal.read_until(BAR)
-        (folder / "go").touch()
-        code = terminal.read_all()
-
-    assert code == 0, terminal.written
-    assert left_on(terminal.written) == []
-    text = (folder / "out").read_text()
-    assert "\x1b" not in text
-    assert "to read: 2 objects" in text
-
-
-def test_an_error_pipe_is_no_terminal_even_where_colours_are_forced(folder: Path) -> None:
-    (folder / "go").touch()
-    words = [sys.executable, "-c", PROGRAM.format(seconds=0, then="pass"), "plan", "sales", "--waiting"]
-    with on_terminal(["sh", "-c", '"$@" 2> errors', "sh", *words], {"FORCE_COLOR": "1"}) as terminal:
+@pytest.mark.more
+def test_records_that_are_generated_into_a_file_have_a_bar_and_those_into_a_pipe_have_none(tmp_path: Path) -> None:
+    """The reader of a pipe has a bar of its own on the same terminal."""
+    command = [sys.executable, "-c", GENERATE]
+    with on_terminal(command, pipe=tmp_path / "records.jsonl") as terminal:
+        terminal.read_until("/300 records")
+        assert terminal.read_all() == 0
+    with on_terminal(["sh", "-c", '"$@" | cat > /dev/null', "sh", *command]) as terminal:
         assert terminal.read_all() == 0
 
-    assert (folder / "errors").read_text() == ""
-
-
-def test_nothing_is_shown_where_nobody_watches() -> None:
-    with counting("test", "things", 2) as count:
-        count.advance(2)
-        count.describe("something")
-    assert list(counted([1, 2], "test", "things")) == [1, 2]
+    assert terminal.written == ""
+    assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 300
 
 
 @pytest.mark.parametrize(
@@ -217,27 +222,6 @@ def test_a_statement_of_duckdb_is_counted_as_far_as_it_is() -> None:
     assert 0 < done <= 100
 
 
-GENERATE = """
-from lake_assets.cli import main, progress_bar
-progress_bar.SECONDS = 0
-main(prog_name="lake-assets")
-"""
-
-
-def test_records_that_are_generated_into_a_file_have_a_bar_and_those_into_a_pipe_have_none(tmp_path: Path) -> None:
-    """The reader of a pipe has a bar of its own on the same terminal."""
-    words = ["generate", "retail", "--stores", "1", "--per-store", "300", "--rate", "300/s"]
-    command = [sys.executable, "-c", GENERATE, *words]
-    with on_terminal(command, pipe=tmp_path / "records.jsonl") as terminal:
-        terminal.read_until("/300 records")
-        assert terminal.read_all() == 0
-    with on_terminal(["sh", "-c", '"$@" | cat > /dev/null', "sh", *command]) as terminal:
-        assert terminal.read_all() == 0
-
-    assert terminal.written == ""
-    assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 300
-
-
 Counts = dict[str, tuple[str, int, int | None]]
 """Of each title the unit, and how many are done of how many."""
 
@@ -262,48 +246,45 @@ class Recorded:
         pass
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.parquet", "a.arrow", "a.arrows"])
-def test_a_file_is_counted_by_its_own_bytes(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
+def test_a_file_is_counted_by_its_own_bytes(tmp_path: Path) -> None:
     rows = pa.table({"id": list(range(10_000))})
-    if name == "a.parquet":
-        pq.write_table(rows, path)
-    elif name == "a.arrow":
-        feather.write_feather(rows, path, compression="uncompressed")
-    elif name == "a.arrows":
-        with pa.ipc.new_stream(path, rows.schema) as writer:
-            writer.write_table(rows, max_chunksize=1000)
-    else:
-        text = "".join(f'{{"id":{number}}}\n' for number in range(10_000)).encode()
-        path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    read: list[int] = []
+    text = "".join(f'{{"id":{number}}}\n' for number in range(10_000)).encode()
+    (tmp_path / "a.jsonl").write_bytes(text)
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(text, mtime=0))
+    pq.write_table(rows, tmp_path / "a.parquet")
+    feather.write_feather(rows, tmp_path / "a.arrow", compression="uncompressed")
+    with pa.ipc.new_stream(tmp_path / "a.arrows", rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=1000)
 
-    records = read_records(None, str(path), form_of(name), lambda infer: infer(), 0, read.append)
+    for path in sorted(tmp_path.glob("a.*")):
+        read: list[int] = []
+        records = read_records(None, str(path), form_of(path.name), lambda infer: infer(), 0, read.append)
 
-    assert sum(map(len, records)) == 10_000
-    assert 0.9 * path.stat().st_size < sum(read) <= path.stat().st_size
+        assert sum(map(len, records)) == 10_000
+        assert 0.9 * path.stat().st_size < sum(read) <= path.stat().st_size, path
 
 
+@pytest.mark.more
 def test_each_long_command_counts_what_it_does(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for text in (NW, SW):
         local_world.land(text, sales(1))
     file = str(local_world.config_file(tmp_path))
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    records = tmp_path / "records.jsonl"
+    records.write_text('{"region":"NW","date":"2026-02-11","id":1,"total":1.5}\n' * 3)
 
-    def counts(*words: str, typed: str = "") -> Counts:
+    def counts(*words: str) -> Counts:
         recorded = Recorded()
         with watching(recorded.watch):
+            typed = records.read_text() if words[-1] == "-" else None
             result = CliRunner().invoke(main, ["--config", file, *words], input=typed)
         assert result.exit_code == 0, result.output
         return recorded.counts
 
-    both = ("partitions", 2, 2)
-    landed = ("objects", 2, None)
+    both, landed, percent = ("partitions", 2, 2), ("objects", 2, None), ("%", 100)
     assert counts("plan", "sales", "--waiting")["plan sales"] == both
     ingested = counts("ingest", "sales", "--waiting")
     assert ingested["sales"] == both
@@ -314,25 +295,19 @@ def test_each_long_command_counts_what_it_does(
     assert checks["check sales"][1] == checks["check sales"][2]
     assert counts("sync-dagster").items() >= {"report sales": both, "sync-dagster": ("streams", 1, 1)}.items()
     assert counts("metrics").items() >= {"metrics": ("lakes", 1, 1), "list sales": landed}.items()
-    assert counts("query", "FROM sales")["query"][::2] == ("%", 100)
+    assert counts("query", "FROM sales")["query"][::2] == percent
     assert counts("ledger")["ledger"][0] == "rows"
     assert counts("history", "--partition", NW)["history sales"] == ("partitions", 1, 1)
     assert counts("history")["history sales"][0] == "snapshots"
-    local_world.land(NW, sales(1, 2))
-    local_world.ingest(NW)
-    snapshot = next(row.snapshot_id for row in local_world.ledger() if row.row_count == 1)
-    restored = counts("restore", "sales", "--partition", NW, "--snapshot", str(snapshot))
+    first = str(local_world.ledger(NW)[0].snapshot_id)
+    local_world.commit(NW, 1, 2)
+    restored = counts("restore", "sales", "--partition", NW, "--snapshot", first)
     assert restored == {"restore sales": ("partitions", 1, 1), "copy": ("files", 1, 1)}
-    diffed = counts("diff", "sales", "--partition", NW, "--from", str(snapshot))
-    assert diffed["diff sales"][::2] == ("%", 100)
-    assert counts("changes", "sales", "--from", "0")["changes of sales"][1] > 2
-    out = str(tmp_path / "changes.csv")
-    assert counts("changes", "sales", "--from", "0", "--out", out)["changes of sales"][1] > 2
+    assert counts("diff", "sales", "--partition", NW, "--from", first)["diff sales"][::2] == percent
+    for out in ([], ["--out", str(tmp_path / "changes.csv")]):
+        assert counts("changes", "sales", "--from", "0", *out)["changes of sales"][1] > 2
     assert counts("maintain")["list test"] == ("files", 4, None)
-    records = tmp_path / "records.jsonl"
-    records.write_text('{"region":"NW","date":"2026-02-11","id":1,"total":1.5}\n' * 3)
     size = records.stat().st_size
     assert counts("land", "sales", str(records), str(records)) == {"land sales": ("bytes", 2 * size, 2 * size)}
-    typed = counts("land", "sales", "-", typed=records.read_text())
-    assert typed == {"land sales": ("records", 3, None)}
+    assert counts("land", "sales", "-") == {"land sales": ("records", 3, None)}
     assert counts("init", str(tmp_path / "new"), "--from", local_world.source["path"])["look"][::2] == landed[::2]

@@ -1,6 +1,7 @@
-"""`NO_COLOR` and `COLUMNS`, on a real terminal and in a pipe."""
+"""Tables, colours and control characters, on a terminal and in a pipe, by `NO_COLOR` and `COLUMNS`."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,80 +11,72 @@ import lake_assets.cli
 from lake_assets.cli import main
 from lake_assets.cli.output import print_table, table_of
 from lake_assets.config.load import load_config
-from lake_assets_tests.cli.terminals import on_a_terminal
-from lake_assets_tests.world import NW, World, sales
+from lake_assets_tests.cli.terminals import on_a_screen, on_terminal
+from lake_assets_tests.tiers import more
+from lake_assets_tests.world import NW, World
 
-COMMANDS = (
-    ["report", "--format", "table"],
-    ["query", "SELECT *, repeat('x', 200) AS long FROM sales", "--format", "table"],
+LONG = ["query", "SELECT *, repeat('x', 200) AS long FROM sales", "--format", "table"]
+WIDE = ", ".join(f"repeat('{name}', 30) AS {name}_text" for name in "abcdefgh")
+TABLES = (
+    ["report"],
+    ["report", "--partitions"],
+    ["ledger", "sales"],
+    ["history"],
+    ["validate"],
+    ["plan", "--all"],
+    ["query", f"SELECT 12345678 AS number, {WIDE}"],
 )
 
 
 @pytest.fixture
 def config(local_world: World, tmp_path: Path) -> Path:
-    local_world.land(NW, sales(1, 2))
-    local_world.ingest(NW)
+    local_world.commit(NW, 1, 2)
     return local_world.config_file(tmp_path)
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: arguments[0])
-def test_tables_are_no_wider_than_columns_says(config: Path, arguments: list[str]) -> None:
-    ran = CliRunner().invoke(main, ["--config", str(config), *arguments], env={"COLUMNS": "80"})
-    assert ran.exit_code == 0
-    table = [line for line in ran.stdout.splitlines() if not line.startswith("lake ")]
-    assert max(map(len, table)) <= 80
-    assert "…" not in ran.stdout  # nothing is cut
-    if arguments[0] == "query":
-        assert ran.stdout.count("x") >= 400  # both rows
+def shown(config: Path, *arguments: str, width: int = 80) -> str:
+    """What a command that succeeds writes on a terminal of this width."""
+    output, code = on_a_screen("--config", str(config), *arguments, environment={"COLUMNS": str(width)})
+    assert (code, "\x1b" in output) == (0, False), output
+    return output
 
 
-WIDE = ", ".join(f"repeat('{name}', 30) AS {name}_text" for name in "abcdefgh")
+def test_tables_in_a_pipe_are_no_wider_than_columns_says_and_nothing_is_cut(config: Path) -> None:
+    for arguments in (["report", "--format", "table"], LONG):
+        ran = CliRunner().invoke(main, ["--config", str(config), *arguments], env={"COLUMNS": "80"})
+        assert ran.exit_code == 0
+        table = [line for line in ran.stdout.splitlines() if not line.startswith("lake ")]
+        assert max(map(len, table)) <= 80
+        assert "…" not in ran.stdout
+    assert ran.stdout.count("x") >= 400  # both rows
 
 
-@pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["report"],
-        ["report", "--partitions"],
-        ["ledger", "sales"],
-        ["history"],
-        ["validate"],
-        ["plan", "--all"],
-        ["query", f"SELECT 12345678 AS number, {WIDE}"],
-    ],
-    ids=lambda arguments: "-".join(arguments[:2]),
-)
-def test_tables_fit_the_terminal(config: Path, arguments: list[str], width: int) -> None:
-    output, code = on_a_terminal(config, *arguments, COLUMNS=str(width), NO_COLOR="1")
-
-    assert code == 0, output
-    lines = [line for line in output.splitlines() if not line.startswith(("lake ", "to read"))]
-    assert max(map(len, lines)) <= width, output
-    if arguments[0] == "query":
-        left_out = {80: "e_text, f_text, g_text, h_text", 120: "h_text"}[width]
-        assert f"left out: {left_out}; see --format json" in output
-        assert "12345678" in output  # numbers are never cut
-        assert "aaaaaa…" in output
+@pytest.mark.parametrize(("width", "left_out"), [(80, "e_text, f_text, g_text, h_text"), (120, "h_text")])
+def test_tables_fit_the_terminal(config: Path, width: int, left_out: str) -> None:
+    for arguments in TABLES:
+        output = shown(config, *arguments, width=width)
+        lines = [line for line in output.splitlines() if not line.startswith(("lake ", "to read"))]
+        assert max(map(len, lines)) <= width, output
+    assert f"left out: {left_out}; see --format json" in output
+    assert "12345678" in output  # numbers are never cut
+    assert "aaaaaa…" in output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "header", "texts"),
-    [
+def test_a_narrow_terminal_cuts_no_key_no_status_and_no_text_that_people_copy(config: Path) -> None:
+    for arguments, header, texts in (
         (["ledger"], "finished (UTC) partition status rows snapshot", {"committed", "2"}),
         (["history"], "snapshot time (UTC) partition what rows", {"replace", "2"}),
-    ],
-    ids=["ledger", "history"],
-)
-def test_a_narrow_terminal_cuts_no_key_and_no_status(
-    config: Path, arguments: list[str], header: str, texts: set[str]
-) -> None:
-    output, code = on_a_terminal(config, *arguments, COLUMNS="80", NO_COLOR="1")
+    ):
+        first, _, row, *_ = shown(config, *arguments).splitlines()
+        assert " ".join(first.split()).startswith(header)
+        assert {"region=NW/date=2026-02-11", *texts} <= set(row.split())
 
-    assert code == 0, output
-    first, _, row, *_ = output.splitlines()
-    assert " ".join(first.split()).startswith(header)
-    assert {"region=NW/date=2026-02-11", *texts} <= set(row.split())
+    output = shown(config, "validate")
+    assert "…" not in output
+    uri = load_config(config).streams["sales"].source.root
+    assert len(uri) > 30
+    table = output.splitlines()[: output.count("\n") - 2]
+    assert uri in "".join(line.split()[1 if line.startswith("sales") else 0] for line in table[1:])
 
 
 def test_a_long_key_is_folded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,39 +91,22 @@ def test_a_long_key_is_folded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert last == "left out: error; see --format json"
 
 
-def test_validate_cuts_no_text_that_people_copy(config: Path) -> None:
-    output, code = on_a_terminal(config, "validate", COLUMNS="80", NO_COLOR="1")
-
-    assert code == 0, output
-    assert "…" not in output
-    uri = load_config(config).streams["sales"].source.root
-    assert len(uri) > 30
-    table = output.splitlines()[: output.count("\n") - 2]
-    assert uri in "".join(line.split()[1 if line.startswith("sales") else 0] for line in table[1:])
-
-
 def test_a_cell_is_as_wide_as_its_longest_line(config: Path) -> None:
     sql = "SELECT repeat('x', 20) || repeat(chr(10) || 'y', 40) AS lines, repeat('z', 50) AS z"
-    output, code = on_a_terminal(config, "query", sql, COLUMNS="80", NO_COLOR="1")
+    output = shown(config, "query", sql)
 
-    assert code == 0, output
     assert "x" * 20 in output
     assert "z" * 50 in output
 
 
-@pytest.mark.parametrize("arguments", [["validate"], COMMANDS[1]], ids=lambda arguments: arguments[0])
-def test_no_color_leaves_no_escape_codes(config: Path, arguments: list[str]) -> None:
-    output, code = on_a_terminal(config, *arguments, NO_COLOR="1")
+@pytest.mark.parametrize("is_plain", [True, *more([False])])
+def test_a_real_terminal_has_colours_unless_no_color_is_set(config: Path, *, is_plain: bool) -> None:
+    program = "from lake_assets.cli import main; main()"
+    words = [sys.executable, "-c", program, "--config", str(config), "validate"]
+    with on_terminal(words, {"NO_COLOR": "1"} if is_plain else {}) as terminal:
+        assert terminal.read_all() == 0, terminal.written
 
-    assert code == 0, output
-    assert "\x1b" not in output
-
-
-def test_without_it_a_terminal_has_colours(config: Path) -> None:
-    output, code = on_a_terminal(config, "validate")
-
-    assert code == 0, output
-    assert "\x1b" in output
+    assert ("\x1b" in terminal.written) is not is_plain
 
 
 def test_no_command_prints_by_click_itself() -> None:

@@ -3,9 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Iterator
 
-import click
 import pytest
 from click.testing import Result
 
@@ -13,7 +11,7 @@ from lake_assets.cli import main
 from lake_assets.cli.log_format import is_quiet
 from lake_assets.cli.verbosity import line_of
 from lake_assets.events import LOGGER, OFF, Event
-from lake_assets_tests.cli.conftest import Run
+from lake_assets_tests.cli.conftest import Run, named
 from lake_assets_tests.world import NW, SW, World, sales
 
 SHOWING = (
@@ -37,11 +35,6 @@ def _index(local_world: World) -> None:
     local_world.land(NW, sales(1, 2))
 
 
-def commands(group: click.Group) -> Iterator[click.Command]:
-    for command in group.commands.values():
-        yield from commands(command) if isinstance(command, click.Group) else [command]
-
-
 def steps(text: str) -> list[str]:
     """The first words of the lines that have seconds."""
     return [line.split()[0] for line in text.splitlines() if re.search(r" \d+\.\d{3} s\b", line)]
@@ -53,18 +46,14 @@ def test_a_verbose_run_prints_its_steps_with_seconds_on_standard_error(run: Run,
 
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[-1] == "1 file registered, 2 rows, in 1 partition"
-    assert steps(result.stderr)[0] == "list"
-    assert {"register", "partition", "run"} <= set(steps(result.stderr))
-    assert steps(result.stderr)[-1] == "command"
+    shown = steps(result.stderr)
+    assert (shown[0], shown[-1]) == ("list", "command")
+    assert {"register", "partition", "run"} <= set(shown)
     register = next(line for line in result.stderr.splitlines() if line.startswith("register"))
     assert "1 file, 2 rows" in register
     assert result.stderr.splitlines()[-1].endswith(" s  index")
-
-
-def test_without_options_a_run_prints_no_steps(run: Run) -> None:
-    result = run("index")
-
-    assert (result.exit_code, result.stderr) == (0, "")
+    again = run("index")
+    assert (again.exit_code, again.stderr) == (0, "")
 
 
 def test_twice_verbose_is_also_the_tasks_of_spark(local_world: World, run: Run) -> None:
@@ -94,33 +83,33 @@ def test_a_quiet_run_prints_nothing_unless_it_fails(local_world: World, run: Run
     assert f"Error: the object {bad} cannot be read as Parquet" in failed.stderr
 
 
-@pytest.mark.parametrize("arguments", SHOWING, ids=lambda arguments: arguments[0])
-def test_a_quiet_command_prints_what_it_is_asked_to_show(run: Run, arguments: list[str]) -> None:
+def test_a_quiet_command_prints_what_it_is_asked_to_show(run: Run) -> None:
     run("index")
-    shown, quiet = run(*arguments), run("-q", *arguments)
 
     def fixed(text: str) -> str:  # without the ids of runs
         return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "", text)
 
-    assert quiet.stdout
-    assert (quiet.exit_code, fixed(quiet.stdout)) == (shown.exit_code, fixed(shown.stdout))
+    for arguments in SHOWING:
+        shown, quiet = run(*arguments), run("-q", *arguments)
+        assert quiet.stdout, arguments
+        assert (quiet.exit_code, fixed(quiet.stdout)) == (shown.exit_code, fixed(shown.stdout)), arguments
 
 
-@pytest.mark.parametrize("arguments", [("-q", "-v", "validate"), ("-q", "validate", "-v"), ("validate", "-vq")])
-def test_quiet_and_verbose_exclude_each_other(run: Run, arguments: tuple[str, ...]) -> None:
-    result = run(*arguments)
+def test_quiet_and_verbose_exclude_each_other(run: Run) -> None:
+    for arguments in (("-q", "-v", "validate"), ("-q", "validate", "-v"), ("validate", "-vq")):
+        result = run(*arguments)
 
-    assert result.exit_code == 2
-    assert "Error: --quiet and --verbose exclude each other: give one of them." in result.stderr
+        assert result.exit_code == 2
+        assert "Error: --quiet and --verbose exclude each other: give one of them." in result.stderr
 
 
 def test_each_command_has_both() -> None:
-    found = list(commands(main))
+    found = dict(named())
 
     assert len(found) > 25
-    for command in [main, *found]:
+    for name, command in ({"": main} | found).items():
         options = {name for parameter in command.params for name in parameter.opts}
-        assert {"-q", "--quiet", "-v", "--verbose"} <= options, command.name
+        assert {"-q", "--quiet", "-v", "--verbose"} <= options, name
 
 
 def test_a_json_log_has_fewer_or_more_events(local_world: World, run: Run) -> None:

@@ -41,16 +41,6 @@ def test_a_batch_is_closed_by_count_and_the_rest_stays_open(clock: Clock) -> Non
     assert batches.rows == 0
 
 
-def test_many_rows_are_cut_at_once(clock: Clock) -> None:
-    batches = OpenBatches(Batch(records=1000), 2**30, clock)
-    add(batches, ["a", "b"] * 100_000)
-
-    parts = batches.complete()
-
-    assert [len(part.rows) for part in parts] == [1000] * 200
-    assert batches.rows == 0
-
-
 def test_a_batch_is_closed_by_age_from_its_first_row_on(clock: Clock) -> None:
     batches = OpenBatches(Batch(records=100, age=10), 2**30, clock)
     add(batches, ["a"])
@@ -65,15 +55,18 @@ def test_a_batch_is_closed_by_age_from_its_first_row_on(clock: Clock) -> None:
     assert ids(batches.complete()) == [("b", [2])]
 
 
-def test_a_batch_is_closed_by_bytes(clock: Clock) -> None:
+def test_a_batch_is_closed_by_bytes_and_many_rows_are_cut_at_once(clock: Clock) -> None:
     batches = OpenBatches(Batch(records=1000, bytes=50_000), 2**30, clock)
     add(batches, ["a"] * 200, text="x" * 1000)
-
     parts = batches.complete()
 
     assert sum(len(part.rows) for part in parts) + batches.rows == 200
     assert all(part.rows.nbytes <= 50_000 for part in parts)
     assert max(len(part.rows) for part in parts) > 20
+    many = OpenBatches(Batch(records=1000), 2**30, clock)
+    add(many, ["a", "b"] * 100_000)
+    assert [len(part.rows) for part in many.complete()] == [1000] * 200
+    assert many.rows == 0
 
 
 def test_memory_is_bounded_however_many_paths_there_are(clock: Clock) -> None:

@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -95,45 +93,6 @@ def test_a_full_or_unwritable_disk_leaves_nothing_of_the_batch(
     assert list((buffer.root / "writing").iterdir()) == []
 
 
-def test_a_really_full_disk_fails_the_writer_and_what_was_buffered_arrives(tmp_path: Path) -> None:
-    """A limit of the file system, here that of a file's size, is met by the operating system and not by a mock."""
-    stream = stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "buffer")}, batch={"records": 10})
-    with LandingWriter("sales", stream) as writer:
-        writer.write(rows(0, 10))
-    script = f"""
-import resource, signal
-from lake_assets_tests.landing.streams import rows, stream_of
-from lake_assets.landing.writer import LandingWriter
-from lake_assets.errors import LandingError
-from pathlib import Path
-folder = Path({str(tmp_path)!r})
-stream = stream_of(folder / "out", buffer={{"path": str(folder / "buffer")}}, batch={{"records": 10}})
-writer = LandingWriter("sales", stream)
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-writer.write(rows(10, 25))
-try:
-    writer.close()
-except LandingError as error:
-    print(error)
-print(writer.landed().lost)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-
-    assert "the buffer" in done.stdout
-    assert "cannot be written: File too large" in done.stdout
-    assert done.stdout.splitlines()[-1] == "25"
-    assert landed_ids(tmp_path / "out") == list(range(10))
-    assert drain("sales", stream).pending == 0
-
-
-def test_a_buffer_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-
-    with pytest.raises(LandingError, match=r"the buffer .*file/sales cannot be written: Not a directory"):
-        LandingWriter("sales", stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "file")}))
-
-
 LATE = '{"region":"NW","date":"1999-01-01","other":5}'
 
 
@@ -177,18 +136,18 @@ def test_of_two_writers_that_begin_at_once_the_second_takes_the_columns_of_the_f
     assert len({str(part.schema) for part in result}) == 1
 
 
-def test_a_drain_tells_of_batches_for_an_output_that_is_no_more(tmp_path: Path) -> None:
+def test_a_drain_names_a_buffer_that_is_none_and_batches_for_an_output_that_is_no_more(tmp_path: Path) -> None:
     Buffer(tmp_path / "buffer" / "sales", DAY).put(KEY, b"x", [output_name("s3://gone")])
+    (tmp_path / "file").write_text("")
 
     drained = drain("sales", stream_of(tmp_path / "now", buffer={"path": str(tmp_path / "buffer")}))
 
     assert (drained.pending, drained.uploaded) == (1, 0)
     assert "1 batches are pending for s3-gone" in drained.errors[0]
-
-
-def test_a_drain_without_a_buffer_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LandingError, match="the stream sales has no buffer: give streams"):
         drain("sales", stream_of(tmp_path))
+    with pytest.raises(LandingError, match=r"the buffer .*file/sales cannot be written: Not a directory"):
+        LandingWriter("sales", stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "file")}))
 
 
 def test_expired_batches_that_never_arrived_are_kept_reported_and_uploaded_at_last(tmp_path: Path) -> None:

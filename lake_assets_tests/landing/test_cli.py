@@ -19,10 +19,12 @@ from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, rejects
+from lake_assets_tests.tiers import more
 from lake_assets_tests.until import until
 from lake_assets_tests.world import World
 
 PROGRAM = str(Path(sys.executable).with_name("lake-assets"))
+DATE = {"date": {"type": "date", "start": "2026-01-01"}}
 RECORD = {"region": "NW", "date": "2026-02-11", "id": 1, "total": 1.5}
 
 
@@ -45,16 +47,9 @@ def lines(*ids: int) -> str:
     return "".join(json.dumps(RECORD | {"id": n}) + "\n" for n in ids)
 
 
-def test_standard_input_lands(config: Callable[..., Path], tmp_path: Path) -> None:
-    done = run(config(), "land", "sales", "-", stdin=lines(1, 2))
-
-    assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("landed  2 records in 1 file, ")
-    assert done.stderr == ""
-    assert landed_ids(tmp_path / "landing") == [1, 2]
-
-
-def test_several_files_land_and_bad_records_are_reported(config: Callable[..., Path], tmp_path: Path) -> None:
+def test_standard_input_and_files_land_and_bad_records_are_reported(
+    config: Callable[..., Path], tmp_path: Path
+) -> None:
     (tmp_path / "a.jsonl").write_text(lines(1, 2) + "bad\n")
     (tmp_path / "b.txt").write_text("region,date,id,total\nSW,2026-02-11,3,1.5\n")
 
@@ -63,33 +58,29 @@ def test_several_files_land_and_bad_records_are_reported(config: Callable[..., P
     assert done.stdout.startswith("landed  2 records in 1 file, ")
     assert done.stderr.startswith("1 record rejected, because no JSON: ")
     assert done.stderr.rstrip().endswith(f": {rejected}")
-    done = run(config(), "land", "sales", "--format", "csv", str(tmp_path / "b.txt"))
-
-    assert done.exit_code == 0, done.output
-    assert landed_ids(tmp_path / "landing") == [1, 2, 3]
     assert [reject["line"] for reject in rejects(tmp_path / "landing")] == [3]
+    assert run(config(), "land", "sales", "--format", "csv", str(tmp_path / "b.txt")).exit_code == 0
+    piped = run(config(), "land", "sales", "-", stdin=lines(4, 5))
+    assert (piped.exit_code, piped.stderr) == (0, "")
+    unread = run(config(), "land", "sales", str(tmp_path / "b.txt"), "--format", "csv", str(tmp_path / "absent.jsonl"))
+    assert (unread.exit_code, "bug" in unread.stderr) == (1, False)
+    assert "absent.jsonl cannot be read as csv" in unread.stderr
+    assert landed_ids(tmp_path / "landing") == [1, 2, 3, 3, 4, 5]  # what was read before an error has landed
 
 
-def test_an_unreadable_file_fails_and_what_was_read_before_lands(config: Callable[..., Path], tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(lines(1, 2))
+def test_wrong_use_is_refused(config: Callable[..., Path]) -> None:
+    rate = "is not a rate: write it as 500/s"
+    for arguments, code, message in (
+        (["land", "sails"], 2, "there is no stream 'sails'"),
+        (["land", "sales", "--drain", "x.jsonl"], 2, "--drain takes no FILE"),
+        *((["generate", "retail", "--rate", text], 2, rate) for text in ("fast", "0", "-5/s", "inf")),
+    ):
+        done = run(config(), *arguments)
 
-    done = run(config(), "land", "sales", str(tmp_path / "a.jsonl"), str(tmp_path / "absent.jsonl"))
-
-    assert done.exit_code == 1
-    assert "absent.jsonl cannot be read as jsonl" in done.stderr
-    assert "bug" not in done.stderr
-    assert landed_ids(tmp_path / "landing") == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(("sails",), "there is no stream 'sails'"), (("sales", "--drain", "x.jsonl"), "--drain takes no FILE")],
-)
-def test_wrong_use(config: Callable[..., Path], arguments: tuple[str, ...], message: str) -> None:
-    done = run(config(), "land", *arguments)
-
-    assert done.exit_code == 2
-    assert message in done.stderr
+        assert (done.exit_code, message in done.stderr) == (code, True), arguments
+    wrong = run(config(columns={"id": "word"}), "land", "sales", stdin=lines(1))
+    assert wrong.exit_code == 1
+    assert "streams.sales.landing.columns.id: 'word' is not a column type: use boolean" in wrong.stderr
 
 
 def test_an_output_that_is_away_leaves_batches_in_the_buffer_until_a_drain(
@@ -134,46 +125,27 @@ def test_records_that_reached_one_of_two_outputs_are_counted_and_no_repeat_is_ad
     assert [fnmatch(file.name, pattern) for file in files(reached)] == [True]
 
 
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ("bad\n[]\n", "because no JSON"),
-        (2 * (json.dumps(RECORD | {"date": "2025-12-31"}) + "\n"), "date=2025-12-31 is before start 2026-01-01"),
-        (2 * (json.dumps(RECORD | {"date": "soon"}) + "\n"), "because date: Failed to parse string: 'soon'"),
-    ],
-)
 def test_an_input_of_which_no_record_fits_fails_and_the_error_has_layout_and_reason(
-    config: Callable[..., Path], tmp_path: Path, given: str, reason: str
+    config: Callable[..., Path], tmp_path: Path
 ) -> None:
-    done = run(config(columns=COLUMNS), "land", "sales", stdin=given)
+    def twice(**column: object) -> str:
+        return 2 * (json.dumps(RECORD | column) + "\n")
 
-    assert done.exit_code == 1
-    (error,) = [line for line in done.stderr.splitlines() if "Error: " in line]
-    assert "no record fits the stream sales, with the layout 'region={region}/date={date}': the first" in error
-    assert reason in error
-    assert len(rejects(tmp_path / "landing")) == 2
+    for given, reason in (
+        ("bad\n[]\n", "because no JSON"),
+        (twice(date="2025-12-31"), "date=2025-12-31 is before start 2026-01-01"),
+        (twice(date="soon"), "because date: Failed to parse string: 'soon'"),
+    ):
+        done = run(config(columns=COLUMNS), "land", "sales", stdin=given)
 
-
-@pytest.mark.parametrize(
-    ("layout", "column", "told"),
-    [
-        ("date={date}", {"date": "soon"}, "date='soon' is not of type date"),
-        ("date={date,,YYYY}-{date,,MM}-{date,,DD}", {"date": 7}, "date={date,,YYYY}"),
-        ("date={nosuch}", {}, "no column 'nosuch', which the layout 'date={nosuch}' names"),
-    ],
-)
-def test_a_template_that_no_value_of_inferred_columns_fits_is_an_error_that_names_both(
-    config: Callable[..., Path], layout: str, column: dict[str, object], told: str
-) -> None:
-    partitions = {"nosuch" if "nosuch" in layout else "date": {"type": "date", "start": "2026-01-01"}}
-    file = config({"layout": layout, "partitions": partitions})
-
-    done = run(file, "land", "sales", stdin=2 * (json.dumps(RECORD | column) + "\n"))
-
-    assert done.exit_code == 1
-    (error,) = [line for line in done.stderr.splitlines() if "Error: " in line]
-    assert told in error
-    assert layout in error
+        assert done.exit_code == 1
+        (error,) = [line for line in done.stderr.splitlines() if "Error: " in line]
+        assert "no record fits the stream sales, with the layout 'region={region}/date={date}': the first" in error
+        assert reason in error
+    assert len(rejects(tmp_path / "landing")) == 6
+    inferred = run(config({"layout": "date={date}", "partitions": DATE}), "land", "sales", stdin=twice(date="soon"))
+    assert (inferred.exit_code, "date='soon' is not of type date" in inferred.stderr) == (1, True), inferred.stderr
+    assert "date={date}" in inferred.stderr
 
 
 @pytest.mark.parametrize("pattern", ["*.pq", "batch_*.snappy.parquet", "batch_*", "*"])
@@ -201,15 +173,8 @@ def test_a_pattern_that_no_landed_file_matches_is_refused_by_validate_and_land(c
     assert (done.exit_code, problem in done.stderr) == (1, True)
 
 
-def test_a_wrong_option_is_named_by_its_field(config: Callable[..., Path]) -> None:
-    done = run(config(columns={"id": "word"}), "land", "sales", stdin=lines(1))
-
-    assert done.exit_code == 1
-    assert "streams.sales.landing.columns.id: 'word' is not a column type: use boolean" in done.stderr
-
-
 @pytest.mark.kill
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, *more([signal.SIGTERM])], ids=lambda number: number.name)
 def test_a_live_edge_that_is_stopped_lands_what_it_has_read(
     config: Callable[..., Path], tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -233,19 +198,11 @@ def test_a_live_edge_that_is_stopped_lands_what_it_has_read(
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("form", ["jsonl", "arrow"])
+@pytest.mark.parametrize("form", ["jsonl", *more(["arrow"])])
 def test_generate_into_land_is_a_live_edge(config: Callable[..., Path], tmp_path: Path, form: str) -> None:
-    generate = [
-        PROGRAM,
-        "generate",
-        "retail",
-        "--stores=10",
-        "--regions=NW,SW",
-        "--days=3",
-        "--seed=1",
-        "--per-store=100",
-    ]
-    generated = subprocess.Popen([*generate, "--format", form], stdout=subprocess.PIPE)
+    options = "--stores=10 --regions=NW,SW --days=3 --seed=1 --per-store=100"
+    words = [PROGRAM, "generate", "retail", *options.split(), "--format", form]
+    generated = subprocess.Popen(words, stdout=subprocess.PIPE)
     land = [PROGRAM, "--config", str(config()), "land", "sales", "--format", form, "-"]
     done = subprocess.run(land, stdin=generated.stdout, capture_output=True, text=True, timeout=60, check=False)
 
@@ -277,14 +234,7 @@ def test_a_rate_is_kept(config: Callable[..., Path], monkeypatch: pytest.MonkeyP
     assert pauses == pytest.approx([0.1] * 6)
 
 
-@pytest.mark.parametrize("rate", ["fast", "0", "-5/s", "inf"])
-def test_a_rate_that_is_none_is_wrong_use(config: Callable[..., Path], rate: str) -> None:
-    done = run(config(), "generate", "retail", "--rate", rate)
-
-    assert done.exit_code == 2
-    assert "is not a rate: write it as 500/s" in done.stderr
-
-
+@pytest.mark.more
 def test_a_reader_that_goes_away_ends_the_generator_quietly() -> None:
     command = f"{PROGRAM} generate retail --days 50 | head -n 1"
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}

@@ -1,10 +1,7 @@
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from lake_assets.config.column_types import arrow_type
 from lake_assets.config.landing import Landing
 from lake_assets.config.load import parse_config
 from lake_assets.errors import ConfigError
@@ -28,17 +25,12 @@ def parse(landing: str) -> Landing:
     return result
 
 
-def test_the_defaults() -> None:
-    landing = parse("{}")
-
-    assert (landing.batch.records, landing.max_in_flight, landing.multipart_threshold) == (1000, 4, None)
-    assert landing.buffer is None
-    assert landing.outputs == ()
-
-
-def test_relative_paths_are_relative_to_the_file() -> None:
+def test_the_defaults_and_paths_that_are_relative_to_the_file() -> None:
+    least = parse("{}")
     landing = parse("{outputs: [copy, 's3://bucket/prefix'], buffer: {path: buffer}}")
 
+    assert (least.batch.records, least.max_in_flight, least.multipart_threshold) == (1000, 4, None)
+    assert (least.buffer, least.outputs) == (None, ())
     assert [output.root for output in landing.outputs] == ["/etc/copy", "s3://bucket/prefix"]
     assert landing.buffer is not None
     assert (landing.buffer.path, landing.buffer.retention_days) == ("/etc/buffer", 7)
@@ -62,17 +54,3 @@ def test_a_fault_is_named_with_its_field(landing: str, message: str) -> None:
         parse(landing)
 
     assert f"streams.sales.{message}" in str(raised.value) or message in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("string", pa.string()),
-        ("BIGINT", pa.int64()),
-        ("decimal(10, 2)", pa.decimal128(10, 2)),
-        ("timestamptz", pa.timestamp("us", "UTC")),
-        ("double[]", pa.list_(pa.float64())),
-    ],
-)
-def test_column_types(text: str, kind: Any) -> None:
-    assert arrow_type(text) == kind

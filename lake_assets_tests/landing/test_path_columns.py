@@ -13,7 +13,7 @@ from lake_assets.config.streams import Stream
 from lake_assets.errors import LayoutError, SchemaError
 from lake_assets.formats.schema import declared
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.landing.streams import files, land_text, rejects, stream_of
+from lake_assets_tests.landing.streams import files, rejects, stream_of
 
 ARRIVAL = "region={store_region}/date={now(),,YY}-{now(),,MM}-{now(),,DD}"
 DAY = "date={ts,,YY}-{ts,,MM}-{ts,,DD}"
@@ -36,106 +36,115 @@ RENAMED = {"region": {"from": "store_region"}, "arrival_date": START | {"from": 
 TWO = {"id": [1, 2], "store_region": ["NW", "SW"], "date": [dt.date(2025, 2, 18)] * 2}
 
 
-def test_a_column_under_another_name_is_left_out_and_one_of_the_records_stays(tmp_path: Path) -> None:
-    schema = land(stream(tmp_path, ARRIVAL, RENAMED), **TWO)
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_path_columns_are_left_out_or_kept_typed_under_the_tables_names(tmp_path: Path, *, is_kept: bool) -> None:
+    schema = land(stream(tmp_path, ARRIVAL, RENAMED, keep_path_columns=is_kept), **TWO)
 
-    assert schema == pa.schema([("id", pa.int64()), ("date", pa.date32())])
+    path = [("region", pa.string()), ("arrival_date", pa.date32())] if is_kept else []
+    assert schema == pa.schema([("id", pa.int64()), ("date", pa.date32()), *path])
     assert {file.parent.relative_to(tmp_path).as_posix() for file in files(tmp_path)} == {
         "region=NW/date=2025-02-20",
         "region=SW/date=2025-02-20",
     }
-
-
-def test_path_columns_are_kept_typed_under_the_tables_names(tmp_path: Path) -> None:
-    schema = land(stream(tmp_path, ARRIVAL, RENAMED, keep_path_columns=True), **TWO)
-
-    assert schema.names == ["id", "date", "region", "arrival_date"]
-    assert schema.field("region").type == pa.string()
-    assert schema.field("arrival_date").type == pa.date32()
-    result = [pq.read_table(file, partitioning=None).to_pylist()[0] for file in files(tmp_path)]
-    assert sorted((row["region"], str(row["date"]), str(row["arrival_date"])) for row in result) == [
-        ("NW", "2025-02-18", "2025-02-20"),
-        ("SW", "2025-02-18", "2025-02-20"),
-    ]
+    found = [pq.read_table(file, partitioning=None).to_pylist()[0] for file in files(tmp_path)]
+    assert {str(row["date"]) for row in found} == {"2025-02-18"}
+    if is_kept:
+        assert sorted(row["region"] for row in found) == ["NW", "SW"]
+        assert {str(row["arrival_date"]) for row in found} == {"2025-02-20"}
 
 
 def test_so_are_those_that_are_made_of_a_time_and_those_that_are_no_partition(tmp_path: Path) -> None:
     layout = f"{{n}}/{DAY.removeprefix('date=')}/{{now(),,HH}}"
     made = stream(tmp_path, layout, {"n": {"type": "integer"}, "date": START | {"from": "ts"}}, keep_path_columns=True)
     made = Stream.model_validate(made.model_dump(by_alias=True) | {"path_columns": {"hour": {"from": "now()"}}})
-    schema = land(made, id=[1], n=["7"], ts=["2025-02-18T10:00:00"])
+    assert land(made, id=[1], n=["7"], ts=["2025-02-18T10:00:00"]).names == ["id", "ts", "n", "date", "hour"]
 
-    assert schema.names == ["id", "ts", "n", "date", "hour"]
     (file,) = files(tmp_path)
     assert pq.read_table(file, partitioning=None).to_pylist() == [
         {"id": 1, "ts": "2025-02-18T10:00:00", "n": 7, "date": dt.date(2025, 2, 18), "hour": "12"}
     ]
 
 
-def test_a_column_of_the_records_that_is_the_partitions_has_its_type_in_the_file(tmp_path: Path) -> None:
-    made = stream(tmp_path, DAY, {"date": START | {"from": "ts"}}, keep_path_columns=True)
+def test_a_date_keeps_its_name_and_its_time(tmp_path: Path) -> None:
+    """As parts that are folders, of a time, and beside the time that the partition is made of."""
+    parts, time = "{date,,YY}/{date,,MM}/{date,,DD}", dt.datetime(2025, 2, 18, 10, tzinfo=dt.UTC)
+    dates = stream(tmp_path / "a", parts, {"date": START}, columns={"id": "bigint", "date": "date"})
+    times = stream(tmp_path / "b", parts, {"day": START | {"from": "date"}}, columns=None)
+    both = stream(tmp_path / "c", DAY, {"date": START | {"from": "ts"}}, keep_path_columns=True)
 
-    schema = land(made, date=["2025-02-18"], ts=[dt.datetime(2025, 2, 18, 10)])  # noqa: DTZ001
-
-    assert schema.names == ["date", "ts"]
-    assert schema.field("date").type == pa.date32()
-
-
-NOW_CLASH = (
-    "the records have a column 'date', and the layout's date is the time of the run: give the partition column another "
-    r"name, as in partitions: {arrival_date: {type: date, from: date, start: 2025-01-01}}"
-)
-TIME_CLASH = (
-    r"the records' column 'ts' is timestamp\[us.*\], and the paths of the layout 'date={ts.*' hold only its date: "
-    r"give the partition column another name, as in partitions: {date: {type: date, from: ts, start: 2025-01-01}}"
-)
+    assert land(dates, id=[1], date=[time.date()]).names == ["id", "date"]
+    assert land(times, id=[1], date=[time]).field("date").type == pa.timestamp("us", "UTC")
+    kept = land(both, date=["2025-02-18"], ts=[time.replace(tzinfo=None)])
+    assert (kept.names, kept.field("date").type) == (["date", "ts"], pa.date32())
 
 
-@pytest.mark.parametrize(
-    ("layout", "partitions", "columns", "rows", "message"),
-    [
-        (ARRIVAL, {"region": {"from": "store_region"}, "date": START}, {"date": "date"}, TWO, NOW_CLASH),
+# A layout, partition columns, the records' columns, and why they never fit.
+MISFITS: dict[str, tuple[str, dict[str, Any], dict[str, str], str]] = {
+    "a column beside the time of the run": (
+        "region={r}/date={now(),,YY}-{now(),,MM}-{now(),,DD}",
+        {"region": {"from": "r"}, "date": START},
+        {"r": "string", "date": "date"},
         (
-            DAY,
-            {"ts": START},
-            {"ts": "timestamp"},
-            {"id": [1], "ts": pa.array([dt.datetime(2025, 2, 18)], pa.timestamp("us"))},  # noqa: DTZ001
-            TIME_CLASH,
+            "the records have a column 'date', and the layout's date is the time of the run: give the partition column "
+            "another name, as in partitions: {arrival_date: {type: date, from: date, start: 2025-01-01}}"
         ),
+    ),
+    "a time that paths hold by its date": (
+        DAY,
+        {"ts": START},
+        {"ts": "timestamptz"},
         (
-            DAY,
-            {"ts": START},
-            {"ts": "timestamptz"},
-            {"id": [1], "ts": pa.array([dt.datetime(2025, 2, 18, tzinfo=dt.UTC)])},
-            TIME_CLASH,
+            r"the records' column 'ts' is timestamp\[us.*\], and the paths of the layout 'date={ts.*' hold only its "
+            r"date: give the partition .* as in partitions: {date: {type: date, from: ts, start: 2025-01-01}}"
         ),
-    ],
-)
-def test_a_clash_is_an_error_of_the_config_with_columns_and_else_before_anything_lands(
-    tmp_path: Path,
-    layout: str,
-    partitions: dict[str, Any],
-    columns: dict[str, str],
-    rows: dict[str, Any],
-    message: str,
+    ),
+    "a time as a date": (
+        "date={ts}",
+        {"date": START | {"from": "ts"}},
+        {"ts": "timestamp"},
+        r"of the records' column 'ts', which is .* not of type date: write \{ts,,YY}-\{ts,,MM}-\{ts,,DD} there",
+    ),
+    "the year of a number": (
+        "{n,,YYYY}",
+        {"n": START | {"type": "year"}},
+        {"n": "bigint"},
+        "column n has .*its granularity needs a time",
+    ),
+    "a boolean": (
+        "{n}",
+        {"n": {"type": "integer"}},
+        {"n": "boolean"},
+        "n='true' is not of type integer: correct the type",
+    ),
+    "a double": ("{n}", {"n": {}}, {"n": "double"}, "type float, which paths cannot hold"),
+    "no column": ("{nosuch}", {"nosuch": {}}, {"n": "bigint"}, "the rows have no column 'nosuch'"),
+}
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_columns_that_never_fit_the_layout_are_an_error_of_the_config_or_before_anything_lands(
+    tmp_path: Path, case: str
 ) -> None:
-    with pytest.raises(ValidationError, match=f"landing.columns: {message}"):
-        stream(tmp_path, layout, partitions, columns={"id": "bigint", "store_region": "string"} | columns)
-    with pytest.raises(SchemaError, match=message):
-        land(stream(tmp_path, layout, partitions), **rows)
+    layout, partitions, columns, message = MISFITS[case]
+    types = {"id": "bigint"} | columns
+    with pytest.raises(ValidationError, match=f"landing.columns: .*{message}"):
+        stream(tmp_path, layout, partitions, columns=types)
+    schema = declared(types)
+    with pytest.raises((SchemaError, LayoutError), match=message):
+        land(stream(tmp_path, layout, partitions), **dict(zip(schema.names, schema.empty_table().columns, strict=True)))
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_texts_that_hold_a_time_clash_before_anything_lands(tmp_path: Path) -> None:
-    source = tmp_path / "in.jsonl"
-    source.write_text('{"id":1,"ts":"2025-02-18T10:00:00"}\n')
-    made = stream(tmp_path / "out", DAY, {"ts": START}, columns={"id": "bigint", "ts": "string"})
-
-    with pytest.raises(
-        SchemaError, match=r"'ts' has the value '2025-02-18T10:00:00', and the layout .* puts its record in"
+def test_a_layout_that_they_may_fit_is_valid(tmp_path: Path) -> None:
+    for layout, field, type_ in (
+        ("{d}", START, "date"),
+        ("{d}", START, "string"),
+        ("{d,,YY}-{d,,MM}-{d,,DD}", START | {"from": "d"}, "timestamptz"),
+        ("{d}", {"type": "integer"}, "decimal(10,0)"),
+        ("{d}", START | {"type": "year"}, "bigint"),
+        ("{d}", {}, "timestamp"),
     ):
-        land_text(made, source)
-    assert files(tmp_path / "out") == []
+        stream(tmp_path, layout, {"date" if "from" in field else "d": field}, columns={"id": "bigint", "d": type_})
 
 
 def test_a_column_that_is_named_like_a_derived_one_says_the_same_or_the_record_is_rejected(tmp_path: Path) -> None:
@@ -150,58 +159,6 @@ def test_a_column_that_is_named_like_a_derived_one_says_the_same_or_the_record_i
 
     assert len(files(tmp_path)) == 1
     assert "'date' has the value '2025-02-18', and the layout" in rejects(tmp_path)[0]["reason"]
-
-
-def test_a_date_whose_parts_are_folders_keeps_its_name(tmp_path: Path) -> None:
-    made = stream(
-        tmp_path, "{date,,YY}/{date,,MM}/{date,,DD}", {"date": START}, columns={"id": "bigint", "date": "date"}
-    )
-
-    assert land(made, id=[1], date=[dt.date(2025, 2, 18)]).names == ["id", "date"]
-
-
-@pytest.mark.parametrize(
-    ("layout", "partitions", "columns", "message"),
-    [
-        (
-            "date={ts}",
-            {"date": START | {"from": "ts"}},
-            {"ts": "timestamp"},
-            r"of the records' column 'ts', which is .* not of type date: write \{ts,,YY}-\{ts,,MM}-\{ts,,DD} there",
-        ),
-        ("{n,,YYYY}", {"n": START | {"type": "year"}}, {"n": "bigint"}, "column n has .*its granularity needs a time"),
-        ("{n}", {"n": {"type": "integer"}}, {"n": "boolean"}, "n='true' is not of type integer: correct the type"),
-        ("{n}", {"n": {}}, {"n": "double"}, "type float, which paths cannot hold"),
-        ("{nosuch}", {"nosuch": {}}, {"n": "bigint"}, "the rows have no column 'nosuch'"),
-    ],
-)
-def test_a_layout_that_the_records_columns_never_fit_is_an_error_before_anything_lands(
-    tmp_path: Path, layout: str, partitions: dict[str, Any], columns: dict[str, str], message: str
-) -> None:
-    types = {"id": "bigint"} | columns
-    with pytest.raises(ValidationError, match=f"landing.columns: .*{message}"):
-        stream(tmp_path, layout, partitions, columns=types)
-    schema = declared(types)
-    with pytest.raises((SchemaError, LayoutError), match=message):
-        land(stream(tmp_path, layout, partitions), **dict(zip(schema.names, schema.empty_table().columns, strict=True)))
-    assert list(tmp_path.rglob("*")) == []
-
-
-@pytest.mark.parametrize(
-    ("layout", "field", "type_"),
-    [
-        ("{d}", START, "date"),
-        ("{d}", START, "string"),
-        ("{d,,YY}-{d,,MM}-{d,,DD}", START | {"from": "d"}, "timestamptz"),
-        ("{d}", {"type": "integer"}, "decimal(10,0)"),
-        ("{d}", START | {"type": "year"}, "bigint"),
-        ("{d}", {}, "timestamp"),
-    ],
-)
-def test_a_layout_that_they_may_fit_is_valid(tmp_path: Path, layout: str, field: dict[str, Any], type_: str) -> None:
-    name = "date" if "from" in field else "d"
-
-    stream(tmp_path, layout, {name: field}, columns={"id": "bigint", "d": type_})
 
 
 def test_files_of_olakes_layout_have_all_columns_for_its_paths_do_not_tell_a_value_from_null(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """What `LandingWriter` writes, and when."""
 
 import datetime as dt
-import itertools
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -37,15 +35,20 @@ def test_records_are_split_by_the_layout_and_batched_by_count(tmp_path: Path) ->
     assert landed.bytes == sum(file.stat().st_size for file in files(tmp_path))
 
 
-def test_files_are_zstd_parquet_without_the_columns_of_the_path(tmp_path: Path) -> None:
+def test_files_are_small_zstd_parquet_without_the_columns_of_the_path(tmp_path: Path) -> None:
+    columns = {"scans": "bigint[]", "word": "string", "flag": "boolean"}
     table = rows(0, 1000).append_column("scans", pa.array([[number, number] for number in range(1000)]))
-    with LandingWriter("sales", stream_of(tmp_path, columns=COLUMNS | {"scans": "bigint[]"})) as writer:
-        writer.write(table)
+    table = table.append_column("word", pa.array(["clean", "warning"] * 500))
+    with LandingWriter("sales", stream_of(tmp_path, columns=COLUMNS | columns)) as writer:
+        writer.write(table.append_column("flag", pa.array([True, False] * 500)))
 
     group = pq.read_metadata(files(tmp_path)[0]).row_group(0)
-    columns = [group.column(i) for i in range(group.num_columns)]
-    assert [column.path_in_schema.partition(".")[0] for column in columns] == ["id", "total", "scans"]
-    assert {column.compression for column in columns} == {"ZSTD"}
+    found = {group.column(i).path_in_schema.partition(".")[0]: group.column(i) for i in range(group.num_columns)}
+    assert [*found] == ["id", "total", *columns]
+    assert {found[name].compression for name in ("id", "total", "scans")} == {"ZSTD"}
+    assert "RLE_DICTIONARY" in found["word"].encodings
+    assert found["word"].total_compressed_size < 250
+    assert pq.read_table(files(tmp_path)[0], partitioning=None)["word"].to_pylist() == ["clean", "warning"] * 500
 
 
 def test_columns_of_which_arrow_makes_no_empty_arrays(tmp_path: Path) -> None:
@@ -55,19 +58,6 @@ def test_columns_of_which_arrow_makes_no_empty_arrays(tmp_path: Path) -> None:
 
     result = pq.read_table(files(tmp_path)[0], partitioning=None)["ids"]
     assert result.to_pylist() == ids.to_pylist()
-
-
-def test_a_column_of_few_values_is_dictionary_coded_and_small(tmp_path: Path) -> None:
-    columns = COLUMNS | {"word": "string", "flag": "boolean"}
-    table = rows(0, 1000).append_column("word", pa.array(["clean", "warning"] * 500))
-    with LandingWriter("sales", stream_of(tmp_path, columns=columns)) as writer:
-        writer.write(table.append_column("flag", pa.array([True, False] * 500)))
-
-    group = pq.read_metadata(files(tmp_path)[0]).row_group(0)
-    word = next(group.column(i) for i in range(4) if group.column(i).path_in_schema == "word")
-    assert "RLE_DICTIONARY" in word.encodings
-    assert word.total_compressed_size < 250
-    assert pq.read_table(files(tmp_path)[0], partitioning=None)["word"].to_pylist() == ["clean", "warning"] * 500
 
 
 def test_a_layout_by_arrival_files_late_records_under_today(tmp_path: Path) -> None:
@@ -86,22 +76,6 @@ def test_a_layout_by_arrival_files_late_records_under_today(tmp_path: Path) -> N
     assert pq.read_table(file, partitioning=None)["date"].to_pylist() == [dt.date(2026, 2, 11)] * 3
 
 
-def test_a_layout_by_parts_of_a_time_keeps_the_time(tmp_path: Path) -> None:
-    stream = stream_of(
-        tmp_path,
-        layout="{region}/{date,,YY}/{date,,MM}/{date,,DD}",
-        partitions={"region": {}, "day": {"type": "date", "from": "date", "start": "2026-01-01"}},
-        columns={"region": "string", "date": "timestamptz", "id": "bigint"},
-    )
-    at = pa.array([dt.datetime(2026, 2, 11, 23, 30, tzinfo=dt.UTC)])
-    with LandingWriter("sales", stream) as writer:
-        writer.write(pa.table({"region": ["NW"], "date": at, "id": [1]}))
-
-    (file,) = files(tmp_path)
-    assert file.parent == tmp_path / "NW" / "2026" / "02" / "11"
-    assert pq.read_schema(file).names == ["date", "id"]
-
-
 def test_a_batch_lands_by_age_while_no_records_come(tmp_path: Path) -> None:
     with LandingWriter("sales", stream_of(tmp_path, batch={"age": 0.2})) as writer:
         writer.write(rows(0, 3).set_column(0, "region", pa.array(["NW", "NW", None])))
@@ -112,29 +86,18 @@ def test_a_batch_lands_by_age_while_no_records_come(tmp_path: Path) -> None:
     assert (tmp_path / "region=__HIVE_DEFAULT_PARTITION__").is_dir()
 
 
-def test_flush_lands_what_is_open(tmp_path: Path) -> None:
-    with LandingWriter("sales", stream_of(tmp_path)) as writer:
+def test_a_flush_lands_what_is_open_and_the_end_what_was_taken_also_after_an_error(tmp_path: Path) -> None:
+    table = rows(10, 100)
+    with suppress(RuntimeError), LandingWriter("sales", stream_of(tmp_path)) as writer:
         writer.write(rows(0, 3))
         assert files(tmp_path) == []
         writer.flush()
         assert landed_ids(tmp_path) == [0, 1, 2]
-
-
-def test_what_was_taken_lands_also_when_the_with_ends_by_an_error(tmp_path: Path) -> None:
-    with suppress(RuntimeError), LandingWriter("sales", stream_of(tmp_path)) as writer:
-        writer.write(rows(0, 3))
+        writer.write(pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7)))
+        writer.write(rows(110, 1).to_batches()[0])
         raise RuntimeError
 
-    assert landed_ids(tmp_path) == [0, 1, 2]
-
-
-def test_a_reader_of_batches_is_taken_whole(tmp_path: Path) -> None:
-    table = rows(0, 100)
-    with LandingWriter("sales", stream_of(tmp_path)) as writer:
-        writer.write(pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7)))
-        writer.write(rows(100, 1).to_batches()[0])
-
-    assert landed_ids(tmp_path) == list(range(101))
+    assert landed_ids(tmp_path) == [0, 1, 2, *range(10, 111)]
 
 
 def test_several_outputs_get_every_batch_under_the_same_name(tmp_path: Path) -> None:
@@ -148,54 +111,33 @@ def test_several_outputs_get_every_batch_under_the_same_name(tmp_path: Path) -> 
     assert not (tmp_path / "source").exists()
 
 
-def test_writers_beside_each_other_lose_and_double_nothing(tmp_path: Path) -> None:
+def test_writers_and_threads_of_one_beside_each_other_lose_and_double_nothing(tmp_path: Path) -> None:
     stream = stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "buffer")}, batch={"records": 50})
 
     def write(first: int) -> None:
-        with LandingWriter("sales", stream) as writer:
-            for start in range(first, first + 500, 25):
-                writer.write(rows(start, 25))
+        with LandingWriter("sales", stream) as writer, ThreadPoolExecutor(2) as threads:
+            starts = range(first, first + 500, 25)
+            list(threads.map(lambda start: writer.write(rows(start, 25)), starts))
 
     with ThreadPoolExecutor(4) as pool:
-        for done in [pool.submit(write, n * 500) for n in range(4)]:
-            done.result()
+        list(pool.map(write, range(0, 2000, 500)))
 
     assert landed_ids(tmp_path / "out") == list(range(2000))
     assert drain("sales", stream).pending == 0
 
 
-def test_one_writer_may_be_shared_by_threads(tmp_path: Path) -> None:
-    with LandingWriter("sales", stream_of(tmp_path, batch={"records": 10})) as writer:
-        threads = [threading.Thread(target=lambda n=n: writer.write(rows(n * 100, 100))) for n in range(5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+def test_a_clock_that_goes_backwards_is_reported_and_names_stay_in_order_after_a_restart_too(tmp_path: Path) -> None:
+    stream, now = stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "buffer")}), [2_000_000_000.0]
+    for first in (0, 4):
+        with LandingWriter("sales", stream, clock=lambda: now[0]) as writer:
+            for n in range(first, first + 4):
+                writer.write(rows(n, 1))
+                writer.flush()
+                now[0] = 1_900_000_000.0
+        assert first or "backwards" in writer.landed().warnings[0]
 
-    assert landed_ids(tmp_path) == list(range(500))
-
-
-def test_a_clock_that_goes_backwards_is_reported_and_names_stay_in_order(tmp_path: Path) -> None:
-    clock = itertools.chain([2_000_000_000.0] * 3, itertools.repeat(1_900_000_000.0))
-    with LandingWriter("sales", stream_of(tmp_path), clock=lambda: next(clock)) as writer:
-        for n in range(4):
-            writer.write(rows(n, 1))
-            writer.flush()
-
-    assert [pq.read_table(file, partitioning=None)["id"][0].as_py() for file in files(tmp_path)] == [0, 1, 2, 3]
-    assert "backwards" in writer.landed().warnings[0]
-
-
-def test_names_go_on_behind_those_in_the_buffer_after_a_restart(tmp_path: Path) -> None:
-    stream = stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "buffer")})
-    for second in (2_000_000_000.0, 1_900_000_000.0):
-        with LandingWriter("sales", stream, clock=lambda second=second: second) as writer:  # type: ignore[misc]
-            writer.write(rows(int(second), 1))
-
-    assert [pq.read_table(file, partitioning=None)["id"][0].as_py() for file in files(tmp_path / "out")] == [
-        2_000_000_000,
-        1_900_000_000,
-    ]
+    found = [pq.read_table(file, partitioning=None)["id"][0].as_py() for file in files(tmp_path / "out")]
+    assert found == list(range(8))
 
 
 def test_an_output_that_fails_without_a_buffer_is_an_error_that_counts_what_is_lost(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from lake_assets.templates.demo.folder import prepare
 from lake_assets_tests.cli.terminals import on_terminal
 from lake_assets_tests.pages.transcript import DOCS, Shown, follow, shown
 
+pytestmark = pytest.mark.more
+
 TAB, PROMPT, DELETE_LINE = "<Tab>", "ready> ", "\x15"
 
 
@@ -19,7 +21,7 @@ TAB, PROMPT, DELETE_LINE = "<Tab>", "ready> ", "\x15"
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of a reader of the demo, whose shell is bash."""
     if shutil.which("bash") is None:
-        absent("no bash")
+        absent("no bash: apt-get install bash")
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".bashrc").write_text(f"PS1='{PROMPT}'\n")
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -15,6 +15,8 @@ from lake_assets.templates.demo.flights import land, read_flights
 from lake_assets.templates.demo.folder import prepare
 from lake_assets_tests.pages.transcript import DOCS, follow, run, shown
 
+pytestmark = pytest.mark.more
+
 LANDING = Path("demo/landing/flights")
 WEEK = "date=2013-01-01..2013-01-07"
 
@@ -37,7 +39,7 @@ def file(date: str, name: str = "part-0.parquet", origin: str = "LGA") -> Path:
 @pytest.mark.usefixtures("lake")
 def test_the_commands_of_the_pages_about_flights_have_the_outputs_that_they_show() -> None:
     if shutil.which("jq") is None:
-        absent("no jq, which the pages use")
+        absent("no jq: apt-get install jq")
     assert set(load_config(Path("demo/lake.yaml")).streams) == {"flights", "delays"}
     follow(shown(DOCS / "selection.md"))
 

@@ -21,6 +21,8 @@ from lake_assets.templates.demo.folder import prepare
 from lake_assets_tests.orchestration.automation import Automation
 from lake_assets_tests.pages.transcript import DOCS, agree, fenced, indented, section
 
+pytestmark = pytest.mark.more
+
 PAGE, REPORT_PAGE = DOCS / "how-to" / "see-a-partition.md", DOCS / "report.md"
 BACKFILL = DOCS / "how-to" / "backfill-a-year.md"
 FLIGHTS, REPORT = dg.AssetKey("flights"), dg.AssetKey("flights_report")

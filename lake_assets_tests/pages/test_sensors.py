@@ -11,6 +11,8 @@ from lake_assets_tests.orchestration.ticks import ticks_of
 from lake_assets_tests.pages.transcript import DOCS
 from lake_assets_tests.world import World, sales
 
+pytestmark = pytest.mark.more
+
 PAGE = DOCS / "sensors.md"
 REGIONS = [f"R{number:02}" for number in range(1, 26)]
 DAY = re.compile(r"\d{4}-\d\d-\d\d")

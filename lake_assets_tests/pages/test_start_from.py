@@ -11,6 +11,8 @@ from dev.servers.s3 import S3Server
 from lake_assets.templates.starter.project import start
 from lake_assets_tests.pages.transcript import DOCS, Shown, follow, shown
 
+pytestmark = pytest.mark.more
+
 PAGE = DOCS / "how-to" / "start-from-a-landing-zone.md"
 BUCKET = "retail-landing"
 

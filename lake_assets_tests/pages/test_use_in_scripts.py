@@ -17,10 +17,11 @@ from lake_assets_tests.pages.transcript import DOCS, follow, shown
 PAGE = DOCS / "how-to" / "use-in-scripts.md"
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("folder")
 def test_the_commands_of_the_page_have_the_outputs_that_it_shows() -> None:
     if shutil.which("jq") is None:
-        absent("no jq, which the page uses")
+        absent("no jq: apt-get install jq")
     (config,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     commands = shown(PAGE)
 

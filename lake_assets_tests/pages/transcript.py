@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from textwrap import dedent
 from unittest import mock
 
-from lake_assets.cli import main
+from lake_assets_tests.cli.terminals import on_a_screen
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROGRAMS = ("lake-assets ", "cd ")  # of blocks without `$ `
@@ -131,19 +132,38 @@ def agree(expected: str, real: str, place: str) -> None:
 def run(command: str) -> tuple[str, int]:
     """What a command writes on a terminal without colours, and its exit code.
 
-    A command of this package and a Python script are run in this process, with its Spark session, and all others by
-    bash. A question is answered with no.
+    A command of this package, a pipe of such ones, and a Python script are run in this process, with its Spark session,
+    and all others by bash. A question is answered with no.
     """
     if command.startswith("cd "):
         os.chdir(command.removeprefix("cd "))
         return "", 0
-    mine, _, file = command.partition(" > ")
-    words = shlex.shlex(mine, posix=True, punctuation_chars=True)
-    words.whitespace_split = True
-    if command.startswith("lake-assets ") and not any(re.fullmatch(r"[|<>&;()]+", word) for word in words):
-        return _here(shlex.split(mine)[1:], Path(file) if file else None)
     if command.startswith("python "):
         return _script(shlex.split(command)[1:])
+    if re.search(r"\| (?!lake-assets )", command):
+        return _bash(command)
+    *before, last = (_words(part) for part in command.split(" | "))
+    mine, file = (last[:-2], Path(last[-1])) if last[-2:-1] == [">"] else (last, None)
+    pipe = [*before, mine]
+    if any(words[0] != "lake-assets" or set("|<>&;()") & {word[0] for word in words if word} for words in pipe):
+        return _bash(command)
+    typed: bytes | None = None
+    for words in before:
+        with NamedTemporaryFile() as piped:
+            screen, code = on_a_screen(*words[1:], file=Path(piped.name), environment={"COLUMNS": "300"})
+            assert (screen, code) == ("", 0), command
+            typed = Path(piped.name).read_bytes()
+    return on_a_screen(*mine[1:], typed=typed, file=file, environment={"COLUMNS": "300"})
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command; those of the shell, as `>`, are words too."""
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    return list(words)
+
+
+def _bash(command: str) -> tuple[str, int]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
@@ -155,29 +175,6 @@ def run(command: str) -> tuple[str, int]:
         check=False,
     )
     return done.stdout, done.returncode
-
-
-class _Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def _here(arguments: list[str], file: Path | None) -> tuple[str, int]:
-    screen = _Screen()
-    output = screen if file is None else io.StringIO()
-    with (
-        mock.patch.object(sys, "stdin", _Screen("n\n")),  # the answer to a question
-        redirect_stdout(output),
-        redirect_stderr(screen),
-        mock.patch.dict(os.environ, {"NO_COLOR": "1", "COLUMNS": "300"}),
-    ):
-        try:
-            main(arguments, prog_name="lake-assets")
-        except SystemExit as end:
-            if file is not None:
-                file.write_text(output.getvalue(), encoding="utf-8")
-            return screen.getvalue(), int(end.code or 0)
-    raise AssertionError("a command ends by SystemExit")
 
 
 def _script(arguments: list[str]) -> tuple[str, int]:

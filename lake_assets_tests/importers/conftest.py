@@ -1,0 +1,5 @@
+"""Commands ingest in the test's process."""
+
+from lake_assets_tests.faults.without_spark import sessions
+
+__all__ = ["sessions"]

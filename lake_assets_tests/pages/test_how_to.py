@@ -1,0 +1,92 @@
+"""Pages whose commands begin in an empty folder, each with the outputs that it shows."""
+
+import datetime as dt
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from dev.plain_client import install_extensions
+from lake_assets.api.stream import open_stream
+from lake_assets.config.load import load_config
+from lake_assets.errors import SchemaError
+from lake_assets.templates.starter.project import start
+from lake_assets_tests.pages.transcript import (
+    DOCS,
+    fenced,
+    follow,
+    indented,
+    section,
+    shown,
+    write_files,
+    write_scripts,
+)
+from lake_assets_tests.world import NW, plan
+
+pytestmark = pytest.mark.more
+HOW_TO = DOCS / "how-to"
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", ["csv-and-json.md", "keep-what-does-not-fit.md"])
+def test_pages_about_landed_formats(name: str) -> None:
+    write_files(HOW_TO / name)
+
+    follow(shown(HOW_TO / name))
+
+
+def test_declared_columns(folder: Path) -> None:
+    page = HOW_TO / "declare-a-schema.md"
+    config = write_files(page)
+
+    follow(shown(page))
+
+    (folder / "lake.yaml").write_text(config.replace("DECIMAL(12,2)", "BIGINT"), encoding="utf-8")
+    stream = open_stream(load_config(folder / "lake.yaml"), "sales")
+    with pytest.raises(SchemaError) as raised:
+        plan(stream, stream.config.partition(NW))
+    assert [str(raised.value)] == [error.strip() for error in fenced(page.read_text(encoding="utf-8"), "text")]
+
+
+@pytest.mark.usefixtures("folder")
+def test_where_rows_came_from() -> None:
+    page = HOW_TO / "where-rows-came-from.md"
+    (columns,) = fenced(page.read_text("utf-8"), "yaml")
+
+    def add_columns() -> None:
+        config, table = Path("lake.yaml"), "    destination: {table: sales}\n"
+        text = config.read_text("utf-8")
+        assert text.count(table) == 1
+        config.write_text(text.replace(table, f"{table}{columns}"), encoding="utf-8")
+
+    follow(shown(page), {"lake-assets ingest sales --all": add_columns})
+
+
+def test_the_scripts_that_read_the_lake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = HOW_TO / "read-the-lake.md"
+    preparation = [each for each in shown(page) if each.output is None]
+    scripts = [each for each in shown(page) if each.command.startswith("python ")]
+
+    follow(preparation)
+    write_scripts(page)
+    install_extensions(folder, "ducklake", "sqlite_scanner")
+    monkeypatch.setenv("HOME", str(folder))
+    follow(scripts)
+
+    run = " ".join(each.command for each in scripts)
+    assert [path.stem for path in Path.cwd().glob("*.py") if path.stem not in run] == []
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_variables_of_a_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = DOCS / "flight.md"
+    start(Path("shop"), dt.date(2026, 2, 11))
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    blocks = indented(section(page, "A date, a projection and a schedule"))
+    export = next(block for block in blocks if block.startswith("export "))
+    for word in shlex.split(export.replace("\\\n", ""))[1:]:
+        monkeypatch.setenv(*word.split("=", 1))
+
+    follow([each for each in shown(page) if each.output is not None])
