@@ -85,10 +85,10 @@ def test_an_error_that_partitions_share_is_printed_once(moved: str, tmp_path: Pa
         "failed     4 more partitions with the same error as region=A: region=B, region=C, region=D and 1 more",
     ]
     told, *summary = result.stderr.splitlines()
-    assert told.count("Error: ") == told.count(str(tmp_path / "moved")) == told.count("No ledger row") == 1
-    assert "".join(summary).startswith(
-        "sales: 0 of 5 partitions committed, 5 failed, in " if command == "ingest" else ""
-    )
+    assert told.count("Error: ") == told.count(str(tmp_path / "moved")) == 1
+    if command == "ingest":
+        assert told.count("No ledger row") == 1
+        assert summary[0].startswith("sales: 0 of 5 partitions committed, 5 failed, in ")
 
 
 def test_an_error_that_checks_share_is_printed_once(moved: str, tmp_path: Path) -> None:

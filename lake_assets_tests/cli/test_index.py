@@ -63,20 +63,6 @@ def test_wrong_use_is_refused(run: Run) -> None:
     assert run("index", "sales", "--check", "--repair").exit_code == 2
 
 
-def test_ingest_and_plan_say_what_mode_index_does(local_world: World, run: Run) -> None:
-    uri = local_world.land(NW, sales(1))
-
-    planned = run("plan", "sales", "--partition", NW)
-    ingested = run("ingest", "sales", "--partition", NW)
-    nothing = run("plan", "sales", "--partition", NW)
-
-    assert "register 1 new object in place" in planned.output
-    assert f"with 'lake', 'sales', ['{uri}'], 'main'" in planned.output
-    assert "written" not in planned.output
-    assert "committed  region=NW/date=2026-02-11  1 row" in ingested.output
-    assert "skip: all objects are registered" in nothing.output
-
-
 def test_a_plan_says_that_new_objects_are_registered_and_that_the_partition_then_fails(
     local_world: World, run: Run
 ) -> None:

@@ -177,13 +177,3 @@ def test_texts_beside_parquet_are_named(tmp_path: Path) -> None:
 
     assert starter.stream.format.type == "parquet"
     assert "notes.csv are of another format beside Parquet: `format: auto`" in starter.output
-
-
-@pytest.mark.more
-def test_a_week_is_materialized_in_dagster_by_the_key_of_its_monday(tmp_path: Path) -> None:
-    landed(tmp_path / "sales", "2025/W52 2026/W01")
-
-    starter = Starter(tmp_path / "shop", tmp_path / "sales")
-
-    assert starter.materialize("2026-W01-1")
-    assert starter.run("ingest", "sales", "--waiting", "--yes").output.count("committed  ") == 1
