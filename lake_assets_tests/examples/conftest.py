@@ -1,4 +1,4 @@
-"""A folder in which an example runs: its files beside landed data."""
+"""A folder in which an example runs: its files beside landed data. Runs of Dagster ingest in the test's process."""
 
 import datetime as dt
 import shutil
@@ -9,6 +9,10 @@ import pytest
 
 from lake_assets.templates.starter.project import start
 from lake_assets_tests.examples import EXAMPLES
+from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.orchestration.conftest import runs_here
+
+__all__ = ["runs_here", "sessions"]
 
 
 @pytest.fixture

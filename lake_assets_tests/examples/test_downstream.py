@@ -18,10 +18,7 @@ from dev.servers.absent import absent
 from lake_assets import open_stream
 from lake_assets.ingest.api import ingest
 from lake_assets_tests.examples import EXAMPLES
-from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, World, sales
-
-__all__ = ["sessions"]
 
 PAGE = EXAMPLES.parent / "docs" / "how-to" / "read-the-lake.md"
 DBT = EXAMPLES.parent / ".dbt" / "bin"
@@ -76,7 +73,7 @@ def revenue(file: Path) -> list[tuple[object, ...]]:
         return models.execute("SELECT region, date::VARCHAR, revenue > 0 FROM revenue ORDER BY ALL").fetchall()
 
 
-@pytest.mark.long
+@pytest.mark.more
 @pytest.mark.usefixtures("dbt")
 def test_dbt_makes_its_models_of_the_table_in_the_lake(definitions: dg.Definitions, tmp_path: Path) -> None:
     assert run(definitions, "dbt_models").success
@@ -85,9 +82,9 @@ def test_dbt_makes_its_models_of_the_table_in_the_lake(definitions: dg.Definitio
     assert made == [("NW", "2026-02-11", True), ("SW", "2026-02-11", True)]
 
 
-@pytest.mark.long
+@pytest.mark.more
 @pytest.mark.usefixtures("dbt")
-@pytest.mark.parametrize("world", [("postgres", "s3")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("world", [("postgres", "s3")], indirect=True)
 def test_dbt_reads_a_lake_on_postgresql_and_s3_by_the_profile_of_the_page(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 `stack/test_cluster_mode.py` has a real cluster.
 """
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,6 +89,7 @@ def report(received: Received, *, is_cancelled: bool) -> None:
     received.receive(message_of(End(is_cancelled=is_cancelled)))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("lines", "code", "reason", "hint"),
     [
@@ -128,6 +128,7 @@ def test_the_output_of_spark_submit_says_how_a_driver_ended(
     assert printed_lines == lines
 
 
+@pytest.mark.soak
 def test_a_driver_that_has_reported_its_end_is_not_waited_for(submit: Submit, received: Received) -> None:
     driver = submit(SUBMITTED)
     assert not driver.has_ended()
@@ -137,6 +138,7 @@ def test_a_driver_that_has_reported_its_end_is_not_waited_for(submit: Submit, re
     assert not is_marked()
 
 
+@pytest.mark.soak
 def test_a_driver_that_was_ended_from_outside_has_the_state_that_the_cluster_tells(
     submit: Submit, received: Received
 ) -> None:
@@ -145,13 +147,14 @@ def test_a_driver_that_was_ended_from_outside_has_the_state_that_the_cluster_tel
     assert not driver.has_ended()  # spark-submit looks every ten seconds
 
 
+@pytest.mark.soak
 def test_a_driver_that_says_nothing_is_lost_after_some_seconds_and_told_to_end(
     submit: Submit, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     received.open()
     driver = submit(SUBMITTED, code=1)
     monkeypatch.setattr("lake_assets.launch.cluster.SETTLE_SECONDS", 3600)
-    time.sleep(0.1)
+    until(lambda: driver._process.poll() is not None, "spark-submit ends")
     assert not driver.has_ended()
     monkeypatch.setattr("lake_assets.launch.cluster.SETTLE_SECONDS", 0)
     assert driver.has_ended()
@@ -172,6 +175,7 @@ def test_a_driver_that_has_not_begun_is_killed(submit: Submit, tmp_path: Path) -
     assert driver.has_ended()
 
 
+@pytest.mark.soak
 def test_a_driver_that_has_begun_ends_by_itself(submit: Submit, tmp_path: Path, received: Received) -> None:
     driver = submit(SUBMITTED)
     received.open()
@@ -181,6 +185,7 @@ def test_a_driver_that_has_begun_ends_by_itself(submit: Submit, tmp_path: Path, 
     assert driver.has_ended()
 
 
+@pytest.mark.soak
 def test_a_driver_that_does_not_end_is_killed(
     submit: Submit, tmp_path: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +198,7 @@ def test_a_driver_that_does_not_end_is_killed(
     assert driver.has_ended()
 
 
+@pytest.mark.soak
 def test_a_bucket_that_is_gone_lets_the_driver_be_killed_all_the_same(
     submit: Submit, tmp_path: Path, moto: Moto
 ) -> None:
@@ -203,6 +209,7 @@ def test_a_bucket_that_is_gone_lets_the_driver_be_killed_all_the_same(
     assert (tmp_path / "killed").exists()
 
 
+@pytest.mark.soak
 def test_a_driver_on_yarn_that_does_not_end_is_a_warning(
     submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from lake_assets.remote.request import Request
 from lake_assets_tests.launch.undone import NW, undone
 from lake_assets_tests.remote.requests import request
 from lake_assets_tests.remote.test_request import CONFIG
+from lake_assets_tests.until import until
 
 __all__ = ["cluster"]
 
@@ -40,23 +40,20 @@ class Launch:
         self.warnings: list[str] = []
         self.output: list[str] = []
         self.received = Received(
-            undone(NW),
-            note=lambda _: None,
-            log=lambda _, text: self.warnings.append(text),
-            output=self.output.append,
+            undone(NW), note=lambda _: None, log=lambda _, text: self.warnings.append(text), output=self.output.append
         )
 
     def __call__(self, request: Request) -> None:
         self.received.finish(launch(LakeConfig.model_validate(CONFIG), self.runs, request, self.received))
 
 
+@pytest.mark.soak
 def test_a_pod_that_may_not_be_deleted_hides_no_interrupt(cluster: Cluster) -> None:
     cluster.waiting, cluster.deletes = {"reason": "ContainerCreating"}, False
     launch = Launch(cluster)
 
     def interrupt() -> None:
-        while not cluster.pods:
-            time.sleep(0.05)
+        until(lambda: bool(cluster.pods), "the pod is there")
         os.kill(os.getpid(), signal.SIGINT)
 
     # The handler of the commands, which another test may have left, would silence all logs of this process.
@@ -84,6 +81,7 @@ def test_a_pod_that_may_not_be_deleted_hides_no_report(cluster: Cluster, monkeyp
     assert warning.startswith(STAYS)
 
 
+@pytest.mark.soak
 def test_a_log_that_breaks_off_is_a_lost_driver(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -15,7 +15,9 @@ from lake_assets.orchestration.translator import specs_of
 from lake_assets.spark.session import start_session
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize
+from lake_assets_tests.orchestration.instances import in_memory
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World
 
 __all__ = ["sessions"]
@@ -37,14 +39,14 @@ def runs_here(sessions: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    """An instance in files of its own, without a daemon."""
-    with dg.DagsterInstance.local_temp() as instance:
+    """An empty instance of Dagster, without a daemon."""
+    with in_memory() as instance:
         yield instance
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", *more(["postgres"])])
 def storage(request: pytest.FixtureRequest) -> Iterator[dg.DagsterInstance]:
-    """An instance of Dagster with each storage that it has."""
+    """An instance with each database that Dagster has: for what depends on that, as its lock and its statements."""
     overrides = {}
     if request.param == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres")

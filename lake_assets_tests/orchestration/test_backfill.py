@@ -18,6 +18,8 @@ from dagster._daemon.backfill import execute_backfill_iteration
 from dagster._utils.hosted_user_process import recon_job_from_origin
 
 from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
+from lake_assets_tests.orchestration.instances import storages
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, sales
 
 ASSETS = ("sales", "each", "later", "days", "whole")
@@ -51,7 +53,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
     """An instance that launches no run by itself."""
     test_utils = {"module": "dagster._core.test_utils", "class": "MockedRunLauncher"}
     coordinator = {"module": "dagster._core.run_coordinator", "class": "DefaultRunCoordinator"}
-    with dg.instance_for_test({"run_launcher": test_utils, "run_coordinator": coordinator}) as instance:
+    with dg.instance_for_test({"run_launcher": test_utils, "run_coordinator": coordinator} | storages()) as instance:
         yield instance
 
 
@@ -89,7 +91,7 @@ def backfilled(world: World, instance: dg.DagsterInstance, folder: Path) -> Bulk
     pytest.fail("the backfill does not end")
 
 
-@pytest.mark.parametrize("landed", [True, False], ids=["some", "nothing"])
+@pytest.mark.parametrize("landed", [True, *more([False])])
 def test_what_is_downstream_of_partitions_that_never_landed_is_left_out_too(
     local_world: World, instance: dg.DagsterInstance, tmp_path: Path, landed: bool
 ) -> None:

@@ -13,7 +13,7 @@ from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.dagster_private import newest_result
-from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.orchestration.partition_keys import StreamKeys, keys_of
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.sensors.sync import sync_stream
 from lake_assets.orchestration.translator import specs_of
@@ -194,20 +194,7 @@ def test_commits_of_the_command_line_are_reported_once_each_with_the_key_of_thei
     assert materialized(instance)[2:] == [(NW_2, "region=NW/date=2026-02-11")]
 
 
-def test_a_run_of_a_month_materializes_what_another_process_has_committed_in_it(
-    local_world: World, instance: dg.DagsterInstance
-) -> None:
-    local_world.commit(day(11), 1)
-    local_world.land(day(12), sales(2))
-
-    run(local_world, instance, NW_2)
-
-    assert {partition for _, partition in materialized(instance)} == {
-        "region=NW/date=2026-02-11",
-        "region=NW/date=2026-02-12",
-    }
-
-
+@pytest.mark.more
 def test_a_schedule_asks_for_the_months_of_its_days(local_world: World) -> None:
     dates = BY_MONTH["partitions"]["date"]
     local_world.options["partitions"] = {"region": {"values": ["NW", "SW"]}, "date": dates}
@@ -219,10 +206,11 @@ def test_a_schedule_asks_for_the_months_of_its_days(local_world: World) -> None:
     assert materialized(scheduled.instance) == [("2026-01|SW", "region=SW/date=2026-01-20")]
 
 
-def test_automation_refreshes_the_months_with_new_objects(local_world: World, tmp_path: Path) -> None:
+@pytest.mark.more
+def test_automation_refreshes_the_months_with_new_objects(local_world: World, instance: dg.DagsterInstance) -> None:
     local_world.options["partitions"] = {"region": {"values": ["NW", "SW"]}, "date": BY_MONTH["partitions"]["date"]}
     Path(local_world.source["path"]).mkdir()
-    automated = Automated(local_world, tmp_path)
+    automated = Automated(local_world, instance)
     assert (automated.observe(), automated.requested()) == ({}, set())
     for number in (11, 12):
         local_world.land(day(number), sales(number))
@@ -284,19 +272,6 @@ def test_a_month_in_the_queue_is_not_asked_for_again(local_world: World, ticks: 
     assert not ticks.tick()
 
 
-def test_the_job_of_selected_partitions_needs_no_key(local_world: World, instance: dg.DagsterInstance) -> None:
-    for number in (11, 12):
-        local_world.land(day(number), sales(number))
-    definitions = build_definitions(local_world.config, pyspark_resource(local_world.config.spark))
-    result = definitions.resolve_job_def("ingest_sales").execute_in_process(instance=instance)
-
-    assert result.success
-    assert {partition for _, partition in materialized(instance)} == {
-        "region=NW/date=2026-02-11",
-        "region=NW/date=2026-02-12",
-    }
-
-
 @pytest.fixture
 def partitions_made(monkeypatch: pytest.MonkeyPatch) -> list[Partition]:
     """All partitions that Python makes within the test."""
@@ -332,36 +307,42 @@ def test_a_million_partitions_are_forty_thousand_keys_and_none_of_them_is_made(
     assert len(partitions_made) < 100
 
 
-def test_a_key_has_the_days_of_the_config() -> None:
-    stream = {"source": "landing", "destination": {"table": "sales"}}
+JANUARY = {"start": "2026-01-15", "end": "2026-03-10"}
+
+
+def keys_with(**column: str) -> StreamKeys:
+    """The keys of a stream with one column `date`."""
+    stream = {"source": "landing", "destination": {"table": "sales"}, "partitions": {"date": column}}
     lake = {"catalog": {"type": "sqlite", "path": "catalog.sqlite"}, "storage": "data"}
+    document = {"lakes": {"test": lake}, "streams": {"sales": stream}}
+    return keys_of(open_stream(LakeConfig.model_validate(document), "sales"))
 
-    def keys(partitions: dict[str, Any]) -> Any:
-        document = {"lakes": {"test": lake}, "streams": {"sales": stream | {"partitions": partitions}}}
-        return keys_of(open_stream(LakeConfig.model_validate(document), "sales"))
 
-    dates = {"type": "date", "start": "2026-01-15", "end": "2026-03-10"}
-    months = keys({"date": dates | {"keys": "month"}})
-    assert months.definition.get_partition_keys() == ["2026-01", "2026-02", "2026-03"]
-    assert [len(months.partitions(key)) for key in ("2026-01", "2026-02", "2026-03")] == [17, 28, 10]
-    years = keys({"date": dates | {"keys": "year"}})
-    assert years.definition.get_partition_keys() == ["2026"]
-    assert len(years.partitions("2026")) == 55
-    hours = keys({"date": dates | {"type": "hour", "keys": "day"}})
-    assert hours.definition.get_partition_keys()[0] == "2026-01-15"
-    assert [str(partition) for partition in hours.partitions("2026-02-11")][::23] == [
-        "date=2026-02-11-00",
-        "date=2026-02-11-23",
-    ]
-    assert hours.of(hours.partitions("2026-02-11")[5]) == "2026-02-11"
-    weeks = keys({"date": dates | {"keys": "week"}})
-    assert weeks.definition.get_partition_keys()[0] == "2026-W03-1"
-    assert [str(partition) for partition in weeks.partitions("2026-W03-1")] == [
-        f"date=2026-01-{day}" for day in (15, 16, 17, 18)
-    ]
-    assert weeks.of(weeks.partitions("2026-W07-1")[6]) == "2026-W07-1"
-    of_years = keys({"week": {"type": "week", "start": "2020-12-01", "end": "2021-03-10", "keys": "year"}})
-    assert [str(partition) for partition in of_years.partitions("2021")][::9] == ["week=2021-W01", "week=2021-W10"]
-    assert of_years.of(of_years.partitions("2020")[-1]) == "2020"
+@pytest.mark.parametrize(
+    ("column", "first", "number", "key", "values"),
+    [
+        (JANUARY | {"type": "date", "keys": "month"}, "2026-01", 17, "2026-02", ("2026-02-01", "2026-02-28")),
+        (JANUARY | {"type": "date", "keys": "year"}, "2026", 55, "2026", ("2026-01-15", "2026-03-10")),
+        (JANUARY | {"type": "date", "keys": "week"}, "2026-W03-1", 4, "2026-W07-1", ("2026-02-09", "2026-02-15")),
+        (JANUARY | {"type": "hour", "keys": "day"}, "2026-01-15", 24, "2026-02-11", ("2026-02-11-00", "2026-02-11-23")),
+        (
+            {"type": "week", "start": "2020-12-01", "end": "2021-03-10", "keys": "year"},
+            *("2020", 5, "2021", ("2021-W01", "2021-W10")),
+        ),
+    ],
+)
+def test_a_key_has_the_partitions_of_its_time_within_start_and_end(
+    column: dict[str, str], first: str, number: int, key: str, values: tuple[str, str]
+) -> None:
+    keys = keys_with(**column)
+
+    assert keys.definition.get_partition_keys()[0] == first
+    assert len(keys.partitions(first)) == number
+    of_key = keys.partitions(key)
+    assert tuple(str(partition) for partition in (of_key[0], of_key[-1])) == tuple(f"date={value}" for value in values)
+    assert {keys.of(partition) for partition in of_key} == {key}
+
+
+def test_a_key_of_another_form_is_refused() -> None:
     with pytest.raises(PartitionError, match="is not of type month"):
-        months.partitions("2026-2")
+        keys_with(**JANUARY, type="date", keys="month").partitions("2026-2")

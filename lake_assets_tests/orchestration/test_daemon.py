@@ -19,6 +19,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.orchestration.dagster_private import PARTITION, RANGE_END, RANGE_START
 from lake_assets_tests.orchestration.test_definitions import ROOT, write_config
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.until import until
 from lake_assets_tests.world import World, sales
 
@@ -88,6 +89,7 @@ def runs_until(instance: dg.DagsterInstance, world: World, totals: list[float]) 
     return runs
 
 
+@pytest.mark.more
 @pytest.mark.dagster
 @pytest.mark.timeout(900)
 def test_what_lands_is_ingested_by_the_daemon(instance: dg.DagsterInstance, local_world: World) -> None:
@@ -101,6 +103,7 @@ def test_what_lands_is_ingested_by_the_daemon(instance: dg.DagsterInstance, loca
     assert len(others) <= 3  # one, if no tick came while they landed
 
 
+@pytest.mark.soak
 @pytest.mark.dagster
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("most_runs", [0])
@@ -124,11 +127,10 @@ def test_the_queue_does_not_grow_while_nothing_runs(instance: dg.DagsterInstance
     assert {run.status for run in instance.get_runs()} == {dg.DagsterRunStatus.QUEUED}
 
 
-@pytest.mark.more
 @pytest.mark.dagster
 @pytest.mark.kill
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])
+@pytest.mark.parametrize("status", [*more([dg.DagsterRunStatus.STARTED]), *soak([dg.DagsterRunStatus.STARTING])])
 def test_a_run_that_was_killed_with_its_code_server_fails_and_is_tried_again(
     daemon: Daemon, instance: dg.DagsterInstance, local_world: World, status: dg.DagsterRunStatus
 ) -> None:
@@ -151,6 +153,7 @@ def test_a_run_that_was_killed_with_its_code_server_fails_and_is_tried_again(
     assert "its code server or Dagster's daemon was killed" in str(failure.message)
 
 
+@pytest.mark.soak
 @pytest.mark.dagster
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("most_runs", [0])

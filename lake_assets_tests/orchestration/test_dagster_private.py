@@ -77,8 +77,3 @@ def test_a_file_uses_only_what_dagster_documents() -> None:
     assert len(used) > 200
     assert {file: names for file, names in used.items() if names} == {}
     assert "dagster._core.events" in undocumented(PRIVATE)
-
-
-def test_the_attributes_are_those_that_dagster_has() -> None:
-    assert {"event_log_storage", "get_runs", "all_logs", "to_python_identifier"} <= (undocumented_attributes())
-    assert not {"fetch_materializations", "partition_keys", "instance", "log"} & undocumented_attributes()

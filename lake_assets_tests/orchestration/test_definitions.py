@@ -88,6 +88,7 @@ def test_streams_over_one_landing_zone_share_its_asset(local_world: World) -> No
     }
 
 
+@pytest.mark.more
 def test_each_stream_takes_the_same_work_in_a_config_of_any_size(local_world: World) -> None:
     document, calls = local_world.document, dict[int, int]()
     sales = document["streams"]["sales"]
@@ -150,6 +151,7 @@ def test_the_workspace_loads(local_world: World, tmp_path: Path, dagster: Any) -
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.more
 @pytest.mark.dagster
 def test_a_user_materializes_a_partition_from_the_command_line(
     local_world: World, tmp_path: Path, dagster: Any

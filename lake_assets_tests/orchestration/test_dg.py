@@ -111,6 +111,7 @@ def dg(project: Path, tmp_path: Path) -> Dg:
     return run
 
 
+@pytest.mark.more
 def test_the_component_is_found_without_being_named_in_the_project(dg: Dg) -> None:
     listed = dg("list", "components", "--json")
 
@@ -192,6 +193,7 @@ def test_each_fault_is_shown_with_file_line_and_caret(project: Path, dg: Dg) -> 
         assert re.search(marked, item), fault
 
 
+@pytest.mark.more
 def test_what_no_schema_can_say_is_shown_with_file_and_line_when_it_is_loaded(project: Path, dg: Dg) -> None:
     project.write_text(DEFS.replace("/date={date}", ""), encoding="utf-8")
 

@@ -27,8 +27,6 @@ from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["emr", "moto"]
 
-pytestmark = pytest.mark.long
-
 SPARK = {"spark.driver.memory": "1g"}
 
 
@@ -38,6 +36,7 @@ def config_in_bucket(emr: Emr, world: World, **runs: Any) -> str:
     return emr.upload("config/lake.yaml", yaml.safe_dump(document, sort_keys=False).encode())
 
 
+@pytest.mark.more
 def test_the_events_are_those_of_a_run_in_process(
     emr: Emr, local_world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,7 +70,7 @@ def test_the_events_are_those_of_a_run_in_process(
     assert "Running Spark version" in capfd.readouterr().err  # the driver's own log, from the bucket
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.kill
 def test_a_cancelled_run_cancels_its_job_and_records_what_had_begun(emr: Emr, local_world: World) -> None:
     land_many(local_world)
@@ -105,6 +104,7 @@ def test_a_job_that_fails_before_its_driver_has_begun_fails_the_run_once(emr: Em
     )
 
 
+@pytest.mark.soak
 def test_a_driver_with_another_config_refuses_to_run(emr: Emr, local_world: World, tmp_path: Path) -> None:
     local_world.options |= {"partitions": PARTITIONS}
     local_world.land(NW, sales(1))
@@ -119,19 +119,3 @@ def test_a_driver_with_another_config_refuses_to_run(emr: Emr, local_world: Worl
     assert text in result.output
     assert "did not start" not in result.output
     assert emr.jobs[0].state == "SUCCESS"
-
-
-@pytest.mark.more
-def test_the_command_starts_a_job(emr: Emr, local_world: World) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.land(SW, b"no Parquet")
-    command = ["--config", config_in_bucket(emr, local_world), "ingest", "--launcher", "emr_serverless"]
-
-    result = CliRunner().invoke(main, [*command, "--partition", NW, "--partition", SW])
-
-    assert result.exit_code == 1, result.output
-    printed = {line.split()[0]: line for line in result.output.splitlines() if line}
-    assert "region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in printed["committed"]
-    assert "cannot be read as Parquet" in printed["Error:"]
-    assert local_world.totals() == [1, 2]
-    assert not [key for key in emr.keys("messages/") if key.endswith("context.json")]

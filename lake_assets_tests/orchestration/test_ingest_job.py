@@ -1,4 +1,4 @@
-"""The job `ingest_<stream>` in Dagster, which the launchpad launches with a selection and without a partition."""
+"""The job `ingest_<stream>`, which the launchpad launches with a selection; and runs of a release group."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,23 +7,22 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from lake_assets.api.stream import open_stream
 from lake_assets.errors import StorageUnreachableError
 from lake_assets.ingest.api import ingest_all as really
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.orchestration import stream_run
 from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.sensors.sync import sync_stream
+from lake_assets.orchestration.translator import specs_of
+from lake_assets_tests.ingest.test_release import NAMES, Group, group_in
 from lake_assets_tests.orchestration.in_process import failure_of
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
 KEY = dg.AssetKey("sales")
 NW_KEY, SW_KEY = "2026-02-11|NW", "2026-02-11|SW"
 TWELFTH = "region=NW,date=2026-02-12"
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.local_temp() as instance:
-        yield instance
 
 
 @pytest.fixture
@@ -70,9 +69,13 @@ def test_without_a_selection_the_waiting_partitions_are_ingested_each_with_its_e
     [
         ({"partitions": ["region=NW,date=2026-02"]}, [NW_KEY, "2026-02-12|NW"]),
         ({"partitions": ["region=NW,date=2026-02"], "waiting": True}, ["2026-02-12|NW"]),
-        ({"all": True, "max": 2}, [NW_KEY, "2026-02-12|NW"]),
-        ({"partitions": [NW, SW]}, [NW_KEY, SW_KEY]),
-        ({"failed": True}, []),
+        *more(
+            [
+                ({"all": True, "max": 2}, [NW_KEY, "2026-02-12|NW"]),
+                ({"partitions": [NW, SW]}, [NW_KEY, SW_KEY]),
+                ({"failed": True}, []),
+            ]
+        ),
     ],
 )
 def test_the_run_config_selects_as_the_command_line_does(
@@ -103,8 +106,12 @@ def test_a_failed_partition_is_an_observation_and_stops_no_other(landed: World, 
     ("config", "text"),
     [
         ({"partitions": ["area=NW"]}, "area"),
-        ({"partitions": ["region=NW,date=2025-12-31"]}, "2025-12-31"),
-        ({"all": True, "waiting": True}, "every partition"),
+        *more(
+            [
+                ({"partitions": ["region=NW,date=2025-12-31"]}, "2025-12-31"),
+                ({"all": True, "waiting": True}, "every partition"),
+            ]
+        ),
     ],
 )
 def test_a_wrong_selection_is_one_sentence(
@@ -159,3 +166,37 @@ def test_an_interrupted_run_has_the_events_of_what_had_ended(
 
     assert not result.success
     assert len(keys(result)) == 1
+
+
+@pytest.fixture
+def group(local_world: World) -> Group:
+    return group_in(local_world)
+
+
+def test_the_other_streams_are_reported_by_the_sync_after_the_run(group: Group, instance: dg.DagsterInstance) -> None:
+    def materialize() -> Any:
+        job = build_definitions(group.world.config).resolve_implicit_global_asset_job_def()
+        instance.add_dynamic_partitions("sales_region", ["NW"])
+        return job.execute_in_process(instance=instance, asset_selection=[dg.AssetKey("sales")], partition_key=NW_KEY)
+
+    group.land("sales", NW, sales(1))
+    group.land("stock", NW, sales(3))
+    waiting = materialize()
+    assert waiting.success
+    assert instance.fetch_materializations(dg.AssetKey("sales"), limit=5).records == []
+
+    group.land("returns", NW, sales(2))
+    assert materialize().success
+    reported = {name: sync_stream(specs_of(open_stream(group.world.config, name)), instance) for name in NAMES}
+
+    assert {name: list(synced.reported) for name, synced in reported.items()} == {
+        "sales": [],
+        "returns": [NW_KEY],
+        "stock": [NW_KEY],
+    }
+    snapshots = set()
+    for name in NAMES:
+        (record,) = instance.fetch_materializations(dg.AssetKey(name), limit=5).records
+        assert record.asset_materialization is not None
+        snapshots.add(record.asset_materialization.metadata["snapshot"].value)
+    assert len(snapshots) == 1

@@ -9,11 +9,9 @@ from unittest.mock import patch
 
 import dagster as dg
 import pytest
-from click.testing import CliRunner
 
 from dev.servers.kubernetes import PIECE, Cluster, cluster
 from dev.servers.s3 import S3Server
-from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.errors import MissingExtraError
 from lake_assets.launch.kubernetes import PodDriver
@@ -36,8 +34,6 @@ from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["cluster"]
 
-pytestmark = pytest.mark.long
-
 SPARK = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
 OBJECTS = 150  # of a partition whose message is longer than a piece of a pod's log
 
@@ -49,6 +45,7 @@ def config_of(cluster: Cluster, world: World, folder: Path, **runs: Any) -> str:
     return str(world.config_file(folder, runs=pod | place | runs, spark=SPARK))
 
 
+@pytest.mark.soak
 def test_the_events_are_those_of_a_run_in_process(cluster: Cluster, local_world: World, tmp_path: Path) -> None:
     local_world.options |= {"partitions": PARTITIONS, "description": "${ABOUT:-shops}"}
     for number in range(OBJECTS):
@@ -89,6 +86,7 @@ def test_the_events_are_those_of_a_run_in_process(cluster: Cluster, local_world:
     assert not cluster.pods
 
 
+@pytest.mark.soak
 @pytest.mark.kill
 def test_a_cancelled_run_deletes_its_pod_and_records_what_had_begun(
     cluster: Cluster, local_world: World, tmp_path: Path
@@ -115,6 +113,7 @@ def test_a_cancelled_run_deletes_its_pod_and_records_what_had_begun(
     assert not cluster.pods
 
 
+@pytest.mark.soak
 def test_a_pod_that_cannot_start_fails_the_run_once_and_is_removed(
     cluster: Cluster, local_world: World, tmp_path: Path
 ) -> None:
@@ -130,6 +129,7 @@ def test_a_pod_that_cannot_start_fails_the_run_once_and_is_removed(
     assert failure_of(result).startswith(text)
 
 
+@pytest.mark.soak
 def test_a_pod_that_may_not_be_deleted_hides_no_error(
     cluster: Cluster, local_world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,23 +156,7 @@ def test_a_refused_pod_fails_the_run_once(cluster: Cluster, local_world: World, 
     assert failure_of(result).startswith(text)
 
 
-@pytest.mark.more
-def test_the_command_starts_a_pod(cluster: Cluster, local_world: World, tmp_path: Path) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.land(SW, b"no Parquet")
-    command = ["--config", config_of(cluster, local_world, tmp_path), "ingest", "--launcher", "kubernetes"]
-
-    result = CliRunner().invoke(main, [*command, "--partition", NW, "--partition", SW])
-
-    assert result.exit_code == 1, result.output
-    printed = {line.split()[0]: line for line in result.output.splitlines() if line}
-    assert "region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in printed["committed"]
-    assert "cannot be read as Parquet" in printed["Error:"]
-    assert local_world.totals() == [1, 2]
-    cluster.settle()
-    assert not cluster.pods
-
-
+@pytest.mark.soak
 def test_messages_may_be_in_a_bucket(cluster: Cluster, local_world: World, tmp_path: Path, s3: S3Server) -> None:
     local_world.options |= {"partitions": PARTITIONS}
     local_world.land(NW, sales(1, 2))

@@ -17,7 +17,7 @@ from lake_assets_tests.world import NW, SW, World, sales
     ("section", "job", "usual"), [("maintenance", "maintain_test", "30 3 * * *"), ("audit", "audit_test", "30 4 * * *")]
 )
 def test_every_lake_has_the_job_and_a_schedule_if_the_config_says_so(
-    local_world: World, section: str, job: str, usual: str
+    local_world: World, instance: dg.DagsterInstance, section: str, job: str, usual: str
 ) -> None:
     without = build_definitions(local_world.config)
     local_world.lake_options = {section: {}}
@@ -31,9 +31,8 @@ def test_every_lake_has_the_job_and_a_schedule_if_the_config_says_so(
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 5 * * 0", "Europe/Berlin")
     assert schedule.job_name == job
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-    with dg.DagsterInstance.local_temp() as instance:
-        at = dt.datetime(2026, 2, 15, 4, tzinfo=dt.UTC)
-        tick = schedule.evaluate_tick(dg.build_schedule_context(instance, scheduled_execution_time=at))
+    at = dt.datetime(2026, 2, 15, 4, tzinfo=dt.UTC)
+    tick = schedule.evaluate_tick(dg.build_schedule_context(instance, scheduled_execution_time=at))
     (request,) = tick.run_requests or ()
     assert request.partition_key is None
 

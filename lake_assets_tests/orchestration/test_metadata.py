@@ -13,11 +13,7 @@ from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.texts import durations
-from lake_assets.orchestration.metadata import (
-    markdown,
-    preview_markdown,
-    table_schema,
-)
+from lake_assets.orchestration.metadata import markdown, preview_markdown, table_schema
 from lake_assets.parquet.descriptions import column_descriptions
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets_tests.orchestration.in_process import Materialize
@@ -59,12 +55,7 @@ def test_a_preview_is_a_table_that_says_how_much_it_leaves_out() -> None:
 
 @pytest.mark.parametrize(
     ("columns", "value", "rows", "place"),
-    [
-        (6, "x" * 40, 2, "page"),
-        (12, "1", 4, "page"),
-        (60, "x" * 20, 4, "dialog"),
-        (60, "1", 5, "dialog"),
-    ],
+    [(6, "x" * 40, 2, "page"), (12, "1", 4, "page"), (60, "x" * 20, 4, "dialog"), (60, "1", 5, "dialog")],
 )
 def test_a_preview_that_is_wider_than_its_place_has_a_line_for_each_column(
     columns: int, value: str, rows: int, place: str

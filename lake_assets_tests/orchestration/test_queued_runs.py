@@ -15,6 +15,7 @@ from lake_assets_tests.orchestration.sensors.test_sqs import notification, path_
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
 from lake_assets_tests.orchestration.test_stream_schedules import Scheduled
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World, sales
 
 __all__ = ["moto"]
@@ -73,11 +74,15 @@ def test_what_lands_before_a_run_begins_needs_no_other_and_what_lands_after_need
     ("first", "last", "has"),
     [
         (("NW", 20), ("SW", 10), True),
-        (("NW", 15), ("NW", 15), True),
         (("NW", 14), ("SW", 10), False),
-        (("NW", 20), ("NW", 16), False),
-        (("NE", 20), ("NW", 10), True),
-        (("NE", 15), ("NE", 15), False),
+        *more(
+            [
+                (("NW", 15), ("NW", 15), True),
+                (("NW", 20), ("NW", 16), False),
+                (("NE", 20), ("NW", 10), True),
+                (("NE", 15), ("NE", 15), False),
+            ]
+        ),
     ],
 )
 def test_a_queued_range_has_the_partitions_between_its_ends_in_each_column(
@@ -107,14 +112,18 @@ def test_a_requested_range_ends_before_a_queued_partition(ticks: Ticks, local_wo
     [
         ({}, {"asset_selection": frozenset({dg.AssetKey("other")})}, False),
         ({}, {"status": STARTED}, False),
-        ({}, {"status": dg.DagsterRunStatus.STARTING}, True),
-        ({}, {"step_keys_to_execute": ["checks_of_sales"]}, False),
         ({}, {"step_keys_to_execute": ["sales"]}, True),
-        ({}, {"asset_selection": None, "job_name": "refresh_sales"}, True),
-        ({"landed_only": True, "waiting": True, "force": True}, {}, True),
-        ({"max": 1}, {}, False),
-        ({"failed": True}, {}, False),
         ({"partitions": ["region=SW"]}, {}, False),
+        *more(
+            [
+                ({}, {"status": dg.DagsterRunStatus.STARTING}, True),
+                ({}, {"step_keys_to_execute": ["checks_of_sales"]}, False),
+                ({}, {"asset_selection": None, "job_name": "refresh_sales"}, True),
+                ({"landed_only": True, "waiting": True, "force": True}, {}, True),
+                ({"max": 1}, {}, False),
+                ({"failed": True}, {}, False),
+            ]
+        ),
     ],
 )
 def test_only_a_run_that_will_refresh_the_partition_counts(
@@ -143,20 +152,21 @@ def test_notifications_of_a_queued_partition_request_nothing(moto: Moto, local_w
         assert keys_of(ticks.tick()) == [key("NW")]
 
 
-def test_a_schedule_requests_no_run_of_partitions_that_a_queued_run_has(local_world: World) -> None:
-    with dg.DagsterInstance.local_temp() as instance:
-        scheduled = Scheduled(local_world, instance, lookback=2)
-        request = scheduled.request("2026-02-11T13:00+00:00")
-        add(instance, "refresh_sales", request.tags, run_config=request.run_config)
+def test_a_schedule_requests_no_run_of_partitions_that_a_queued_run_has(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
+    scheduled = Scheduled(local_world, instance, lookback=2)
+    request = scheduled.request("2026-02-11T13:00+00:00")
+    add(instance, "refresh_sales", request.tags, run_config=request.run_config)
 
-        skipped = scheduled.tick("2026-02-11T14:00+00:00")
-        assert (skipped.run_requests, skipped.skip_message) == ([], "A queued run has all these partitions.")
-        assert scheduled.request("2026-02-12T00:00+00:00").tags[END].startswith("2026-02-12")
+    skipped = scheduled.tick("2026-02-11T14:00+00:00")
+    assert (skipped.run_requests, skipped.skip_message) == ([], "A queued run has all these partitions.")
+    assert scheduled.request("2026-02-12T00:00+00:00").tags[END].startswith("2026-02-12")
 
 
-@pytest.mark.parametrize("name", ["maintain_test", "audit_test", "drain_sales", "observe_sales"])
+@pytest.mark.parametrize("name", ["maintain_test", *more(["audit_test", "drain_sales", "observe_sales"])])
 def test_a_schedule_requests_no_run_while_one_of_its_own_is_queued(
-    local_world: World, tmp_path: Path, name: str
+    local_world: World, instance: dg.DagsterInstance, tmp_path: Path, name: str
 ) -> None:
     cron = {"cron": "0 * * * *"}
     local_world.options |= {
@@ -164,15 +174,13 @@ def test_a_schedule_requests_no_run_while_one_of_its_own_is_queued(
         "landing": {"buffer": {"path": str(tmp_path / "buffer")}, "batch": {"records": 1}},
     }
     local_world.lake_options |= {"maintenance": cron, "audit": cron}
-    with dg.DagsterInstance.local_temp() as instance:
-        scheduled = Scheduled(local_world, instance)
-        schedule = scheduled.definitions.get_repository_def().get_schedule_def(f"{name}_schedule")
+    schedule = Scheduled(local_world, instance).definitions.get_repository_def().get_schedule_def(f"{name}_schedule")
 
-        def tick() -> Any:
-            return schedule.evaluate_tick(dg.build_schedule_context(instance))
+    def tick() -> Any:
+        return schedule.evaluate_tick(dg.build_schedule_context(instance))
 
-        assert len(tick().run_requests) == 1
-        run = add(instance, name, {"dagster/schedule_name": schedule.name})
-        assert (tick().run_requests, tick().skip_message) == ([], f"The run {run.run_id} of this schedule is queued.")
-        has_begun(instance, run)
-        assert len(tick().run_requests) == 1
+    assert len(tick().run_requests) == 1
+    run = add(instance, name, {"dagster/schedule_name": schedule.name})
+    assert (tick().run_requests, tick().skip_message) == ([], f"The run {run.run_id} of this schedule is queued.")
+    has_begun(instance, run)
+    assert len(tick().run_requests) == 1

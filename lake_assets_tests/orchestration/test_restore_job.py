@@ -3,12 +3,7 @@
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.tags import (
-    AUTOMATION_CONDITION_TAG,
-    BACKFILL_ID_TAG,
-    SCHEDULE_NAME_TAG,
-    SENSOR_NAME_TAG,
-)
+from dagster._core.storage.tags import AUTOMATION_CONDITION_TAG, BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG
 
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.stream_run import requester

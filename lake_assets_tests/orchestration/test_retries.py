@@ -1,16 +1,32 @@
-"""Which runs Dagster tries again by itself: those of which all errors pass."""
+"""Which runs Dagster tries again by itself: those of which all errors pass, as of a catalog that is locked or away."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import dagster as dg
 import pytest
 
+from dev.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets.config.spark import Spark
 from lake_assets.errors import CommitConflictError
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.run import skip
+from lake_assets.lake.commit.change import Committed
+from lake_assets.lake.commit.strategy import commit
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.stream_run import RETRIES
 from lake_assets.orchestration.translator import specs_of
+from lake_assets.streams.stream import OpenStream
+from lake_assets_tests.lake.test_locked import held
+from lake_assets_tests.orchestration.assets.test_stream_asset import FORCE, metadata_of
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize, failing_once, failure_of
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world_fixtures import database_on
 
 CONFLICT = CommitConflictError("other writers were faster:", "run it again.")
 
@@ -62,3 +78,144 @@ def test_a_run_without_its_spark_connect_server_is_tried_again(
     retried = [event for event in result.all_events if event.event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY]
     assert len(retried) == RETRIES
     assert "no Spark Connect server answers at sc://127.0.0.1:1 (" in failure_of(result)
+
+
+SECONDS = 1.0  # for which a write meets the lock
+KEYS = ("2026-02-11|NW", "2026-02-11|SW")
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What is called before each try of a run's step but the first; the list gets shorter by it."""
+    left: list[Callable[[], object]] = []
+    begun: set[str] = set()
+
+    def counted(stream: OpenStream, partitions: Any, sessions: Any, options: IngestOptions) -> Iterator[Outcome]:
+        if options.run_id in begun:
+            left.pop(0)()
+        begun.add(options.run_id)
+        return ingest_all(stream, partitions, sessions, options)
+
+    monkeypatch.setattr("lake_assets.orchestration.stream_run.ingest_all", counted)
+    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
+    return left
+
+
+def land_both(world: World) -> None:
+    world.land(NW, sales(1))
+    world.land(SW, sales(2))
+
+
+def shown(result: dg.ExecuteInProcessResult) -> dict[str | None, str]:
+    return {key: values["status"] for key, values in metadata_of(result).items()}
+
+
+@pytest.mark.usefixtures("runs")  # which has nothing for a second try
+@pytest.mark.parametrize(("status", "write"), [("committed", commit), *more([("skipped", skip)])])
+def test_a_catalog_that_another_process_has_locked_fails_no_step(
+    materialize: Materialize,
+    local_world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    status: str,
+    write: Callable[..., object],
+) -> None:
+    land_both(local_world)
+    materialize(*KEYS)
+    timers: list[threading.Timer] = []
+
+    with held(local_world.catalog) as end:
+
+        def begins(*arguments: Any) -> object:
+            if not timers:
+                timers.append(threading.Timer(SECONDS, end))
+                timers[0].start()
+            return write(*arguments)
+
+        module = "replace_run" if write is commit else "stream_steps"
+        monkeypatch.setattr(f"lake_assets.ingest.replace.{module}.{write.__name__}", begins)
+        result = materialize(*KEYS, run_config=FORCE if status == "committed" else None)
+        timers[0].join()
+
+    assert shown(result) == dict.fromkeys(KEYS, "committed")  # by this run or the one before
+    assert local_world.totals() == [1, 2]
+    assert [row.status for row in local_world.ledger()] == [status] * 2 + ["committed"] * 2
+
+
+def test_a_catalog_that_stays_locked_has_the_step_tried_again(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, runs: list[Callable[[], object]]
+) -> None:
+    land_both(local_world)
+    materialize(*KEYS)
+    monkeypatch.setattr("lake_assets.lake.failures.BUSY", 0.1)
+
+    with held(local_world.catalog) as end:
+        runs.append(end)
+        result = materialize(*KEYS)
+
+    assert runs == []
+    assert shown(result) == dict.fromkeys(KEYS, "committed")
+    assert [row.status for row in local_world.ledger()][:2] == ["skipped"] * 2
+
+
+@pytest.fixture
+def stoppable(local_world: World, stoppable_postgres: StoppablePostgres) -> StoppablePostgres:
+    local_world.catalog = database_on(stoppable_postgres.server)
+    land_both(local_world)
+    return stoppable_postgres
+
+
+@pytest.mark.more
+def test_a_server_that_stops_before_the_commits_has_the_step_tried_again(
+    materialize: Materialize,
+    local_world: World,
+    stoppable: StoppablePostgres,
+    runs: list[Callable[[], object]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And the other partitions of the run are not tried in vain."""
+    local_world.options["commit_batch"] = 1
+    commits: list[int] = []
+
+    def stopping(*arguments: Any) -> list[Committed]:
+        commits.append(1)
+        if len(commits) == 1:
+            stoppable.stop()
+        return commit(*arguments)
+
+    monkeypatch.setattr("lake_assets.ingest.replace.replace_run.commit", stopping)
+    runs.append(stoppable.start)
+
+    result = materialize(*KEYS)
+
+    assert (runs, len(commits)) == ([], 3)
+    assert shown(result) == dict.fromkeys(KEYS, "committed")
+    assert local_world.totals() == [1, 2]
+
+
+@pytest.mark.more
+def test_a_server_that_stays_away_is_one_error_for_all_partitions(
+    materialize: Materialize, stoppable: StoppablePostgres, runs: list[Callable[[], object]]
+) -> None:
+    stoppable.stop()
+    runs += [int, int]
+
+    result = materialize(*KEYS, raise_on_error=False)
+
+    assert runs == []
+    summary, told = failure_of(result).splitlines()
+    assert summary == "2 of 2 partitions failed."
+    assert "is unreachable: Connection refused: check host, port and network" in told
+
+
+@pytest.mark.more
+def test_what_the_server_refuses_is_not_tried_again(
+    materialize: Materialize, local_world: World, postgres: PostgresServer, runs: list[Callable[[], object]]
+) -> None:
+    local_world.catalog = database_on(postgres) | {"password": "wrong"}
+    land_both(local_world)
+    runs += [int, int]
+
+    result = materialize(*KEYS, raise_on_error=False)
+
+    assert len(runs) == 2
+    assert failure_of(result).startswith("2 of 2 partitions failed")

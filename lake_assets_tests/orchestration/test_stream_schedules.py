@@ -1,7 +1,6 @@
 """The schedule of a stream: what a tick asks for, and what the run that it asks for does."""
 
 import datetime as dt
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -143,9 +142,9 @@ def test_the_cron_and_the_day_are_those_of_the_streams_time_zone(local_world: Wo
     assert other.schedule.execution_timezone == "America/New_York"
 
 
-def test_discovered_regions_are_those_that_dagster_knows(local_world: World, tmp_path: Path) -> None:
+def test_discovered_regions_are_those_that_dagster_knows(local_world: World, instance: dg.DagsterInstance) -> None:
     local_world.options["partitions"] = PARTITIONS | {"region": {}}
-    scheduled = Scheduled(local_world, dg.DagsterInstance.local_temp(str(tmp_path)), lookback=0)
+    scheduled = Scheduled(local_world, instance, lookback=0)
     assert "No region is known yet" in scheduled.tick("2026-02-11T13:00+00:00").skip_message
     scheduled.instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["NW", "AK"])
     assert box(scheduled.request("2026-02-11T13:00+00:00")) == ("2026-02-11|NW", "2026-02-11|AK")

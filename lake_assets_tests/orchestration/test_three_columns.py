@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
-from lake_assets.config.load import load_config
 from lake_assets.errors import PartitionError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partition_keys import keys_of
@@ -19,6 +18,7 @@ from lake_assets.orchestration.translator import specs_of
 from lake_assets.report.grid import arrange
 from lake_assets.report.state import read_state
 from lake_assets_tests.orchestration.ticks import Ticks
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World, sales
 
 ASSET = dg.AssetKey("sales")
@@ -112,7 +112,7 @@ def test_runs_and_their_checks_and_a_failure_are_of_the_key(local_world: World, 
     assert all(result.passed for result in done.get_asset_check_evaluations())
 
 
-@pytest.mark.parametrize("mode", ["replace", "append", "index"])
+@pytest.mark.parametrize("mode", ["replace", *more(["append", "index"])])
 def test_each_mode_takes_three_columns_and_the_sync_reports_them(
     local_world: World, instance: dg.DagsterInstance, mode: str
 ) -> None:
@@ -181,15 +181,3 @@ def test_the_commands_and_the_report_show_three_columns(
     (block,) = arrange(read_state(local_world.stream)).blocks
     assert [label for _, label in block.y_labels] == ["NW / s 1", "NW / s 2"]
     assert {cell.state for cell in block.cells.values()} == {"committed", "absent"}
-
-
-def test_init_proposes_all_folders_of_a_landing_zone(local_world: World, tmp_path: Path) -> None:
-    for text in (at(), at(12, shop="s2")):
-        local_world.land(text, sales(1))
-
-    result = CliRunner().invoke(main, ["init", str(tmp_path / "shop"), "--from", local_world.source["path"]])
-
-    assert result.exit_code == 0, result.output
-    (stream,) = load_config(tmp_path / "shop" / "lake.yaml").streams.values()
-    assert list(stream.partitions) == ["region", "date", "shop"]
-    assert not stream.path_columns

@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from lake_assets import LakeAssetsTranslator, LakeAssetsTranslatorData, LakeConfig, build_definitions
 from lake_assets.errors import ConfigError
-from lake_assets_tests.orchestration.ticks import ticks_of
 from lake_assets_tests.world import NW, World, sales
 
 EVERYTHING: dict[str, Any] = {
@@ -20,7 +19,7 @@ EVERYTHING: dict[str, Any] = {
     "tags": {"tier": "1"},
     "partitions": {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-02-01"}},
 }
-KEY = dg.AssetKey(["retail", "raw", "sales"])
+KEY, LANDING = (dg.AssetKey(["retail", "raw", name]) for name in ("sales", "sales_landing"))
 ALL_ASSETS = {"orchestration": {"report_asset": True, "ledger_asset": True}}
 
 
@@ -83,12 +82,14 @@ def test_a_prefix_that_dagster_does_not_take_is_refused(local_world: World, pref
         with_prefix(local_world, prefix)
 
 
-def test_a_run_and_its_checks_are_of_the_key_with_the_prefix(local_world: World) -> None:
+def test_a_run_its_checks_and_an_observation_are_of_the_key_with_the_prefix(local_world: World) -> None:
     local_world.land(NW, sales(1, 2))
     definitions = build_definitions(with_prefix(local_world))
     job = definitions.resolve_implicit_global_asset_job_def()
 
     with dg.DagsterInstance.ephemeral() as instance:
+        assert definitions.resolve_job_def("observe_sales").execute_in_process(instance=instance).success
+        observed = instance.fetch_observations(LANDING, limit=5).records
         done = job.execute_in_process(
             instance=instance,
             partition_key="2026-02-11|NW",
@@ -99,6 +100,7 @@ def test_a_run_and_its_checks_are_of_the_key_with_the_prefix(local_world: World)
         report = instance.get_latest_materialization_event(dg.AssetKey(["retail", "raw", "sales_report"]))
         old = [key for key in instance.all_asset_keys() if key.path[0] != "retail"]
 
+    assert {record.partition_key for record in observed} == {None, "2026-02-11|NW"}
     assert done.success
     assert old == []
     assert report is not None
@@ -109,36 +111,8 @@ def test_a_run_and_its_checks_are_of_the_key_with_the_prefix(local_world: World)
     lineage = materialization.metadata["dagster/column_lineage"].value
     assert isinstance(lineage, dg.TableColumnLineage)
     (column,) = lineage.deps_by_column["total"]
-    assert column.asset_key == dg.AssetKey(["retail", "raw", "sales_landing"])
+    assert column.asset_key == LANDING
     assert local_world.totals() == [1, 2]
-
-
-def test_a_range_with_a_failure_has_its_events_under_the_key(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.land("region=NW,date=2026-02-12", b"no parquet")
-    config = with_prefix(local_world)
-
-    with ticks_of(local_world, config) as ticks:
-        (request,) = ticks.tick()
-        (run,) = ticks.run([request])
-        committed = [record.partition_key for record in ticks.instance.fetch_materializations(KEY, limit=5).records]
-        failed = [record.partition_key for record in ticks.instance.fetch_observations(KEY, limit=5).records]
-
-    assert request.asset_selection == [KEY]
-    assert not run.success
-    assert (committed, failed) == (["2026-02-11|NW"], ["2026-02-12|NW"])
-
-
-def test_an_observation_is_of_the_key_with_the_prefix(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    definitions = build_definitions(with_prefix(local_world))
-    landing = dg.AssetKey(["retail", "raw", "sales_landing"])
-
-    with dg.DagsterInstance.ephemeral() as instance:
-        assert definitions.resolve_job_def("observe_sales").execute_in_process(instance=instance).success
-        observed = instance.fetch_observations(landing, limit=5).records
-
-    assert {record.partition_key for record in observed} == {None, "2026-02-11|NW"}
 
 
 def test_a_translator_gives_every_asset_its_attributes(local_world: World) -> None:

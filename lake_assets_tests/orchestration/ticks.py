@@ -12,6 +12,7 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets_tests.orchestration.instances import in_memory
 from lake_assets_tests.world import World
 
 
@@ -40,6 +41,7 @@ class Ticks:
         definitions = self.definitions()
         context = dg.SensorEvaluationContext(
             instance_ref=self.instance.get_ref(),
+            instance=self.instance,
             last_tick_completion_time=self.recorded_at,
             last_run_key=None,
             cursor=self.cursor,
@@ -82,5 +84,5 @@ class Ticks:
 @contextmanager
 def ticks_of(world: World, config: LakeConfig | None = None) -> Iterator[Ticks]:
     """Ticks of the world's stream."""
-    with dg.DagsterInstance.local_temp() as instance:
+    with in_memory() as instance:
         yield Ticks(world, instance, config=config)

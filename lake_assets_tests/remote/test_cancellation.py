@@ -40,7 +40,7 @@ def test_a_driver_ends_when_its_run_is_marked_and_warns_once_while_it_cannot_see
         assert driver.poll() is None
         (tmp_path / "cancel").touch()
         (tmp_path / "away").unlink()
-        assert driver.wait(30) == 3
+        assert driver.wait(120) == 3
     (warning,) = (tmp_path / "log").read_text().splitlines()
     assert warning == "The driver cannot see whether its run is cancelled: the bucket is away: come back."
 
@@ -49,5 +49,5 @@ def test_a_driver_whose_jvm_was_killed_ends_in_order(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", JVM, DRIVER, os.fspath(tmp_path)]) as jvm:
         until((tmp_path / "begun").exists, "the driver begins")
         jvm.kill()
-        assert not is_running(jvm.pid) or jvm.wait(30) < 0
+        assert not is_running(jvm.pid) or jvm.wait(120) < 0
     until((tmp_path / "stopped").exists, "the driver stops")

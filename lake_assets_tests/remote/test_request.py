@@ -1,4 +1,4 @@
-"""What a launcher hands to a driver: no secret in arguments, environment or Pipes' context."""
+"""What a launcher hands to a driver: no secret in arguments, environment or context, and the same stream."""
 
 import datetime as dt
 import json
@@ -15,7 +15,7 @@ from lake_assets.config.runs import SparkSubmit
 from lake_assets.errors import LauncherError
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.launch.spark_submit import spark_submit, submission
-from lake_assets.remote.request import Request
+from lake_assets.remote.request import Request, facts_of
 
 SECRETS = ("lake-password", "landing-key", "landing-secret", "lake-secret")
 CONFIG: dict[str, Any] = {
@@ -105,3 +105,79 @@ def test_a_spark_connect_server_of_the_environment_is_refused(
     with pytest.raises(LauncherError, match="names a Spark Connect server: use launcher in_process") as raised:
         submission(config, RUNS, transforms=False)
     assert "s3cret" not in str(raised.value)
+
+
+def with_stream(stream: dict[str, Any] | None = None, **lake: Any) -> LakeConfig:
+    postgres = {"type": "postgres", "database": "lake", "host": "db", "user": "me", "password": "lake-password"}
+    storage = {"type": "s3", "bucket": "lake", "key_id": "key", "secret": "lake-secret"}
+    sales = {"source": "s3://landing/sales", "partitions": {"region": {}}, "destination": {"table": "sales"}}
+    return LakeConfig.model_validate(
+        {
+            "lakes": {"shop": {"catalog": postgres, "storage": storage} | lake},
+            "streams": {"sales": sales | (stream or {})},
+        }
+    )
+
+
+def request_of(stream: str, facts: dict[str, str]) -> Request:
+    return Request(
+        config="s3://b/lake.yaml",
+        launcher_config="/etc/lake.yaml",
+        launcher="of the test",
+        stream=stream,
+        facts=facts,
+        partitions=[],
+        options=IngestOptions(),
+    )
+
+
+def check(other: LakeConfig) -> None:
+    request_of("sales", facts_of(with_stream(), "sales")).check_same(other)
+
+
+def test_credentials_and_addresses_may_differ() -> None:
+    check(with_stream())
+    check(
+        with_stream(
+            storage="s3://lake", catalog={"type": "postgres", "database": "lake", "host": "10.0.0.1", "user": "u"}
+        )
+    )
+    check(with_stream({"source": {"type": "s3", "bucket": "landing", "prefix": "sales", "region": "eu-central-1"}}))
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (
+            with_stream({"mode": "append"}),
+            "streams.sales.mode is 'replace' in the launcher's config /etc/lake.yaml, and 'append'",
+        ),
+        (with_stream({"source": "s3://other/sales"}), "streams.sales.source is 's3://landing/sales' in the launcher's"),
+        (with_stream(storage="s3://other"), "lakes.shop.storage is 's3://lake' in the launcher's"),
+        (with_stream(ledger="runs"), "lakes.shop.ledger is 'ingest_runs' in the launcher's"),
+        (
+            with_stream(catalog={"type": "postgres", "database": "other", "user": "me"}),
+            "lakes.shop.catalog.database is 'lake' in the launcher's config /etc/lake.yaml, and 'other' in",
+        ),
+        (with_stream({"partitions": {"area": {}}}), "streams.sales.partitions.area.empty is absent in the launcher's"),
+    ],
+)
+def test_another_stream_is_refused(other: LakeConfig, text: str) -> None:
+    with pytest.raises(LauncherError) as raised:
+        check(other)
+    assert str(raised.value).startswith(text)
+    assert "in the driver's s3://b/lake.yaml: copy the launcher's config" in str(raised.value)
+
+
+def test_a_stream_that_the_driver_lacks_is_named() -> None:
+    with pytest.raises(
+        LauncherError, match=r"/etc/lake\.yaml has the stream returns, and the driver's s3://b/lake\.yaml"
+    ):
+        request_of("returns", {}).check_same(with_stream())
+
+
+def test_facts_have_no_secret() -> None:
+    facts = facts_of(with_stream(), "sales")
+    assert "lake-password" not in str(facts)
+    assert "lake-secret" not in str(facts)
+    assert facts["streams.sales.destination.table"] == "sales"

@@ -78,7 +78,6 @@ def command(world: World, folder: Path, *arguments: str, **sections: Any) -> Any
     return CliRunner().invoke(main, ["--config", str(file), "ingest", *arguments])
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_command_tells_what_was_committed_and_what_failed(
     local_world: World, tmp_path: Path, receiver: Inbox
 ) -> None:
@@ -109,10 +108,7 @@ def test_a_command_tells_what_was_committed_and_what_failed(
     assert read["inputFacets"]["inputStatistics"]["size"] == row.source_bytes
     assert read["inputFacets"]["subset"]["inputCondition"] == {"type": "location", "locations": [uri]}
 
-    assert (written["namespace"], written["name"]) == (
-        f"ducklake:sqlite:{local_world.catalog['path']}",
-        "main.sales",
-    )
+    assert (written["namespace"], written["name"]) == (f"ducklake:sqlite:{local_world.catalog['path']}", "main.sales")
     assert written["facets"]["version"]["datasetVersion"] == str(row.snapshot_id)
     columns = [(c["name"], c["type"]) for c in written["facets"]["schema"]["fields"]]
     assert columns == [("id", "BIGINT"), ("total", "DOUBLE"), ("region", "VARCHAR"), ("date", "DATE")]
@@ -132,7 +128,6 @@ def test_a_command_tells_what_was_committed_and_what_failed(
     assert error["programmingLanguage"] == "PYTHON"
 
 
-@pytest.mark.usefixtures("spark")
 def test_each_partition_of_a_batch_has_its_own_figures_and_the_batchs_snapshot(
     local_world: World, tmp_path: Path, receiver: Inbox
 ) -> None:
@@ -151,8 +146,7 @@ def test_each_partition_of_a_batch_has_its_own_figures_and_the_batchs_snapshot(
         assert written["facets"]["version"]["datasetVersion"] == str(snapshot)
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("spark")
+@pytest.mark.more
 def test_a_launched_run_tells_once_what_a_run_in_process_tells(
     local_world: World, tmp_path: Path, receiver: Inbox
 ) -> None:
@@ -181,16 +175,6 @@ def test_a_launched_run_tells_once_what_a_run_in_process_tells(
 
     assert seen["spark_submit"] == seen["in_process"]
     assert len(seen["spark_submit"][0]) == 4
-
-
-@pytest.mark.long
-def test_a_launched_command_tells_once(local_world: World, tmp_path: Path, receiver: Inbox) -> None:
-    local_world.land(NW, sales(1))
-
-    done = command(local_world, tmp_path, "--launcher", "spark_submit", "--partition", NW, spark=SPARK)
-
-    assert done.exit_code == 0, done.output
-    assert list(map(told, events(receiver))) == [("START", "region=NW"), ("COMPLETE", "region=NW")]
 
 
 def traced(world: World, *texts: str) -> None:

@@ -1,21 +1,16 @@
 """A stream in mode append in Dagster: ranges, checks, a schedule, sensors and automation."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
+import dagster as dg
 import pytest
 
-from dev.servers.moto import KEYS, Moto, moto
+from dev.servers.moto import moto
 from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.orchestration.assets.test_landing_asset import Automated
 from lake_assets_tests.orchestration.assets.test_stream_asset import metadata_of
 from lake_assets_tests.orchestration.checks.check_runs import SALES, evaluations_of, run
 from lake_assets_tests.orchestration.in_process import Materialize
-from lake_assets_tests.orchestration.sensors.test_sqs import notification, path_of
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
-from lake_assets_tests.orchestration.test_stream_schedules import Scheduled
-from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
+from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["moto"]
@@ -79,42 +74,9 @@ def test_a_tick_asks_for_a_partition_with_a_new_object_and_only_that_is_added(ti
     assert local_world.totals() == [1, 1, 2]
 
 
-def test_a_scheduled_run_adds_the_new_objects_of_each_region(local_world: World) -> None:
-    scheduled = Scheduled(local_world, lookback=1)
-    for text in (NW, SW):
-        local_world.land(text, sales(1), "a.parquet")
-    assert scheduled.run(scheduled.request("2026-02-11T13:00+00:00")).success
-    local_world.land(NW, sales(2), "b.parquet")
-
-    for _ in range(2):
-        assert scheduled.run(scheduled.request("2026-02-11T14:00+00:00")).success
-
-    assert local_world.totals() == [1, 1, 2]
-    assert [(row.mode, row.status) for row in local_world.ledger(SW)][:2] == [("append", "skipped")] * 2
-
-
-def test_notifications_of_s3_that_come_twice_add_each_object_once(
-    local_world: World, moto: Moto, s3_location: Callable[[], dict[str, Any]]
-) -> None:
-    """The objects are on a real server; moto has the queue."""
-    local_world.source = {**s3_location(), "prefix": "in"}
-    queue = moto.new_queue(VisibilityTimeout="0")
-    local_world.options["sensor"] = {"type": "sqs", "queue_url": queue, "wait": 0, **KEYS}
-    with ticks_of(local_world) as ticks:
-        for number, name in enumerate(("a.parquet", "b.parquet")):
-            local_world.land(day("NW"), sales(number), name)
-            for _ in range(2):
-                moto.send(queue, notification(ticks, path_of("NW", name=name), f"{number}1"))
-            requests = ticks.tick()
-            assert keys_of(requests) == [key("NW")]
-            assert all(result.success for result in ticks.run(requests))
-
-    assert local_world.totals() == [0, 1]
-    assert [row.source_files for row in local_world.ledger() if row.status == "committed"] == [1, 1]
-
-
-def test_automation_adds_what_has_landed_at_any_age(local_world: World, tmp_path: Path) -> None:
-    automated = Automated(local_world, tmp_path)
+@pytest.mark.more
+def test_automation_adds_what_has_landed_at_any_age(local_world: World, instance: dg.DagsterInstance) -> None:
+    automated = Automated(local_world, instance)
     local_world.land(NW, sales(1), "a.parquet")
     automated.requested()
     automated.observe()

@@ -15,6 +15,7 @@ import pytest
 from lake_assets import LakeIOManager, LakeResource, build_definitions, open_stream, partitions_def
 from lake_assets.errors import ConfigError
 from lake_assets_tests.orchestration.in_process import REGIONS
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World, sales
 
 DAYS = dg.DailyPartitionsDefinition("2026-02-11", end_date="2026-02-14")
@@ -89,8 +90,7 @@ def reading(kind: Any, **options: Any) -> dg.AssetsDefinition:
 
 @pytest.mark.parametrize(
     "kind",
-    [None, pa.Table, pl.DataFrame, pd.DataFrame, duckdb.DuckDBPyRelation, pa.RecordBatchReader, pl.LazyFrame],
-    ids=str,
+    [pa.Table, *more([None, pl.DataFrame, pd.DataFrame, duckdb.DuckDBPyRelation, pa.RecordBatchReader, pl.LazyFrame])],
 )
 def test_a_parameter_gets_the_runs_partition_as_its_annotation_says(world: World, run: Run, kind: Any) -> None:
     asset = reading(kind, partitions_def=partitions_def(world.stream))
@@ -121,7 +121,7 @@ def test_a_mapping_of_ones_own_and_columns_are_followed(run: Run) -> None:
     assert run(of_region, "SW") == [2, 4]
 
 
-@pytest.mark.parametrize("kind", [pa.Table, pl.DataFrame, duckdb.DuckDBPyRelation], ids=str)
+@pytest.mark.parametrize("kind", [pa.Table, *more([pl.DataFrame, duckdb.DuckDBPyRelation])])
 def test_the_resource_reads_the_runs_partitions(world: World, run: Run, lake: LakeResource, kind: Any) -> None:
     before = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)
     mapping = dg.MultiPartitionMapping({"date": dg.DimensionPartitionMapping("date", before)})
@@ -226,6 +226,7 @@ def test_an_asset_without_partitions_in_dagster_is_an_error_with_the_spec_to_add
             job.execute_in_process(partition_key="2026-02-11", asset_selection=[asset.key])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("condition", "requested"),
     [

@@ -25,13 +25,13 @@ OLD = "region=NW,date=2026-02-01"
 class Automated:
     """The world's stream with automation, under a Dagster instance of its own."""
 
-    def __init__(self, world: World, folder: Path, **automation: Any) -> None:
+    def __init__(self, world: World, instance: dg.DagsterInstance, **automation: Any) -> None:
         world.options = {
             "partitions": {"region": {"values": ["NW", "SW"]}} | DATES,
             "automation": {"cron": "*/5 * * * *", **automation},
         } | world.options
         world.sections = {"orchestration": {"report_asset": True}}
-        self.instance = dg.DagsterInstance.local_temp(str(folder))
+        self.instance = instance
         self.definitions = build_definitions(world.config, pyspark_resource(world.config.spark))
         self.cursor: Any = None
         self.whole: Any = None  # of the landing zone, when it was last observed
@@ -66,8 +66,8 @@ class Automated:
         return event.metadata
 
 
-def test_a_landing_zone_with_nothing_new_is_observed_too(local_world: World, tmp_path: Path) -> None:
-    automated = Automated(local_world, tmp_path)
+def test_a_landing_zone_with_nothing_new_is_observed_too(local_world: World, instance: dg.DagsterInstance) -> None:
+    automated = Automated(local_world, instance)
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     assert automated.requested() == set()
@@ -89,8 +89,10 @@ def test_a_landing_zone_with_nothing_new_is_observed_too(local_world: World, tmp
     assert automated.instance.fetch_observations(landing, limit=1).records
 
 
-def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(local_world: World, tmp_path: Path) -> None:
-    automated = Automated(local_world, tmp_path)
+def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
+    automated = Automated(local_world, instance)
     placed = Path(local_world.land(NW, sales(1)))
     local_world.land(SW, sales(2))
     strays = [placed.parents[2] / f"region=NW/day={day}/a.parquet" for day in range(6)]
@@ -129,10 +131,11 @@ def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(local
     assert of_run.asset_observation.metadata["objects_read"].value == 1
 
 
+@pytest.mark.more
 def test_a_run_repeats_the_scan_that_ended_during_it(
-    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    local_world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    automated = Automated(local_world, tmp_path)
+    automated = Automated(local_world, instance)
     landing, report = dg.AssetKey("sales_landing"), dg.AssetKey("sales_report")
     stray = Path(local_world.land(NW, sales(1))).parents[2] / "region=NW/day=1/a.parquet"
     stray.parent.mkdir()
@@ -162,8 +165,8 @@ def test_a_run_repeats_the_scan_that_ended_during_it(
     assert newest_landing_scan(automated.instance, landing, report)["objects_in_no_partition"].value == 0
 
 
-def test_automation_refreshes_partitions_of_any_age(local_world: World, tmp_path: Path) -> None:
-    automated = Automated(local_world, tmp_path)
+def test_automation_refreshes_partitions_of_any_age(local_world: World, instance: dg.DagsterInstance) -> None:
+    automated = Automated(local_world, instance)
     local_world.land(NW, sales(1))
     local_world.land(OLD, sales(2))
     assert automated.requested() == set()
@@ -181,8 +184,8 @@ def test_automation_refreshes_partitions_of_any_age(local_world: World, tmp_path
     assert automated.requested() == {"2026-02-01|NW"}
 
 
-def test_objects_that_land_at_the_end_of_a_run_are_requested(local_world: World, tmp_path: Path) -> None:
-    automated = Automated(local_world, tmp_path)
+def test_objects_that_land_at_the_end_of_a_run_are_requested(local_world: World, instance: dg.DagsterInstance) -> None:
+    automated = Automated(local_world, instance)
     automated.requested()
     local_world.land(NW, sales(1))
     automated.observe()
@@ -196,8 +199,10 @@ def test_objects_that_land_at_the_end_of_a_run_are_requested(local_world: World,
     assert automated.requested() == set()
 
 
-def test_a_partition_that_fails_is_not_requested_again_until_it_changes(local_world: World, tmp_path: Path) -> None:
-    automated = Automated(local_world, tmp_path)
+def test_a_partition_that_fails_is_not_requested_again_until_it_changes(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
+    automated = Automated(local_world, instance)
     automated.requested()
     local_world.land(NW, b"no Parquet")
     before = automated.observe()
@@ -210,40 +215,31 @@ def test_a_partition_that_fails_is_not_requested_again_until_it_changes(local_wo
     assert automated.requested() == {"2026-02-11|NW"}
 
 
-def test_new_values_of_a_discovered_column_become_partitions(local_world: World, tmp_path: Path) -> None:
+def test_new_values_of_a_discovered_column_become_partitions_and_a_future_one_is_logged(
+    local_world: World, instance: dg.DagsterInstance, capfd: pytest.CaptureFixture[str]
+) -> None:
     local_world.options = {"partitions": {"region": {}} | DATES}
-    automated = Automated(local_world, tmp_path)
+    automated = Automated(local_world, instance)
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(1))
-    for early in ("region=SW,date=2025-12-31", "region=XX,date=2025-12-31"):
-        local_world.land(early, sales(1))
+    for other in ("region=SW,date=2025-12-31", "region=XX,date=2025-12-31", "region=NW,date=2999-01-01"):
+        local_world.land(other, sales(1))
 
     assert set(automated.observe()) == {"2026-02-11|NW", "2026-02-11|SW"}  # and two are before the start
+    assert "date=2999-01-01 is in the future. It is ingested when its time has come." in capfd.readouterr().err
     assert set(automated.instance.get_dynamic_partitions(dynamic_name("sales", "region"))) == {"NW", "SW"}
 
 
-def test_an_observation_logs_that_a_partition_of_the_future_is_ingested_on_its_day(
-    local_world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    automated = Automated(local_world, tmp_path)
-    local_world.land("region=NW,date=2999-01-01", sales(1))
-
-    assert automated.observe() == {}
-    assert "date=2999-01-01 is in the future. It is ingested when its time has come." in capfd.readouterr().err
-
-
 def test_a_lookback_lists_only_the_newest_partitions(
-    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    local_world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import datetime as dt  # noqa: PLC0415
-
     class Clock(dt.datetime):
         @classmethod
         def now(cls, tz: dt.tzinfo | None = None) -> "Clock":
             return cls(2026, 2, 11, 12, tzinfo=tz)
 
     monkeypatch.setattr("lake_assets.orchestration.assets.landing_asset.dt.datetime", Clock)
-    automated = Automated(local_world, tmp_path, lookback=1)
+    automated = Automated(local_world, instance, lookback=1)
     local_world.land(NW, sales(1))
     local_world.land("region=SW,date=2026-02-10", sales(1))
     local_world.land(OLD, sales(1))
@@ -253,7 +249,10 @@ def test_a_lookback_lists_only_the_newest_partitions(
     assert newest_landing_scan(automated.instance, dg.AssetKey("sales_landing"), dg.AssetKey("sales_report")) == {}
 
 
-def test_a_partition_whose_rows_have_left_its_folders_objects_waits(local_world: World, tmp_path: Path) -> None:
+@pytest.mark.more
+def test_a_partition_whose_rows_have_left_its_folders_objects_waits(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
     date = {"type": "date", "start": "2026-02-10", "end": "2026-02-12", "in": "rows"}
     local_world.options = {"partitions": {"date": date}}
 
@@ -268,8 +267,7 @@ def test_a_partition_whose_rows_have_left_its_folders_objects_waits(local_world:
     land(12, 12)
     observe_it = dg.define_asset_job("observe_it", selection=["sales_landing"])
     definitions = dg.Definitions.merge(build_definitions(local_world.config), dg.Definitions(jobs=[observe_it]))
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
-        result = definitions.resolve_job_def("observe_it").execute_in_process(instance=instance)
+    result = definitions.resolve_job_def("observe_it").execute_in_process(instance=instance)
 
     values = [event.asset_observation_data.asset_observation for event in result.get_asset_observation_events()]
     assert {value.partition for value in values} == {None, "2026-02-11", "2026-02-12"}

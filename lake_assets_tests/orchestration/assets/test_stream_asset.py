@@ -8,7 +8,6 @@ import pytest
 
 from lake_assets.config.spark import Spark
 from lake_assets.errors import ConfigError
-from lake_assets.history.restore import release, restore
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import size
@@ -20,6 +19,7 @@ from lake_assets.orchestration.translator import specs_of
 from lake_assets.report.state import read_state
 from lake_assets.selection.select import Wanted, select
 from lake_assets_tests.orchestration.in_process import FEBRUARY_11, Materialize, failing_once, failure_of, shown_error
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
 FORCE = {"ops": {"sales": {"config": {"force": True}}}}
@@ -66,32 +66,21 @@ def test_a_materialization_shows_what_was_done(materialize: Materialize, local_w
     assert list(shown)[: len(first)] == first
 
 
-def test_an_unchanged_partition_starts_no_spark_unless_forced(
-    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    local_world.land(NW, sales(1))
-    materialize("2026-02-11|NW")
-    with monkeypatch.context() as patch:
-        patch.setattr("lake_assets.orchestration.resources.start_session", lambda _: pytest.fail("Spark was asked for"))
-        materialize("2026-02-11|NW")
-
-    ((_, forced),) = metadata_of(materialize("2026-02-11|NW", run_config=FORCE)).items()
-
-    assert (forced["status"], forced["rows"], forced["rows_before"]) == ("committed", 1, 1)
-
-
-@pytest.mark.parametrize("options", [{}, {"mode": "append"}, {"mode": "index"}])
-def test_a_look_that_finds_nothing_is_an_observation_with_the_figures_of_the_last_commit(
-    materialize: Materialize, local_world: World, options: dict[str, Any]
+@pytest.mark.parametrize("options", [{}, *more([{"mode": "append"}, {"mode": "index"}])])
+def test_a_look_that_finds_nothing_starts_no_spark_and_is_an_observation_with_the_figures_of_the_last_commit(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     local_world.options |= options
     local_world.land(NW, sales(1))
     key = dg.AssetKey("sales")
     with dg.DagsterInstance.ephemeral() as instance:
         (committed,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
-        again = materialize("2026-02-11|NW", instance=instance)
+        with monkeypatch.context() as patch:
+            patch.setattr("lake_assets.orchestration.resources.start_session", lambda _: pytest.fail("Spark starts"))
+            again = materialize("2026-02-11|NW", instance=instance)
         (newest,) = instance.fetch_materializations(key, limit=10).records
         (event,) = instance.fetch_observations(key, limit=10).records
+        (forced,) = metadata_of(materialize("2026-02-11|NW", instance=instance, run_config=FORCE)).values()
 
     assert again.success
     assert newest.run_id != again.run_id
@@ -101,6 +90,7 @@ def test_a_look_that_finds_nothing_is_an_observation_with_the_figures_of_the_las
     of_commit = ("rows", "rows_before", "source_objects", "files", "size", "snapshot", "destination", "preview")
     assert {name: seen[name] for name in of_commit} == {name: committed[name] for name in of_commit}
     assert seen["dagster/column_schema"] == committed["dagster/column_schema"]
+    assert (forced["status"], forced["rows"], forced["rows_before"]) == ("committed", 1, 1)
 
 
 def test_a_commit_that_dagster_lacks_is_materialized_by_the_run_that_finds_it_unchanged(
@@ -156,23 +146,7 @@ def test_a_commit_of_a_run_under_way_is_left_to_that_run(
     assert metadata_of(result) == {}
 
 
-def test_the_end_of_a_hold_is_no_commit_to_materialize(materialize: Materialize, local_world: World) -> None:
-    local_world.land(NW, sales(1, 2))
-    stream, partition = local_world.stream, local_world.partition(NW)
-    with dg.DagsterInstance.ephemeral() as instance:
-        materialize("2026-02-11|NW", instance=instance)
-        held = restore(stream, partition, local_world.ledger(NW)[0].snapshot, hold=True)
-        (shown,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
-        release(stream, partition)
-        again = materialize("2026-02-11|NW", instance=instance)
-
-    assert held.row is not None
-    assert shown["snapshot"] == held.row.snapshot_id
-    assert [row.mode for row in local_world.ledger(NW)] == ["replace", "release", "replace", "restore", "replace"]
-    assert metadata_of(again) == {}
-
-
-@pytest.mark.parametrize("options", [{}, {"mode": "append"}, {"mode": "index"}, {"on_empty": "clear"}])
+@pytest.mark.parametrize("options", [{}, *more([{"mode": "append"}, {"mode": "index"}, {"on_empty": "clear"}])])
 def test_partitions_that_never_landed_are_left_out_of_a_run_of_many(
     materialize: Materialize, local_world: World, options: dict[str, Any]
 ) -> None:
@@ -204,34 +178,8 @@ def test_a_partition_that_never_landed_is_left_out_also_if_it_is_asked_for_alone
     assert states[local_world.partition(NW)] == "absent"
     assert select(local_world.stream, Wanted(failed=True)).partitions == ()
 
-
-def test_on_empty_decides_on_a_partition_that_never_landed_if_the_launchpad_says_so(
-    materialize: Materialize, local_world: World
-) -> None:
-    local_world.land(SW, sales(1))
-    config = {"ops": {"sales": {"config": {"landed_only": False}}}}
-
-    assert "on_empty" in failure_of(materialize("2026-02-11|NW", raise_on_error=False, run_config=config))
-
-
-def test_a_failed_partition_leaves_the_status_of_absent_and_unchanged_ones_as_it_was(
-    materialize: Materialize, local_world: World, storage: dg.DagsterInstance
-) -> None:
-    keys = stream_asset(specs_of(local_world.stream)).partitions_def
-    assert keys is not None
-    local_world.land(NW, sales(1))
-    materialize("2026-02-11|NW", instance=storage)
-    local_world.land(SW, b"no Parquet")
-
-    failed = materialize("2026-02-11|NW", "2026-02-12|SW", raise_on_error=False, instance=storage)
-
-    statuses = storage.get_status_by_partition(dg.AssetKey("sales"), keys.get_partition_keys(), keys) or {}
-    assert {key: status.value for key, status in statuses.items() if status is not None} == {
-        "2026-02-11|NW": "MATERIALIZED",
-        "2026-02-11|SW": "FAILED",
-    }
-    assert failure_of(failed).startswith("1 of 4 partitions failed; 1 unchanged, 2 never landed.\n")
-    assert shown_error(failed) == failure_of(failed)  # without a traceback
+    asked = {"ops": {"sales": {"config": {"landed_only": False}}}}
+    assert "on_empty" in failure_of(materialize("2026-02-11|NW", raise_on_error=False, run_config=asked))
 
 
 def test_the_launchpad_selects_of_the_partitions_of_a_run(materialize: Materialize, local_world: World) -> None:
@@ -250,26 +198,7 @@ def test_the_launchpad_selects_of_the_partitions_of_a_run(materialize: Materiali
     assert len(local_world.ledger()) == 6
 
 
-def test_a_range_is_one_run_with_a_materialization_for_each_partition(
-    materialize: Materialize, local_world: World
-) -> None:
-    for number, region in enumerate(("NW", "SW"), 1):
-        for day in (11, 12, 13):
-            local_world.land(f"region={region},date=2026-02-{day}", sales(*[float(day)] * number))
-
-    shown = metadata_of(materialize("2026-02-11|NW", "2026-02-12|SW"))
-
-    assert {key: values["rows"] for key, values in shown.items()} == {
-        "2026-02-11|NW": 1,
-        "2026-02-11|SW": 2,
-        "2026-02-12|NW": 1,
-        "2026-02-12|SW": 2,
-    }
-    assert local_world.totals() == [11, 11, 11, 12, 12, 12]
-    assert len({row.run_id for row in local_world.ledger()}) == 1
-
-
-@pytest.mark.parametrize("options", [{"commit_batch": 10}, {"mode": "index"}])
+@pytest.mark.parametrize("options", [{"commit_batch": 10}, *more([{"mode": "index"}])])
 def test_partitions_of_a_range_that_commit_together_are_materializations_of_one_snapshot(
     materialize: Materialize, local_world: World, options: dict[str, Any]
 ) -> None:
@@ -286,20 +215,7 @@ def test_partitions_of_a_range_that_commit_together_are_materializations_of_one_
     assert len({values["snapshot"] for values in shown.values()}) == 1
 
 
-def test_the_progress_of_a_range_is_logged_partition_by_partition(
-    materialize: Materialize, local_world: World, capfd: pytest.CaptureFixture[str]
-) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.land(SW, b"no Parquet")
-
-    materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False)
-
-    logged = capfd.readouterr().err
-    assert "This run is 2 partitions: region=NW to SW (2 values), date=2026-02-11\n" in logged
-    assert re.search(r"2026-02-11\|NW \([12] of 2\) committed: 2 rows \(before: 0\) of 1 object, snapshot", logged)
-    assert re.search(r"2026-02-11\|SW \([12] of 2\) failed: the object", logged)
-
-
+@pytest.mark.more
 def test_the_columns_of_a_transform_have_no_lineage(materialize: Materialize, local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.options["transform"] = {"sql": "SELECT id, total * 2 AS total, region, date FROM source"}
@@ -310,28 +226,11 @@ def test_the_columns_of_a_transform_have_no_lineage(materialize: Materialize, lo
     assert "dagster/column_lineage" not in shown
 
 
-def test_a_bad_partition_fails_alone_and_is_named(materialize: Materialize, local_world: World) -> None:
-    local_world.land(NW, b"no Parquet")
-    local_world.land(SW, sales(2))
-
-    result = materialize("2026-02-11|NW", "2026-02-12|SW", raise_on_error=False)
-
-    assert not result.success
-    assert local_world.totals() == [2]
-    assert list(metadata_of(result)) == ["2026-02-11|SW"]
-    summary, *named = failure_of(result).splitlines()
-    assert summary == "1 of 4 partitions failed; 1 committed, 2 never landed."
-    assert [line.split(": ")[0] for line in named] == ["2026-02-11|NW"]
-    assert "cannot be read as Parquet" in named[0]
-    alone = failure_of(materialize("2026-02-11|NW", raise_on_error=False))
-    assert f"SourceError: {alone}" == local_world.ledger(NW)[0].error
-
-
-def test_the_error_of_a_partition_is_seen_with_it_and_counts_as_nothing(
-    materialize: Materialize, local_world: World
+def test_a_bad_partition_fails_alone_and_is_named_and_the_others_stand_as_they_did(
+    materialize: Materialize, local_world: World, storage: dg.DagsterInstance, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    local_world.land(NW, b"no Parquet")
-    local_world.land(SW, sales(2))
+    local_world.land("region=NW,date=2026-02-12", sales(1))
+    materialize("2026-02-12|NW", instance=storage)
     asset = stream_asset(specs_of(local_world.stream))
     keys = asset.partitions_def
     assert keys is not None
@@ -340,26 +239,42 @@ def test_the_error_of_a_partition_is_seen_with_it_and_counts_as_nothing(
     def downstream() -> None: ...
 
     definitions = dg.Definitions([asset, downstream], resources={"pyspark": pyspark_resource(Spark())})
-    with dg.DagsterInstance.ephemeral() as instance:
-        before = dg.evaluate_automation_conditions(definitions, instance)
-        materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False, instance=instance)
-        after = dg.evaluate_automation_conditions(definitions, instance, cursor=before.cursor)
-        events = instance.fetch_observations(asset.key, limit=10).records
-        statuses = instance.get_status_by_partition(asset.key, ["2026-02-11|NW", "2026-02-11|SW"], keys) or {}
+    before = dg.evaluate_automation_conditions(definitions, storage)
+    local_world.land(NW, b"no Parquet")
+    local_world.land(SW, sales(2, 3))
 
-    assert [event.partition_key for event in events] == ["2026-02-11|NW"]
-    observation = events[0].asset_observation
-    assert observation is not None
-    facts = {name: str(value.value) for name, value in observation.metadata.items()}
+    result = materialize("2026-02-11|NW", "2026-02-12|SW", raise_on_error=False, instance=storage)
+
+    assert local_world.totals() == [1, 2, 3]
+    assert list(metadata_of(result)) == ["2026-02-11|SW"]
+    summary, named = failure_of(result).splitlines()
+    assert summary == "1 of 4 partitions failed; 1 committed, 1 unchanged, 1 never landed."
+    assert named.startswith("2026-02-11|NW: ")
+    assert shown_error(result) == failure_of(result)  # without a traceback
+    logged = capfd.readouterr().err
+    assert "This run is 4 partitions: region=NW to SW (2 values), date=2026-02-11 to 2026-02-12 (2 values)\n" in logged
+    assert re.search(r"2026-02-11\|SW \(\d of 4\) committed: 2 rows \(before: 0\) of 1 object, snapshot", logged)
+    assert re.search(r"2026-02-11\|NW \(\d of 4\) failed: the object", logged)
+    # The error is seen with its partition, and counts as nothing.
+    seen = storage.fetch_observations(asset.key, limit=10).records
+    (event,) = (record for record in seen if record.partition_key == "2026-02-11|NW")
+    assert event.asset_observation is not None
+    facts = {name: str(value.value) for name, value in event.asset_observation.metadata.items()}
     assert facts["status"] == "failed"
     assert "cannot be read as Parquet" in facts["error"]
     assert facts["object"] == f"{local_world.source['path']}/region=NW/date=2026-02-11/batch_1.parquet"
     assert facts["fix"] == "remove it or let its writer land it again."
-    assert {key: status and status.value for key, status in statuses.items()} == {
+    statuses = storage.get_status_by_partition(asset.key, keys.get_partition_keys(), keys) or {}
+    assert {key: status.value for key, status in statuses.items() if status is not None} == {
         "2026-02-11|NW": "FAILED",
         "2026-02-11|SW": "MATERIALIZED",
+        "2026-02-12|NW": "MATERIALIZED",
     }
-    assert after.get_requested_partitions(dg.AssetKey("downstream")) == {"2026-02-11|SW"}
+    after = dg.evaluate_automation_conditions(definitions, storage, cursor=before.cursor)
+    assert "2026-02-11|NW" not in after.get_requested_partitions(dg.AssetKey("downstream"))
+    assert "2026-02-11|SW" in after.get_requested_partitions(dg.AssetKey("downstream"))
+    alone = failure_of(materialize("2026-02-11|NW", raise_on_error=False))
+    assert f"SourceError: {alone}" == local_world.ledger(NW)[0].error
 
 
 def test_an_error_that_nobody_foresaw_stops_only_its_partition(
@@ -396,7 +311,7 @@ def test_an_error_that_partitions_share_is_reported_once(
     assert "2026-02-11|SW (2 of 2) failed with the same error as 2026-02-11|NW" in logged
 
 
-@pytest.mark.parametrize("by_duckdb", [False, True])
+@pytest.mark.parametrize("by_duckdb", [False, *more([True])])
 def test_a_cancelled_run_stops_and_shows_what_it_did(
     materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, by_duckdb: bool
 ) -> None:
@@ -421,7 +336,7 @@ def test_a_cancelled_run_stops_and_shows_what_it_did(
     assert [row.status for row in local_world.ledger()] == ["cancelled", "committed"]
 
 
-@pytest.mark.parametrize("region", ["N/A x", "a|b", "a...b", None])
+@pytest.mark.parametrize("region", ["N/A x", *more(["a|b", "a...b", None])])
 def test_awkward_partition_values_go_all_the_way(
     materialize: Materialize, local_world: World, region: str | None
 ) -> None:

@@ -15,7 +15,7 @@ BOTH = {
     "tags": {
         "dagster/asset_partition_range_start": "2026-02-11|NW",
         "dagster/asset_partition_range_end": "2026-02-11|SW",
-    },
+    }
 }
 
 

@@ -27,6 +27,7 @@ from lake_assets.orchestration.translator import specs_of
 from lake_assets.streams.pending import lag_of
 from lake_assets.streams.stream import open_streams
 from lake_assets_tests.orchestration.in_process import REGIONS
+from lake_assets_tests.orchestration.instances import in_memory
 from lake_assets_tests.world import NW, World, sales
 
 __all__ = ["inbox", "mail_server"]
@@ -39,7 +40,7 @@ HOSTILE = "<!channel> & <script>alert(1)</script> é\r\nBcc: x@example.com\u202e
 def instance(local_world: World) -> Iterator[dg.DagsterInstance]:
     """An instance, for a world whose runs need no Spark."""
     local_world.options = {"mode": "index"} | REGIONS
-    with dg.instance_for_test() as instance:
+    with in_memory() as instance:
         yield instance
 
 
@@ -82,8 +83,8 @@ def sensor_of(config: LakeConfig, name: str) -> dg.SensorDefinition:
     return sensors[name]
 
 
-def tell_failure(world: World, instance: dg.DagsterInstance, config: LakeConfig, name: str) -> str:
-    """Let a run fail, and tell it by a sensor; returns the run's id."""
+def tell_failure(world: World, instance: dg.DagsterInstance, config: LakeConfig, *names: str) -> str:
+    """Let a run fail, and tell it by sensors; returns the run's id."""
     Path(world.source["path"]).mkdir(exist_ok=True)
     assets = dg.Definitions(
         assets=[stream_asset(specs_of(world.stream))], resources={"pyspark": pyspark_resource(world.config.spark)}
@@ -96,10 +97,11 @@ def tell_failure(world: World, instance: dg.DagsterInstance, config: LakeConfig,
         raise_on_error=False,
     )
     assert not result.success
-    context = dg.build_run_status_sensor_context(
-        name, result.get_run_failure_event(), instance, result.dagster_run
-    ).for_run_failure()
-    sensor_of(config, name)(context)
+    for name in names:
+        context = dg.build_run_status_sensor_context(
+            name, result.get_run_failure_event(), instance, result.dagster_run
+        ).for_run_failure()
+        sensor_of(config, name)(context)
     return result.run_id
 
 
@@ -133,50 +135,32 @@ def looks(local_world: World, instance: dg.DagsterInstance, inbox: Inbox) -> Loo
 # Failed runs
 
 
-def test_a_failed_run_is_posted_to_a_webhook(local_world: World, instance: dg.DagsterInstance, inbox: Inbox) -> None:
-    config = configured(local_world, webhook=webhook(inbox), ui_url="https://dagster.example.com/")
+def test_a_failed_run_is_posted_to_a_webhook_a_message_in_slack_and_a_mail(
+    local_world: World, instance: dg.DagsterInstance, inbox: Inbox, mail_server: MailServer
+) -> None:
+    receivers = {"webhook": webhook(inbox), "slack": slack(), "email": mail(mail_server)}
+    config = configured(local_world, **receivers, ui_url="https://dagster.example.com/")
 
-    run = tell_failure(local_world, instance, config, "alerts_failed_runs_to_webhook")
+    run = tell_failure(local_world, instance, config, *(f"alerts_failed_runs_to_{name}" for name in receivers))
 
-    (letter,) = inbox.letters
-    assert letter.path == "/hooks/secret-of-the-url"
-    assert letter.headers["authorization"] == "Bearer secret-of-the-head"
-    assert letter.json["text"].startswith("the source partition has no objects: ")
-    assert {name: value for name, value in letter.json.items() if name != "text"} == {
-        "source": "lake-assets",
-        "kind": "run_failed",
-        "title": "A run of sales failed for 2026-02-11|NW",
-        "run": run,
-        "assets": ["sales"],
-        "partition": "2026-02-11|NW",
-        "url": f"https://dagster.example.com/runs/{run}",
-    }
+    url, title = f"https://dagster.example.com/runs/{run}", "A run of sales failed for 2026-02-11|NW"
+    posted, sent = inbox.letters
+    assert (posted.path, posted.headers["authorization"]) == ("/hooks/secret-of-the-url", "Bearer secret-of-the-head")
+    body = posted.json
+    assert body.pop("text").startswith("the source partition has no objects: ")
+    facts = {"run": run, "assets": ["sales"], "partition": "2026-02-11|NW", "url": url, "title": title}
+    assert body == facts | {"source": "lake-assets", "kind": "run_failed"}
 
+    assert (sent.path, sent.headers["authorization"]) == ("/api/chat.postMessage", f"Bearer {TOKEN}")
+    assert sent.json["channel"] == "#lake"
+    assert f"*{title}*\nthe source partition has no objects" in sent.json["text"]
+    assert json.dumps(sent.json["blocks"]).count(url) == 1
 
-def test_a_failed_run_is_a_message_in_slack(local_world: World, instance: dg.DagsterInstance, inbox: Inbox) -> None:
-    config = configured(local_world, slack=slack(), ui_url="https://dagster.example.com")
-
-    run = tell_failure(local_world, instance, config, "alerts_failed_runs_to_slack")
-
-    (letter,) = inbox.letters
-    assert (letter.path, letter.headers["authorization"]) == ("/api/chat.postMessage", f"Bearer {TOKEN}")
-    message = letter.json
-    assert message["channel"] == "#lake"
-    assert "*A run of sales failed for 2026-02-11|NW*\nthe source partition has no objects" in message["text"]
-    assert json.dumps(message["blocks"]).count(f"https://dagster.example.com/runs/{run}") == 1
-
-
-def test_a_failed_run_is_a_mail(local_world: World, instance: dg.DagsterInstance, mail_server: MailServer) -> None:
-    config = configured(local_world, email=mail(mail_server), ui_url="https://dagster.example.com")
-
-    run = tell_failure(local_world, instance, config, "alerts_failed_runs_to_email")
-
-    ((receivers, message),) = mail_server.mails
-    assert receivers == ["on-call@example.com", "team@example.com"]
-    assert message["Subject"] == "A run of sales failed for 2026-02-11|NW"
-    body = message.get_payload()
-    assert "the source partition has no objects" in body
-    assert f'href="https://dagster.example.com/runs/{run}"' in body
+    ((addresses, message),) = mail_server.mails
+    assert addresses == ["on-call@example.com", "team@example.com"]
+    assert message["Subject"] == title
+    assert "the source partition has no objects" in message.get_payload()
+    assert f'href="{url}"' in message.get_payload()
 
 
 # Stale streams
@@ -195,7 +179,7 @@ def test_a_receiver_is_told_once_that_a_stream_is_stale_and_once_that_it_is_over
 
     stale, over = (letter.json for letter in inbox.letters)
     assert (stale["kind"], stale["stream"]) == ("stale", "sales")
-    assert stale["title"] == "sales is stale: landed objects have not been in the lake for 3.0 hours"
+    assert stale["title"].startswith("sales is stale: landed objects have not been in the lake for 3.")
     assert "region=NW/date=2026-02-11" in stale["text"]
     assert (over["kind"], over["stream"]) == ("recovered", "sales")
 
@@ -216,25 +200,20 @@ def test_objects_without_a_date_are_stale_from_when_they_were_first_seen(
     assert [letter.json["kind"] for letter in inbox.letters] == ["stale"]
 
 
-@pytest.mark.parametrize(
-    "cursor",
-    [
-        "no JSON",
-        '{"told": {}',
-        packed({"told": [], "undated": {}}),
-        packed({"told": {}}),
-        packed({"told": {}, "undated": {"sales": "soon"}}),
-        packed({"told": {}, "undated": {"sales": "2026-02-11T00:00:00"}}),
-    ],
-)
-def test_a_damaged_cursor_starts_again(local_world: World, looks: Looks, cursor: str) -> None:
+def test_a_damaged_cursor_starts_again(local_world: World, looks: Looks) -> None:
     land(local_world, 1)
     local_world.ingest(NW)
     land(local_world, 3, "kept-its-time.parquet")
-    looks.cursor = cursor
-
-    assert looks.tick() == "1 stream; all are on time"
-    assert looks.cursor != cursor
+    states: list[dict[str, Any]] = [
+        {"told": []},
+        {"told": [], "undated": {}},
+        {"told": {}, "undated": {"sales": "soon"}},
+        {"told": {}, "undated": {"sales": "2026-02-11T00:00:00"}},
+    ]
+    for cursor in ("no JSON", '{"told": {}', *map(packed, states)):
+        looks.cursor = cursor
+        assert looks.tick() == "1 stream; all are on time"
+        assert looks.cursor != cursor
 
 
 def test_a_stream_that_gets_nothing_new_is_told_by_its_freshness(
@@ -253,7 +232,7 @@ def test_a_stream_that_gets_nothing_new_is_told_by_its_freshness(
     assert looks.tick() == "1 stream; sales: not_refreshed"
 
     (letter,) = inbox.letters
-    assert letter.json["title"] == "sales has had nothing new for 25.0 hours"
+    assert letter.json["title"].startswith("sales has had nothing new for 25.")
 
 
 def test_a_landing_zone_that_cannot_be_read_is_told(local_world: World, looks: Looks, inbox: Inbox) -> None:
@@ -287,26 +266,21 @@ def test_each_receiver_gets_it_and_one_that_is_away_later(
 # Errors and escapes
 
 
-def test_a_server_that_fails_is_tried_again_and_a_refusal_is_not(
+def test_a_server_that_fails_is_tried_again_and_a_refusal_or_a_redirect_is_not(
     local_world: World, looks: Looks, inbox: Inbox
 ) -> None:
     land(local_world, 9)
-    inbox.statuses = [403]
-    refused = looks.tick()
-    assert len(inbox.letters) == 1
+    for status in (403, 302):
+        inbox.letters.clear()
+        inbox.statuses = [status]
+        refused = looks.tick()
+        assert f"alerts.webhook: the server answered {status}" in refused
+        assert "secret-of" not in refused
+        assert len(inbox.letters) == 1
     inbox.statuses = [503, 429]
 
     assert looks.tick() == "1 stream; sales: stale"
     assert len(inbox.letters) == 4
-    assert "alerts.webhook: the server answered 403" in refused
-    assert "secret-of" not in refused
-
-
-def test_a_redirect_is_not_followed(local_world: World, looks: Looks, inbox: Inbox) -> None:
-    land(local_world, 9)
-    inbox.statuses = [302]
-
-    assert "the server answered 302" in looks.tick()
 
 
 def test_a_refusal_of_slack_or_the_mail_server_names_no_secret(

@@ -1,6 +1,7 @@
 """Checks that a run did not make, because it was cancelled in the queue or killed, or had nothing to do."""
 
 import datetime as dt
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import dagster as dg
@@ -18,6 +19,7 @@ from lake_assets.orchestration.sensors.sync import sync_stream
 from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.ticks import Ticks
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
 POSITIVE = {"positive": "SELECT * FROM refreshed WHERE total <= 0", "some": "SELECT 1 WHERE false"}
@@ -103,42 +105,39 @@ def names(ticks: Ticks) -> list[str]:
     return [key.name for key in ticks.definitions().get_repository_def().asset_graph.asset_check_keys]
 
 
-def test_a_run_that_was_cancelled_before_it_began_leaves_all_checks_as_they_were(ticks: Ticks) -> None:
+def all_shown(ticks: Ticks) -> dict[str, dict[str | None, str]]:
+    return {name: shown(ticks, name) for name in names(ticks)}
+
+
+def killed(ticks: Ticks, run: dg.DagsterRun) -> None:
+    ticks.instance.report_run_failed(run, "the run's process died")
+
+
+@pytest.mark.parametrize("end", [cancel, *more([killed])])
+def test_a_run_that_ended_before_it_began_leaves_all_checks_as_they_were(
+    ticks: Ticks, end: Callable[[Ticks, dg.DagsterRun], None]
+) -> None:
     ticks.world.land(NW, sales(-1))
     ticks.world.land(SW, sales(1))
     first = materialize(ticks, *KEYS)
-    before = {name: shown(ticks, name) for name in names(ticks)}
+    before = all_shown(ticks)
     run = queued(ticks, *KEYS)
-    cancel(ticks, run)
-    cancelled = {name: shown(ticks, name) for name in names(ticks)}
+    end(ticks, run)
+    ended = all_shown(ticks)
 
     message = tick(ticks)
 
-    after = {name: shown(ticks, name) for name in names(ticks)}
-    assert {status for of_check in cancelled.values() for status in of_check.values()} == {"PLANNED"}
+    after = all_shown(ticks)
+    assert {status for of_check in ended.values() for status in of_check.values()} == {"PLANNED"}
     assert after == before
     assert after["positive"] == {KEYS[0]: "FAILED", KEYS[1]: "SUCCEEDED", None: "FAILED"}
     assert message.startswith("1 run cancelled or failed")
-    (record,) = ticks.instance.event_log_storage.get_asset_check_execution_history(
-        dg.AssetCheckKey(dg.AssetKey("sales"), "no_null_partition"), limit=1
-    )
+    key = dg.AssetCheckKey(SALES_KEY, "no_null_partition")
+    (record,) = ticks.instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
     assert record.evaluation is not None
     assert record.evaluation.metadata["result_of_run"].value == first.run_id
     assert record.run_id == run.run_id  # in the place that was planned for it: a newer run's result is newer
     assert "; 0 results" in tick(ticks)
-
-
-def test_a_run_whose_process_was_killed_leaves_all_checks_as_they_were(ticks: Ticks) -> None:
-    ticks.world.options["partitions"] = {"date": PARTITIONS["date"]}
-    ticks.world.land("date=2026-02-11", sales(-1))
-    materialize(ticks, "2026-02-11")
-    before = {name: shown(ticks, name)[None] for name in names(ticks)}
-    ticks.instance.report_run_failed(queued(ticks, "2026-02-11"), "the run's process died")
-
-    tick(ticks)
-
-    assert {name: shown(ticks, name)[None] for name in names(ticks)} == before
-    assert shown(ticks, "positive")["2026-02-11"] == "FAILED"
 
 
 def test_checks_that_were_never_made_stay_skipped(ticks: Ticks) -> None:
@@ -259,7 +258,10 @@ def test_a_run_that_passed_all_over_leaves_the_checks_of_the_table_as_they_were(
     assert shown(ticks, "positive")[KEYS[0]] == "FAILED"
 
 
-@pytest.mark.parametrize("landed", [sales(1), b"no Parquet"], ids=["committed", "failed"])
+@pytest.mark.parametrize(
+    "landed",
+    [pytest.param(sales(1), id="committed"), pytest.param(b"no Parquet", id="failed", marks=pytest.mark.more)],
+)
 def test_partitions_that_the_config_leaves_out_have_no_checks_that_look_skipped(
     ticks: Ticks, landed: pa.Table | bytes
 ) -> None:
@@ -275,19 +277,20 @@ def test_a_run_that_is_terminated_repeats_what_it_did_not_check(ticks: Ticks, mo
     ticks.world.land(NW, sales(-1))
     ticks.world.land(SW, sales(1))
     materialize(ticks, *KEYS)
-    before = {name: shown(ticks, name) for name in names(ticks)}
+    before = all_shown(ticks)
     ticks.world.land(NW, sales(2), "b.parquet")
     monkeypatch.setattr("lake_assets.ingest.index.index_run.IndexRun.register", interrupted)
 
     assert not materialize(ticks, KEYS[0]).success
 
     assert [row.status for row in ticks.world.ledger()].count("cancelled") == 1
-    after = {name: shown(ticks, name) for name in names(ticks)}
+    after = all_shown(ticks)
     # What had begun is known not to be in the lake; of all else the results from before hold.
     assert after.pop("last_run") == {KEYS[0]: "FAILED", KEYS[1]: "SUCCEEDED", None: "FAILED"}
     assert after == {name: of_check for name, of_check in before.items() if name != "last_run"}
 
 
+@pytest.mark.more
 def test_of_a_run_that_is_terminated_in_its_second_transaction_the_first_is_not_called_checked(
     ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,12 +324,12 @@ def interrupt_second(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_checks_that_are_terminated_repeat_what_was_left(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks.world.land(NW, sales(-1))
     materialize(ticks, KEYS[0])
-    before = {name: shown(ticks, name) for name in names(ticks)}
+    before = all_shown(ticks)
     monkeypatch.setattr("lake_assets.checks.check_run.CheckRun.result", interrupted)
 
     assert not materialize(ticks, KEYS[0]).success
 
-    assert {name: shown(ticks, name) for name in names(ticks)} == before
+    assert all_shown(ticks) == before
 
 
 def interrupted(*_: object) -> NoReturn:

@@ -1,24 +1,18 @@
 """The state of a sensor in Dagster's database, and the cursor that names it."""
 
 import re
-import sqlite3
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import dagster as dg
 import pytest
+import sqlalchemy
+from dagster._core.storage.runs import SqlRunStorage
+from dagster._core.storage.runs.schema import KeyValueStoreTable
 
 from lake_assets.orchestration.dagster_private import store_text
 from lake_assets.orchestration.sensors.kept_state import KeptState
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.local_temp() as instance:
-        yield instance
 
 
 def test_a_cursor_is_one_line_and_names_its_state(instance: dg.DagsterInstance) -> None:
@@ -66,8 +60,11 @@ def test_a_tick_that_ends_late_replaces_no_state(instance: dg.DagsterInstance) -
 
 def places(instance: dg.DagsterInstance) -> list[str]:
     """The keys of all states in the database of Dagster's runs."""
-    with sqlite3.connect(Path(instance.root_directory) / "history" / "runs.db") as database:
-        return [key for (key,) in database.execute("SELECT key FROM kvs WHERE key LIKE 'lake_assets/%'")]
+    storage = instance.run_storage
+    assert isinstance(storage, SqlRunStorage)
+    with storage.connect() as database:
+        found = database.execute(sqlalchemy.select(KeyValueStoreTable.c.key)).scalars().all()
+    return [key for key in found if key.startswith("lake_assets/")]
 
 
 def test_a_tick_leaves_two_states_of_its_sensor(instance: dg.DagsterInstance) -> None:

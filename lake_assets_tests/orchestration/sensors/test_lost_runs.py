@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import dagster as dg
 import pytest
@@ -10,29 +11,28 @@ import pytest
 from lake_assets.orchestration.sensors import lost_runs
 from lake_assets.orchestration.sensors.lost_runs import _is_alive
 from lake_assets_tests.orchestration.ticks import Ticks
+from lake_assets_tests.until import until
 from lake_assets_tests.world import World
 
 
 @pytest.fixture
-def process() -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
+        yield process
+        process.kill()
 
 
 def test_a_process_is_alive_until_it_ends(process: subprocess.Popen[bytes]) -> None:
     at = time.time()
     assert _is_alive(process.pid, at)
     process.kill()
-    deadline = time.monotonic() + 10
-    while _is_alive(process.pid, at):  # also before its parent has asked for its exit code
-        assert time.monotonic() < deadline
+    until(lambda: not _is_alive(process.pid, at), "it ends")  # also before its parent has asked for its exit code
     process.wait()
     assert not _is_alive(process.pid, at)
 
 
 def test_a_later_process_of_the_same_number_is_another_one(process: subprocess.Popen[bytes]) -> None:
     assert not _is_alive(process.pid, time.time() - 60)
-    process.kill()
-    process.wait()
 
 
 @pytest.mark.parametrize(

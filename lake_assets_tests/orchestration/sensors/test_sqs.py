@@ -89,38 +89,20 @@ def test_messages_are_deleted_by_the_tick_after_their_runs_were_recorded_and_an_
     assert capfd.readouterr().err.count("stray.parquet: the path is not of the layout") == 1
 
 
-def test_a_lost_tick_is_made_up_for_with_the_same_run_key(ticks: Ticks, moto: Moto, queue: str) -> None:
-    moto.send(queue, notification(ticks, path_of("NW"), "01"))
+def test_events_that_come_twice_or_late_and_lost_ticks_start_one_run_each(ticks: Ticks, moto: Moto, queue: str) -> None:
+    event = notification(ticks, path_of("NW"), "02", etag="new")
+    for _ in range(2):
+        moto.send(queue, event)
     lost = ticks.evaluate()
-
-    again = ticks.evaluate()
-
-    assert [r.run_key for r in again.run_requests or ()] == [r.run_key for r in lost.run_requests or ()]
-    assert len(again.run_requests or ()) == 1
-
-
-def test_events_that_come_twice_start_one_run(ticks: Ticks, moto: Moto, queue: str) -> None:
-    event = notification(ticks, path_of("NW"), "01")
-    moto.send(queue, event)
-    moto.send(queue, event)
-    assert keys_of(ticks.tick()) == [key("NW")]
+    (request,) = ticks.tick()
+    assert [r.run_key for r in lost.run_requests or ()] == [request.run_key]
 
     moto.send(queue, event)
     assert ticks.tick() == []
     ticks.tick()
     assert moto.left(queue) == 0
 
-
-def test_an_older_event_that_comes_late_starts_a_run_of_its_own(ticks: Ticks, moto: Moto, queue: str) -> None:
-    moto.send(queue, notification(ticks, path_of("NW"), "02", etag="new"))
-    assert keys_of(ticks.tick()) == [key("NW")]
     moto.send(queue, notification(ticks, path_of("NW"), "01", etag="old"))
-    assert keys_of(ticks.tick()) == [key("NW")]
-
-
-def test_events_of_one_partition_are_one_run(ticks: Ticks, moto: Moto, queue: str) -> None:
-    for number in range(25):
-        moto.send(queue, notification(ticks, path_of("NW", name=f"{number}.parquet"), f"{number:02}"))
     assert keys_of(ticks.tick()) == [key("NW")]
 
 
@@ -140,6 +122,7 @@ def test_a_message_that_is_no_notification_is_reported_once_and_stays_in_the_que
     assert moto.left(queue) == 3
 
 
+@pytest.mark.more
 def test_another_streams_notifications_are_left_to_it(
     ticks: Ticks, moto: Moto, queue: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,6 +159,7 @@ def test_messages_beyond_the_limit_of_runs_stay_in_the_queue_and_outlive_the_cur
     assert moto.left(queue) == 0
 
 
+@pytest.mark.more
 def test_a_date_in_the_future_is_reported_once_and_stays_in_the_queue_until_its_day(
     ticks: Ticks, moto: Moto, queue: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +181,7 @@ def test_a_date_in_the_future_is_reported_once_and_stays_in_the_queue_until_its_
     assert moto.left(queue) == 0
 
 
+@pytest.mark.more
 def test_dates_in_the_future_keep_no_other_message_waiting(
     ticks: Ticks, moto: Moto, queue: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,17 +63,6 @@ def test_a_repeated_tick_has_the_same_run_keys(ticks: Ticks, local_world: World)
     assert again.dynamic_partitions_requests == []
 
 
-def test_a_reset_cursor_asks_for_all_partitions_again(ticks: Ticks, local_world: World) -> None:
-    local_world.land(day("NW"), sales(1))
-    local_world.land(day("SW", 40), sales(2))
-    first = keys_of(ticks.tick())
-    assert ticks.tick() == []
-
-    ticks.cursor = None
-
-    assert keys_of(ticks.tick()) == first
-
-
 def test_new_regions_become_partitions_with_their_runs(ticks: Ticks, local_world: World) -> None:
     local_world.options["sensor"] |= {"group_runs": 1}
     awkward = ["N/A x", "O'Hare", "a|b", "a...b", "ünïcode"]
@@ -85,24 +74,6 @@ def test_new_regions_become_partitions_with_their_runs(ticks: Ticks, local_world
     added = ticks.instance.get_dynamic_partitions(dynamic_name("sales", "region"))
     assert sorted(added) == sorted(["N%2FA x", "O%27Hare", "a%7Cb", "a%2E%2E%2Eb", "ünïcode"])
     assert sorted(keys_of(requests)) == sorted(f"{TODAY}|{region}" for region in added)
-
-
-def test_more_partitions_than_runs_go_as_ranges(ticks: Ticks, local_world: World) -> None:
-    local_world.options["sensor"] = {"type": "objects", "max_runs": 2, "group_runs": 1}
-    for region in ("NW", "SW"):
-        for days_ago in (10, 11, 13):
-            local_world.land(day(region, days_ago), sales(days_ago))
-
-    requests = ticks.tick()
-
-    ranges = [
-        (r.tags["dagster/asset_partition_range_start"], r.tags["dagster/asset_partition_range_end"]) for r in requests
-    ]
-    assert ranges == [(key(region, 13), key(region, 10)) for region in ("NW", "SW")]
-    assert [request.partition_key for request in requests] == [None, None]
-    local_world.options["on_empty"] = "keep"  # the day between has no objects
-    assert all(result.success for result in ticks.run(requests))
-    assert local_world.totals() == [10, 10, 11, 11, 13, 13]
 
 
 def test_regions_that_land_together_are_one_run_with_events_of_their_own(ticks: Ticks, local_world: World) -> None:
@@ -123,23 +94,6 @@ def test_regions_that_land_together_are_one_run_with_events_of_their_own(ticks: 
     changed = {key(region, days_ago) for region in ("A", "B", "C", "D") for days_ago in (0, 1)}
     assert ticks.instance.get_materialized_partitions(dg.AssetKey("sales")) == changed
     assert local_world.totals() == [1] * 8
-
-
-@pytest.mark.parametrize("group_runs", [100, 3])
-def test_regions_that_share_runs_count_as_these_runs(ticks: Ticks, local_world: World, group_runs: int) -> None:
-    """More regions than `max_runs` land at once, one of them new: one tick requests the runs of all."""
-    local_world.options["sensor"] |= {"max_runs": 3, "group_runs": group_runs}
-    ticks.instance.add_dynamic_partitions(dynamic_name("sales", "region"), list("GFEDCB"))
-    for region in "ABCDEFG":
-        local_world.land(day(region), sales(1))
-
-    requests = ticks.tick()
-
-    found = [(r.tags.get("dagster/asset_partition_range_start"), r.partition_key) for r in requests]
-    assert found == (
-        [(key("G"), None)] if group_runs == 100 else [(key("G"), None), (key("D"), None), (None, key("A"))]
-    )
-    assert ticks.tick() == []
 
 
 def test_a_tick_without_news_says_so_as_its_skip_reason_and_logs_nothing(

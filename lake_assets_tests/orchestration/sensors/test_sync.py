@@ -6,6 +6,8 @@ import datetime as dt
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from lake_assets.orchestration.sensors.sync import Synced, sync_lock, sync_strea
 from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.orchestration.ticks import Ticks
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
 KEY = dg.AssetKey("sales")
@@ -243,14 +246,14 @@ def test_a_sync_that_is_killed_keeps_no_other_one_off(committed: World, storage:
 
 
 def test_a_tick_during_another_sync_leaves_the_work_to_the_next(
-    committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    committed: World, storage: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync, "RETRY_SECONDS", 0)
-    ticks = Ticks(committed, instance, sensor="test_sync")
-    with sync_lock(instance, 0):
+    ticks = Ticks(committed, storage, sensor="test_sync")
+    with sync_lock(storage, 0):
         result = ticks.evaluate()
 
-    assert (result.cursor, events(instance)) == (None, 0)
+    assert (result.cursor, events(storage)) == (None, 0)
     assert "another sync reports commits" in (result.skip_message or "")
     assert ticks.evaluate().skip_message == "2 partitions reported that others had committed."
 
@@ -285,7 +288,7 @@ def test_a_lake_that_does_not_exist_yet_has_nothing_to_report(local_world: World
     assert sync_stream(specs_of(local_world.stream), instance) == synced([])
 
 
-@pytest.mark.parametrize("cursor", ["no state", "2026-02-11T00:00:00", "5", '{"after": 1000000, "runs": {}}'])
+@pytest.mark.parametrize("cursor", ["no state", *more(["2026-02-11T00:00:00", "5", '{"after": 1000000, "runs": {}}'])])
 def test_a_damaged_cursor_of_the_sensor_reads_the_whole_ledger(
     committed: World, instance: dg.DagsterInstance, cursor: str
 ) -> None:
@@ -300,15 +303,10 @@ def test_the_sensor_reports_in_ticks_and_is_on_from_the_start(
     monkeypatch.setattr(sync, "REPORTED", 1)
     ticks = Ticks(committed, instance, sensor="test_sync")
     assert ticks.definitions().resolve_sensor_def("test_sync").default_status == dg.DefaultSensorStatus.RUNNING
-    told = []
-    for _ in range(3):
-        result = ticks.evaluate()
-        ticks.cursor = result.cursor
-        told.append(result.skip_message)
+    told = [tick(ticks) for _ in range(3)]
 
-    assert told == [
-        f"{number} reported that others had committed." for number in ("1 partition",) * 2 + ("0 partitions",)
-    ]
+    numbers = ("1 partition", "1 partition", "0 partitions")
+    assert told == [f"{number} reported that others had committed." for number in numbers]
     assert ticks.cursor is not None  # from now on it reads the newest rows of the ledger only
     committed.land(NW, sales(5), "b.parquet")
     committed.ingest(NW)
@@ -336,6 +334,20 @@ def test_the_sensor_reports_what_a_killed_run_has_not_and_reads_older_commits_fo
     assert tick(ticks) == "0 partitions reported that others had committed."
 
 
+@contextmanager
+def noted(statements: list[str]) -> Iterator[None]:
+    """Note the statements of Dagster's databases while the block runs."""
+
+    def note(*arguments: Any) -> None:
+        statements.append(arguments[2])
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", note)
+    try:
+        yield
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", note)
+
+
 def tick(ticks: Ticks) -> str | None:
     """One tick, whose cursor is kept; returns what it says."""
     result = ticks.evaluate()
@@ -347,21 +359,14 @@ def statements_of(ticks: Ticks) -> tuple[int, int, int]:
     """What a tick without news asks for: statements and rows of the catalog, and statements of Dagster's database."""
     rows, catalog, dagster = CatalogDatabase.rows, list[int](), list[str]()
 
-    def noting(database: CatalogDatabase, sql: str, parameters: Any = ()) -> Any:
+    def counting(database: CatalogDatabase, sql: str, parameters: Any = ()) -> Any:
         found = rows(database, sql, parameters)
         catalog.append(len(found))
         return found
 
-    def note(*arguments: Any) -> None:
-        dagster.append(arguments[2])
-
-    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", note)
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(CatalogDatabase, "rows", noting)
-            assert tick(ticks) == "0 partitions reported that others had committed."
-    finally:
-        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", note)
+    with noted(dagster), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CatalogDatabase, "rows", counting)
+        assert tick(ticks) == "0 partitions reported that others had committed."
     return len(catalog), sum(catalog), len(dagster)
 
 
@@ -456,19 +461,11 @@ def test_materializations_that_are_stored_together_are_those_that_dagster_stores
 
 
 def test_many_partitions_take_no_more_statements_than_one(storage: dg.DagsterInstance) -> None:
-    statements: list[str] = []
-
-    def note(*arguments: Any) -> None:
-        statements.append(arguments[2])
-
-    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", note)
-    try:
-        numbers = []
-        for number in (1, 1, 20):  # the first one looks for tables
-            statements.clear()
+    numbers = []
+    for number in (1, 1, 20):  # the first one looks for tables
+        statements: list[str] = []
+        with noted(statements):
             store_materializations(storage, materializations("together", number))
-            numbers.append(len(statements))
-    finally:
-        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", note)
+        numbers.append(len(statements))
 
     assert numbers[1] == numbers[2] > 0
