@@ -1,6 +1,6 @@
 """Random tables by random writers, modes, strategies and catalogs answer as the landed files do.
 
-`make differential TABLES=2000 SEED=0` tries other tables than `make test-all`; `SEED=17 TABLES=1` tries one again.
+`make soak ARGS=lake_assets_tests/differential TABLES=2000 SEED=0` tries many; `TABLES=1 SEED=17` tries one again.
 """
 
 import os
@@ -11,6 +11,7 @@ import pytest
 
 from lake_assets_tests.differential.answers import differences
 from lake_assets_tests.differential.life import Life
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world_fixtures import database_on
 
 TABLES = int(os.environ.get("LAKE_ASSETS_TABLES", "100"))
@@ -20,17 +21,21 @@ CATALOGS = ["sqlite", "postgres", "sqlite", "duckdb", "sqlite", "postgres", "sql
 ON_ONE = 20  # tables one after the other that are on one catalog
 
 
-def shares() -> Iterator[object]:
+def shares() -> Iterator[tuple[range, str]]:
     """The seeds of each test, with the catalog that goes with them."""
     for first in range(FIRST - FIRST % SHARE, FIRST + TABLES, SHARE):
         seeds = range(max(first, FIRST), min(first + SHARE, FIRST + TABLES))
-        catalog = CATALOGS[first // ON_ONE % len(CATALOGS)]
-        marks = [pytest.mark.servers] if catalog == "postgres" else []
-        yield pytest.param(seeds, catalog, marks=marks, id=f"{catalog}-{seeds.start}-{seeds.stop - 1}")
+        yield seeds, CATALOGS[first // ON_ONE % len(CATALOGS)]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("seeds", "catalog"), list(shares()))
+FEW = [(range(4), "sqlite"), *more([(range(4, 16), "sqlite"), (range(20, 28), "postgres"), (range(60, 66), "duckdb")])]
+
+
+def name(value: object) -> str:
+    return f"{value.start}-{value.stop - 1}" if isinstance(value, range) else str(value)
+
+
+@pytest.mark.parametrize(("seeds", "catalog"), [*FEW, *soak(shares())], ids=name)
 def test_a_random_table_answers_as_the_landed_files(
     request: pytest.FixtureRequest, tmp_path: Path, seeds: range, catalog: str
 ) -> None:
@@ -43,5 +48,5 @@ def test_a_random_table_answers_as_the_landed_files(
         if found := life.run(differences):
             wrong.append("\n".join([life.title, *(f"    {line}" for line in [*life.log, "", *found])]))
         committed += life.commits
-    assert not wrong, "make differential TABLES=1 SEED=… tries one again:\n\n" + "\n\n".join(wrong)
+    assert not wrong, "TABLES=1 SEED=… tries one again:\n\n" + "\n\n".join(wrong)
     assert committed >= len(seeds) // 2

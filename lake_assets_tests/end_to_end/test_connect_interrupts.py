@@ -6,27 +6,29 @@ import pytest
 
 from lake_assets_tests.end_to_end.test_connect_clients import with_functions
 from lake_assets_tests.spark.processes import run_python
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, World, sales
 
 CODE = """
-import os, signal, sys, threading, time
+import os, signal, sys, threading
 from pathlib import Path
 
 import dagster as dg
+import psutil
 
 from lake_assets.cli.sessions import Session
 from lake_assets.config.load import load_config
 from lake_assets.ingest.api import ingest
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.api.stream import open_stream
+from lake_assets_tests.until import until
 
 way, file, partition = sys.argv[1:]
 config = load_config(file)
 beats = Path("beats")
 
 def interrupt():
-    while not beats.exists():
-        time.sleep(0.1)
+    until(beats.exists, "the job begins")
     os.kill(os.getpid(), signal.SIGINT)
 
 threading.Thread(target=interrupt, daemon=True).start()
@@ -42,17 +44,19 @@ try:
         )
 except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
     # While the error has the frames of the job, Spark's client does not release it by itself.
-    size = -1
-    while size < (size := beats.stat().st_size):  # the executor ends its task some time after the client's error
-        time.sleep(3)
-    print(type(error).__name__, size < 1200, session.range(3).count())
+    worker = int(Path("worker").read_text())
+    until(lambda: not psutil.pid_exists(worker), "the job ends")  # some time after the client's error
+    print(type(error).__name__, beats.stat().st_size < 1200, session.range(3).count())
 """
 
 
-@pytest.mark.sample(1)
+@pytest.mark.kill
 @pytest.mark.parametrize(
     ("way", "partition", "error"),
-    [("ingest", NW, "KeyboardInterrupt"), ("dagster", "2026-02-11|NW", "DagsterExecutionInterruptedError")],
+    [
+        *more([("dagster", "2026-02-11|NW", "DagsterExecutionInterruptedError")]),
+        *soak([("ingest", NW, "KeyboardInterrupt")]),
+    ],
 )
 def test_the_job_ends_and_the_session_goes_on(
     local_world: World, tmp_path: Path, spark_connect: str, way: str, partition: str, error: str

@@ -9,7 +9,6 @@ it attaches no lake, and none of its statements names a catalog.
 
 import datetime as dt
 import re
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
+import pyarrow as pa
 import pytest
 
 from dev.servers.postgres_proxy import PostgresProxy, plain, postgres_proxy
@@ -31,12 +30,13 @@ from lake_assets.ingest.index.index_run import index_all
 from lake_assets.lake.catalog_driver import Driver
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS
-from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.storage import walk
+from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets_tests.cli.conftest import Run, run
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
+from lake_assets_tests.tiers import more, soak
+from lake_assets_tests.until import until
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 
@@ -44,6 +44,7 @@ __all__ = ["run"]
 
 # Partitions of the table, and rows of the ledger.
 SMALL = (10, 3_000)
+LARGER = (100, 20_000)
 LARGE = (1_000, 100_000)
 
 DAYS = 100  # partitions of a region
@@ -53,7 +54,6 @@ PARTITIONS = {
     "date": {"type": "date", "start": str(FIRST), "end": "2026-06-30"},
 }
 KEY = "2026-02-11|NW"
-ASSET = dg.AssetKey("sales")
 
 
 @dataclass
@@ -129,13 +129,28 @@ def fill(world: World, partitions: int, ledger: int) -> None:
             [ledger - partitions],
         )
         flush.flush_ledger(lake)
-    time.sleep(1.1)  # S3 has times in seconds, and a commit compares no bounds that are equal
-    world.land(NW, sales(1, 2))
+    land_later(world, sales(1, 2), "batch_1.parquet")
     world.ingest(NW)
+
+
+def land_later(world: World, rows: pa.Table, name: str) -> None:
+    """Land an object with a later time than each before: S3 has whole seconds, and a commit widens no equal bounds."""
+    store, before = Store(world.config.streams["sales"].source), dt.datetime.now(dt.UTC).replace(microsecond=0)
+
+    def is_later() -> bool:
+        uri = world.land(NW, rows, name)
+        return any(obj.uri == uri and obj.last_modified > before for obj in store.list())
+
+    until(is_later, "an object of a later second")
 
 
 def refresh(config: LakeConfig, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, OpenStream]:
     """The job of one run, as the UI starts it, and its stream."""
+    import dagster as dg  # noqa: PLC0415 - takes seconds
+
+    from lake_assets.orchestration.build import build_definitions  # noqa: PLC0415
+    from lake_assets.orchestration.resources import pyspark_resource  # noqa: PLC0415
+
     opened: list[OpenStream] = []
 
     def kept(config: LakeConfig) -> Any:
@@ -145,9 +160,10 @@ def refresh(config: LakeConfig, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, O
 
     monkeypatch.setattr("lake_assets.orchestration.build.open_streams", kept)
     repository = build_definitions(config, pyspark_resource(config.spark)).get_repository_def()
-    checks = dg.AssetSelection.assets(ASSET).resolve_checks(repository.asset_graph)
+    asset = dg.AssetKey("sales")
+    checks = dg.AssetSelection.assets(asset).resolve_checks(repository.asset_graph)
     job = repository.get_implicit_global_asset_job_def()
-    return job.get_subset(asset_selection={ASSET}, asset_check_selection=checks), opened[0]
+    return job.get_subset(asset_selection={asset}, asset_check_selection=checks), opened[0]
 
 
 @contextmanager
@@ -204,16 +220,16 @@ def by_proxy(proxy: PostgresProxy, counted: Counted) -> Iterator[None]:
 Count = Callable[[Counted], AbstractContextManager[None]]
 
 
-def measure(world: World, monkeypatch: pytest.MonkeyPatch, count: Count, s3: S3Proxy | None) -> Counted:
+def measure(world: World, monkeypatch: pytest.MonkeyPatch, places: "Places") -> Counted:
     """One run of one partition with all its checks, which pass."""
     job, stream = refresh(world.config, monkeypatch)
     counted = Counted()
     with logged(stream, counted):
-        if s3 is not None:
-            s3.forget()
-        with count(counted):
+        if places.s3 is not None:
+            places.s3.forget()
+        with places.count(counted):
             result = job.execute_in_process(partition_key=KEY)
-        for request in s3.requests() if s3 is not None else ():
+        for request in places.s3.requests() if places.s3 is not None else ():
             counted.requests[request.method, "object" if request.key else "list"] += 1
     evaluations = result.get_asset_check_evaluations()
     more = {"appended_objects"} if stream.config.mode == "append" else set()
@@ -236,56 +252,48 @@ def differences(small: Counted, large: Counted) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Catalogs:
-    """New catalogs of one kind, and how what is asked of them is counted."""
+class Places:
+    """New catalogs and storages of one kind, and how what is asked of them is counted."""
 
-    new: Callable[[], dict[str, Any]]
+    catalog: Callable[[], dict[str, Any]]
     count: Count
+    s3: S3Proxy | None  # before the S3 server; None for local folders
+
+    def new_lake(self, world: World, folder: Path) -> None:
+        """Let the world have a new catalog, a new storage and a new landing zone."""
+        world.catalog = self.catalog()
+        world.storage, world.source = (
+            {"type": "local", "path": str(folder / name)} if self.s3 is None else bucket_on(self.s3.s3)
+            for name in ("data", "landing")
+        )
 
 
 @pytest.fixture
-def catalogs(request: pytest.FixtureRequest, catalog: str, tmp_path: Path) -> Iterator[Catalogs]:
+def places(request: pytest.FixtureRequest, catalog: str, storage: str, tmp_path: Path) -> Iterator[Places]:
+    s3: S3Proxy | None = request.getfixturevalue("s3_proxy") if storage == "s3" else None
     if catalog == "sqlite":
-        yield Catalogs(lambda: {"type": "sqlite", "path": str(tmp_path / f"{uuid.uuid4()}.sqlite")}, by_driver)
+        yield Places(lambda: {"type": "sqlite", "path": str(tmp_path / f"{uuid.uuid4()}.sqlite")}, by_driver, s3)
         return
     with postgres_proxy(request.getfixturevalue("postgres")) as proxy:
-        yield Catalogs(lambda: database_on(proxy.server), partial(by_proxy, proxy))
-
-
-@pytest.fixture
-def proxied(request: pytest.FixtureRequest, storage: str) -> S3Proxy | None:
-    """The proxy before the S3 server; None for local folders."""
-    proxy: S3Proxy | None = request.getfixturevalue("s3_proxy") if storage == "s3" else None
-    return proxy
-
-
-def new_lake(world: World, catalogs: Catalogs, proxy: S3Proxy | None, folder: Path) -> None:
-    """Let the world have a new catalog, a new storage and a new landing zone."""
-    world.catalog = catalogs.new()
-    world.storage, world.source = (
-        {"type": "local", "path": str(folder / name)} if proxy is None else bucket_on(proxy.s3)
-        for name in ("data", "landing")
-    )
+        yield Places(lambda: database_on(proxy.server), partial(by_proxy, proxy), s3)
 
 
 # Each catalog and each storage once; what is asked of one does not depend on the other.
-PAIRS = [
-    pytest.param("sqlite", "local"),
-    pytest.param("postgres", "s3", marks=pytest.mark.servers),
-    pytest.param("sqlite", "s3", marks=[pytest.mark.servers, pytest.mark.soak]),
-    pytest.param("postgres", "local", marks=[pytest.mark.servers, pytest.mark.soak]),
-]
-
-
-@pytest.mark.long
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize(("catalog", "storage"), PAIRS)
-@pytest.mark.parametrize("mode", ["replace", "append"])
+@pytest.mark.parametrize(
+    ("mode", "catalog", "storage", "larger"),
+    [
+        ("replace", "sqlite", "local", LARGER),
+        *more([("append", "sqlite", "local", LARGER), ("replace", "postgres", "s3", LARGER)]),
+        *soak((mode, "postgres", "s3", LARGE) for mode in ("replace", "append")),
+        *soak((mode, "sqlite", "local", LARGE) for mode in ("replace", "append")),
+    ],
+)
 def test_a_run_of_one_partition_asks_for_the_same_in_a_small_table_and_in_a_large_one(
     local_world: World,
-    catalogs: Catalogs,
-    proxied: S3Proxy | None,
+    places: Places,
     mode: str,
+    larger: tuple[int, int],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -293,21 +301,21 @@ def test_a_run_of_one_partition_asks_for_the_same_in_a_small_table_and_in_a_larg
         monkeypatch.setattr(flush, "MANY", 1)
         monkeypatch.setattr(flush, "FILES", 2)
     counts: dict[tuple[int, int], list[Counted]] = {}
-    for size in (SMALL, LARGE):
-        new_lake(local_world, catalogs, proxied, tmp_path / str(size[0]))
+    for size in (SMALL, larger):
+        places.new_lake(local_world, tmp_path / str(size[0]))
         local_world.options = {"partitions": PARTITIONS, "mode": mode}
         fill(local_world, *size)
-        local_world.land(NW, sales(1, 2, 3), "batch_1.parquet" if mode == "replace" else "batch_2.parquet")
-        runs = [measure(local_world, monkeypatch, catalogs.count, proxied) for _ in range(2)]
+        land_later(local_world, sales(1, 2, 3), "batch_1.parquet" if mode == "replace" else "batch_2.parquet")
+        runs = [measure(local_world, monkeypatch, places) for _ in range(2)]
         assert [run.status for run in local_world.ledger(NW)[:2]] == ["skipped", "committed"]
         counts[size] = runs
 
-    for small, large in zip(counts[SMALL], counts[LARGE], strict=True):
+    for small, large in zip(counts[SMALL], counts[larger], strict=True):
         found = differences(small, large)
         assert not found, "\n".join(found)
         assert small.statements.total()
         assert small.rows.total()
-        assert bool(small.requests) == (proxied is not None)
+        assert bool(small.requests) == (places.s3 is not None)
         assert not any("attach" in text.lower() or "ducklake" in text.lower() for text in small.duckdb), small.duckdb
 
 
@@ -322,12 +330,19 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize(("catalog", "storage"), PAIRS)
+@pytest.mark.parametrize(
+    ("catalog", "storage", "larger"),
+    [
+        ("sqlite", "local", LARGER),
+        *more([("postgres", "s3", LARGER)]),
+        *soak([("postgres", "s3", LARGE), ("sqlite", "local", LARGE)]),
+    ],
+)
 def test_a_command_about_one_partition_asks_for_the_same_in_a_small_table_and_in_a_large_one(
     local_world: World,
     run: Run,
-    catalogs: Catalogs,
-    proxied: S3Proxy | None,
+    places: Places,
+    larger: tuple[int, int],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -335,21 +350,21 @@ def test_a_command_about_one_partition_asks_for_the_same_in_a_small_table_and_in
     monkeypatch.setattr(Options, "stream", lambda *_: local_world.stream)
     local_world.sessions = no_session
     counts: dict[tuple[int, int], dict[str, Counted]] = {}
-    for size in (SMALL, LARGE):
-        new_lake(local_world, catalogs, proxied, tmp_path / str(size[0]))
+    for size in (SMALL, larger):
+        places.new_lake(local_world, tmp_path / str(size[0]))
         local_world.options = {"partitions": PARTITIONS}
         with jobs_here():
             fill(local_world, *size)
         counts[size] = {}
         for name, command in COMMANDS.items():
             counts[size][name] = counted = Counted()
-            with logged(local_world.stream, counted), listing(counted), catalogs.count(counted):
+            with logged(local_world.stream, counted), listing(counted), places.count(counted):
                 result = run(*command)
             assert result.exit_code == 0, result.output
             assert counted.requests["listed", "objects"] == (name not in ("history", "ledger"))
 
     for name, small in counts[SMALL].items():
-        found = differences(small, counts[LARGE][name])
+        found = differences(small, counts[larger][name])
         assert not found, f"{name}: " + "\n".join(found)
         assert small.statements.total()
         assert small.rows.total()

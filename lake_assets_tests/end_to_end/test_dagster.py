@@ -1,15 +1,14 @@
 """A real Dagster with its daemon and web server, used as people use it: by clicks, by its API, and all at once."""
 
 import datetime as dt
-import importlib.util
+import io
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,44 +17,41 @@ import pytest
 import yaml
 
 from dev.plain_client import plain_client
-from dev.servers.absent import absent
-from dev.servers.browser import chromium
 from dev.servers.dagster import DagsterServer, dagster_dev
+from dev.servers.s3 import S3Server
 from lake_assets.api.stream import open_stream
 from lake_assets.config.load import load_config
+from lake_assets.config.storages import S3Storage
 from lake_assets.ingest.api import ingest
 from lake_assets.templates.demo.flights import land, read_flights
 from lake_assets.templates.demo.folder import prepare
-from lake_assets_tests.faults.without_spark import jobs_here
+from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.until import until
+from lake_assets_tests.world_fixtures import bucket_on
 
-__all__ = ["chromium"]
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
-pytestmark = [pytest.mark.dagster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.dagster, pytest.mark.timeout(900), pytest.mark.usefixtures("web_server")]
 
 DAYS = ("2026-02-11", "2026-02-12")
-STREAMS = {  # besides those of the demo; each with a table of its own, for one test
-    name: {
-        "source": f"landing/{name}",
-        "partitions": {"region": {"values": ["NW"]}, "date": {"type": "date", "start": DAYS[0], "end": DAYS[-1]}},
-        "destination": {"table": name},
-    }
-    for name in ("broken", "crowded", "appended")
-}
-STREAMS["sparse"] = STREAMS["broken"] | {
-    "source": "landing/sparse",
-    "partitions": {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": DAYS[0], "end": "2026-03-31"}},
-    "destination": {"table": "sparse"},
-}
-STREAMS["calm"] = STREAMS["broken"] | {
-    "source": "landing/calm",
-    "destination": {"table": "calm"},
-    "schedule": {"cron": "* * * * *", "lookback": 10_000, "status": "stopped"},
-}
-STREAMS["appended"] |= {"mode": "append"}
-STREAMS["crowded"] |= {
-    "sensor": {"type": "objects", "interval": 5},
-    "schedule": {"cron": "* * * * *", "lookback": 10_000, "status": "stopped"},
+EVERY_MINUTE = {"cron": "* * * * *", "lookback": 10_000, "status": "stopped"}
+OFTEN = {"type": "objects", "interval": 5}
+
+
+def stream(name: str, regions: tuple[str, ...] = ("NW",), end: str = DAYS[-1], **more: Any) -> dict[str, Any]:
+    """A stream with a table of its own."""
+    partitions = {"region": {"values": list(regions)}, "date": {"type": "date", "start": DAYS[0], "end": end}}
+    return {"source": f"landing/{name}", "partitions": partitions, "destination": {"table": name}} | more
+
+
+STREAMS = {  # besides those of the demo; each for one test
+    "arriving": stream("arriving", sensor=OFTEN),  # on S3
+    "broken": stream("broken"),
+    "sparse": stream("sparse", ("NW", "SW"), "2026-03-31"),
+    "calm": stream("calm", schedule=EVERY_MINUTE),
+    "appended": stream("appended", mode="append"),
+    "crowded": stream("crowded", sensor=OFTEN, schedule=EVERY_MINUTE),
 }
 
 
@@ -65,6 +61,7 @@ class Site:
 
     folder: Path
     dagster: DagsterServer
+    s3: S3Server
     stream: str = ""
 
     def of(self, stream: str) -> "Site":
@@ -82,8 +79,13 @@ class Site:
         return path
 
     def land(self, day: str, *totals: float, name: str = "a.parquet") -> None:
-        path = self.landed(day, name)
-        pq.write_table(pa.table({"total": pa.array(totals, pa.float64())}), path)
+        pq.write_table(pa.table({"total": pa.array(totals, pa.float64())}), self.landed(day, name))
+
+    def ingest(self, day: str) -> None:
+        """As the command line does it."""
+        opened = open_stream(self.config, self.stream)
+        with jobs_here():
+            ingest(opened, opened.config.partition(f"region=NW,date={day}"), no_session)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """The lake as a plain DuckDB client sees it."""
@@ -94,64 +96,53 @@ class Site:
         return self.query(f"SELECT date::VARCHAR, total FROM lake.{self.stream} ORDER BY ALL")
 
     def wait_for_materializations(self, count: int) -> list[dict[str, Any]]:
-        for _ in range(300):
-            if len(message := self.dagster.materialized(self.stream)) >= count:
-                return message
-            time.sleep(1)
-        raise AssertionError(f"{len(message)} of {count} partitions are materialized")
+        until(lambda: len(self.dagster.materialized(self.stream)) >= count, f"{count} materialized partitions", 300)
+        return self.dagster.materialized(self.stream)
 
     def failures(self, backfill: str) -> list[list[str]]:
         return [self.dagster.failures(run) for run in self.dagster.runs(dagster__backfill=backfill)]
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    if importlib.util.find_spec("dagster_webserver") is None:
-        absent("no Dagster web server: the package dagster-webserver is not installed")
+def shop(tmp_path_factory: pytest.TempPathFactory, s3: S3Server) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("demo")
     path = prepare(folder)
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    config["streams"] |= STREAMS
+    config["streams"] |= STREAMS | {"arriving": STREAMS["arriving"] | {"source": bucket_on(s3)}}
     path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     for name in ("flights", *STREAMS):
         (folder / "landing" / name).mkdir(parents=True)
     with dagster_dev(path) as server:
-        yield Site(folder, server)
+        yield Site(folder, server, s3)
 
 
 @pytest.mark.browser
-def test_a_backfill_is_launched_by_clicking(shop: Site, chromium: str) -> None:
-    from playwright.sync_api import expect, sync_playwright  # noqa: PLC0415 - may not be installed
+def test_a_backfill_is_launched_by_clicking(shop: Site, page: "Page") -> None:
+    from playwright.sync_api import expect  # noqa: PLC0415 - may not be installed
 
     site, days = shop.of("flights"), (dt.date(2013, 1, 1), dt.date(2013, 1, 2))
     flights = read_flights().filter(pc.field("date") <= dt.date(2013, 1, 3))
     land(flights, site.folder / "landing" / "flights", lambda: None)
     due = {f"{day}|JFK": flights.filter((pc.field("date") == day) & (pc.field("origin") == "JFK")) for day in days}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1400, "height": 900})
-        page.set_default_timeout(60_000)
-        expect.set_options(timeout=60_000)
-        page.goto(f"{site.dagster.url}/assets/{site.stream}")
-        page.get_by_role("button", name="Materialize…").click()
-        dates = page.get_by_placeholder("ex: 2013-01-01")
-        dates.fill(f"[{days[0]}...{days[1]}]")
-        dates.press("Enter")
-        page.get_by_text("Select a partition or create one").click()
-        page.get_by_text("JFK", exact=True).first.click()
-        expect(page.get_by_text("2 partitions")).to_be_visible()
-        page.keyboard.press("Escape")
-        page.get_by_role("button", name="Launch backfill").click()
-        message = site.wait_for_materializations(2)
-        page.goto(f"{site.dagster.url}/assets/{site.stream}?view=events")
-        for key in due:
-            expect(page.get_by_text(key).first).to_be_visible()
-        page.goto(f"{site.dagster.url}/assets/{site.stream}?view=partitions&partition={days[0]}%7CJFK")
-        expect(page.get_by_text(re.compile(r"^\d+\.\d kB$")).first).to_be_visible()
-        expect(page.get_by_text("[Show JSON]")).to_have_count(0)
-        page.goto(f"{site.dagster.url}/assets/{site.stream}")
-        expect(page.get_by_text("Minutes after the planned departure")).to_be_visible()
-        browser.close()
+    page.goto(f"{site.dagster.url}/assets/{site.stream}")
+    page.get_by_role("button", name="Materialize…").click()
+    dates = page.get_by_placeholder("ex: 2013-01-01")
+    dates.fill(f"[{days[0]}...{days[1]}]")
+    dates.press("Enter")
+    page.get_by_text("Select a partition or create one").click()
+    page.get_by_text("JFK", exact=True).first.click()
+    expect(page.get_by_text("2 partitions")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Launch backfill").click()
+    message = site.wait_for_materializations(2)
+    page.goto(f"{site.dagster.url}/assets/{site.stream}?view=events")
+    for key in due:
+        expect(page.get_by_text(key).first).to_be_visible()
+    page.goto(f"{site.dagster.url}/assets/{site.stream}?view=partitions&partition={days[0]}%7CJFK")
+    expect(page.get_by_text(re.compile(r"^\d+\.\d kB$")).first).to_be_visible()
+    expect(page.get_by_text("[Show JSON]")).to_have_count(0)
+    page.goto(f"{site.dagster.url}/assets/{site.stream}")
+    expect(page.get_by_text("Minutes after the planned departure")).to_be_visible()
 
     assert len(message) == 2
     rows = {
@@ -160,6 +151,20 @@ def test_a_backfill_is_launched_by_clicking(shop: Site, chromium: str) -> None:
     assert rows == {key: len(table) for key, table in due.items()}
     landed = sorted((str(row["date"]), row["flight"]) for table in due.values() for row in table.to_pylist())
     assert site.query("SELECT date::VARCHAR, flight FROM lake.flights ORDER BY ALL") == landed
+
+
+def test_what_lands_in_a_bucket_is_ingested_by_the_sensor_of_the_daemon(shop: Site) -> None:
+    site, body = shop.of("arriving"), io.BytesIO()
+    source = load_config(site.config).streams[site.stream].source
+    assert isinstance(source, S3Storage)
+    pq.write_table(pa.table({"total": [1.0, 2.0]}), body)
+
+    site.s3.put(source.bucket, f"{source.prefix}/region=NW/date={DAYS[0]}/a.parquet", body.getvalue())
+
+    run = site.dagster.wait_for_run(300, dagster__sensor_name="arriving_sensor")
+    assert run.status == "SUCCESS", site.dagster.failures(run)
+    assert site.totals() == [(DAYS[0], 1), (DAYS[0], 2)]
+    assert [item["partition"] for item in site.wait_for_materializations(1)] == [f"{DAYS[0]}|NW"]
 
 
 @dataclass(frozen=True)
@@ -198,122 +203,99 @@ def test_one_bad_partition_of_a_backfill_fails_alone(failed: Failed) -> None:
     ]
 
 
+@pytest.mark.more
 @pytest.mark.browser
-def test_all_partitions_are_materialized_by_clicking_though_most_have_never_landed(shop: Site, chromium: str) -> None:
-    from playwright.sync_api import Page, expect, sync_playwright  # noqa: PLC0415 - may not be installed
+def test_all_partitions_are_materialized_by_clicking_though_most_have_never_landed(shop: Site, page: "Page") -> None:
+    from playwright.sync_api import expect  # noqa: PLC0415 - may not be installed
 
     site = shop.of("sparse")
-
-    def launch(page: Page) -> str:
-        """Materialize everything, as the dialog offers it; returns how the backfill ended."""
-        before = len(site.dagster.backfills())
-        page.goto(f"{site.dagster.url}/assets/{site.stream}")
-        page.get_by_role("button", name="Materialize…").click()
-        choices = page.get_by_role("dialog").get_by_role("button", name="All", exact=True)
-        expect(choices).to_have_count(2)
-        for number in range(2):
-            choices.nth(number).click()
-        page.get_by_role("button", name="Launch backfill").click()
-        until(lambda: len(site.dagster.backfills()) > before, "the backfill")
-        return site.dagster.wait(site.dagster.backfills()[0], 600)
-
     for day in DAYS:
         site.land(day, 1)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1600, "height": 1000})
-        page.set_default_timeout(60_000)
-        expect.set_options(timeout=60_000)
-        assert launch(page) == "COMPLETED_SUCCESS"
-        page.goto(f"{site.dagster.url}/assets/{site.stream}?view=partitions")
-        for status in ("Failed (0)", "Materialized (2)", "Materializing (0)", "Missing (96)"):
-            expect(page.get_by_text(status)).to_be_visible()
-        page.goto(f"{site.dagster.url}/assets/{site.stream}?view=checks")
-        expect(page.get_by_text("Succeeded").first).to_be_visible()
-        for wrong in ("Skipped", "Not evaluated", "Failed"):
-            expect(page.get_by_text(wrong)).to_have_count(0)
-        browser.close()
+    before = len(site.dagster.backfills())
+    page.goto(f"{site.dagster.url}/assets/{site.stream}")
+    page.get_by_role("button", name="Materialize…").click()
+    choices = page.get_by_role("dialog").get_by_role("button", name="All", exact=True)
+    expect(choices).to_have_count(2)
+    for number in range(2):
+        choices.nth(number).click()
+    page.get_by_role("button", name="Launch backfill").click()
+    until(lambda: len(site.dagster.backfills()) > before, "the backfill")
+    assert site.dagster.wait(site.dagster.backfills()[0], 600) == "COMPLETED_SUCCESS"
+    page.goto(f"{site.dagster.url}/assets/{site.stream}?view=partitions")
+    for status in ("Failed (0)", "Materialized (2)", "Materializing (0)", "Missing (96)"):
+        expect(page.get_by_text(status)).to_be_visible()
+    page.goto(f"{site.dagster.url}/assets/{site.stream}?view=checks")
+    expect(page.get_by_text("Succeeded").first).to_be_visible()
+    for wrong in ("Skipped", "Not evaluated", "Failed"):
+        expect(page.get_by_text(wrong)).to_have_count(0)
 
     assert site.totals() == [(day, 1) for day in DAYS]
     assert site.query("SELECT count(*) FROM lake.ingest_runs WHERE stream = 'sparse'") == [(2,)]
 
 
+@pytest.mark.more
 @pytest.mark.browser
 def test_a_commit_of_the_command_line_and_a_tick_without_news_leave_the_pages_complete(
-    shop: Site, chromium: str
+    shop: Site, page: "Page"
 ) -> None:
-    from playwright.sync_api import Page, expect, sync_playwright  # noqa: PLC0415 - may not be installed
+    from playwright.sync_api import expect  # noqa: PLC0415 - may not be installed
 
     site = shop.of("calm")
     site.land(DAYS[0], 1)
-    stream = open_stream(site.config, site.stream)
 
-    def are_evaluated(page: Page) -> bool:
+    def are_evaluated() -> bool:
         """Whether the page of the checks, loaded again, shows a result of each."""
         page.goto(f"{site.dagster.url}/assets/{site.stream}?view=checks")
         expect(page.get_by_text("Succeeded").first).to_be_visible()
         return page.get_by_text("Not evaluated").count() == 0
 
-    def expect_all(page: Page) -> None:
+    def expect_all() -> None:
         page.goto(f"{site.dagster.url}/assets/{site.stream}")
         expect(page.get_by_text("Filter columns").or_(page.get_by_placeholder("Filter columns"))).to_be_visible()
         page.goto(f"{site.dagster.url}/assets/{site.stream}?view=partitions&partition={DAYS[0]}%7CNW")
         for entry in ("rows_before", "source_size", "snapshot"):
             expect(page.get_by_text(entry, exact=True).first).to_be_visible()
-        until(lambda: are_evaluated(page), "the results of the checks")  # the sync stores them one by one
+        until(are_evaluated, "the results of the checks")  # the sync stores them one by one
         for wrong in ("Skipped", "Failed"):
             expect(page.get_by_text(wrong)).to_have_count(0)
 
-    with jobs_here():
-        ingest(stream, stream.config.partition(f"region=NW,date={DAYS[0]}"), lambda: None)  # type: ignore[arg-type, return-value]
+    site.ingest(DAYS[0])
     (committed,) = site.wait_for_materializations(1)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1600, "height": 1000})
-        page.set_default_timeout(60_000)
-        expect.set_options(timeout=60_000)
-        expect_all(page)
-        site.dagster.start_schedule("refresh_calm_schedule")
-        tick = site.dagster.wait_for_run(300, dagster__schedule_name="refresh_calm_schedule")
-        assert tick.status == "SUCCESS", site.dagster.failures(tick)
-        expect_all(page)
-        page.goto(f"{site.dagster.url}/assets/{site.stream}?view=events&partition={DAYS[0]}%7CNW")
-        expect(page.get_by_text("skipped: its objects are those of the last commit").first).to_be_visible()
-        browser.close()
+    expect_all()
+    site.dagster.start_schedule("refresh_calm_schedule")
+    tick = site.dagster.wait_for_run(300, dagster__schedule_name="refresh_calm_schedule")
+    assert tick.status == "SUCCESS", site.dagster.failures(tick)
+    expect_all()
+    page.goto(f"{site.dagster.url}/assets/{site.stream}?view=events&partition={DAYS[0]}%7CNW")
+    expect(page.get_by_text("skipped: its objects are those of the last commit").first).to_be_visible()
 
     assert site.dagster.materialized(site.stream) == [committed]
 
 
+@pytest.mark.more
 @pytest.mark.browser
 def test_the_page_of_a_partition_that_never_succeeded_has_its_error_object_and_fix(
-    failed: Failed, chromium: str
+    failed: Failed, page: "Page"
 ) -> None:
-    from playwright.sync_api import expect, sync_playwright  # noqa: PLC0415 - may not be installed
+    from playwright.sync_api import expect  # noqa: PLC0415 - may not be installed
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1600, "height": 1000})
-        page.set_default_timeout(60_000)
-        page.goto(f"{failed.site.dagster.url}/assets/broken?view=partitions&partition={DAYS[1]}%7CNW")
-        page.get_by_role("button", name="View logs").click()
-        error = page.get_by_role("dialog").get_by_text(f"{DAYS[1]}|NW: the object {failed.bad} ").last
-        expect(error).to_be_visible(timeout=60_000)
-        expect(error).to_contain_text("remove it or let its writer land it again.")
-        expect(error).to_contain_text("1 of 2 partitions failed; 1 committed.")
-        expect(error).not_to_contain_text("lake_assets/orchestration")  # the traceback
-        page.goto(f"{failed.site.dagster.url}/assets/broken?view=checks&checkDetail=last_run")
-        shown = page.get_by_text(f"region=NW/date={DAYS[1]}: {failed.bad.name} cannot be read as Parquet")
-        expect(shown.first).to_be_visible(timeout=60_000)
-        browser.close()
+    page.goto(f"{failed.site.dagster.url}/assets/broken?view=partitions&partition={DAYS[1]}%7CNW")
+    page.get_by_role("button", name="View logs").click()
+    error = page.get_by_role("dialog").get_by_text(f"{DAYS[1]}|NW: the object {failed.bad} ").last
+    expect(error).to_be_visible()
+    expect(error).to_contain_text("remove it or let its writer land it again.")
+    expect(error).to_contain_text("1 of 2 partitions failed; 1 committed.")
+    expect(error).not_to_contain_text("lake_assets/orchestration")  # the traceback
+    page.goto(f"{failed.site.dagster.url}/assets/broken?view=checks&checkDetail=last_run")
+    shown = page.get_by_text(f"region=NW/date={DAYS[1]}: {failed.bad.name} cannot be read as Parquet")
+    expect(shown.first).to_be_visible()
 
 
 @pytest.mark.more
 def test_a_range_that_the_ui_launches_adds_the_new_objects_of_each_partition(shop: Site) -> None:
     site = shop.of("appended")
     site.land(DAYS[0], 1)
-    stream = open_stream(site.config, site.stream)
-    with jobs_here():
-        ingest(stream, stream.config.partition(f"region=NW,date={DAYS[0]}"), lambda: None)  # type: ignore[arg-type, return-value]
+    site.ingest(DAYS[0])
     site.land(DAYS[0], 2, name="b.parquet")
     site.land(DAYS[1], 3)
 
@@ -338,11 +320,9 @@ def test_runs_of_every_kind_at_once_end_as_if_one_came_after_the_other(shop: Sit
     keys = [f"{day}|NW" for day in DAYS]
     # A range, a single partition, the command line, and what sensor and schedule start by themselves, all on the same
     # partitions, which do not exist yet. The sensor is the first, because it asks for nothing that others have done.
-    while not site.dagster.runs(dagster__sensor_name="crowded_sensor"):
-        time.sleep(0.2)
+    until(lambda: bool(site.dagster.runs(dagster__sensor_name="crowded_sensor")), "a run of the sensor", 300)
     launched = [site.dagster.backfill(site.stream, keys), site.dagster.backfill(site.stream, keys[:1])]
-    while not site.dagster.runs(dagster__backfill=launched[0]):
-        time.sleep(0.5)
+    until(lambda: bool(site.dagster.runs(dagster__backfill=launched[0])), "a run of the backfill", 300)
     cli = "from lake_assets.cli import main; main()"
     command = [sys.executable, "-c", cli, "--config", str(site.config), "ingest", site.stream, "--force"]
     options = [text for day in DAYS for text in ("--partition", f"region=NW,date={day}")]

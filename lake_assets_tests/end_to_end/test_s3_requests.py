@@ -1,15 +1,16 @@
 """What a run asks of S3, counted by a proxy before the real server."""
 
-import datetime as dt
-
 import pytest
 
 from dev.servers.proxy import S3Proxy
 from lake_assets.errors import StorageError
-from lake_assets.maintenance.maintenance_run import Maintained, maintain
 from lake_assets.storage.store import Store
+from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
+
+__all__ = ["sessions"]
 
 
 @pytest.fixture
@@ -48,6 +49,7 @@ def test_only_the_target_partition_is_listed_and_read(s3_world: World, s3_proxy:
     ]
 
 
+@pytest.mark.more
 def test_a_partition_of_a_flat_folder_is_listed_by_the_beginning_of_its_names(
     s3_world: World, s3_proxy: S3Proxy
 ) -> None:
@@ -70,8 +72,7 @@ def test_a_partition_of_a_flat_folder_is_listed_by_the_beginning_of_its_names(
 
 
 def test_an_unchanged_partition_costs_one_listing(s3_world: World, s3_proxy: S3Proxy) -> None:
-    s3_world.land(NW, sales(1, 2))
-    s3_world.ingest(NW)
+    s3_world.commit(NW, 1, 2)
     s3_proxy.forget()
 
     s3_world.ingest(NW)
@@ -81,8 +82,7 @@ def test_an_unchanged_partition_costs_one_listing(s3_world: World, s3_proxy: S3P
 
 
 def test_nothing_but_new_files_of_the_partition_is_written(s3_world: World, s3_proxy: S3Proxy) -> None:
-    s3_world.land(NW, sales(1, 2))
-    s3_world.ingest(NW)
+    s3_world.commit(NW, 1, 2)
     s3_world.land(NW, sales(3))
     s3_proxy.forget()
 
@@ -95,11 +95,10 @@ def test_nothing_but_new_files_of_the_partition_is_written(s3_world: World, s3_p
     assert writes[0].key.startswith(f"some/prefix/main/sales/region=NW/date=2026-02-11/{row.run_id}-")
 
 
-@pytest.mark.parametrize("policy", ["never", "always"])
+@pytest.mark.parametrize("policy", ["never", *more(["always"])])
 def test_a_commit_reads_no_file_that_its_tasks_have_written(s3_world: World, s3_proxy: S3Proxy, policy: str) -> None:
     s3_world.options = {"copy": policy}
-    s3_world.land(NW, sales(1, 2))
-    s3_world.ingest(NW)
+    s3_world.commit(NW, 1, 2)
     s3_world.land(NW, sales(3))
     s3_proxy.forget()
 
@@ -116,22 +115,17 @@ def replaced_often(world: World) -> list[str]:
     """Commit two partitions three times each; the data files that no snapshot needs once the old ones have expired."""
     for total in (1, 2, 3):
         for text in (NW, SW):
-            world.land(text, sales(total))
-            world.ingest(text)
-    named = {uri for (uri,) in world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")}
+            world.commit(text, total)
     root = world.config.lakes["test"].own_storage.root
-    return sorted({f"{root}/{key}" for key in world.data_files()} - named)
+    return sorted({f"{root}/{key}" for key in world.data_files()} - set(world.live_files()))
 
 
-def tidy(world: World) -> Maintained:
-    return maintain(world.config, "test", world.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
-
-
+@pytest.mark.more
 def test_all_files_that_are_cleaned_up_are_deleted_by_one_request(s3_world: World, s3_proxy: S3Proxy) -> None:
     old = replaced_often(s3_world)
     s3_proxy.forget()
 
-    done = tidy(s3_world)
+    done = s3_world.tidy(30)
 
     assert len(old) == 4
     assert sorted(done.cleaned.deleted) == old
@@ -144,10 +138,10 @@ def test_what_was_not_deleted_is_deleted_by_the_next_run(s3_world: World, s3_pro
     s3_world.storage = owner | {"key_id": key_id, "secret": secret}
 
     with pytest.raises(StorageError, match=r"[0-9a-f]\.parquet was not deleted: grant s3:DeleteObject"):
-        tidy(s3_world)
+        s3_world.tidy(30)
 
     s3_world.storage = owner
     key = old[0].removeprefix(f"{s3_world.config.lakes['test'].own_storage.root}/")
     Store(s3_world.config.lakes["test"].own_storage).delete((key,))  # as an earlier run that was killed
-    assert sorted(tidy(s3_world).cleaned.deleted) == old
+    assert sorted(s3_world.tidy(30).cleaned.deleted) == old
     assert len(s3_world.data_files()) == 2

@@ -26,6 +26,8 @@ ROWS = pa.table(
     }
 )
 
+UPPER = "SELECT id + 1 AS id, total, upper(text) AS text, at, list FROM source WHERE id > 0"
+
 
 def twin(world: World, folder: Path) -> World:
     """A world with the same landing zone and a lake of its own."""
@@ -48,11 +50,10 @@ def ingest(world: World, folder: Path, url: str, **environment: str) -> subproce
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"copy": "always"},
-        {"transform": {"sql": "SELECT id + 1 AS id, total, upper(text) AS text, at, list FROM source WHERE id > 0"}},
+        pytest.param({}, id="pass-through"),
+        pytest.param({"copy": "always"}, id="copy", marks=pytest.mark.more),
+        pytest.param({"transform": {"sql": UPPER}}, id="transform", marks=pytest.mark.more),
     ],
-    ids=["pass-through", "copy", "transform"],
 )
 def test_the_rows_are_those_of_a_classic_session(
     local_world: World, tmp_path: Path, spark_connect: str, options: dict[str, Any]
@@ -78,6 +79,7 @@ def test_the_rows_are_those_of_a_classic_session(
     assert [getattr(row, name) for name in fields] == [getattr(classic, name) for name in fields]
 
 
+@pytest.mark.more
 def test_the_session_of_dagster_is_a_client(tmp_path: Path, spark_connect: str) -> None:
     script = f"""\
 from lake_assets.config.spark import Spark
@@ -91,11 +93,11 @@ session.stop()
     assert done.stdout.split() == ["pyspark.sql.connect.session", "3", "UTC"], done.stderr
 
 
-@pytest.mark.parametrize("parameters", ["/;token=hidden", ";token=hidden"])
-def test_a_server_that_ended_is_named(local_world: World, tmp_path: Path, parameters: str) -> None:
+@pytest.mark.more
+def test_a_server_that_ended_is_named(local_world: World, tmp_path: Path) -> None:
     local_world.land(NW, ROWS)
 
-    done = ingest(local_world, tmp_path, "", SPARK_REMOTE=f"sc://127.0.0.1:1{parameters}")
+    done = ingest(local_world, tmp_path, "", SPARK_REMOTE="sc://127.0.0.1:1/;token=hidden")
 
     assert done.returncode == 1
     text = " ".join(done.stderr.split())

@@ -162,7 +162,7 @@ def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(
 
     check_cancelled(result, local_world)
     assert len(DRIVERS.findall(capfd.readouterr().err)) == 1
-    psutil.wait_procs(before, timeout=30)
+    psutil.wait_procs(before, timeout=120)
     assert [process for process in before if process.is_running()] == []
 
 
@@ -191,11 +191,12 @@ def test_a_worker_that_dies_is_the_error_of_the_partitions_of_its_driver(cluster
 
         def kill() -> None:
             (driver,), (worker,) = jvms(DRIVER, master), jvms(WORKER, master)
-            with sqlite3.connect(local_world.catalog["path"], timeout=30, isolation_level=None) as catalog:
+            connection = sqlite3.connect(local_world.catalog["path"], timeout=60, isolation_level=None)
+            with contextlib.closing(connection) as catalog:
                 catalog.execute("BEGIN IMMEDIATE")  # no commit ends before the driver has noticed
                 of_driver = [driver, *driver.children()]
                 worker.kill()
-                psutil.wait_procs(of_driver, timeout=20)
+                psutil.wait_procs(of_driver, timeout=120)
                 catalog.execute("ROLLBACK")
 
         with at_first_commit(local_world, kill):

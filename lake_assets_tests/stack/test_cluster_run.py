@@ -1,20 +1,18 @@
 """A backfill by Dagster on the stack whose driver executes on a worker: its secrets are in the worker's environment."""
 
-import io
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dev.plain_client import plain_client
 from dev.servers.dagster import DagsterServer
 from dev.stack.command import started_stack
-from dev.stack.probes import server_of
 from dev.stack.site import HOST, Site
 from lake_assets.config.load import load_config
+from lake_assets_tests.stack.sites import put
 
 pytestmark = [
     pytest.mark.servers,
@@ -62,10 +60,7 @@ def test_a_backfill_has_its_driver_on_a_worker_of_the_stack(site: Site, monkeypa
     for name, value in site.environment.items():
         monkeypatch.setenv(name, value)
     for number, day in enumerate(DAYS):
-        buffer = io.BytesIO()
-        pq.write_table(pa.table({"id": pa.array([number], pa.int64())}), buffer)
-        key = f"transactions/region=NW/date={day}/part-0.parquet"
-        server_of(site).client().put_object(Bucket="landing", Key=key, Body=buffer.getvalue())
+        put(site, "NW", day, pa.table({"id": pa.array([number], pa.int64())}))
     dagster = DagsterServer(site.url, site.dagster_home)
 
     launched = dagster.backfill("transactions", [f"{day}|NW" for day in DAYS])

@@ -7,9 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
-from urllib.error import HTTPError
 
 import psycopg
 import pyarrow as pa
@@ -25,6 +23,8 @@ from dev.stack.probes import server_of
 from dev.stack.shown import check_visible, loaded_at, troubles
 from dev.stack.site import Site
 from lake_assets.config.load import load_config
+from lake_assets_tests.stack.sites import answers, catalog, put
+from lake_assets_tests.until import until
 
 __all__ = ["chromium"]
 
@@ -60,28 +60,15 @@ def site() -> Iterator[Site]:
 def land(site: Site) -> list[str]:
     """Land an object in each partition; returns the partitions' keys."""
     days = [FIRST + dt.timedelta(days=number) for number in range(DAYS)]
-    client = server_of(site).client()
 
-    def put(number: int) -> str:
+    def put_one(number: int) -> str:
         region, day = REGIONS[number % 2], days[number // 2]
         ids = pa.array(range(number * ROWS, (number + 1) * ROWS), pa.int64())
-        buffer = io.BytesIO()
-        pq.write_table(pa.table({"id": ids, "total": pa.array([number / 4] * ROWS)}), buffer)
-        key = f"transactions/region={region}/date={day}/part-0.parquet"
-        client.put_object(Bucket="landing", Key=key, Body=buffer.getvalue())
+        put(site, region, day, pa.table({"id": ids, "total": pa.array([number / 4] * ROWS)}))
         return f"{day}|{region}"
 
     with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(put, range(PARTITIONS)))
-
-
-@contextmanager
-def catalog(site: Site) -> Iterator["psycopg.Connection[tuple[Any, ...]]"]:
-    """A client of the lake's catalog, as PostgreSQL's own programs are."""
-    with psycopg.connect(
-        host="127.0.0.1", port=site.ports.postgres, dbname="lake", user="lake", password=site.settings.lake_password
-    ) as connection:
-        yield connection
+        return list(pool.map(put_one, range(PARTITIONS)))
 
 
 def live_files(site: Site) -> int:
@@ -95,13 +82,6 @@ def live_files(site: Site) -> int:
     except psycopg.errors.UndefinedTable:
         return 0
     return int(row[0]) if row else 0
-
-
-def wait_for_files(site: Site, number: int, seconds: float = 240) -> None:
-    deadline = time.monotonic() + seconds
-    while (found := live_files(site)) < number:
-        assert time.monotonic() < deadline, f"{found} of {number} partitions are in the lake"
-        time.sleep(0.2)
 
 
 # What Dagster shows of each kill.
@@ -131,10 +111,11 @@ def test_a_backfill_is_right_and_dagster_says_what_happened_although_each_compon
     ]
     at = []
     for number, (kill, _) in enumerate(kills):
-        wait_for_files(site, 5 + number * 45)
+        files = 5 + number * 45
+        until(lambda files=files: live_files(site) >= files, f"{files} partitions", 240)  # type: ignore[misc]
         at.append(time.time())
         kill()
-    wait("webserver", lambda: answers(dagster))  # its first request after PostgreSQL has gone may fail
+    wait("webserver", lambda: answers(dagster))
     status = dagster.wait(launched, 400)
 
     runs = {run.run_id: (run.status, dagster.failures(run)) for run in dagster.runs(dagster__backfill=launched)}
@@ -151,14 +132,6 @@ def test_a_backfill_is_right_and_dagster_says_what_happened_although_each_compon
         assert after or not pattern, (pattern, found)
     lost = next(trouble for trouble in found if re.search(RETRIED_JOB, trouble.text))
     check_visible(dagster, chromium, lost, site.folder / "run.png")
-
-
-def answers(dagster: DagsterServer) -> bool:
-    try:
-        dagster.runs()
-    except HTTPError:
-        return False
-    return True
 
 
 def check_rows(site: Site) -> None:

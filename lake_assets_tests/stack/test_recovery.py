@@ -1,7 +1,6 @@
 """Each component of the stack is killed under load, twice: the lake follows again, without a person."""
 
 import datetime as dt
-import io
 import os
 import shutil
 import signal
@@ -15,16 +14,15 @@ from typing import Self
 
 import psycopg
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dev.servers.dagster import DagsterServer
 from dev.stack.command import started_stack
 from dev.stack.killer import Killer, wait
-from dev.stack.probes import executes_jobs, server_of
+from dev.stack.probes import executes_jobs
 from dev.stack.site import Site
-from lake_assets_tests.stack.test_kills import answers, catalog
+from lake_assets_tests.stack.sites import answers, catalog, put
 
 pytestmark = [pytest.mark.servers, pytest.mark.dagster, pytest.mark.soak, pytest.mark.timeout(5400)]
 
@@ -51,7 +49,6 @@ class Load:
     """Objects that land all the time, in three partitions of a date that changes each minute."""
 
     def __init__(self, site: Site) -> None:
-        self._client = server_of(site).client()
         self._site = site
         self._begun = time.monotonic()
         self._ended = threading.Event()
@@ -76,14 +73,12 @@ class Load:
 
     def land(self, partition: Partition) -> None:
         """Land an object; while the S3 server is away, again and again."""
-        buffer = io.BytesIO()
-        pq.write_table(pa.table({"id": pa.array(range(ROWS), pa.int64()), "total": [0.5] * ROWS}), buffer)
+        rows = pa.table({"id": pa.array(range(ROWS), pa.int64()), "total": [0.5] * ROWS})
         with self._lock:
             self._objects += 1
-            key = f"transactions/region={partition[0]}/date={partition[1]}/{self._objects}.parquet"
             while True:
                 with suppress(BotoCoreError, ClientError):
-                    self._client.put_object(Bucket="landing", Key=key, Body=buffer.getvalue())
+                    put(self._site, *partition, rows, str(self._objects))
                     break
                 time.sleep(0.5)
             self.landed[partition] += ROWS

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-import psycopg
 import pytest
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from dev.stack.command import stack, stack_folder
 from dev.stack.probes import server_of
 from dev.stack.site import Ports, Site, StackError
 from dev.stack.supervised import Process, Supervisor, left_processes
+from lake_assets_tests.stack.sites import catalog
+from lake_assets_tests.until import until
 
 pytestmark = pytest.mark.servers
 
@@ -37,21 +37,9 @@ def processes(folder: Path) -> dict[str, Process]:
     return {name: found[name] for name in SERVERS}
 
 
-def connect(site: Site) -> "psycopg.Connection[tuple[object, ...]]":
-    """A client of the lake's database, by password."""
-    return psycopg.connect(
-        host="127.0.0.1",
-        port=site.ports.postgres,
-        dbname="lake",
-        user="lake",
-        password=site.settings.lake_password,
-        autocommit=True,
-    )
-
-
 def read(site: Site) -> tuple[object, bytes]:
     """What the two servers keep."""
-    with connect(site) as connection:
+    with catalog(site) as connection:
         row = connection.execute("SELECT x FROM t").fetchone()
     body = server_of(site).client().get_object(Bucket="landing", Key="a/b")["Body"].read()
     return row, body
@@ -62,19 +50,19 @@ def read(site: Site) -> tuple[object, bytes]:
 def test_what_is_killed_comes_back_and_what_is_stopped_starts_again_with_its_data(folder: Path) -> None:
     assert stack("up", *SERVERS, "--free-ports", "--detach", folder=folder).returncode == 0
     site = Site.existing(folder)
-    with connect(site) as connection:
+    with catalog(site) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS x")
     server_of(site).client().put_object(Bucket="landing", Key="a/b", Body=b"kept")
     first = processes(folder)
 
     for process in first.values():
         os.kill(process.pid, signal.SIGKILL)
-    for attempt in Retrying(
-        retry=retry_if_exception_type(AssertionError), stop=stop_after_delay(60), wait=wait_fixed(0.2), reraise=True
-    ):
-        with attempt:
-            killed = processes(folder)
-            assert all(killed[name].pid not in {0, first[name].pid} for name in SERVERS)
+
+    def are_back() -> bool:
+        now = processes(folder)
+        return all(now[name].pid not in {0, first[name].pid} for name in SERVERS)
+
+    until(are_back, "the servers come back")
     # A start returns when all of it answers, and starts nothing a second time.
     again = stack("up", *SERVERS, "--detach", folder=folder)
     assert (again.returncode, "starts" in again.stdout) == (0, False), again.stdout + again.stderr
@@ -88,6 +76,7 @@ def test_what_is_killed_comes_back_and_what_is_stopped_starts_again_with_its_dat
     assert read(site) == ((1,), b"kept")
 
 
+@pytest.mark.more
 @pytest.mark.kill
 def test_what_a_killed_supervisor_left_behind_is_ended_by_the_next_start(folder: Path) -> None:
     assert stack("up", "postgres", "--free-ports", "--detach", folder=folder).returncode == 0
@@ -115,17 +104,17 @@ def test_a_port_that_another_program_has_is_named_with_its_component(folder: Pat
     assert f"other programs listen on ports of the stack: {port} (spark-connect). End them" in done.stderr
 
 
-def test_a_component_that_does_not_exist_is_an_error_that_names_them_all(folder: Path) -> None:
-    done = stack("up", "kafka", "--free-ports", folder=folder)
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("up", "kafka", "--free-ports"), "the stack has no kafka: it has postgres, s3, spark-master, "),
+        (("status",), "no stack was started in "),
+    ],
+)
+def test_what_does_not_exist_is_an_error(folder: Path, arguments: tuple[str, ...], error: str) -> None:
+    done = stack(*arguments, folder=folder)
 
-    assert done.returncode == 1
-    assert "the stack has no kafka: it has postgres, s3, spark-master, " in done.stderr
-
-
-def test_a_folder_without_a_stack_is_an_error(folder: Path) -> None:
-    done = stack("status", folder=folder)
-
-    assert (done.returncode, done.stderr) == (1, f"Error: no stack was started in {folder}: run make stack\n")
+    assert (done.returncode, error in done.stderr) == (1, True), done.stderr
 
 
 def test_secrets_are_in_one_file_that_only_its_owner_reads(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """What a reader that is not ours finds in a landed file, it finds in the lake, or the ingest is refused by column.
 
-One random table each, always the same; `LAKE_ASSETS_EXAMPLES=50` makes fifty of each.
+One random table each, always the same; with `LAKE_ASSETS_EXAMPLES=50`, `make soak` makes 49 others of each.
 """
 
 import datetime as dt
@@ -25,6 +25,7 @@ from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.differential.answers import differences
 from lake_assets_tests.differential.landed import File, Landed
 from lake_assets_tests.ingest.index.indexing import index
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.values.columns import LEAVES, Values, leaf
 from lake_assets_tests.values.plain import plain
 from lake_assets_tests.world import NW, World
@@ -32,14 +33,12 @@ from lake_assets_tests.world import NW, World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.long
-
 ROWS = 5
 OTHERS = 1000  # the number of the first row that is of another partition
-SEEDS = range(int(os.environ.get("LAKE_ASSETS_EXAMPLES", "1")))
+EXAMPLES = int(os.environ.get("LAKE_ASSETS_EXAMPLES", "1"))
 
 
-@pytest.fixture(params=SEEDS)
+@pytest.fixture(params=[0, *soak(range(1, EXAMPLES))])
 def chosen(request: pytest.FixtureRequest) -> random.Random:
     """The source of all chance."""
     return random.Random(request.param)
@@ -105,14 +104,9 @@ class Worlds:
         self._made += 1
         folder = self._folder / str(self._made)
         folder.mkdir()
-        return World(
-            {"type": "sqlite", "path": str(folder / "catalog.sqlite")},
-            {"type": "local", "path": str(folder / "data")},
-            {"type": "local", "path": str(folder / "landing")},
-            self._sessions,
-            WAYS[way],
-            {"attach_options": {"encrypted": way == "insert"}},
-        )
+        world = World.in_folder(folder, self._sessions, **WAYS[way])
+        world.lake_options = {"attach_options": {"encrypted": way == "insert"}}
+        return world
 
 
 @pytest.fixture
@@ -197,7 +191,7 @@ def random_table(chosen: random.Random, way: str, leaves: Iterable[pa.DataType] 
     return pa.table(columns)
 
 
-@pytest.mark.parametrize("way", ["pass-through", "transform", "in rows"])
+@pytest.mark.parametrize("way", ["pass-through", *more(["transform", "in rows"])])
 def test_the_lake_has_what_was_landed(worlds: Worlds, way: str, chosen: random.Random) -> None:
     """The other ways are in `differential/`."""
     table = random_table(chosen, way, [kind for kind in LEAVES if way != "transform" or kind not in NOT_OF_SPARK])
@@ -218,8 +212,7 @@ def test_the_lake_has_what_was_landed(worlds: Worlds, way: str, chosen: random.R
     assert_same(world, chosen, file)
 
 
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("way", ["pass-through", "index"])
+@pytest.mark.parametrize("way", ["pass-through", *more(["index"])])
 def test_values_that_no_column_holds_are_refused_by_column(worlds: Worlds, way: str, chosen: random.Random) -> None:
     arrays = {f"c{number}": leaf(kind, [value] * ROWS) for number, (kind, value) in enumerate(REFUSED)}
     table = pa.table({"id": range(ROWS), **arrays})
@@ -230,7 +223,7 @@ def test_values_that_no_column_holds_are_refused_by_column(worlds: Worlds, way: 
     assert_same(world, chosen, file)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["pass-through", *more(way for way in WAYS if way != "pass-through")])
 def test_the_lake_has_what_spark_wrote(worlds: Worlds, spark: "SparkSession", way: str, chosen: random.Random) -> None:
     table = in_sparks_years(random_table(chosen, way, OF_SPARK))
     kind = chosen.choice(["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
@@ -284,6 +277,7 @@ def by_spark(spark: "SparkSession", table: pa.Table, folder: str, kind: str, *, 
     return file.read_bytes()
 
 
+@pytest.mark.more
 def test_the_lake_has_what_was_given_to_land(worlds: Worlds, chosen: random.Random) -> None:
     table = random_table(chosen, "pass-through")
     keep = chosen.random() < 0.5
@@ -305,7 +299,7 @@ def test_the_lake_has_what_was_given_to_land(worlds: Worlds, chosen: random.Rand
     }
 
 
-@pytest.mark.parametrize("way", ["pass-through", "insert"])
+@pytest.mark.parametrize("way", ["pass-through", *more(["insert"])])
 def test_a_compaction_keeps_every_value(worlds: Worlds, way: str, chosen: random.Random) -> None:
     seed = chosen.random()  # both files have the same columns
     world, file, _ = arrived(worlds, way, random_table(random.Random(seed), "compacted"), as_arrow_writes({}))
