@@ -15,6 +15,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest import mock
 
+import pytest
+
 from lake_assets.cli import main
 
 SECONDS = 60  # for which a text on the terminal is expected
@@ -148,8 +150,11 @@ def on_a_screen(
         mock.patch.object(sys, "stdin", keys),
         redirect_stdout(output),
         redirect_stderr(screen),
-        mock.patch.dict(os.environ, {"NO_COLOR": "1"} | dict(environment or {})),
+        pytest.MonkeyPatch.context() as patch,
     ):
+        # Only these are put back: Spark sets others when its first session starts.
+        for name, text in ({"NO_COLOR": "1"} | dict(environment or {})).items():
+            patch.setenv(name, text)
         try:
             main(arguments, prog_name="lake-assets")
         except SystemExit as end:

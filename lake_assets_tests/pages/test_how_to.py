@@ -63,6 +63,7 @@ def test_where_rows_came_from() -> None:
     follow(shown(page), {"lake-assets ingest sales --all": add_columns})
 
 
+@pytest.mark.usefixtures("spark")  # which a script would start for itself, in a folder that goes
 def test_the_scripts_that_read_the_lake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = HOW_TO / "read-the-lake.md"
     preparation = [each for each in shown(page) if each.output is None]
@@ -72,13 +73,14 @@ def test_the_scripts_that_read_the_lake(folder: Path, monkeypatch: pytest.Monkey
     write_scripts(page)
     install_extensions(folder, "ducklake", "sqlite_scanner")
     monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("_RJEM_MALLOC_CONF", "dirty_decay_ms:500,muzzy_decay_ms:1000")  # as Polars does
     follow(scripts)
 
     run = " ".join(each.command for each in scripts)
     assert [path.stem for path in Path.cwd().glob("*.py") if path.stem not in run] == []
 
 
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("spark", "folder")
 def test_the_variables_of_a_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     page = DOCS / "flight.md"
     start(Path("shop"), dt.date(2026, 2, 11))

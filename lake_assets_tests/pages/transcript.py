@@ -182,7 +182,6 @@ def _script(arguments: list[str]) -> tuple[str, int]:
     screen = io.StringIO()
     modules = set(sys.modules)
     with (
-        mock.patch.dict(os.environ),  # an import may set a variable
         mock.patch.object(sys, "argv", arguments),
         mock.patch.object(sys, "path", [str(Path.cwd()), *sys.path]),
         redirect_stdout(screen),
