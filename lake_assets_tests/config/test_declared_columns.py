@@ -28,14 +28,9 @@ def test_a_column_is_a_description_or_has_keys() -> None:
         ("{a: {omit: true, type: int, from: b}}", "", "columns.a: omit leaves the column out: remove from, type"),
         ("{a: {from: X}, b: {from: x}}", "", "columns.a and columns.b are both from 'x': remove one of them"),
         ("{a: {from: b}}", "    mode: index\n", "columns.a: mode: index registers files as they are: remove from, or"),
-        ("{a: {omit: true}}", "    mode: index\n", "remove omit, or use mode: replace"),
         ("{Region: {type: string}}", "", "can have a description only, because partitions decides the rest: remove t"),
         ("{a: {type: time}}", "    format: csv\n", "columns.a.type: time is not read from csv: declare string, and"),
-        (
-            '{a: {type: "int[]"}}',
-            "    format: csv\n",
-            r"columns.a.type: int\[\] is not read from csv",
-        ),
+        ('{a: {type: "int[]"}}', "    format: csv\n", r"columns.a.type: int\[\] is not read from csv"),
         ('{a: {type: "struct(x uuid)"}}', "    format: json\n", "is not read from json"),
     ],
 )
@@ -44,12 +39,12 @@ def test_what_a_declared_column_cannot_be_is_refused_with_the_fix(columns: str, 
         stream(columns, more)
 
 
-@pytest.mark.parametrize("columns", ["{Sold: {omit: true}}", "{at: {from: sold}}"])
-def test_a_column_that_partitions_come_from_keeps_its_name(columns: str) -> None:
+def test_a_column_that_partitions_come_from_keeps_its_name() -> None:
     text = GOOD.replace("date: {type: date,", "date: {type: date, from: sold, in: rows,")
-
-    with pytest.raises(ConfigError, match="partitions reads the landed column sold by its name: remove from and omit"):
-        parsed(f"{text}    columns: {columns}\n")
+    told = "partitions reads the landed column sold by its name: remove from and omit"
+    for columns in ("{Sold: {omit: true}}", "{at: {from: sold}}"):
+        with pytest.raises(ConfigError, match=told):
+            parsed(f"{text}    columns: {columns}\n")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +57,6 @@ def test_a_column_that_partitions_come_from_keeps_its_name(columns: str) -> None
         ("{type: date, default: 11.02.2026}", "default '11.02.2026' is no date32"),
         ("{type: date, format: dd.mm.yyyy}", "format 'dd.mm.yyyy' has no directive of strptime: write one such as"),
         ("{type: double, format: '%d'}", "'%d' is no format of numbers: write one such as '#,##0.00'"),
-        ("{type: double, format: '#.##0.00'}", "is no format of numbers"),
         ("{type: varchar, format: '0.0'}", "as a number or a time, not as varchar: remove format"),
     ],
 )
@@ -71,16 +65,14 @@ def test_a_default_or_a_format_that_is_not_of_the_type_is_refused(column: str, m
         stream(f"{{a: {column}}}")
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        ("integer", 3),
-        ("boolean", True),
-        ("decimal(4,2)", 1.5),
-        ("date", "2026-02-11"),
-        ("varchar", 7),
-        ("integer[]", [1]),
-    ],
-)
-def test_a_default_is_a_value_of_its_type(kind: str, value: object) -> None:
-    assert stream(f"{{a: {{type: '{kind}', default: {value}}}}}").declared["a"].default is not None
+def test_a_default_is_a_value_of_its_type() -> None:
+    defaults = {
+        "integer": 3,
+        "boolean": True,
+        "decimal(4,2)": 1.5,
+        "date": "2026-02-11",
+        "varchar": 7,
+        "integer[]": [1],
+    }
+    for kind, value in defaults.items():
+        assert stream(f"{{a: {{type: '{kind}', default: {value}}}}}").declared["a"].default is not None, kind

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import yaml
@@ -33,27 +34,25 @@ MERGE_BOMB = "a: &a {x: 1}\n" + "".join(
 )
 
 
-@pytest.fixture(params=[yaml.CSafeLoader, yaml.SafeLoader], autouse=True)
-def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both of PyYAML's parsers, of which a machine may have one only."""
-    monkeypatch.setattr(syntax, "_Loader", request.param)
-
-
 def parsed(text: str, environment: dict[str, str] | None = None) -> LakeConfig:
     return parse_config(text, Path("lake.yaml"), environment or {})
 
 
 def refused(text: str, environment: dict[str, str] | None = None) -> str:
-    with pytest.raises(ConfigError) as error:
-        parsed(text, environment)
-    return str(error.value)
+    """What is said of the text, whichever of PyYAML's parsers a machine has."""
+    told = []
+    for loader in (yaml.CSafeLoader, yaml.SafeLoader):
+        with patch.object(syntax, "_Loader", loader), pytest.raises(ConfigError) as error:
+            parsed(text, environment)
+        told.append(str(error.value))
+    assert told[0].rpartition(": ")[2] == told[1].rpartition(": ")[2]
+    return told[0]
 
 
 @pytest.mark.parametrize(
     ("added", "place", "told"),
     [
         ("max_partitions_per_run: !!int abc", "12:29", "does not fit the tag !!int: remove the tag"),
-        ("description: !!timestamp x", "12:18", "does not fit the tag !!timestamp"),
         ("description: !!binary aGk=", "12:18", "the tag !!binary means nothing here: remove it"),
         ("description: !mine x", "12:18", "the tag !mine means nothing here"),
         ("owners: !!python/object/apply:os.system [ls]", "12:13", "means nothing here: remove it"),
@@ -63,7 +62,6 @@ def refused(text: str, environment: dict[str, str] | None = None) -> str:
         ("owners: &a [*a]", "12:17", "*a is part of what it repeats: write the value out"),
         ("owners: *nobody", "12:13", "there is no &nobody above"),
         ("owners: " + "[" * 3000 + "]" * 3000, "12:60", "more than 50 levels"),
-        ("tags: " + "{a: " * 3000 + "}" * 3000, "12:196", "more than 50 levels"),
         ('description: "\\ud800"', "12:", "half a surrogate pair"),
         ('description: "a\\0b"', "12:18", "a NUL character (\\0) is in the text: remove it"),
         ("description: a\0b", "12:19", "the character U+0000 cannot be in a config: remove it"),
@@ -74,24 +72,16 @@ def refused(text: str, environment: dict[str, str] | None = None) -> str:
         ("description: a\n---\nlakes: {}", "13:1", "a second document begins here: put all into one"),
         ("description: a: b", "12:19", "put a text with ': ' in quotes"),
         ("description: %a", "12:18", "a text cannot begin with %: put it in quotes"),
-        ("description: @a", "12:18", "a text cannot begin with @: put it in quotes"),
         ("owners: [a, b", "12:13", "the list that opens in line 12 has no comma or end here"),
-        ("tags: {a: b", "12:11", "the mapping that opens in line 12 has no comma or end here"),
         ('description: "abc', "12:18", "the quote that opens in line 12 is not closed"),
         ('description: "\\q"', "12:", "a backslash in double quotes"),
         ("  description: a", "12:7", "indent it as they are"),
         ("max_partitions_per_run: 1:30", "12:29", "YAML reads 1:30 as 90: write 90, or '1:30' if it is a text"),
-        ("max_partitions_per_run: 010", "12:29", "YAML reads 010 as 8"),
         ("freshness: {fail_hours: 1:30.5}", "12:29", "YAML reads 1:30.5 as 90.5"),
         ("max_partitions_per_run: " + "9" * 5000, "12:29", "a number of 5000 digits"),
-        ("max_partitions_per_run: " + "9" * 90, "12:5", "must be 1000000 or less"),
-        ("max_partitions_per_run: yes", "12:5", "must be a whole number: write it in digits"),
         ("freshness: {fail_hours: on}", "12:17", "must be a number: write it in digits"),
-        ("target_file_size: true", "12:5", "must be a size"),
-        ("freshness: {fail_hours: .inf}", "12:17", "inf hours is outside 0.017"),
         ("freshness: {fail_hours: .nan}", "12:17", "nan hours is outside 0.017"),
         ("landing: {buffer: {path: b, retention_days: .nan}}", "12:33", "must be 36500 or less"),
-        ("max_partitions_per_run: .inf", "12:5", "must be a number"),
     ],
 )
 def test_a_yaml_error_has_its_position_and_the_fix(added: str, place: str, told: str) -> None:
@@ -105,25 +95,16 @@ def test_a_yaml_error_has_its_position_and_the_fix(added: str, place: str, told:
     ("old", "new", "place", "told"),
     [
         ("2026-01-01", "2026-13-01", "10:33", "there is no date or time '2026-13-01': correct it"),
-        ("2026-01-01", "2026-02-30", "10:33", "streams.sales.partitions.date.start: there is no date"),
         ("2026-01-01", "'2026-13-01'", "10:26", "must be a date: write it as 2026-01-31"),
-        ("2026-01-01", "'86400'", "10:26", "must be a date"),
         ("2026-01-01", "yes", "10:26", "must be a date"),
         ("[NW, SW]", "[007, NW]", "9:25", "YAML reads 007 as 7: write 7, or '007' if it is a text"),
         ("[NW, SW]", "[null, NW]", "9:16", "values must be texts or numbers"),
         ("[NW, SW]", "[2026-01-01T10:00:00Z]", "9:16", "is a time in YAML: put the value in quotes"),
-        (
-            "source: landing",
-            "source: ~no_such_user/x",
-            "7:5",
-            "'~no_such_user/x' is in the home folder of an unknown user",
-        ),
-        ("path: catalog.sqlite", "path: ~no_such_user/x", "3:29", "write the whole path"),
+        ("source: landing", "source: ~no_such_user/x", "7:5", "in the home folder of an unknown user: write the whole"),
         (CONFIG, BOMB, "", "more than 50,000 keys and values, each alias counted"),
         (CONFIG, MERGE_BOMB, "", "more than 50,000 keys and values"),
         (CONFIG, f"lakes: [{'a, ' * 60_000}]", "1:", "more than 50,000 keys and values"),
         (CONFIG, "", "1:1", "the file is empty: write lakes and streams, or run `lake-assets init`"),
-        (CONFIG, "- a", "1:1", "the file: must be a mapping"),
     ],
 )
 def test_a_wrong_value_in_its_place_too(old: str, new: str, place: str, told: str) -> None:
@@ -171,19 +152,14 @@ def test_an_error_in_a_merged_mapping_has_the_line_that_it_is_in() -> None:
 def test_every_missing_variable_is_named_at_once_with_its_place() -> None:
     text = CONFIG.replace("data", "${A}").replace("landing", "${B}/${C}/${D:-d}").replace("[NW, SW]", "[NW, '${A}']")
 
+    error = refused(CONFIG.replace("landing", "${FOLDER}"), {"FOLDER": "a\udcff"})
+    assert error.startswith("lake.yaml:7:13: streams.sales.source: the environment's FOLDER is not UTF-8: set it")
     error = refused(text, {"B": "b"})
-
     assert [line.partition(":")[2].partition(": set")[0] for line in error.splitlines()] == [
         "4:14: lakes.retail.storage: the environment has no A",
         "7:13: streams.sales.source: the environment has no C",
         "9:29: streams.sales.partitions.region.values.1: the environment has no A",
     ]
-
-
-def test_a_variable_that_is_not_utf_8_is_named() -> None:
-    error = refused(CONFIG.replace("landing", "${FOLDER}"), {"FOLDER": "a\udcff"})
-
-    assert error.startswith("lake.yaml:7:13: streams.sales.source: the environment's FOLDER is not UTF-8: set it")
 
 
 @pytest.mark.parametrize(
@@ -205,15 +181,11 @@ def test_a_file_that_is_no_text_is_refused(written: bytes, told: str, tmp_path: 
     assert str(error.value).startswith((f"{file}:{told}", f"config file {file} {told}"))
 
 
-@pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
-def test_a_file_of_another_system_is_read(end: str, tmp_path: Path) -> None:
+def test_a_file_of_another_system_is_read_and_a_folder_refused(tmp_path: Path) -> None:
     file = tmp_path / "lake.yaml"
-    file.write_bytes(b"\xef\xbb\xbf" + CONFIG.replace("\n", end).encode())
-
-    assert load_config(file, {}).streams["sales"].destination.table == "sales"
-
-
-def test_a_folder_in_place_of_the_file_is_named(tmp_path: Path) -> None:
+    for end in ("\r\n", "\r", "\n"):
+        file.write_bytes(b"\xef\xbb\xbf" + CONFIG.replace("\n", end).encode())
+        assert load_config(file, {}).streams["sales"].destination.table == "sales"
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load_config(tmp_path, {})
 

@@ -52,7 +52,7 @@ def test_each_folder_has_its_own_range_while_there_is_room() -> None:
     assert ranges.of("0035/") is None
 
 
-@pytest.mark.parametrize("most", [1, 3, 7, 50, 99])
+@pytest.mark.parametrize("most", [1, 7, 99])
 def test_joined_ranges_are_the_sum_of_their_folders(most: int) -> None:
     ranges = ranges_of(100)
     ranges.shrink(most)

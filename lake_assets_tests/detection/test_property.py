@@ -4,15 +4,16 @@ import datetime as dt
 import os
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from lake_assets.detection.cursor import Cursor
 from lake_assets_tests.detection.bucket import Bucket
 from lake_assets_tests.detection.watch import Watch, stream_of
+from lake_assets_tests.tiers import more
 
-EXAMPLES = int(os.environ.get("LAKE_ASSETS_EXAMPLES", "30"))
 DAYS = ["2025-01-01", "2025-01-02", "2025-06-01", "2026-02-09", "2026-02-10", "2026-02-11"]
 REGIONS = ["NW", "NW-2", "SW"]
 folders = st.builds("region={}/date={}".format, st.sampled_from(REGIONS), st.sampled_from(DAYS))
@@ -81,10 +82,6 @@ class Landing(RuleBasedStateMachine):
         assert self.watch.tick_until_quiet(3) == []
 
 
-Landing.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
-TestLanding = Landing.TestCase
-
-
 class QueuedLanding(Landing):
     """The same with runs that begin later: a partition never has two that have not begun."""
 
@@ -109,10 +106,6 @@ class QueuedLanding(Landing):
         super().nothing_is_lost()
 
 
-QueuedLanding.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
-TestQueuedLanding = QueuedLanding.TestCase
-
-
 class JoinedLanding(Landing):
     """The same with a cursor that holds two ranges only."""
 
@@ -123,5 +116,14 @@ class JoinedLanding(Landing):
         self.watch.cursor = cursor.dump()
 
 
-JoinedLanding.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
-TestJoinedLanding = JoinedLanding.TestCase
+@pytest.mark.parametrize("machine", [Landing, *more([QueuedLanding, JoinedLanding])])
+def test_each_state_of_a_partition_is_requested_once_and_none_is_lost(machine: type[Landing]) -> None:
+    same = settings(max_examples=10, stateful_step_count=30, deadline=None, derandomize=True, database=None)
+    run_state_machine_as_test(machine, settings=same)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("machine", [Landing, QueuedLanding, JoinedLanding])
+def test_so_it_is_under_random_changes(machine: type[Landing]) -> None:
+    examples = int(os.environ.get("LAKE_ASSETS_EXAMPLES", "100"))
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=30, deadline=None))

@@ -11,10 +11,9 @@ from lake_assets.history.restore import restore
 from lake_assets.report.html import page, section
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
-from lake_assets_tests.history.test_other_clients import CLIENTS, DELETES, INSERT, begin, mode, run
+from lake_assets_tests.history.test_other_clients import DELETES, EXPIRE, INSERT, begin, run
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
-
-__all__ = ["mode"]
 
 
 def failing(world: World) -> list[str]:
@@ -84,7 +83,13 @@ def test_a_partitioning_that_the_paths_lack_is_named(local_world: World) -> None
     assert local_world.ingest(NW, force=True).row.status == "committed"
 
 
-@pytest.mark.parametrize("statement", ["TRUNCATE TABLE lake.sales", DELETES[0], INSERT])
+@pytest.mark.parametrize(
+    ("statement", "mode"),
+    [
+        (DELETES[0], "append"),
+        *more([("TRUNCATE TABLE lake.sales", "replace"), (INSERT, "replace"), (INSERT, "append")]),
+    ],
+)
 def test_rows_that_a_client_changed_stay_until_force_and_are_named(
     statement: str, mode: str, local_world: World
 ) -> None:
@@ -112,18 +117,7 @@ def test_rows_that_a_client_changed_stay_until_force_and_are_named(
     assert check(local_world, "row_counts").passed
 
 
-@pytest.mark.parametrize("client", ["truncate", "deletes", "inlined", "partitioned by more"])
-def test_the_report_has_the_rows_of_the_lake(client: str, local_world: World) -> None:
-    begin(local_world)
-    run(local_world, *CLIENTS[client])
-
-    states = {state.partition: state.rows for state in read_state(local_world.stream).partitions}
-
-    expected = {local_world.partition(text): len(local_world.totals(text)) for text in (NW, SW)}
-    assert {partition: states[partition] for partition in expected} == expected
-
-
-@pytest.mark.parametrize("statements", [(), DELETES])
+@pytest.mark.parametrize("statements", [DELETES, pytest.param((), id="unchanged", marks=pytest.mark.more)])
 def test_an_object_that_a_restore_takes_back_in_another_version_has_changed(
     statements: tuple[str, ...], local_world: World
 ) -> None:
@@ -145,7 +139,7 @@ def test_an_object_that_a_restore_takes_back_in_another_version_has_changed(
     assert "1 changed object" in plan(local_world.stream, local_world.partition(NW)).action
 
 
-@pytest.mark.parametrize("kept", ["append", "replace", "index"])
+@pytest.mark.parametrize("kept", ["append", *more(["replace", "index"])])
 def test_a_snapshot_that_a_client_expired_is_no_finding(kept: str, local_world: World) -> None:
     local_world.options = {"mode": kept}
     begin(local_world)
@@ -153,14 +147,14 @@ def test_a_snapshot_that_a_client_expired_is_no_finding(kept: str, local_world: 
     run(
         local_world,
         f"CALL ducklake_expire_snapshots('lake', versions => [{second}])",
-        "CALL ducklake_cleanup_old_files('lake', cleanup_all => true)",
+        EXPIRE[1],
     )
 
     assert failing(local_world) == []
     assert check(local_world, "ledger").numbers["expired"] == 1
 
 
-@pytest.mark.parametrize("deleted", ["region = 'NW'", "total = 3"])
+@pytest.mark.parametrize("deleted", ["total = 3", *more(["region = 'NW'"])])
 def test_objects_that_are_owned_and_were_deleted_with_their_rows_are_no_finding(
     deleted: str, local_world: World
 ) -> None:
@@ -172,8 +166,7 @@ def test_objects_that_are_owned_and_were_deleted_with_their_rows_are_no_finding(
     run(
         local_world,
         f"DELETE FROM lake.sales WHERE {deleted}",
-        "CALL ducklake_expire_snapshots('lake', older_than => now())",
-        "CALL ducklake_cleanup_old_files('lake', cleanup_all => true)",
+        *EXPIRE,
     )
     left = local_world.totals(NW)
 

@@ -64,8 +64,12 @@ def test_columns_of_the_table_that_differ_are_named(local_world: World) -> None:
     local_world.ingest(NW)
 
     found = of(local_world, first)
-    assert (list(found.table), found.inserted, found.deleted) == (["column note was added"], 0, 0)
-    assert not found.is_equal
+    assert (list(found.table), found.inserted, found.deleted, found.is_equal) == (
+        ["column note was added"],
+        0,
+        0,
+        False,
+    )
 
 
 def test_errors_name_key_snapshot_and_partition(local_world: World) -> None:

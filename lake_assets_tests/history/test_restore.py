@@ -1,6 +1,5 @@
 """A partition's rows of an earlier snapshot come back as a new one."""
 
-import datetime as dt
 from typing import Any
 
 import pyarrow as pa
@@ -8,8 +7,6 @@ import pytest
 
 from lake_assets.errors import CatalogError, PartitionError, StorageError
 from lake_assets.history.restore import Restored, restore
-from lake_assets.lake.ledger.tables import MANIFEST
-from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, plan, sales
@@ -29,25 +26,27 @@ def ingested(world: World, *totals: float, text: str = NW) -> int:
 
 
 def test_the_rows_of_a_snapshot_come_back_as_a_new_one(world: World) -> None:
-    first = ingested(world, 1, 2, 3)
+    first = ingested(world, 1, 2, 100)
     ingested(world, 7, text=SW)
     second = ingested(world, 4, 5)
-    files = world.data_files()
+    files, ledger = world.data_files(), world.ledger()
 
+    dry = back(world, first, dry_run=True)
+    assert (dry.rows, dry.rows_before, dry.files, dry.row) == (3, 2, 1, None)
+    assert (world.data_files(), world.ledger()) == (files, ledger)
     restored = back(world, first)
 
-    assert world.totals(NW) == [1, 2, 3]
-    assert world.totals(SW) == [7]
-    assert world.query(f"SELECT total FROM lake.sales AT (VERSION => {second}) WHERE region = 'NW' ORDER BY 1") == [
-        (4.0,),
-        (5.0,),
-    ]
+    assert (world.totals(NW), world.totals(SW)) == ([1, 2, 100], [7])
+    of_second = f"SELECT total FROM lake.sales AT (VERSION => {second}) WHERE region = 'NW' ORDER BY 1"
+    assert world.query(of_second) == [(4.0,), (5.0,)]
     row = world.ledger(NW)[0]
     assert (row.mode, row.status, row.row_count, row.rows_before, row.files_copied) == ("restore", "committed", 3, 2, 1)
     assert row == restored.row
     assert row.snapshot_id == second + 1
     assert len(world.data_files() - files) == 1
     assert "has other objects than that snapshot" in restored.next
+    assert world.query("SELECT count(*) FROM lake.sales WHERE total > 50") == [(1,)]
+    assert world.query("SELECT sum(id) FROM lake.sales WHERE region = 'NW'") == [(3,)]
 
 
 def test_a_path_is_never_registered_twice_and_expiry_keeps_the_restored_rows(world: World) -> None:
@@ -60,18 +59,25 @@ def test_a_path_is_never_registered_twice_and_expiry_keeps_the_restored_rows(wor
     assert len(paths) == len(set(paths))
     world.lake_options = {"maintenance": {"expire_older_than": 1e-6, "delete_older_than": 0, "orphans_older_than": 0.5}}
     for days in (1, 2):
-        maintain(world.config, "test", world.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days))
+        world.tidy(days)
     assert len(world.data_files()) == 1
     assert world.totals(NW) == [1, 2]
 
 
+def objects(world: World, run_id: str) -> list[tuple[Any, ...]]:
+    """What the manifest has of the objects of a run."""
+    return world.query("SELECT uri, etag, size, last_modified FROM lake.ingest_files WHERE run_id = ?", run_id)
+
+
 def test_the_same_objects_again_are_unchanged_and_other_ones_replace_the_restored_rows(local_world: World) -> None:
     first = ingested(local_world, 1, 2)
-    before = local_world.ledger(NW)[0].source_fingerprint
+    before = local_world.ledger(NW)[0]
     second = ingested(local_world, 3)
-    back(local_world, first)
+    restored = back(local_world, first).row
 
-    assert local_world.ledger(NW)[0].source_fingerprint == before
+    assert restored is not None
+    assert restored.source_fingerprint == before.source_fingerprint
+    assert objects(local_world, restored.run_id) == objects(local_world, before.run_id) != []
     assert plan(local_world.stream, local_world.partition(NW)).decision.action == "replace"
     assert back(local_world, second).next.startswith("The next refresh leaves it as it is")
     assert local_world.ingest(NW).row.status == "skipped"
@@ -92,31 +98,6 @@ def test_rows_that_others_deleted_in_that_snapshot_stay_deleted(world: World) ->
     assert world.ledger(NW)[0].files_written == 1
 
 
-def test_the_manifest_has_the_objects_of_the_restored_rows(local_world: World) -> None:
-    first = ingested(local_world, 1)
-    with local_world.stream.lake.open() as lake:
-        table = MANIFEST.name(lake.config).sql
-        before = lake.rows(f"SELECT uri, etag, size, last_modified FROM {table}")
-    ingested(local_world, 2, 3)
-    back(local_world, first)
-
-    run_id = local_world.ledger(NW)[0].run_id
-    with local_world.stream.lake.open() as lake:
-        restored = lake.rows(f"SELECT uri, etag, size, last_modified FROM {table} WHERE run_id = ?", [run_id])
-    assert restored == before
-
-
-def test_a_dry_run_changes_nothing(local_world: World) -> None:
-    first = ingested(local_world, 1, 2)
-    ingested(local_world, 3)
-    files, rows = local_world.data_files(), local_world.ledger()
-
-    result = back(local_world, first, dry_run=True)
-
-    assert (result.rows, result.rows_before, result.files, result.row) == (2, 1, 1, None)
-    assert (local_world.data_files(), local_world.ledger()) == (files, rows)
-
-
 def test_snapshots_that_cannot_be_restored(local_world: World) -> None:
     first = ingested(local_world, 1)
     ingested(local_world, 2, text=SW)
@@ -126,9 +107,11 @@ def test_snapshots_that_cannot_be_restored(local_world: World) -> None:
         back(local_world, 999)
     with pytest.raises(CatalogError, match=r"did not exist in snapshot 0; snapshot \d+ created it"):
         back(local_world, 0)
-    with local_world.stream.lake.open() as lake:
-        lake.rows("CALL ducklake_expire_snapshots('lake', versions => [?])", [first])
+    local_world.execute(f"CALL ducklake_expire_snapshots('lake', versions => [{first}])")
     with pytest.raises(CatalogError, match=f"snapshot {first} has expired"):
+        back(local_world, first)
+    local_world.options = {"mode": "index"}
+    with pytest.raises(PartitionError, match="registers landed files in place"):
         back(local_world, first)
 
 
@@ -170,42 +153,18 @@ def test_rows_of_then_get_the_columns_of_today(either_lake: World) -> None:
     assert either_lake.query("SELECT count(*) FROM lake.sales WHERE note IS NULL") == [(2,)]
 
 
-def test_a_column_that_was_dropped_and_added_again_is_refused(local_world: World) -> None:
-    first = ingested(local_world, 1, 2)
-    with local_world.stream.lake.open() as lake:
-        lake.rows(f"ALTER TABLE {local_world.stream.table.sql} DROP COLUMN total")
-        lake.rows(f"ALTER TABLE {local_world.stream.table.sql} ADD COLUMN total DOUBLE")
-
-    with pytest.raises(CatalogError, match=r"column total of main\.sales was dropped and added again after"):
-        back(local_world, first)
-
-
-def test_a_renamed_column_keeps_its_values(local_world: World) -> None:
+def test_a_renamed_column_keeps_its_values_and_one_that_was_made_again_is_refused(local_world: World) -> None:
     first = ingested(local_world, 1, 2)
     ingested(local_world, 3)
-    with local_world.stream.lake.open() as lake:
-        lake.rows(f"ALTER TABLE {local_world.stream.table.sql} RENAME COLUMN total TO amount")
+    local_world.execute("ALTER TABLE lake.sales RENAME COLUMN total TO amount")
 
     restored = back(local_world, first)
 
     assert local_world.query("SELECT amount FROM lake.sales ORDER BY 1") == [(1.0,), (2.0,)]
     assert list(restored.differences) == ["column total is amount now"]
-
-
-def test_a_stream_that_registers_in_place_is_refused(local_world: World) -> None:
-    first = ingested(local_world, 1)
-    local_world.options = {"mode": "index"}
-    with pytest.raises(PartitionError, match="registers landed files in place"):
+    local_world.execute("ALTER TABLE lake.sales DROP COLUMN amount", "ALTER TABLE lake.sales ADD COLUMN total DOUBLE")
+    with pytest.raises(CatalogError, match=r"column total of main\.sales was dropped and added again after"):
         back(local_world, first)
-
-
-def test_conditions_find_the_restored_rows(local_world: World) -> None:
-    first = ingested(local_world, 1, 2, 100)
-    ingested(local_world, 3)
-    back(local_world, first)
-
-    assert local_world.query("SELECT count(*) FROM lake.sales WHERE total > 50") == [(1,)]
-    assert local_world.query("SELECT sum(id) FROM lake.sales WHERE region = 'NW'") == [(3,)]
 
 
 def test_nested_columns_that_grew_since_have_the_values_of_then(local_world: World) -> None:
@@ -220,8 +179,7 @@ def test_nested_columns_that_grew_since_have_the_values_of_then(local_world: Wor
 
     assert local_world.query("SELECT s FROM lake.sales") == [({"a": 7, "b": None},)]
     assert set(restored.differences) == {"column s.b was added since", "column s.a was int32 and is int64 now"}
-    with local_world.stream.lake.open() as lake:
-        lake.rows(f"DELETE FROM {local_world.stream.table.sql}")
+    local_world.execute("DELETE FROM lake.sales")
     back(local_world, first)  # by INSERT
     assert local_world.query("SELECT s FROM lake.sales") == [({"a": 7, "b": None},)]
 
@@ -238,8 +196,6 @@ def test_objects_that_were_left_out_are_noted_with_their_reason(local_world: Wor
 
     assert restored is not None
     assert restored.files_quarantined == 1
-    with local_world.stream.lake.open() as lake:
-        table = MANIFEST.name(lake.config).sql
-        found = dict(lake.rows(f"SELECT uri, reason FROM {table} WHERE run_id = ?", [restored.run_id]))
+    found = dict(local_world.query("SELECT uri, reason FROM lake.ingest_files WHERE run_id = ?", restored.run_id))
     assert len(found) == 2
     assert "Parquet" in found[bad]

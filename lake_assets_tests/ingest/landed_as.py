@@ -1,4 +1,4 @@
-"""Rows as a landed object of each format."""
+"""Rows as a landed object of each format, and one object through an ingest into the table."""
 
 import io
 import json
@@ -8,7 +8,12 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyarrow import orc
+
+from lake_assets.formats.decoding import PEEKED
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets_tests.world import NW, World
 
 FORMATS = ["parquet", "csv", "json", "avro", "orc"]
 DAMAGED = {"csv": b'id\n"open\n', "json": b'[{"id": 1}, {"id"', "parquet": b"no", "avro": b"no", "orc": b"no"}
@@ -24,11 +29,52 @@ def landed(form: str, *rows: Mapping[str, Any], delimiter: str = ",", schema: pa
         names = rows[0] if rows else schema.names if schema else ()
         lines = [delimiter.join("" if value is None else str(value) for value in row.values()) for row in rows]
         return "".join(f"{line}\n" for line in (delimiter.join(names), *lines)).encode()
-    sink = io.BytesIO()
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
     if form == "avro":
         fields = [{"name": f.name, "type": ["null", _AVRO[str(f.type)]]} for f in table.schema]
-        fastavro.writer(sink, {"type": "record", "name": "row", "fields": fields}, table.to_pylist())
-    else:
-        (pq.write_table if form == "parquet" else orc.write_table)(table, sink)
+        return as_avro(table.to_pylist(), fields)
+    if form == "orc":
+        return as_orc(table)
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
     return sink.getvalue()
+
+
+def as_avro(rows: list[Any], fields: list[Any], codec: str = "null") -> bytes:
+    """A file of these rows, by fastavro's writer."""
+    file = io.BytesIO()
+    schema = fastavro.parse_schema({"type": "record", "name": "row", "namespace": "a.b", "fields": fields})
+    fastavro.writer(file, schema, rows, codec=codec)
+    return file.getvalue()
+
+
+def as_orc(table: pa.Table, **options: Any) -> bytes:
+    """A file of these rows, by Arrow's writer."""
+    file = io.BytesIO()
+    orc.write_table(table, file, **options)
+    return file.getvalue()
+
+
+def load(world: World, body: pa.Table | bytes, text: str = NW, name: str = "a", **options: Any) -> LedgerRow:
+    """Land an object under a name and the suffix of the stream's format, ingest its partition, return its run's row."""
+    form = world.options.get("format", "parquet")
+    world.land(text, body, f"{name}.{form['type'] if isinstance(form, dict) else form}")
+    return world.ingest(text, **options).row
+
+
+@pytest.fixture
+def small_sample(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Types of texts are inferred from few bytes; more than this fixture says are read in the course of a task."""
+    monkeypatch.setattr("lake_assets.formats.text._SAMPLE", 2**12)
+    return 2 * PEEKED
+
+
+def columns_of(world: World, columns: str, where: str = "true") -> list[tuple[Any, ...]]:
+    """Columns of the table's rows, in their own order."""
+    return world.query(f"SELECT {columns} FROM lake.sales WHERE {where} ORDER BY ALL")
+
+
+def types(world: World) -> dict[str, str]:
+    """The types of the table's columns, as DuckDB names them, without those of the partitions."""
+    described = world.query("DESCRIBE lake.sales")
+    return {name: kind for name, kind, *_ in described if name not in {"region", "date"}}

@@ -16,7 +16,9 @@ from lake_assets.landing.read_records import read_records
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.maintenance.compaction import compact
 from lake_assets.report.state import read_state
-from lake_assets_tests.ingest.test_in_rows import put
+from lake_assets_tests.ingest.landed_as import columns_of
+from lake_assets_tests.ingest.test_in_rows import EITHER_LAKE, TWO_WORLDS, put
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World, plan
 
 LAYOUT = "date={ts,,YY}-{ts,,MM}-{ts,,DD}"
@@ -49,7 +51,7 @@ RECORDS = (
 )
 
 
-@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
+@TWO_WORLDS
 def test_landed_records_are_ingested_with_both_columns_and_found_by_date(world: World) -> None:
     world.options = options()
     land(world, *RECORDS)
@@ -58,7 +60,7 @@ def test_landed_records_are_ingested_with_both_columns_and_found_by_date(world: 
 
     assert [row.row_count for row in done] == [2, 1]
     day, next_day = dt.date(2025, 2, 18), dt.date(2025, 2, 19)
-    assert world.query("SELECT id, ts, date FROM lake.sales ORDER BY id") == [
+    assert columns_of(world, "id, ts, date") == [
         (1, at(10), day),
         (2, at(23) + dt.timedelta(minutes=30), day),
         (3, at(0, 19), next_day),
@@ -88,11 +90,12 @@ def test_a_transform_sees_both_columns(local_world: World) -> None:
 
     local_world.ingest(FEB_18)
 
-    rows = local_world.query("SELECT id, hour, date::VARCHAR, next::VARCHAR FROM lake.sales ORDER BY id")
+    rows = columns_of(local_world, "id, hour, date::VARCHAR, next::VARCHAR")
     assert rows == [(1, 10, "2025-02-18", "2025-02-19"), (2, 23, "2025-02-18", "2025-02-19")]
 
 
-@pytest.mark.parametrize("transform", [None, {"sql": "SELECT id, ts FROM source"}], ids=["pass-through", "transform"])
+@EITHER_LAKE
+@pytest.mark.parametrize("transform", [None, *more([{"sql": "SELECT id, ts FROM source"}])])
 def test_rows_of_any_folder_are_selected_by_the_derived_value(
     either_lake: World, transform: dict[str, str] | None
 ) -> None:
@@ -104,7 +107,7 @@ def test_rows_of_any_folder_are_selected_by_the_derived_value(
     done = [either_lake.ingest(text).row.row_count for text in (FEB_18, FEB_19)]
 
     assert done == [4, 2]
-    assert either_lake.query("SELECT DISTINCT id, ts, date::VARCHAR FROM lake.sales ORDER BY id") == [
+    assert columns_of(either_lake, "DISTINCT id, ts, date::VARCHAR") == [
         (1, at(10), "2025-02-18"),
         (2, at(23), "2025-02-18"),
         (3, at(0, 19), "2025-02-19"),
@@ -118,18 +121,18 @@ def test_a_table_that_evolves_gains_columns_and_keeps_both(local_world: World) -
     put(local_world, f"{FEB_18}/b.parquet", pa.table({"id": [2], "ts": [at(11)], "new": ["x"]}))
 
     assert local_world.ingest(FEB_18).row.row_count == 2
-    rows = local_world.query("SELECT id, ts, new, date::VARCHAR FROM lake.sales ORDER BY id")
+    rows = columns_of(local_world, "id, ts, new, date::VARCHAR")
     assert rows == [(1, at(10), None, "2025-02-18"), (2, at(11), "x", "2025-02-18")]
 
 
+@pytest.mark.more
 def test_compaction_keeps_the_column_of_a_transform(local_world: World) -> None:
     sql = "SELECT id, timestamp_ntz '2030-01-01 00:00:00' AS ts FROM source"
     local_world.options = options(transform={"sql": sql})
     land(local_world, *RECORDS)
     local_world.ingest(FEB_18)
-    with local_world.stream.lake.open() as lake:
-        for number in range(3):
-            lake.rows("INSERT INTO lake.sales VALUES (?, TIMESTAMP '2030-01-01', DATE '2025-02-18')", [number])
+    insert = "INSERT INTO lake.sales VALUES ({}, TIMESTAMP '2030-01-01', DATE '2025-02-18')"
+    local_world.execute(*map(insert.format, range(3)))
 
     (done,) = compact(local_world.stream, 3, local_world.sessions)
 
@@ -164,7 +167,7 @@ def test_files_of_pyarrow_partitioned_by_a_derived_column(local_world: World) ->
 
     local_world.ingest("region=NW,date=2025-02-18")
 
-    rows = local_world.query("SELECT id, store_region, region, ts, date::VARCHAR FROM lake.sales ORDER BY id")
+    rows = columns_of(local_world, "id, store_region, region, ts, date::VARCHAR")
     assert rows == [(n, "NW", "NW", at(9 + n), "2025-02-18") for n in (1, 2)]
 
 
@@ -178,7 +181,7 @@ def test_files_under_olakes_own_names(local_world: World) -> None:
     local_world.ingest(FEB_18)
     local_world.ingest("date=__HIVE_DEFAULT_PARTITION__", outside=True)
 
-    assert local_world.query("SELECT id, date::VARCHAR FROM lake.sales ORDER BY id") == [(1, "2025-02-18"), (2, None)]
+    assert columns_of(local_world, "id, date::VARCHAR") == [(1, "2025-02-18"), (2, None)]
 
 
 def test_the_time_of_arrival_is_a_partition_beside_a_column_of_its_folders_name(local_world: World) -> None:

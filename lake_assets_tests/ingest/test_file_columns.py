@@ -1,19 +1,20 @@
 """`file_columns`: each row has the landed object that it came from, its number there, and the run that wrote it."""
 
-import datetime as dt
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import LakeAssetsError, SchemaError
+from lake_assets.errors import SchemaError
 from lake_assets.history.restore import restore
 from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.maintenance.compaction import compact
 from lake_assets.storage.store import Store
+from lake_assets_tests.ingest.landed_as import columns_of
 from lake_assets_tests.ingest.lettering import BIG, NARROW, letters, wide
 from lake_assets_tests.ingest.test_in_rows import both_in_rows, put
 from lake_assets_tests.ingest.test_in_rows import rows as mixed
-from lake_assets_tests.maintenance.test_compaction import compacted, scatter
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 FROM = {
@@ -29,7 +30,7 @@ PLACE = {"file_columns": {"source_file": "uri", "source_row": "row_number"}}
 
 def origins(world: World, columns: str = "total, source_file, source_row") -> list[tuple[Any, ...]]:
     """Where each row came from; of an object its name."""
-    found = world.query(f"SELECT {columns} FROM lake.sales ORDER BY ALL")
+    found = columns_of(world, columns)
     return [tuple(v.rpartition("/")[2] if isinstance(v, str) else v for v in row) for row in found]
 
 
@@ -47,24 +48,20 @@ def test_each_row_has_its_object_and_its_run(world: World) -> None:
 
     row = ingested(world)
 
-    found = world.query(f"SELECT total, {', '.join(FROM)} FROM lake.sales ORDER BY total")
-    assert [rest[:3] for _, *rest in found] == [
-        [uri, 1, modified[uri]],
-        [uri, 2, modified[uri]],
-        [other, 1, modified[other]],
+    found = columns_of(world, f"total, {', '.join(FROM)}")
+    assert [tuple(rest[:3]) for _, *rest in found] == [
+        (uri, 1, modified[uri]),
+        (uri, 2, modified[uri]),
+        (other, 1, modified[other]),
     ]
-    ((loaded_at, run),) = {(loaded_at, run) for *_, loaded_at, run in found}
-    assert run == row.run_id
+    assert {run for *_, run in found} == {row.run_id}
+    ((last_modified, loaded_at),) = {tuple(rest[2:4]) for _, *rest in found if rest[0] == other}
     assert row.started_at <= loaded_at <= (row.finished_at or row.started_at)
-    types = {name: kind for name, kind, *_ in world.query("DESCRIBE lake.sales")}
-    assert [types[name] for name in FROM] == [
-        "VARCHAR",
-        "BIGINT",
-        "TIMESTAMP WITH TIME ZONE",
-        "TIMESTAMP WITH TIME ZONE",
-        "VARCHAR",
-    ]
-    assert list(types)[-2:] == ["region", "date"]
+    assert None not in (last_modified.tzinfo, loaded_at.tzinfo)
+    kinds = {name: kind for name, kind, *_ in world.query("DESCRIBE lake.sales")}
+    zoned = "TIMESTAMP WITH TIME ZONE"
+    assert [kinds[name] for name in FROM] == ["VARCHAR", "BIGINT", zoned, zoned, "VARCHAR"]
+    assert list(kinds)[-2:] == ["region", "date"]
     assert world.ingest(NW).row.status == "skipped"
 
 
@@ -75,12 +72,15 @@ def test_conditions_on_them_find_the_rows_by_the_statistics_of_the_catalog(world
         uris.append(world.land(NW, sales(*range(number + 1)), f"{number}.parquet"))
         row = ingested(world)
 
-    assert world.query("SELECT count(*) FROM lake.sales WHERE source_file = ?", uris[1]) == [(2,)]
-    assert world.query("SELECT count(*) FROM lake.sales WHERE source_row > 2") == [(1,)]
-    assert world.query("SELECT count(*) FROM lake.sales WHERE run = ?", row.run_id) == [(3,)]
     ((newest,),) = world.query("SELECT max(loaded_at) FROM lake.sales")
-    assert world.query("SELECT count(*) FROM lake.sales WHERE loaded_at >= ?", newest) == [(3,)]
-    assert world.query("SELECT count(*) FROM lake.sales WHERE loaded_at < ?", newest) == [(3,)]
+    for condition, value, count in (
+        ("source_file = ?", uris[1], 2),
+        ("source_row > ?", 2, 1),
+        ("run = ?", row.run_id, 3),
+        ("loaded_at >= ?", newest, 3),
+        ("loaded_at < ?", newest, 3),
+    ):
+        assert world.query(f"SELECT count(*) FROM lake.sales WHERE {condition}", value) == [(count,)]
     least = world.query(
         "SELECT c.column_name, s.min_value, s.null_count FROM __ducklake_metadata_lake.ducklake_file_column_stats s "
         "JOIN __ducklake_metadata_lake.ducklake_column c USING (table_id, column_id) "
@@ -89,40 +89,6 @@ def test_conditions_on_them_find_the_rows_by_the_statistics_of_the_catalog(world
     )
     assert [(name, nulls) for name, _, nulls in least] == [("run", 0)] * 3 + [("source_row", 0)] * 3
     assert {value for name, value, _ in least if name == "source_row"} == {"1"}
-
-
-def test_the_change_feed_has_them(local_world: World) -> None:
-    local_world.options = ALL
-    uri = local_world.land(NW, sales(1), "a.parquet")
-    first = ingested(local_world)
-    local_world.land(NW, sales(5, 6), "a.parquet")
-    second = ingested(local_world)
-
-    changes = local_world.query(
-        "SELECT change_type, total, source_file, source_row, run FROM lake.table_changes('sales', ?, ?) ORDER BY ALL",
-        second.snapshot_id,
-        second.snapshot_id,
-    )
-
-    assert changes == [
-        ("delete", 1.0, uri, 1, first.run_id),
-        ("insert", 5.0, uri, 1, second.run_id),
-        ("insert", 6.0, uri, 2, second.run_id),
-    ]
-
-
-def test_rows_of_earlier_objects_keep_theirs_in_mode_append(local_world: World) -> None:
-    local_world.options = {"mode": "append"} | ALL
-    local_world.land(NW, sales(1), "a.parquet")
-    first = ingested(local_world)
-    local_world.land(NW, sales(2, 3), "b.parquet")
-    second = ingested(local_world)
-
-    assert origins(local_world, "total, source_file, source_row, run") == [
-        (1, "a.parquet", 1, first.run_id),
-        (2, "b.parquet", 1, second.run_id),
-        (3, "b.parquet", 2, second.run_id),
-    ]
 
 
 def test_the_rows_of_an_object_that_several_tasks_read_are_numbered_through(local_world: World) -> None:
@@ -167,32 +133,32 @@ def test_rows_beside_dead_letters_and_quarantined_objects_keep_their_numbers(loc
     ("form", "body"),
     [
         ("csv", b'id,total\n0,1\n1,"2"\n\n2,bad\n3,4\n'),
-        ("json", b'{"id": 0, "total": 1}\n{"id": 1, "total": 2}\n\n{"id": 2, "total": "bad"}\n{"id": 3, "total": 4}\n'),
-        ("json", b'[{"id": 0, "total": 1}, {"id": 1, "total": 2}, {"id": 2, "total": "bad"}, {"id": 3, "total": 4}]'),
+        ("json", b'{"id": 0, "total": 1}\n{"id": 1, "total": 2}\n\n{"id": 2, "total": bad}\n{"id": 3, "total": 4}\n'),
+        *more(
+            [
+                (
+                    "json",
+                    b'[{"id": 0, "total": 1}, {"id": 1, "total": 2}, {"id": 2, "total": bad}, {"id": 3, "total": 4}]',
+                )
+            ]
+        ),
     ],
 )
 def test_rows_of_texts_have_them_too(local_world: World, form: str, body: bytes) -> None:
     path_columns = {"layout": "region={region}/date={date}/hour={hour}", "path_columns": {"hour": "integer"}}
     local_world.options = {"format": form, "on_bad_row": "dead_letter"} | path_columns | PLACE
-    put_text(
-        local_world, f"region=SW/date=2026-02-11/hour=6/a.{form}", body.replace(b'"bad"', b"3").replace(b"bad", b"3")
-    )
-    put_text(local_world, f"region=NW/date=2026-02-11/hour=7/b.{form}", body)
+    put(local_world, f"region=SW/date=2026-02-11/hour=6/a.{form}", body.replace(b"bad", b"3"))
+    put(local_world, f"region=NW/date=2026-02-11/hour=7/b.{form}", body.replace(b"bad", b'"bad"'))
 
     ingested(local_world, SW)
     row = ingested(local_world)
 
     assert (row.row_count, row.rows_dead_lettered) == (3, 1)
-    found = local_world.query("SELECT hour, total, source_row FROM lake.sales ORDER BY ALL")
-    assert found == [(6, 1, 1), (6, 2, 2), (6, 3, 3), (6, 4, 4), (7, 1, 1), (7, 2, 2), (7, 4, 4)]
+    places = [(6, 1, 1), (6, 2, 2), (6, 3, 3), (6, 4, 4), (7, 1, 1), (7, 2, 2), (7, 4, 4)]
+    assert columns_of(local_world, "hour, total, source_row") == places
 
 
-def put_text(world: World, key: str, body: bytes) -> None:
-    with world.landing.create(key) as file:
-        file.write(body)
-
-
-@pytest.mark.parametrize("policy", ["strict", "evolve", "ignore_extra"])
+@pytest.mark.parametrize("policy", ["strict", *more(["evolve", "ignore_extra"])])
 def test_a_table_that_lacks_them_gets_them_and_earlier_rows_have_none(local_world: World, policy: str) -> None:
     local_world.options = {"schema_policy": policy}
     local_world.commit(SW, 1)
@@ -217,17 +183,14 @@ def test_a_transform_sees_them_and_decides_what_the_table_has(local_world: World
 
     row = ingested(local_world)
 
-    assert local_world.query("SELECT place, writer FROM lake.sales ORDER BY total") == [
-        (10, row.run_id),
-        (20, row.run_id),
-    ]
+    assert columns_of(local_world, "place, writer") == [(10, row.run_id), (20, row.run_id)]
     assert "source_file" not in [name for name, *_ in local_world.query("DESCRIBE lake.sales")]
 
 
 def test_an_object_with_a_column_of_the_name_is_refused_also_if_it_could_be_copied(local_world: World) -> None:
     local_world.options = {"copy": "always"} | PLACE
     local_world.land(SW, sales(1))
-    ingested(local_world, SW)
+    assert ingested(local_world, SW).files_copied == 0  # which had to be encoded
     claims = {"source_file": pa.array(["x"]), "Source_Row": pa.array([7])}
     local_world.land(NW, pa.table(dict(zip(("id", "total"), sales(2).columns, strict=True)) | claims))
 
@@ -235,66 +198,21 @@ def test_an_object_with_a_column_of_the_name_is_refused_also_if_it_could_be_copi
         local_world.ingest(NW)
 
 
-def test_objects_are_encoded_that_could_be_copied(local_world: World) -> None:
-    local_world.options = {"copy": "always"}
-    local_world.commit(SW, 1)
-    assert local_world.ledger(SW)[0].files_copied == 1
-    local_world.options |= PLACE
-
-    local_world.land(NW, sales(2))
-
-    assert ingested(local_world).files_copied == 0
-
-
 def test_compaction_and_restore_keep_them(local_world: World) -> None:
     local_world.options = ALL
     local_world.land(NW, sales(1, 2), "a.parquet")
     first = ingested(local_world)
-    before = origins(local_world, ", ".join(["total", *FROM]))
-    scatter(local_world, NW, 3)
-    (item,) = compacted(local_world)
+    columns = ", ".join(["total", *FROM])
+    before = origins(local_world, columns)
+    insert = "INSERT INTO lake.sales (id, total, region, date) VALUES (7, {}, 'NW', '2026-02-11')"
+    local_world.execute(*(insert.format(-number) for number in (1, 2, 3)))
+    (item,) = compact(local_world.stream, 3, local_world.sessions)
     assert item.why is None
-    assert origins(local_world, ", ".join(["total", *FROM]))[3:] == before
+    assert origins(local_world, columns)[3:] == before
 
     local_world.land(NW, sales(9), "b.parquet")
     ingested(local_world)
     assert first.snapshot_id is not None
     restore(local_world.stream, local_world.partition(NW), first.snapshot_id)
 
-    assert origins(local_world, ", ".join(["total", *FROM])) == before
-
-
-def test_modified_and_written_at_have_a_time_zone(local_world: World) -> None:
-    local_world.options = ALL
-    local_world.land(NW, sales(1))
-    ingested(local_world)
-
-    ((modified, loaded),) = local_world.query("SELECT source_modified, loaded_at FROM lake.sales")
-
-    assert dt.timedelta(0) <= loaded - modified < dt.timedelta(minutes=5)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (ALL | {"mode": "index"}, "mode: index registers files as they are, without file_columns"),
-        ({"file_columns": {"Region": "uri"}}, "file_columns.Region is the name of another column"),
-        ({"file_columns": {"at": "uri", "AT": "run_id"}}, "file_columns.AT is the name of another column"),
-        ({"file_columns": {"at": "commit"}}, "file_columns.at"),
-        (
-            {"file_columns": {"at": "uri"}, "columns": {"at": {"type": "integer"}}},
-            "file_columns decides the rest",
-        ),
-        (
-            {"file_columns": {"_run_id": "run_id"}, "on_bad_row": "dead_letter"},
-            "file_columns._run_id is a name of the dead letters' own columns",
-        ),
-    ],
-)
-def test_a_value_that_does_not_fit_is_refused_before_the_job(
-    local_world: World, options: dict[str, Any], message: str
-) -> None:
-    local_world.options = options
-
-    with pytest.raises((ValueError, LakeAssetsError), match=message):
-        _ = local_world.config
+    assert origins(local_world, columns) == before

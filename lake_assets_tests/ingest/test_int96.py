@@ -1,17 +1,21 @@
 """INT96 timestamps, of Spark's own writer and of pyarrow, from a landed file to a reader of the lake."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from lake_assets.errors import SchemaError
 from lake_assets.landing.read_records import read_records
 from lake_assets_tests.ingest.index.indexing import index
+from lake_assets_tests.ingest.test_in_rows import EITHER_LAKE, put
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FAR = ["9999-12-31 23:59:59.999999", "0001-01-01 00:00:00", "1969-12-31 23:59:59.999999", "2026-02-11 12:30:00.000001"]
 MODES: dict[str, dict[str, Any]] = {
@@ -23,16 +27,18 @@ MICROS = pa.timestamp("us")
 
 
 @pytest.fixture
-def by_spark(spark: SparkSession, tmp_path: Path) -> bytes:
+def by_spark(spark: "SparkSession", tmp_path: Path) -> bytes:
     """A file with the timestamps that were long Spark's default."""
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    option = "spark.sql.parquet.outputTimestampType"
+    before = spark.conf.get(option) or ""
+    spark.conf.set(option, "INT96")
     try:
         rows = [(number, text, [text]) for number, text in enumerate(FAR)]
         frame = spark.createDataFrame(rows, "id bigint, text string, texts array<string>").coalesce(1)
         timed = frame.selectExpr("id", "timestamp(text) AS t", "transform(texts, x -> timestamp(x)) AS l")
         timed.write.parquet(str(tmp_path / "spark"))
     finally:
-        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        spark.conf.set(option, before)
     (file,) = (tmp_path / "spark").glob("*.parquet")
     return file.read_bytes()
 
@@ -42,17 +48,14 @@ def far() -> pa.Table:
     return pa.table({"id": range(len(FAR)), "t": times, "l": pa.array([[t] for t in times.to_pylist()])})
 
 
-def nanos(*values: int) -> pa.Table:
-    return pa.table({"t": pa.array(values, pa.timestamp("ns"))})
-
-
 def times(world: World, files: int = 1) -> list[tuple[str, str]]:
     asked = ", ".join(f"(SELECT count(*) FROM lake.sales WHERE t = TIMESTAMP '{text}')" for text in FAR)
     assert world.query(f"SELECT {asked}") == [(files,) * len(FAR)]
     return world.query("SELECT t::VARCHAR, l[1]::VARCHAR FROM lake.sales ORDER BY id")
 
 
-@pytest.mark.parametrize("mode", MODES)
+@EITHER_LAKE
+@pytest.mark.parametrize("mode", ["pass-through", *more(["transform", "evolve"])])
 def test_times_far_from_now_are_those_of_the_file(either_lake: World, by_spark: bytes, mode: str) -> None:
     either_lake.options = MODES[mode]
     either_lake.land(NW, by_spark)
@@ -66,8 +69,7 @@ def test_a_partition_column_of_int96_chooses_the_rows(local_world: World) -> Non
     local_world.options = {
         "partitions": {"region": {}, "date": {"type": "date", "start": "0001-01-01", "in": "rows"}},
     }
-    with local_world.landing.create("region=NW/a.parquet") as file:
-        pq.write_table(pa.table({"id": [0, 1, 2], "date": days}), file, flavor="spark", row_group_size=1)
+    put(local_world, "region=NW/a.parquet", pa.table({"id": [0, 1, 2], "date": days}), flavor="spark", row_group_size=1)
 
     local_world.ingest("region=NW,date=0001-01-01")
     assert local_world.query("SELECT id, date::VARCHAR FROM lake.sales") == [(0, "0001-01-01")]

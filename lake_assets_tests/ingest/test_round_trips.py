@@ -1,21 +1,24 @@
 """What DuckDB, fastavro and ORC's writer have landed is in the lake, by types, formats and policies."""
 
 import datetime as dt
-import io
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyarrow import orc
 
-from lake_assets_tests.ingest.landed_as import FORMATS
+from lake_assets_tests.ingest.landed_as import FORMATS, as_avro, as_orc, columns_of, load
 from lake_assets_tests.world import NW, SW, World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.soak
 
 KINDS: dict[str, tuple[pa.DataType, object, st.SearchStrategy[Any]]] = {
     "BIGINT": (pa.int64(), "long", st.integers(-(2**63), 2**63 - 1)),
@@ -51,28 +54,25 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 def written(form: str, table: pa.Table, folder: Path) -> bytes:
     """The table by a writer that is not this package's."""
-    sink = io.BytesIO()
     if form == "orc":
-        orc.write_table(table, sink)
-    elif form == "avro":
+        return as_orc(table)
+    if form == "avro":
         kinds = {str(kind): avro for kind, avro, _ in KINDS.values()}
         fields = [{"name": f.name, "type": ["null", kinds[str(f.type)]]} for f in table.schema]
-        fastavro.writer(sink, {"type": "record", "name": "row", "fields": fields}, table.to_pylist())
-    else:
-        path = folder / "written"
-        with duckdb.connect() as client:
-            client.register("landed", table)
-            client.execute(f"COPY landed TO '{path}' (FORMAT {form})")
-        return path.read_bytes()
-    return sink.getvalue()
+        return as_avro(table.to_pylist(), fields)
+    path = folder / "written"
+    with duckdb.connect() as client:
+        client.register("landed", table)
+        client.execute(f"COPY landed TO '{path}' (FORMAT {form})")
+    return path.read_bytes()
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=tables(), policy=st.sampled_from(["strict", "evolve", "ignore_extra"]), is_extra=st.booleans())
 def test_what_others_have_landed_is_in_the_lake(
     tmp_path_factory: pytest.TempPathFactory,
-    local_world: World,
+    sessions: Callable[[], "SparkSession"],
     form: str,
     table: pa.Table,
     policy: str,
@@ -82,7 +82,7 @@ def test_what_others_have_landed_is_in_the_lake(
     names = {str(kind): name for name, (kind, _, _) in KINDS.items()}
     world = World.in_folder(
         folder,
-        local_world.sessions,
+        sessions,
         format=form,
         files="*",
         schema_policy=policy,
@@ -91,11 +91,10 @@ def test_what_others_have_landed_is_in_the_lake(
     is_extra = is_extra and policy != "strict"
     more = table.append_column("extra", pa.array([f"e{n}" for n in range(len(table))])) if is_extra else table
     for key, rows in ((NW, table), (SW, more)):
-        world.land(key, written(form, rows, folder), "landed")
-        world.ingest(key)
+        load(world, written(form, rows, folder), key)
 
     shown = more if policy == "evolve" else table
     columns = ", ".join(shown.column_names)
     for region, rows in (("NW", table), ("SW", more)):
-        found = world.query(f"SELECT {columns} FROM lake.sales WHERE region = '{region}' ORDER BY id")
+        found = columns_of(world, columns, f"region = '{region}'")
         assert found == [tuple(row.get(name) for name in shown.column_names) for row in rows.to_pylist()]

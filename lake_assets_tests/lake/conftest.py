@@ -11,8 +11,13 @@ from lake_assets_tests.world_fixtures import database_on
 
 __all__ = ["catalog", "sessions"]
 
+_MORE = [
+    pytest.param("duckdb", marks=pytest.mark.more),
+    pytest.param("postgres", marks=[pytest.mark.more, pytest.mark.servers]),
+]
 
-@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.servers)])
+
+@pytest.fixture(params=["sqlite", *_MORE])
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], dict[str, Any]]:
     """Returns the config of a new catalog by a name; a test may choose the types (`indirect=True`)."""
     if request.param != "postgres":

@@ -11,13 +11,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.storages import S3Storage
 from lake_assets.duckdb_engine import find_extension, open_engine
 from lake_assets.errors import CatalogError, ConfigError, StorageError
-from lake_assets.lake.attach import (
-    attach_statement,
-    create_statements,
-    data_path,
-    extensions,
-    secret_statements,
-)
+from lake_assets.lake.attach import attach_statement, create_statements, data_path, extensions, secret_statements
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
@@ -35,59 +29,42 @@ def lake(storage: Any, catalog: Any = SQLITE, **options: Any) -> Lake:
 
 # Each as DuckDB's manual has it: "S3 API Support", "Cloudflare R2 Import" (the endpoint, region auto and path style of
 # its S3 form), "Google Cloud Storage Import", "Azure Extension".
-SECRETS: list[tuple[Any, str]] = [
+GIVEN = "KEY_ID 'AKIA1', SECRET 'it''s'"
+CHAIN = "PROVIDER credential_chain, REFRESH auto"
+ON_R2 = "REGION 'auto', ENDPOINT 'abc123.r2.cloudflarestorage.com', USE_SSL true, URL_STYLE 'path'"
+ACCOUNT = "CONNECTION_STRING 'DefaultEndpointsProtocol=https;AccountName=retail;"
+BLOBS = "BlobEndpoint=https://retail.blob.core.windows.net"
+SECRETS: list[tuple[Any, str, str]] = [
     (
         {"type": "s3", "bucket": "retail-lake", "region": "eu-central-1", **KEYS},
-        "TYPE s3, SCOPE 's3://retail-lake', KEY_ID 'AKIA1', SECRET 'it''s', REGION 'eu-central-1'",
+        "s3, SCOPE 's3://retail-lake'",
+        f"{GIVEN}, REGION 'eu-central-1'",
     ),
     (
         {"type": "s3", "bucket": "retail-lake", "endpoint": "http://127.0.0.1:8333", **KEYS, "session_token": "t"},
-        (
-            "TYPE s3, SCOPE 's3://retail-lake', KEY_ID 'AKIA1', SECRET 'it''s', REGION 'us-east-1', "
-            "ENDPOINT '127.0.0.1:8333', USE_SSL false, URL_STYLE 'path', SESSION_TOKEN 't'"
-        ),
+        "s3, SCOPE 's3://retail-lake'",
+        f"{GIVEN}, REGION 'us-east-1', ENDPOINT '127.0.0.1:8333', USE_SSL false, URL_STYLE 'path', SESSION_TOKEN 't'",
     ),
-    (
-        "s3://retail-lake/tables",
-        "TYPE s3, SCOPE 's3://retail-lake', PROVIDER credential_chain, REFRESH auto, REGION 'us-east-1'",
-    ),
-    (
-        R2,
-        (
-            "TYPE s3, SCOPE 's3://retail-lake', KEY_ID 'AKIA1', SECRET 'it''s', REGION 'auto', "
-            "ENDPOINT 'abc123.r2.cloudflarestorage.com', USE_SSL true, URL_STYLE 'path'"
-        ),
-    ),
-    (
-        "r2://abc123/retail-lake",
-        (
-            "TYPE s3, SCOPE 's3://retail-lake', PROVIDER credential_chain, REFRESH auto, REGION 'auto', "
-            "ENDPOINT 'abc123.r2.cloudflarestorage.com', USE_SSL true, URL_STYLE 'path'"
-        ),
-    ),
+    ("s3://retail-lake/tables", "s3, SCOPE 's3://retail-lake'", f"{CHAIN}, REGION 'us-east-1'"),
+    (R2, "s3, SCOPE 's3://retail-lake'", f"{GIVEN}, {ON_R2}"),
+    ("r2://abc123/retail-lake", "s3, SCOPE 's3://retail-lake'", f"{CHAIN}, {ON_R2}"),
     (
         {"type": "gcs", "bucket": "retail-lake", **KEYS, "service_account": "/key.json"},
-        "TYPE gcs, SCOPE 'gs://retail-lake', KEY_ID 'AKIA1', SECRET 'it''s'",
+        "gcs, SCOPE 'gs://retail-lake'",
+        GIVEN,
     ),
     (
         {"type": "gcs", "bucket": "retail-lake", "provider": "credential_chain"},
-        "TYPE gcs, SCOPE 'gs://retail-lake', PROVIDER credential_chain, REFRESH auto",
+        "gcs, SCOPE 'gs://retail-lake'",
+        CHAIN,
     ),
-    (
-        AZURE | {"account_key": "a2V5"},
-        (
-            "TYPE azure, SCOPE 'az://lake', CONNECTION_STRING 'DefaultEndpointsProtocol=https;AccountName=retail;"
-            "AccountKey=a2V5;BlobEndpoint=https://retail.blob.core.windows.net'"
-        ),
-    ),
+    (AZURE | {"account_key": "a2V5"}, "azure, SCOPE 'az://lake'", f"{ACCOUNT}AccountKey=a2V5;{BLOBS}'"),
     (
         AZURE | {"sas": "?sv=2024-11-04&sig=x%3D"},
-        (
-            "TYPE azure, SCOPE 'az://lake', CONNECTION_STRING 'DefaultEndpointsProtocol=https;AccountName=retail;"
-            "BlobEndpoint=https://retail.blob.core.windows.net;SharedAccessSignature=sv=2024-11-04&sig=x%3D'"
-        ),
+        "azure, SCOPE 'az://lake'",
+        f"{ACCOUNT}{BLOBS};SharedAccessSignature=sv=2024-11-04&sig=x%3D'",
     ),
-    (AZURE, "TYPE azure, SCOPE 'az://lake', PROVIDER credential_chain, ACCOUNT_NAME 'retail'"),
+    (AZURE, "azure, SCOPE 'az://lake'", "PROVIDER credential_chain, ACCOUNT_NAME 'retail'"),
 ]
 
 
@@ -100,22 +77,20 @@ def aws_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("aws_keys")
-@pytest.mark.parametrize(("storage", "options"), SECRETS)
-def test_the_secret_of_a_storage_is_as_documented_and_duckdb_accepts_it(storage: Any, options: str) -> None:
+@pytest.mark.parametrize(("storage", "kind", "options"), SECRETS)
+def test_the_secret_of_a_storage_is_as_documented_and_duckdb_accepts_it(storage: Any, kind: str, options: str) -> None:
     config = lake(storage)
     (statement,) = secret_statements(config)
 
-    assert statement == f"CREATE OR REPLACE SECRET lake_storage ({options})"
+    assert statement == f"CREATE OR REPLACE SECRET lake_storage (TYPE {kind}, {options})"
     with open_engine(extensions(config)) as engine:
         engine.execute(statement)
-        ((found,),) = engine.execute(
-            "SELECT name FROM which_secret(?, ?)", [data_path(config), kind(options)]
-        ).fetchall()
-    assert found == "lake_storage"
+        assert secret_for(engine, data_path(config), kind.partition(",")[0]) == "lake_storage"
 
 
-def kind(options: str) -> str:
-    return options.removeprefix("TYPE ").split(",")[0]
+def secret_for(engine: duckdb.DuckDBPyConnection, path: str, kind: str) -> str:
+    ((found,),) = engine.execute("SELECT name FROM which_secret(?, ?)", [path, kind]).fetchall()
+    return str(found)
 
 
 def test_a_stored_secret_for_all_of_s3_does_not_override_that_of_r2() -> None:
@@ -124,8 +99,7 @@ def test_a_stored_secret_for_all_of_s3_does_not_override_that_of_r2() -> None:
     with open_engine(extensions(config)) as engine:
         engine.execute("CREATE SECRET mine (TYPE s3, KEY_ID 'a', SECRET 'b')")
         engine.execute(*secret_statements(config))
-        ((found,),) = engine.execute("SELECT name FROM which_secret(?, 's3')", [data_path(config)]).fetchall()
-    assert found == "lake_storage"
+        assert secret_for(engine, data_path(config), "s3") == "lake_storage"
 
 
 @pytest.mark.parametrize(
@@ -152,21 +126,19 @@ def test_attach_options_are_literals_in_the_statement() -> None:
     )
 
 
-EVERY_OPTION: dict[str, Any] = {
-    "automatic_migration": True,
-    "busy_timeout": 5000,
-    "data_inlining_row_limit": 10,
-    "encrypted": False,
-    "override_data_path": True,
-    "write_deletion_vectors": False,
-    "metadata_parameters": {"busy_timeout": 5000},
-}
-
-
 def test_ducklake_accepts_every_option_that_the_config_accepts(tmp_path: Path) -> None:
+    every: dict[str, Any] = {
+        "automatic_migration": True,
+        "busy_timeout": 5000,
+        "data_inlining_row_limit": 10,
+        "encrypted": False,
+        "override_data_path": True,
+        "write_deletion_vectors": False,
+        "metadata_parameters": {"busy_timeout": 5000},
+    }
     catalog = {"type": "sqlite", "path": str(tmp_path / "c.sqlite")}
 
-    with DuckLake(lake(str(tmp_path), catalog, **EVERY_OPTION)).open(create=True) as session:
+    with DuckLake(lake(str(tmp_path), catalog, **every)).open(create=True) as session:
         session.rows("CREATE TABLE lake.t AS SELECT 1 AS a")
         options = session.rows("SELECT option_name, value FROM ducklake_options('lake')")
     assert ("encrypted", "false") in options
@@ -223,18 +195,11 @@ def test_a_lake_on_motherduck_is_created_and_attached_as_documented(monkeypatch:
     )
     assert secret_statements(config)[0] == "SET motherduck_token = 'it''s a token'"
 
-
-def test_motherduck_gets_no_keys_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MOTHERDUCK_TOKEN", "x")
-
-    assert not any("SECRET" in statement for statement in create_statements(lake(OWN_BUCKET, MOTHERDUCK)))
-
-
-def test_a_missing_token_is_an_error_that_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MOTHERDUCK_TOKEN", raising=False)
-
+    without = create_statements(lake(OWN_BUCKET, MOTHERDUCK))  # it gets no keys unless that is asked for
+    assert not any("SECRET" in statement for statement in without)
+    monkeypatch.delenv("MOTHERDUCK_TOKEN")
     with pytest.raises(ConfigError, match="needs MOTHERDUCK_TOKEN in the environment"):
-        secret_statements(lake(OWN_BUCKET, MOTHERDUCK))
+        secret_statements(config)
 
 
 def test_the_wheels_of_all_extensions_are_of_one_version() -> None:
@@ -242,9 +207,10 @@ def test_the_wheels_of_all_extensions_are_of_one_version() -> None:
         assert find_extension(name).origin == "its wheel"
 
 
-def test_the_credential_chain_opens_a_real_bucket(
+def test_the_credential_chain_opens_a_real_bucket_and_requests_to_an_anonymous_one_are_not_signed(
     s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The server knows the keys and no anonymous user, so it answers signed requests only."""
     location = {name: value for name, value in bucket_on(s3).items() if name not in {"key_id", "secret"}}
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.secret_key)
@@ -258,20 +224,11 @@ def test_the_credential_chain_opens_a_real_bucket(
         session.rows("CREATE TABLE lake.t AS SELECT range AS a FROM range(1000)")
         assert session.rows("SELECT count(*) FROM lake.t") == [(1000,)]
     assert len(Store(storage).list("main")) == 1
-
-
-def test_requests_to_an_anonymous_bucket_are_not_signed(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server knows the keys and no anonymous user, so it would answer signed requests only."""
-    location = {name: value for name, value in bucket_on(s3).items() if name not in {"key_id", "secret"}}
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.secret_key)
-    Store(S3Storage.model_validate(location)).list()
     public = S3Storage.model_validate(location | {"anonymous": True})
-
     with pytest.raises(StorageError, match="refuses access"):
         Store(public).list()
     with pytest.raises(OSError, match="ACCESS_DENIED"):
-        ArrowStore(public).open("a.parquet")
+        ArrowStore(public).open("landed/a.parquet")
 
 
 def test_a_credential_chain_without_keys_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

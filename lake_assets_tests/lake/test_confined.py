@@ -118,7 +118,14 @@ def test_the_lake_is_read_on_every_catalog_and_storage(lake: DuckLake) -> None:
         session.rows("SET threads = 1")
 
 
-@pytest.mark.parametrize("world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True)
+@pytest.mark.parametrize(
+    "world",
+    [
+        ("sqlite", "local"),
+        *(pytest.param(pair, marks=pytest.mark.more) for pair in [("duckdb", "local"), ("postgres", "s3")]),
+    ],
+    indirect=True,
+)
 def test_no_other_file_or_address_is_reachable(lake: DuckLake, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     outside = tmp_path / "outside.csv"
     outside.write_text("a\n1\n")

@@ -35,6 +35,7 @@ from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.maintenance.cleaning import expire_snapshots
 from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.streams.stream import OpenStream
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 
@@ -48,7 +49,7 @@ HOLDS = {
     "sqlite": "import sqlite3; held = sqlite3.connect(sys.argv[1]); held.execute('BEGIN IMMEDIATE')",
     "duckdb": "import duckdb; held = duckdb.connect(sys.argv[1])",
 }
-NOW = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
+LATER = dt.timedelta(days=30)
 LOCKED = duckdb.TransactionException("Failed to commit: database is locked")
 TRIES = 3  # that fail before the catalog is free; more than the config allows after a conflict
 
@@ -91,10 +92,10 @@ WRITES: dict[str, Callable[[OpenStream, LakeSession], object]] = {
     "columns": lambda stream, lake: evolve_table(lake, stream.table, [("x", COLUMNS)], stream.config.columns, "run"),
     "the ledger": lambda _, lake: create_ledger(lake),
     "a row of the ledger": lambda stream, lake: record(
-        lake, [blank_row(stream, stream.config.partition(NW), IngestOptions(run_id="run", run_at=NOW))]
+        lake, [blank_row(stream, stream.config.partition(NW), IngestOptions(run_id="run"))]
     ),
     "a flush": lambda _, lake: flush_ledger(lake),
-    "expiry": lambda _, lake: expire_snapshots(lake, NOW),
+    "expiry": lambda _, lake: expire_snapshots(lake, dt.datetime.now(dt.UTC) + LATER),
 }
 WITHOUT = {  # what is not there before the write
     "options of a table": ("DROP TABLE lake.sales", "CREATE TABLE lake.sales (id BIGINT)"),
@@ -113,7 +114,14 @@ def known(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     return local_world
 
 
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize(
+    "write",
+    [
+        "a row of the ledger",
+        "columns",
+        *more(name for name in WRITES if name not in ("columns", "a row of the ledger")),
+    ],
+)
 def test_every_write_is_retried_while_the_catalog_is_locked(
     known: World, write: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,31 +137,24 @@ def test_every_write_is_retried_while_the_catalog_is_locked(
     assert known.query(written) != before
 
 
-def test_the_row_of_a_skipped_partition_is_retried(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    local_world.commit(NW, 1)
-
-    with locked(local_world, monkeypatch) as again:
-        result = local_world.ingest(NW)
-
-    assert (result.row.status, len(again) >= TRIES) == ("skipped", True)
-    assert [row.status for row in local_world.ledger()] == ["skipped", "committed"]
-
-
-def test_a_commit_by_the_extension_is_retried(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("status", ["committed", *more(["skipped"])])
+def test_the_row_or_the_commit_of_a_partition_is_retried(
+    local_world: World, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(commit, "STRATEGIES", (replace_by_extension,))
     local_world.commit(NW, 1)
-    local_world.land(NW, sales(2))
 
     with locked(local_world, monkeypatch) as again:
-        result = local_world.ingest(NW)
+        result = local_world.ingest(NW, force=status == "committed")
 
-    assert (result.row.status, len(again) >= TRIES) == ("committed", True)
-    assert local_world.totals() == [2]
+    assert (result.row.status, len(again) >= TRIES) == (status, True)
+    assert [row.status for row in local_world.ledger()] == [status, "committed"]
+    assert local_world.totals() == [1]
 
 
 def test_the_list_of_scheduled_files_is_retried(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
     known.execute("DELETE FROM lake.sales")
-    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
+    later = dt.datetime.now(dt.UTC) + LATER
     with known.stream.lake.open() as lake:
         expire_snapshots(lake, later)
     failures = [LOCKED] * TRIES
@@ -198,8 +199,10 @@ def test_conflicts_are_retried_as_often_as_configured(known: World) -> None:
 
 @pytest.mark.parametrize(
     ("error", "is_retried"),
-    [(CatalogLockedError("the catalog is locked:", "run it again."), False), (SchemaError("no:", "land it."), True)],
-    ids=["locked", "other"],
+    [
+        pytest.param(CatalogLockedError("the catalog is locked:", "run it again."), False, id="locked"),
+        pytest.param(SchemaError("no:", "land it."), True, id="other", marks=pytest.mark.more),
+    ],
 )
 def test_the_row_of_a_run_that_failed_by_a_lock_is_tried_once(
     known: World, monkeypatch: pytest.MonkeyPatch, error: LakeAssetsError, is_retried: bool
@@ -271,11 +274,13 @@ def check_ways(world: World, way: str) -> None:
         world.ingest(NW, force=way == "committed")
 
 
-WAYS = pytest.mark.parametrize("way", ["skipped", "committed", "failed"])
-
-
-@WAYS
-@pytest.mark.parametrize("lock", [*STATEMENTS, "commits"])
+@pytest.mark.parametrize(
+    ("way", "lock"),
+    [
+        ("committed", "commits"),
+        *more([("skipped", "writes"), ("failed", "reads and writes"), ("committed", "writes")]),
+    ],
+)
 def test_writes_to_a_locked_postgres_are_retried(
     on_postgres: World, postgres: PostgresServer, way: str, lock: str
 ) -> None:
@@ -306,16 +311,6 @@ def test_a_read_after_the_lock_timeout_raises_a_passing_error(on_postgres: World
             lake.current_snapshot()
 
 
-def test_a_commit_lock_that_is_never_free_raises_a_passing_error(on_postgres: World) -> None:
-    lake = on_postgres.config.lakes["test"]
-    with (
-        commit_lock(lake),
-        pytest.raises(CatalogLockedError, match=r"commit lock was not free within 0.1 seconds: .* run it again"),
-        commit_lock(lake, timeout=0.1),
-    ):
-        pass
-
-
 @contextmanager
 def held_file(world: World, monkeypatch: pytest.MonkeyPatch, tries: int = TRIES) -> Iterator[list[str]]:
     """Another process has the file open until so many tries have failed; yields their errors."""
@@ -340,7 +335,7 @@ def in_a_file(local_world: World, tmp_path_factory: pytest.TempPathFactory) -> W
     return local_world
 
 
-@WAYS
+@pytest.mark.parametrize("way", ["committed", *more(["skipped", "failed"])])
 def test_writes_to_a_locked_duckdb_file_are_retried(
     in_a_file: World, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:

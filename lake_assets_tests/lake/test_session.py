@@ -1,17 +1,18 @@
+"""The session of a lake: what it creates, what its errors name, and an engine that cannot be used any more."""
+
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from dev.servers.postgres import PostgresServer
 from lake_assets.errors import CatalogError, NoLakeError
-from lake_assets_tests.faults.writer import make_table, write
+from lake_assets_tests.faults.writer import make_table
 from lake_assets_tests.world import NW, World, sales
 
 SECRET = "hunter2'\"; DROP"
 
 
-@pytest.mark.parametrize("world", [("sqlite", "local"), ("duckdb", "local")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("duckdb", "local")], indirect=True)
 def test_reading_creates_no_lake_and_no_folder(world: World, tmp_path: Path) -> None:
     world.catalog["path"] = str(tmp_path / "typo" / "catalog")
 
@@ -38,34 +39,18 @@ def test_an_unreachable_catalog_is_named_without_its_password(local_world: World
     assert "No ledger row could be written" in raised.value.__notes__[0]
 
 
-def test_a_file_that_is_no_catalog_is_named(local_world: World) -> None:
-    Path(local_world.catalog["path"]).write_text("this is text")
+def test_a_file_that_is_no_catalog_is_named_and_an_encrypted_lake_is_refused(local_world: World) -> None:
+    file = Path(local_world.catalog["path"])
+    file.write_text("this is text")
     local_world.land(NW, sales(1))
-
     with pytest.raises(CatalogError, match=r"catalog\.sqlite"):
         local_world.ingest(NW)
 
-
-def test_an_encrypted_lake_is_refused(local_world: World) -> None:
+    file.unlink()
     make_table(local_world)
     local_world.execute("UPDATE __ducklake_metadata_lake.ducklake_metadata SET value = 'true' WHERE key = 'encrypted'")
-    local_world.land(NW, sales(1))
-
     with pytest.raises(CatalogError, match="the lake is encrypted"):
         local_world.ingest(NW)
-
-
-@pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
-def test_the_error_of_a_lost_connection_is_raised_and_the_next_session_works(
-    world: World, postgres: PostgresServer
-) -> None:
-    make_table(world)
-
-    with pytest.raises(CatalogError, match="postgres://") as raised:
-        delete_and_lose(world, postgres)
-
-    assert "ROLLBACK" not in str(raised.value)
-    assert write(world, NW).rows_before == 0
 
 
 @pytest.mark.parametrize("world", [("duckdb", "local")], indirect=True)
@@ -79,14 +64,7 @@ def test_a_lock_that_cannot_be_acquired_is_named(world: World) -> None:
         pytest.fail("opened")
 
 
-def delete_and_lose(world: World, postgres: PostgresServer) -> None:
-    with world.stream.lake.open() as lake, lake.transaction():
-        lake.rows("DELETE FROM lake.sales")
-        postgres.end_sessions(world.catalog["database"])
-        lake.rows("SELECT count(*) FROM lake.ingest_runs")
-
-
-def test_an_attach_that_fails_at_its_end_leaves_no_lake_attached(
+def test_an_engine_whose_attach_fails_at_its_end_or_that_an_error_has_invalidated_is_replaced(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As DuckDB does when the connection to PostgreSQL is lost at that moment."""
@@ -106,21 +84,13 @@ def test_an_attach_that_fails_at_its_end_leaves_no_lake_attached(
     with lake.open() as session:
         assert session.rows("SELECT 1") == [(1,)]
 
+    class Invalidated:
+        """A DuckDB that refuses everything after an error within it, as one of a lost connection may be."""
 
-class Invalidated:
-    """A DuckDB that refuses everything after an error within it, as one of a lost connection may be."""
-
-    def execute(self, *_: object) -> None:
-        raise duckdb.FatalException("database has been invalidated because of a previous fatal error")
-
-
-def test_an_engine_that_an_error_has_invalidated_is_replaced(local_world: World) -> None:
-    make_table(local_world)
-    lake = local_world.stream.lake
+        def execute(self, *_: object) -> None:
+            raise duckdb.FatalException("database has been invalidated because of a previous fatal error")
 
     with lake.open() as session:
-        session.rows("SELECT 1")
         session.engine = lake._engine = Invalidated()  # type: ignore[assignment]
-
     with lake.open() as session:
         assert session.rows("SELECT 1") == [(1,)]

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from decimal import Decimal
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -33,32 +34,26 @@ COLUMNS = [
 ]
 
 
+TIMED = COLUMNS[9:]
+PARTS = ("{k,,YY}-{k,,MM}-{k,,DD}", "{k,,HH}", "{k,,YY}-{k,,WW}", "{k}/{k,,HH}")
+
+
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: str(column.type))
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
-def test_a_type_renders_as_its_values_do_one_by_one(column: pa.Array, zone: str) -> None:
-    template = Template.parse("k={k}", time_zone=zone)
+def test_a_type_and_the_parts_of_a_time_render_as_their_values_do_one_by_one(column: pa.Array) -> None:
     # Nanoseconds are beyond Python's datetime.
     values = column.cast(pa.timestamp("us", column.type.tz)) if column.type == COLUMNS[12].type else column
-    paths = template.render(pa.table({"k": column}))
-    assert paths.type == pa.dictionary(pa.int32(), pa.string())
-    assert paths.to_pylist() == [template.render_row({"k": value}) for value in values.to_pylist()]
+    for text, zone in product(["k={k}", *(PARTS if column in TIMED else ())], ["UTC", "Europe/Berlin", "Asia/Kolkata"]):
+        template = Template.parse(text, time_zone=zone)
+        paths = template.render(pa.table({"k": column}))
+        assert paths.type == pa.dictionary(pa.int32(), pa.string())
+        assert paths.to_pylist() == [template.render_row({"k": value}) for value in values.to_pylist()], (text, zone)
 
 
-@pytest.mark.parametrize("column", COLUMNS[9:], ids=lambda column: str(column.type))
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
-@pytest.mark.parametrize("text", ["{k,,YY}-{k,,MM}-{k,,DD}", "{k,,HH}", "{k,,YY}-{k,,WW}", "{k}/{k,,HH}"])
-def test_the_parts_of_a_time_render_as_its_values_do_one_by_one(column: pa.Array, zone: str, text: str) -> None:
-    template = Template.parse(text, time_zone=zone)
-    values = column.cast(pa.timestamp("us", column.type.tz)) if column.type == COLUMNS[12].type else column
-    rows = [template.render_row({"k": value}) for value in values.to_pylist()]
-    assert template.render(pa.table({"k": column})).to_pylist() == rows
-
-
-@pytest.mark.parametrize("zone", [None, "UTC"])
-def test_a_nanosecond_before_midnight_is_of_the_day_that_ends(zone: str | None) -> None:
-    times = pa.array([-1, 0, -86_400 * 10**9 - 1, None], pa.timestamp("ns", zone))
-    paths = Template.parse("{k,,YY}-{k,,MM}-{k,,DD}").render(pa.table({"k": times})).to_pylist()
-    assert paths[:3] == ["1969-12-31", "1970-01-01", "1969-12-30"]
+def test_a_nanosecond_before_midnight_is_of_the_day_that_ends() -> None:
+    for zone in (None, "UTC"):
+        times = pa.array([-1, 0, -86_400 * 10**9 - 1, None], pa.timestamp("ns", zone))
+        paths = Template.parse("{k,,YY}-{k,,MM}-{k,,DD}").render(pa.table({"k": times})).to_pylist()
+        assert paths[:3] == ["1969-12-31", "1970-01-01", "1969-12-30"]
 
 
 @pytest.mark.parametrize("compat", [None, "olake"])
@@ -122,35 +117,37 @@ def test_two_columns_of_many_values_render_each_combination() -> None:
     assert len(set(paths)) == count
 
 
+def read_back(template: Template, column: pa.Array) -> tuple[list[str], list[dict[str, str] | None]]:
+    """The values that the rows have by themselves, and those that their paths have."""
+    paths = template.render(pa.table({"k": column})).to_pylist()
+    found = [template.match(f"{path}/file", file=True) for path in paths]
+    return template.read_rows("name", column).to_pylist(), [match and dict(match) for match in found]
+
+
 @pytest.mark.parametrize("column", COLUMNS[:12], ids=lambda column: str(column.type))
 @pytest.mark.parametrize("compat", [None, "olake"])
 def test_what_the_rows_paths_say_of_a_column_is_what_match_reads(column: pa.Array, compat: Compat | None) -> None:
-    template = Template.parse("x={k,,}", compat=compat).named({"k": "name"})
-    paths = template.render(pa.table({"k": column})).to_pylist()
-    result = template.read_rows("name", column).to_pylist()
+    result, found = read_back(Template.parse("x={k,,}", compat=compat).named({"k": "name"}), column)
     # OLake's path of "" has no such folder, and of a `/` more than one.
-    expected = [template.match(f"{path}/file", file=True) for path in paths]
-    assert result == [text if match is None else match["name"] for text, match in zip(result, expected, strict=True)]
-    assert compat or None not in expected
+    assert result == [text if match is None else match["name"] for text, match in zip(result, found, strict=True)]
+    assert compat or None not in found
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
-@pytest.mark.parametrize("text", ["d={k,,YY}-{k,,MM}-{k,,DD}", "{k,,YY}/{k,,WW}", "{k,,YY}/{k,,MM}/{k,,DD}/{k,,HH}"])
 @pytest.mark.parametrize(
     "column",
     [
-        *COLUMNS[9:15],
+        *TIMED[:-1],
         pa.array(["2025-02-18T10:00:00", "2025-02-18 23:30:00-05:00", "soon", "", None, "2025-02-18"]),
         pa.array(["2025-02-18T10:00:00", None]).dictionary_encode(),
         pa.chunked_array([["2025-02-18"], ["2025-02-19"]]),
     ],
     ids=lambda column: str(column.type),
 )
-def test_so_it_is_of_the_parts_of_a_time(column: pa.Array, zone: str, text: str) -> None:
-    template = Template.parse(text, time_zone=zone).named({"k": "name"})
-    paths = template.render(pa.table({"k": column})).to_pylist()
-    result = template.read_rows("name", column).to_pylist()
-    assert result == [(template.match(f"{path}/file", file=True) or {})["name"] for path in paths]
+def test_so_it_is_of_the_parts_of_a_time(column: pa.Array) -> None:
+    texts = ("d={k,,YY}-{k,,MM}-{k,,DD}", "{k,,YY}/{k,,WW}", "{k,,YY}/{k,,MM}/{k,,DD}/{k,,HH}")
+    for text, zone in product(texts, ["UTC", "Europe/Berlin", "America/New_York"]):
+        result, found = read_back(Template.parse(text, time_zone=zone).named({"k": "name"}), column)
+        assert result == [(match or {})["name"] for match in found], (text, zone)
 
 
 TIMES = [
@@ -162,18 +159,9 @@ TIMES = [
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
-@pytest.mark.parametrize(
-    "template",
-    [
-        *(
-            Template.parse(text, time_zone=zone)
-            for text in ("{k,,YY}-{k,,MM}-{k,,DD}", "{k,,YY}/{k,,WW}", "{k,,MM}/{k,,HH}", "{k,,}/{k,,DD}")
-            for zone in ("UTC", "Europe/Berlin")
-        ),
-        Template.parse("{k,x,YYYY}/{k,x,MM}/{k,x,DD}/{k,x,HH}", compat="olake"),
-    ],
-    ids=str,
-)
-def test_times_as_texts_render_as_they_do_one_by_one(kind: pa.DataType, template: Template) -> None:
-    rows = [template.render_row({"k": value}) for value in TIMES]
-    assert template.render(pa.table({"k": pa.array(TIMES, kind)})).to_pylist() == rows
+def test_times_as_texts_render_as_they_do_one_by_one(kind: pa.DataType) -> None:
+    texts = ("{k,,YY}-{k,,MM}-{k,,DD}", "{k,,YY}/{k,,WW}", "{k,,MM}/{k,,HH}", "{k,,}/{k,,DD}")
+    templates = [Template.parse(text, time_zone=zone) for text in texts for zone in ("UTC", "Europe/Berlin")]
+    for template in [*templates, Template.parse("{k,x,YYYY}/{k,x,MM}/{k,x,DD}/{k,x,HH}", compat="olake")]:
+        rows = [template.render_row({"k": value}) for value in TIMES]
+        assert template.render(pa.table({"k": pa.array(TIMES, kind)})).to_pylist() == rows, template

@@ -49,9 +49,6 @@ def test_no_more_than_twenty_paths_are_shown() -> None:
     lines = explain(Template.parse("{n}"), pa.table({"n": range(1025)})).split("\n")
     assert lines[-1] == "  and 1,005 more"
     assert len([line for line in lines if line.startswith("             1  ")]) == 20
-
-
-def test_a_sample_without_rows_has_no_paths() -> None:
     assert explain(Template.parse("{n}"), pa.table({"n": pa.array([], pa.string())})).endswith("0 rows:")
 
 

@@ -14,28 +14,20 @@ FAULTS = [
     ("x/a={age},unknown,}", 8, "closes too early", "write {age,unknown,}"),
     ("a}", 1, "closes nothing", "{column,default,granularity}"),
     ("x/{a", 2, "not closed", "{column,default,granularity}"),
-    ("{a,b,c", 0, "not closed", "{column,default,granularity}"),
-    ("{a{b}", 0, "not closed", "{column,default,granularity}"),
     ("{}", 1, "name is missing", "{column}"),
     ("{a,b,YY,}", 7, "three fields", "{column,default,granularity}"),
     ("{a,b,yy}", 5, "granularity 'yy'", "write YY"),
     ("{a, b , Day}", 8, "granularity 'Day'", "YY, MM, WW, DD or HH"),
-    ("{a,b,'YY'}", 5, "granularity 'YY'", "write YY"),
     ("{now()}", 1, "now() needs a granularity", "{now(),,YY}"),
-    ("dt={now(),2025,}", 4, "now() needs a granularity", "{now(),,YY}"),
     ("{today(),,DD}", 6, "only function", "{now(),,YY}"),
     ("{'a}", 1, "quote is not closed", "twice"),
-    ("{'a'b}", 1, "quote is not closed", "twice"),
     ("a//{b}", 2, "no name", "one /"),
-    ("//{b}", 1, "no name", "one /"),
     ("a/../{b}", 2, "no . and .. folders", "below the source"),
     ("region=*/d={d}", 7, "file pattern", "region={region}"),
-    ("a\\{b}", 1, "this character", "remove it"),
     ("a\n{b}", 1, "this character", "remove it"),
     ("{a}{b}", 3, "nothing separates", "such as -"),
     ("{a}0F{b}", 3, "does not mark the end", "such as -"),
     ("{d}/d={now(),,YY}", 6, "two values are named 'd'", "another name"),
-    ("d={now(),,YY}/d={now(),,MM}", 16, "two values are named 'd'", "another name"),
 ]
 
 
@@ -56,16 +48,15 @@ def test_the_caret_stands_under_the_fault_after_wide_letters() -> None:
     assert str(caught.value).split("\n")[2].index("^") == 2 + len("----={x,,")
 
 
-@pytest.mark.parametrize("text", ["{a}", "/{a}", "{a}/", "/{a}/", "{ a }"])
-def test_slashes_at_the_ends_and_blanks_around_fields_mean_nothing(text: str) -> None:
-    template = Template.parse(text)
-    assert template.columns == ("a",)
-    assert template.render_row({"a": "x"}) == "x"
+def test_slashes_at_the_ends_and_blanks_around_fields_mean_nothing() -> None:
+    for text in ("{a}", "/{a}", "{a}/", "/{a}/", "{ a }"):
+        template = Template.parse(text)
+        assert (template.columns, template.render_row({"a": "x"})) == (("a",), "x")
 
 
-@pytest.mark.parametrize("name", ["größe", "地域", "région", "a b", "l'année", "Ünïcödé-名"])
-def test_a_column_has_a_name_in_any_language(name: str) -> None:
-    assert Template.parse(f"{name}={{{name},,}}").render_row({name: "é"}) == f"{name}=é"
+def test_a_column_has_a_name_in_any_language() -> None:
+    for name in ("größe", "地域", "région", "a b", "l'année", "Ünïcödé-名"):
+        assert Template.parse(f"{name}={{{name},,}}").render_row({name: "é"}) == f"{name}=é"
 
 
 def test_a_name_in_quotes_has_any_character() -> None:
@@ -87,13 +78,10 @@ def test_the_layout_of_hive_is_made_of_column_names() -> None:
     assert odd.render_row({"a:b": 1, "x,y": 2, "né": 3}) == "a%3Ab=1/x,y=2/né=3"
 
 
-@pytest.mark.parametrize("zone", ["Europe/Nowhere", "", "../etc/passwd", "/etc/localtime"])
-def test_a_time_zone_that_is_none_is_an_error(zone: str) -> None:
-    with pytest.raises(LayoutError, match="there is no time zone"):
-        Template.parse("{a}", time_zone=zone)
-
-
-def test_the_reference_system_has_no_time_zone() -> None:
+def test_a_time_zone_that_is_none_is_an_error() -> None:
+    for zone in ("Europe/Nowhere", "", "../etc/passwd", "/etc/localtime"):
+        with pytest.raises(LayoutError, match="there is no time zone"):
+            Template.parse("{a}", time_zone=zone)
     with pytest.raises(LayoutError, match="in UTC"):
         Template.parse("{a}", time_zone="Europe/Berlin", compat="olake")
 
@@ -110,11 +98,11 @@ def parsed(text: str, compat: Compat | None) -> Template | str:
 
 
 @pytest.mark.parametrize("compat", [None, "olake"])
-def test_no_text_of_20_000_raises_anything_but_the_layouts_own_error(compat: Compat | None) -> None:
+def test_no_text_raises_anything_but_the_layouts_own_error(compat: Compat | None) -> None:
     chance = random.Random(11)
     row = {"ts": "2026-02-11 09:30:00", "a": "x/.."}
     read = refused = 0
-    for _ in range(20_000):
+    for _ in range(4_000):
         text = "".join(chance.choices(TOKENS, k=chance.randrange(1, 12)))
         template = parsed(text, compat)
         if isinstance(template, str):
@@ -129,5 +117,5 @@ def test_no_text_of_20_000_raises_anything_but_the_layouts_own_error(compat: Com
             match = template.match(path)
             assert match is not None, (text, path)
             assert set(match) == set(template.columns)
-    assert read > 2_000
-    assert compat or refused > 2_000
+    assert read > 400
+    assert compat or refused > 400

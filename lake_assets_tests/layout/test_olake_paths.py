@@ -13,18 +13,17 @@ from lake_assets_tests.layout.olake_cells import CELLS
 NOW = dt.datetime(2026, 2, 11, 9, 30, tzinfo=dt.UTC)
 
 
-@pytest.mark.parametrize("row", CELLS, ids=lambda row: f"{row[0]} of {row[1]}")
-@pytest.mark.parametrize("compat", [None, "olake"])
-def test_a_cell_of_the_table_holds(row: tuple[str, str, str, str], compat: Compat | None) -> None:
-    text, value, ours, theirs = row
+def rendered(text: str, values: dict[str, object], compat: Compat | None) -> str:
+    try:
+        return Template.parse(text, compat=compat).render_row(values, now=NOW)
+    except LayoutError:
+        return "error"
+
+
+@pytest.mark.parametrize(("text", "value", "ours", "theirs"), CELLS, ids=str)
+def test_a_row_of_the_table_holds(text: str, value: str, ours: str, theirs: str) -> None:
     values = {} if value == "missing" else {"v": json.loads(value)}
-    expected = theirs if compat else ours
-    if expected == "error":
-        with pytest.raises(LayoutError):
-            Template.parse(text, compat=compat).render_row(values, now=NOW)
-    else:
-        path = Template.parse(text, compat=compat).render_row(values, now=NOW)
-        assert path == expected
+    assert [rendered(text, values, compat) for compat in (None, "olake")] == [ours, theirs]
 
 
 @pytest.mark.parametrize(
@@ -32,12 +31,9 @@ def test_a_cell_of_the_table_holds(row: tuple[str, str, str, str], compat: Compa
     [
         (dt.datetime(2026, 2, 11, 9, 30, 0, 120_000, tzinfo=dt.UTC), "2026-02-11 09:30:00.12 +0000 UTC"),
         (dt.datetime(2026, 2, 11, 9, 30), "2026-02-11 09:30:00 +0000 UTC"),  # noqa: DTZ001
-        (dt.date(2026, 2, 11), "2026-02-11 00:00:00 +0000 UTC"),
         (1e21, "1e+21"),
         (1.25e-7, "1.25e-07"),
-        (1e20, "100000000000000000000"),
         (0.0001, "0.0001"),
-        (-3.0, "-3"),
         (0.0, "0"),
         (float("nan"), "NaN"),
         (float("-inf"), "-Inf"),
@@ -57,7 +53,6 @@ def test_a_value_is_printed_as_go_prints_it(value: object, text: str) -> None:
         (True, "true-true-true"),
         ("999-01-01", "999-01-01-999-01-01-999-01-01"),
         ("0999-01-01", "999-01-01"),
-        ("1-2-3-4-5-6", "1-2-3-4-5-6-1-2-3-4-5-6-1-2-3-4-5-6"),
         ("2026-02-11 soon", "1970-01-01"),
     ],
 )
@@ -70,17 +65,13 @@ def test_the_parts_of_a_value_are_those_of_the_reference(value: object, path: st
     [
         ("/{a,,}/{b,,}", "x/y/part.parquet", {"a": "x", "b": "y"}),
         ("{a,,}", "Hi/my name is / priyansh/part.parquet", {"a": "Hi%2Fmy name is %2F priyansh"}),
-        ("age={a,unknown,}", "age=unknown/part.parquet", {"a": HIVE_NULL}),
         ("age={a,,}", "age=default_a/part.parquet", {"a": HIVE_NULL}),
-        ("{t,2025,YYYY}-{t,12,MM}-{t,13,DD}", "2025-12-13/part.parquet", {"t": "2025-12-13"}),
         ("{t,,YYYY}-{t,,MM}", "default_t-default_t/part.parquet", {"t": HIVE_NULL}),
         ("{t,,YYYY}-{t,,MM}", "999-01/part.parquet", {"t": "0999-01"}),
         ("{t,,YYYY}/{t,,WW}", "2021/53/part.parquet", {"t": "2021-W53"}),
         ("{t,2025,YY}-{t,12,MM}-{t,13,DD}", "2024-02-18/part.parquet", {"t": "2024-02-18"}),
-        ("dt={now(),,YYYY}/{a,,}", "dt=2026/x/part.parquet", {"dt": "2026", "a": "x"}),
         ("/dt={now(),,YY}-{now(),06,MM}/c={a,,}", "dt=2026-02/c=x/part.parquet", {"dt": "2026-02", "a": "x"}),
         ("{now(),,YY}-{now(),06,MM}/{a,,}", "2026-02/x/part.parquet", {"a": "x"}),
-        ("a={now(),,YY}/{a,,}", "a=2026/x/part.parquet", {"a": "x"}),
         ("dt={now(),,YY}/dt={now(),,MM}", "dt=2026/dt=02/part.parquet", {"dt": "2026"}),
         ("a={a,,}", "a=%41/part.parquet", {"a": "%2541"}),
         ("{t,,YYYY}-{t,,MM}", "soon-soon/part.parquet", None),
@@ -88,7 +79,6 @@ def test_the_parts_of_a_value_are_those_of_the_reference(value: object, path: st
         ("{a,,}/{t,,YY}-{t,,MM}/{b,,}", "2026-02/y/part.parquet", {"a": "", "t": "2026-02", "b": "y"}),
         ("{a,,}/{t,,YY}-{t,,MM}/{b,,}", "part.parquet", None),
         ("/c={a,,}/s={b,,}", "c=/s=/part.parquet", {"a": "", "b": ""}),
-        ("{a,,}", "part.parquet", {"a": ""}),
         ("x/{a,,}/y", "x/y/part.parquet", {"a": ""}),
     ],
 )
@@ -100,16 +90,13 @@ def test_a_path_of_the_reference_is_read(text: str, path: str, found: dict[str, 
     ("text", "texts", "prefix"),
     [
         ("/age={a,unknown,}/{b,,}", {"a": HIVE_NULL, "b": "x"}, "age=unknown/x/"),
-        ("/age={a,unknown,}/{b,,}", {"a": "30"}, "age=30/"),
         ("{t,,YYYY}/{t,,MM}", {"t": "2026-02-11"}, "2026/02/"),
         ("{t,,YYYY}/{t,,MM}", {"t": "0999-02"}, "999/02/"),
         ("{t,,YYYY}/{t,,WW}", {"t": "2021-01-01"}, "2021/53/"),
-        ("{t,,YYYY}/{t,,WW}", {"t": "2021-W53"}, "2021/53/"),
         ("a//{a,,}", {"a": "b%2Fc"}, "a/b/c/"),
         ("{a,,}-{b,,}", {"a": "x"}, ""),
         ("/c={a,,}/s={b,,}", {"a": "", "b": "x"}, "c=/s=x/"),
         ("{a,,}/{b,,}", {"a": "", "b": "x"}, "x/"),
-        ("x/{a,,}/y", {"a": ""}, "x/y/"),
         ("{a,,}", {"a": ""}, ""),
     ],
 )

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Mapping
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.errors import LayoutError
@@ -30,7 +30,6 @@ def partition_texts(template: Template, row: dict[str, object]) -> dict[str, str
 
 
 @given(templates(), rows)
-@settings(max_examples=200, deadline=None)
 def test_match_gives_the_values_that_were_rendered(text: str, row: dict[str, object]) -> None:
     template = Template.parse(text)
     path = template.render_row(row)
@@ -40,7 +39,6 @@ def test_match_gives_the_values_that_were_rendered(text: str, row: dict[str, obj
 
 
 @given(st.just("") | templates(), templates(of_files=True), rows, st.sampled_from(["", "0", "b-_.c"]), st.data())
-@settings(max_examples=300, deadline=None)
 def test_the_values_of_a_file_are_read_from_its_path_and_its_partition_is_listed_by_the_beginning(
     folders: str, files: str, row: dict[str, object], star: str, data: st.DataObject
 ) -> None:
@@ -60,7 +58,6 @@ def test_the_values_of_a_file_are_read_from_its_path_and_its_partition_is_listed
 
 
 @given(templates(), rows)
-@settings(max_examples=100, deadline=None)
 def test_a_value_makes_no_folder_and_never_climbs(text: str, row: dict[str, object]) -> None:
     template = Template.parse(text)
     folders = template.render_row(row).split("/")
@@ -70,7 +67,6 @@ def test_a_value_makes_no_folder_and_never_climbs(text: str, row: dict[str, obje
 
 
 @given(templates(), rows, st.data())
-@settings(max_examples=100, deadline=None)
 def test_the_prefix_of_a_partition_is_the_beginning_of_its_paths(
     text: str, row: dict[str, object], data: st.DataObject
 ) -> None:
@@ -83,7 +79,6 @@ def test_the_prefix_of_a_partition_is_the_beginning_of_its_paths(
 
 
 @given(templates(), st.lists(rows, max_size=8))
-@settings(max_examples=50, deadline=None)
 def test_a_table_renders_as_its_rows_do(text: str, table: list[dict[str, object]]) -> None:
     template = Template.parse(text)
     schema = pa.schema(
@@ -94,7 +89,6 @@ def test_a_table_renders_as_its_rows_do(text: str, table: list[dict[str, object]
 
 
 @given(st.lists(st.text("ab=/-", max_size=6), min_size=2, max_size=2))
-@settings(max_examples=200, deadline=None)
 def test_a_nested_value_is_read_back_where_a_name_follows(pair: list[str]) -> None:
     template = Template.parse("x={a}/y={b}", nested=True)
     path = template.render_row({"a": pair[0], "b": pair[1]})
@@ -118,7 +112,6 @@ def matched(template: Template, path: str) -> Mapping[str, str] | None:
 
 
 @given(st.text(max_size=30))
-@settings(max_examples=300, deadline=None)
 def test_any_path_is_read_or_refused_and_a_read_one_is_where_its_partition_is_listed(path: str) -> None:
     template = Template.parse("k={a}/{ts,,YY}-{ts,,MM}")
     for candidate in (path, f"k={path}/2026-02", f"k={path}/default_ts-default_ts/x"):

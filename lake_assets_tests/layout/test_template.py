@@ -15,30 +15,16 @@ from lake_assets.layout.template import Template
 NOW = dt.datetime(2025, 2, 18, 23, 30, tzinfo=dt.UTC)
 DAILY = "{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}"
 
-# The templates of the reference's document, a row, and its path.
-REFERENCE = [
+# Templates of the reference's document, a row, and its path.
+REFERENCE: list[tuple[str, dict[str, object], str]] = [
     ("{title,,}/{now(),2025,DD}/{latest_version,,}", {"title": "a", "latest_version": 7}, "a/18/7"),
-    (f"{{title,,}}/{DAILY}/{{latest_revision,,}}", {"title": "a", "latest_revision": "r"}, "a/2025-02-18/r"),
+    ("{t,2025,YY}-{t,12,MM}-{t,13,DD}", {"t": dt.datetime(2024, 12, 31, 8)}, "2024-12-31"),  # noqa: DTZ001
     (
-        "{timestamp_column,2025,YY}-{timestamp_column,12,MM}-{timestamp_column,13,DD}",
-        {"timestamp_column": dt.datetime(2024, 12, 31, 8)},  # noqa: DTZ001
-        "2024-12-31",
+        "/age={age, default_age,}/city=city-{city,unknown,}/type={type,default,}",
+        {"age": None, "city": "", "type": "existing"},
+        "age=default_age/city=city-default_unknown/type=existing",
     ),
-    (
-        "/age={age_column, default_age,}/city={city_column, default_city,}/type={type_column, default_type,}",
-        {"age_column": None, "city_column": "", "type_column": None},
-        "age=default_age/city=default_city/type=default_type",
-    ),
-    (
-        "/age={age,unknown,}/location=city-{city,unknown,}/type={type,default,}",
-        {"age": "30", "city": "mumbai", "type": "existing"},
-        "age=30/location=city-mumbai/type=existing",
-    ),
-    (
-        f"/dt={DAILY}/country={{country,default_country,}}/city={{city,default_city,}}",
-        {"country": "USA", "city": "NewYork"},
-        "dt=2025-02-18/country=USA/city=NewYork",
-    ),
+    (f"/dt={DAILY}/country={{country,default_country,}}", {"country": "USA"}, "dt=2025-02-18/country=USA"),
 ]
 
 
@@ -68,13 +54,10 @@ def test_a_typed_value_has_sparks_text(value: object, text: str) -> None:
     assert template.render_row({"k": value}) == f"k={text}"
 
 
-@pytest.mark.parametrize("value", [1.5, b"x", ["x"], dt.time(9)])
-def test_a_value_of_another_type_is_refused_with_its_column(value: object) -> None:
-    with pytest.raises(LayoutError, match=r"column k .* cast the column"):
-        Template.parse("k={k}").render_row({"k": value})
-
-
-def test_a_number_is_no_time() -> None:
+def test_a_value_that_no_path_can_name_is_refused_with_its_column() -> None:
+    for value in (1.5, b"x", ["x"], dt.time(9)):
+        with pytest.raises(LayoutError, match=r"column k .* cast the column"):
+            Template.parse("k={k}").render_row({"k": value})
     with pytest.raises(LayoutError, match=r"column ts .* granularity"):
         Template.parse("{ts,,YY}").render_row({"ts": 1770800000})
 
@@ -85,28 +68,22 @@ def test_a_missing_column_has_its_default_or_is_an_error() -> None:
         Template.parse("{a}").render_row({"b": "x"})
 
 
-def test_now_is_of_the_time_zone() -> None:
+def test_now_is_the_present_unless_given_in_the_layouts_time_zone() -> None:
     template = Template.parse(f"dt={DAILY}/{{now(),,HH}}", time_zone="Europe/Berlin")
     assert template.render_row({}, now=NOW) == "dt=2025-02-19/00"
-
-
-def test_now_has_a_time_zone() -> None:
     with pytest.raises(LayoutError, match="has no time zone"):
-        Template.parse("{now(),,YY}").render_row({}, now=NOW.replace(tzinfo=None))
-
-
-@pytest.mark.parametrize("text", ["{ts}", "{ts,,HH}"])
-def test_a_time_beyond_the_calendar_in_the_layouts_zone_is_refused(text: str) -> None:
-    last = dt.datetime(9999, 12, 31, 23, 30, tzinfo=dt.UTC)
-    assert Template.parse(text).render_row({"ts": last}) in {"9999-12-31 23%3A30%3A00", "23"}
-    with pytest.raises(LayoutError, match="column ts has a time before year 1 or after year 9999"):
-        Template.parse(text, time_zone="Europe/Berlin").render_row({"ts": last})
-
-
-def test_now_is_the_present_unless_given() -> None:
+        template.render_row({}, now=NOW.replace(tzinfo=None))
     before = dt.datetime.now(dt.UTC)
     path = Template.parse("{now(),,YY}-{now(),,MM}-{now(),,DD}").render_row({})
     assert before.date().isoformat() <= path <= dt.datetime.now(dt.UTC).date().isoformat()
+
+
+def test_a_time_beyond_the_calendar_in_the_layouts_zone_is_refused() -> None:
+    last = dt.datetime(9999, 12, 31, 23, 30, tzinfo=dt.UTC)
+    for text, path in {"{ts}": "9999-12-31 23%3A30%3A00", "{ts,,HH}": "23"}.items():
+        assert Template.parse(text).render_row({"ts": last}) == path
+        with pytest.raises(LayoutError, match="column ts has a time before year 1 or after year 9999"):
+            Template.parse(text, time_zone="Europe/Berlin").render_row({"ts": last})
 
 
 @pytest.mark.parametrize(
@@ -118,7 +95,6 @@ def test_now_is_the_present_unless_given() -> None:
         ("{a,n-y,}-{b}", "default_n-y", "%64efault_n%2Dy-z"),
         ("{a}_{b}", None, "%5F%5FHIVE%5FDEFAULT%5FPARTITION%5F%5F_z"),
         ("{a}年{b}", "1年2", "1%E5%B9%B42年z"),
-        ("{a}.{b}", ".", "%2E.z"),
         ("{a}-{b}", "x-y", "x%2Dy-z"),
         ("{a}", ".", "%2E"),
         ("{a}.", ".", "%2E."),
@@ -136,17 +112,14 @@ def test_a_value_is_distinguished_from_default_separator_and_dots(text: str, val
     ("path", "found"),
     [
         ("region=NW/date=2026-02-11", {"region": "NW", "date": "2026-02-11"}),
-        ("region=NW/date=2026-02-11/", {"region": "NW", "date": "2026-02-11"}),
         ("region=NW/date=2026-02-11/part-0.parquet", {"region": "NW", "date": "2026-02-11"}),
         ("region=NW/date=2026-02-11/hour=3/part-0.parquet", {"region": "NW", "date": "2026-02-11"}),
         ("region=a%2fb%20c/date=x", {"region": "a%2Fb c", "date": "x"}),
         (f"region={HIVE_NULL}/date=x", {"region": HIVE_NULL, "date": "x"}),
-        ("region=S%C3%A3o/date=x", {"region": "São", "date": "x"}),
         ("region=100%/date=%zz", {"region": "100%25", "date": "%25zz"}),
         ("region=NW", None),
         ("region=/date=x", None),
         ("_tmp/region=NW/date=x", None),
-        ("/region=NW/date=x", None),
         ("Region=NW/date=x", None),
         ("", None),
     ],
@@ -160,9 +133,6 @@ def test_a_files_own_name_is_no_value() -> None:
     assert template.match("README.md") == {"title": "README.md"}
     assert template.match("README.md", file=True) is None
     assert template.match("a/README.md", file=True) == {"title": "a"}
-
-
-def test_an_encoding_that_is_not_utf_8_is_an_error() -> None:
     with pytest.raises(LayoutError, match="not in UTF-8"):
         Template.parse("k={k}").match("k=%FF")
 
@@ -173,9 +143,7 @@ def test_an_encoding_that_is_not_utf_8_is_an_error() -> None:
         ("{ts,,YY}-{ts,,MM}-{ts,,DD}", "2026-02-11", {"ts": "2026-02-11"}),
         ("{ts,,DD}/{ts,,YY}-{ts,,MM}/{ts,,HH}", "11/2026-02/09", {"ts": "2026-02-11-09"}),
         ("{ts,,YY}-{ts,,MM}-{ts,,WW}", "2026-02-07", {"ts": "2026-02-W07"}),
-        ("{ts,,MM}-{ts,,DD}", "02-11", {"ts": "02-11"}),
         ("{ts,,WW}-{ts,,HH}", "07-09", {"ts": "W07-09"}),
-        ("{ts,,WW}", "07", {"ts": "07"}),
         ("{ts,,YY}", "0000", None),
         ("{ts,,YY}-{ts,,WW}", "2025-53", None),
         ("{ts,,YY}-{ts,,MM}-{ts,,DD}", "2026-02-30", None),
@@ -192,7 +160,6 @@ def test_an_encoding_that_is_not_utf_8_is_an_error() -> None:
         ("dt={now(),,YY}-{now(),,MM}/{a}", "dt=2026-02/x", {"dt": "2026-02", "a": "x"}),
         ("dt={now(),,YY}/{a}", "dt=soon/x", None),
         ("{now(),,YY}/{a}", "2026/x", {"a": "x"}),
-        ("x={now(),,YY}-{b}", "x=2026-z", {"b": "z"}),
     ],
 )
 def test_the_places_of_a_column_are_one_value(text: str, path: str, found: dict[str, str] | None) -> None:
@@ -205,16 +172,12 @@ def test_the_places_of_a_column_are_one_value(text: str, path: str, found: dict[
         ("region={r}/date={d}", {"r": "NW", "d": "2026-02-11"}, "region=NW/date=2026-02-11/"),
         ("region={r}/date={d}", {"r": "NW"}, "region=NW/"),
         ("region={r}/date={d}", {"d": "2026-02-11"}, ""),
-        ("region={r}/date={d}", {}, ""),
         ("raw/v1-{r}/{d}", {}, "raw/"),
-        ("{r}-{d}", {"r": "NW"}, ""),
         ("x/k={r}-{now(),,YY}", {"r": "NW"}, "x/"),
         ("{r}-x/{d}", {"r": "NW"}, "NW-x/"),
-        ("{r}/{now(),,YY}", {"r": "NW"}, "NW/"),
         ("{now(),,YY}/{r}", {"r": "NW"}, ""),
         ("dt={now(),,YY}-{now(),,MM}/{r}", {"r": "NW", "dt": "2026-02"}, "dt=2026-02/NW/"),
         ("{d,,YY}/{d,,MM}/{d,,DD}", {"d": "2026-02-11"}, "2026/02/11/"),
-        ("{d,,YY}/{d,,MM}", {"d": "2026-02-11"}, "2026/02/"),
         ("{d,,YY}-{d,,WW}", {"d": "2024-12-30"}, "2025-01/"),
         ("{d,,YY}-{d,,MM}-{d,,WW}", {"d": "2024-12-30"}, "2024-12-01/"),
         ("{d,,DD}", {"d": "2024-12-30T23:30:00Z"}, "30/"),
@@ -222,9 +185,7 @@ def test_the_places_of_a_column_are_one_value(text: str, path: str, found: dict[
         ("{d,0,YY}-{d,0,MM}", {"d": HIVE_NULL}, "default_0-default_0/"),
         ("{r,x}", {"r": HIVE_NULL}, "default_x/"),
         ("k={r}", {"r": "a%2Fb"}, "k=a%2Fb/"),
-        ("k={r}", {"r": "%2E%2E"}, "k=../"),
         ("{r}", {"r": "%2E%2E"}, "%2E%2E/"),
-        ("{a}-{b}", {"a": "x-y", "b": "z"}, "x%2Dy-z/"),
         ("{t}/{t,,YY}", {"t": "soon"}, "soon/default_t/"),
     ],
 )

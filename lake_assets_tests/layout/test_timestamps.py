@@ -7,11 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from lake_assets.layout.timestamps import (
-    FORMATS,
-    LATER_FORMATS,
-    read_timestamp,
-)
+from lake_assets.layout.timestamps import FORMATS, LATER_FORMATS, read_timestamp
 
 # Format, a text of it, and the UTC clock at that instant.
 READ = [
@@ -59,36 +55,21 @@ def test_the_docs_have_the_formats_with_examples_that_are_read() -> None:
     assert all(f"`{layout}`" in section for layout in LATER_FORMATS)
 
 
-@pytest.mark.parametrize("text", ["2026-02-11 9:30:00", "2026-02-11 09:30:00.5", "2026-02-11 09:30:00,5"])
-def test_an_hour_of_one_digit_and_any_fraction_are_read_as_go_does(text: str) -> None:
-    assert read_timestamp(text, dt.UTC) == utc("2026-02-11 09:30")
+def test_an_hour_of_one_digit_and_any_fraction_are_read_as_go_does() -> None:
+    for text in ("2026-02-11 9:30:00", "2026-02-11 09:30:00.5", "2026-02-11 09:30:00,5"):
+        assert read_timestamp(text, dt.UTC) == utc("2026-02-11 09:30"), text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "soon",
-        "2026",
-        "2026-2-11",
-        "2026-02-30",
-        "0000-01-01",
-        "20260211",
-        "2026-02-11 24:00:00",
-        "2026-02-11 09:60:00",
-        "2026-02-11 09:30",
-        "2026-02-11 09:30:00+25:00",
-        "2026-02-11 09:30:00+01:60",
-        "2026-02-11T09:30:00+0100",
-        "0001-01-01 00:00:00+01:00",
-        "9999-12-31 23:00:00-02:00",
-        " 2026-02-11",
-        "2026-02-11\n",
-        "\u0662\u0660\u0662\u0666-02-11",
-    ],
-)
-def test_another_text_is_no_timestamp(text: str) -> None:
-    assert read_timestamp(text, dt.UTC) is None
+NONE = [
+    *("", "soon", "2026", "2026-2-11", "2026-02-30", "0000-01-01", "20260211", " 2026-02-11", "2026-02-11\n"),
+    *("2026-02-11 24:00:00", "2026-02-11 09:60:00", "2026-02-11 09:30", "2026-02-11 09:30:00+25:00"),
+    *("2026-02-11 09:30:00+01:60", "2026-02-11T09:30:00+0100", "0001-01-01 00:00:00+01:00"),
+    *("9999-12-31 23:00:00-02:00", "\u0662\u0660\u0662\u0666-02-11"),
+]
+
+
+def test_another_text_is_no_timestamp() -> None:
+    assert [text for text in NONE if read_timestamp(text, dt.UTC)] == []
 
 
 def test_an_instant_is_taken_to_the_zones_clock_and_a_clocks_time_stays() -> None:

@@ -45,16 +45,15 @@ CASES: dict[str, tuple[pa.DataType, list[Any], pa.DataType, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("first", [0, 1, 3])
 @pytest.mark.parametrize("case", CASES)
-def test_fields_are_found_by_name_and_missing_ones_are_null(case: str, first: int) -> None:
+def test_fields_are_found_by_name_and_missing_ones_are_null(case: str) -> None:
     given, rows, wanted, expected = CASES[case]
+    for first in (0, 1, 3):
+        result = cast(pa.array(rows, given).slice(first), wanted)
 
-    result = cast(pa.array(rows, given).slice(first), wanted)
-
-    result.validate(full=True)
-    assert result.type == wanted
-    assert result.to_pylist() == expected[first:]
+        result.validate(full=True)
+        assert result.type == wanted
+        assert result.to_pylist() == expected[first:]
 
 
 def test_what_is_stored_below_null_is_not_read() -> None:

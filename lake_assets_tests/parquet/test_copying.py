@@ -2,7 +2,6 @@
 
 import base64
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,12 @@ RULES = CopyRules(None, 0, 2**40, reads_pages=False, may_link=False)
 FOLDER = "main/t/region=NW/"
 
 
-@pytest.fixture(params=["local", "s3"])
-def places(
-    request: pytest.FixtureRequest, tmp_path: Path, s3_location: Callable[[], dict[str, Any]]
-) -> tuple[AnyStorage, AnyStorage]:
+@pytest.fixture(params=["local", pytest.param("s3", marks=[pytest.mark.servers, pytest.mark.more])])
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[AnyStorage, AnyStorage]:
     """A landing zone and a lake."""
     if request.param == "s3":
-        return S3Storage.model_validate(s3_location()), S3Storage.model_validate(s3_location())
+        location = request.getfixturevalue("s3_location")
+        return S3Storage.model_validate(location()), S3Storage.model_validate(location())
     for name in ("landing", "lake"):
         (tmp_path / name).mkdir()
     return LocalStorage(path=str(tmp_path / "landing")), LocalStorage(path=str(tmp_path / "lake"))
@@ -111,6 +109,7 @@ class _Kms(encryption.KmsClient):  # type: ignore[misc] # pyarrow has no types f
         return base64.b64decode(wrapped_key)
 
 
+@pytest.mark.parametrize("places", ["local"], indirect=True)
 def test_encrypted_columns_behind_a_plain_footer(places: tuple[AnyStorage, AnyStorage]) -> None:
     """Arrow ends the process if it is asked for the statistics of such a column."""
     landing, lake = places

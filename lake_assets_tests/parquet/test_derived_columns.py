@@ -20,26 +20,21 @@ INSTANT = FEBRUARY.replace(tzinfo=dt.UTC)
 
 
 def stream(zone: str = "UTC", **field: Any) -> Stream:
-    return Stream.model_validate(
-        {
-            "source": "in",
-            "partitions": {"date": {"type": "date", "from": "ts", "start": "2025-01-01"} | field},
-            "destination": {"table": "t"},
-            "time_zone": zone,
-        }
-    )
+    return stream_of({"date": {"type": "date", "from": "ts", "start": "2025-01-01"} | field}, time_zone=zone)
+
+
+def stream_of(partitions: dict[str, Any], **more: Any) -> Stream:
+    return Stream.model_validate({"source": "in", "partitions": partitions, "destination": {"table": "t"}} | more)
+
+
+def fitter_of(stream: Stream, text: str, source: pa.Schema, target: pa.Schema) -> Fitter:
+    partition = stream.partition(text)
+    return Fitter(source, target, partition, "the object o", selects=stream.selects_rows, derived=stream.derived)
 
 
 def fitted(stream: Stream, text: str, rows: pa.RecordBatch) -> pa.RecordBatch:
     target = pa.schema([field for field in rows.schema if field.name.lower() != "date"])
-    fitter = Fitter(
-        rows.schema,
-        target,
-        stream.partition(text),
-        "the object o",
-        selects=stream.selects_rows,
-        derived=stream.derived,
-    )
+    fitter = fitter_of(stream, text, rows.schema, target)
     return fitter.fit(rows.select([*fitter.columns, *fitter.partition_columns]))
 
 
@@ -51,14 +46,11 @@ def batch(values: Any, kind: pa.DataType | None = None, **more: Any) -> pa.Recor
 SAME_DAY = [
     batch([FEBRUARY], pa.timestamp("us")),
     batch([FEBRUARY], pa.timestamp("ns")),
-    batch([FEBRUARY], pa.timestamp("s")),
     batch([INSTANT], pa.timestamp("ms", "UTC")),
     batch([INSTANT], pa.timestamp("us", "Asia/Tokyo")),
     batch([FEBRUARY.date()], pa.date32()),
-    batch([FEBRUARY.date()], pa.date64()),
     batch(["2025-02-18T10:00:00", "2025-02-18", "2025-02-18 23:59:59.999999", "2025-02-18T10:00:00Z"]),
     batch(["2025-02-18T10:00:00"], pa.large_string()),
-    batch(["2025-02-18T10:00:00"], pa.string_view()),
     batch(pa.array(["2025-02-18T10:00:00"] * 2).dictionary_encode()),
 ]
 
@@ -69,9 +61,8 @@ def test_rows_are_checked_or_chosen_by_the_derived_value_and_keep_the_column(row
     assert fitted(chooses, "date=2025-02-18", rows).num_rows == rows.num_rows
     assert fitted(chooses, "date=2025-02-19", rows).num_rows == 0
     assert fitted(stream(), "date=2025-02-18", rows).equals(rows)
-    with pytest.raises(
-        SchemaError, match=r"a row with ts='2025-02-1.*', which is date=2025-02-18 in the time zone UTC"
-    ):
+    told = r"a row with ts='2025-02-1.*', which is date=2025-02-18 in the time zone UTC"
+    with pytest.raises(SchemaError, match=told):
         fitted(stream(), "date=2025-02-19", rows)
 
 
@@ -104,9 +95,8 @@ def test_null_is_of_the_null_partition_as_a_text_that_is_no_time_is_in_a_path() 
     assert fitted(stream(), null, batch([None], pa.timestamp("us"))).num_rows == 1
     assert fitted(stream(), null, batch(["", None, "soon"])).num_rows == 3
     assert fitted(stream(**{"in": "rows"}), null, batch(["", None, "2025-02-18"])).num_rows == 2
-    with pytest.raises(
-        SchemaError, match="selects the rows of a partition, and has the value 'soon', which is not a time"
-    ):
+    told = "selects the rows of a partition, and has the value 'soon', which is not a time"
+    with pytest.raises(SchemaError, match=told):
         fitted(stream(**{"in": "rows"}), null, batch(["soon"]))
 
 
@@ -129,9 +119,7 @@ def test_files_without_the_column_have_the_values_of_their_path() -> None:
 
 @pytest.mark.parametrize("where", ["path", "rows"])
 def test_another_name_is_checked_and_chosen_by_value(where: str) -> None:
-    renamed = Stream.model_validate(
-        {"source": "in", "partitions": {"region": {"from": "Store", "in": where}}, "destination": {"table": "t"}}
-    )
+    renamed = stream_of({"region": {"from": "Store", "in": where}})
     rows = pa.RecordBatch.from_pydict({"id": [1], "store": ["NW"]})
 
     assert fitted(renamed, "region=NW", rows).equals(rows)
@@ -142,20 +130,13 @@ def test_another_name_is_checked_and_chosen_by_value(where: str) -> None:
             fitted(renamed, "region=SW", rows)
 
 
-@pytest.mark.parametrize("where", ["path", "rows"])
-def test_a_number_is_no_time(where: str) -> None:
-    with pytest.raises(SchemaError, match="no date can be derived from column 'ts' of the object o: column ts has the"):
-        fitted(stream(**{"in": where}), "date=2025-02-18", batch([1]))
-
-
-def test_a_time_column_with_the_partitions_name_gets_a_hint_about_from() -> None:
+def test_what_no_date_can_be_derived_from_is_refused() -> None:
+    for where in ("path", "rows"):
+        with pytest.raises(SchemaError, match="no date can be derived from column 'ts' of the object o: column ts has"):
+            fitted(stream(**{"in": where}), "date=2025-02-18", batch([1]))
     layout = "date={date,,YY}-{date,,MM}-{date,,DD}"
-    partitions = {"date": {"type": "date", "start": "2025-01-01"}}
-    plain = Stream.model_validate(
-        {"source": "in", "layout": layout, "partitions": partitions, "destination": {"table": "t"}}
-    )
+    plain = stream_of({"date": {"type": "date", "start": "2025-01-01"}}, layout=layout)
     rows = pa.RecordBatch.from_pydict({"id": [1], "date": [FEBRUARY]})
-
     with pytest.raises(SchemaError, match="give the partition column another name and from: date"):
         fitted(plain, "date=2025-02-18", rows)
 
@@ -173,12 +154,9 @@ def statistics(*values: Any, kind: pa.DataType | None = None) -> pq.Statistics:
         ("date", statistics(INSTANT), ["2025-02-16", "2025-02-20"]),
         ("date", statistics(FEBRUARY.date()), ["2025-02-17", "2025-02-19"]),
         ("date", statistics("2025-02-18T10:00:00", "2025-02-18"), ["2025-02-15", "2025-02-21"]),
-        ("month", statistics(FEBRUARY), ["2025-01", "2025-03"]),
         ("week", statistics(FEBRUARY), ["2025-W07", "2025-W09"]),
-        ("year", statistics(FEBRUARY), ["2024", "2026"]),
         ("hour", statistics(FEBRUARY), ["2025-02-17-23", "2025-02-19-00"]),
         ("date", None, []),
-        ("date", statistics("soon"), []),
         ("date", statistics(1), []),
         ("date", statistics(None, kind=pa.timestamp("us")), []),
     ],
@@ -189,7 +167,7 @@ def test_statistics_exclude_row_groups_of_other_days_and_never_of_the_own(
     def rules_out(value: str) -> bool:
         chooses = stream(type=kind, **{"in": "rows"})
         schema = batch([FEBRUARY]).schema
-        fitter = Fitter(schema, schema, chooses.partition(f"date={value}"), "o", selects=True, derived=chooses.derived)
+        fitter = fitter_of(chooses, f"date={value}", schema, schema)
         return not fitter.made[0].may_be_in(span_of(found))
 
     own = TIME_TYPES[kind].text(FEBRUARY) if kind != "hour" else "2025-02-18-23"
@@ -208,13 +186,11 @@ def test_statistics_exclude_row_groups_of_other_days_and_never_of_the_own(
         ("2025-02-18", "2025-02-17 23:59:59", "2025-02-18 10:00:00", 0, pa.timestamp("us"), False),
         ("2025-02-18", "2025-02-18 00:00:00", "2025-02-18 23:59:59", 1, pa.timestamp("us"), False),
         ("2025-02-18", "2025-02-18 00:00:00", "2025-02-18 23:59:59", None, pa.timestamp("us"), False),
-        ("2025-02-18", None, None, 0, pa.timestamp("us"), False),
         ("2025-02-18", "2025-02-18", "2025-02-18", 0, pa.date32(), True),
         # Between them there may be 2025-02-18T01:00:00+05:00, which is of another day.
         ("2025-02-18", "2025-02-18T00:00:00", "2025-02-18T23:00:00", 0, pa.string(), False),
         ("__HIVE_DEFAULT_PARTITION__", None, None, 2, pa.timestamp("us"), True),
         ("__HIVE_DEFAULT_PARTITION__", None, None, 1, pa.timestamp("us"), False),
-        ("__HIVE_DEFAULT_PARTITION__", None, None, None, pa.timestamp("us"), False),
     ],
 )
 def test_bounds_prove_that_all_rows_are_of_the_partition_or_nothing(
@@ -226,11 +202,10 @@ def test_bounds_prove_that_all_rows_are_of_the_partition_or_nothing(
     assert made.is_proved(least, greatest, nulls, 2, kind) == proved
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/Havana"])
-def test_bounds_of_instants_prove_nothing_if_a_clock_may_go_back_over_midnight(zone: str) -> None:
-    dated = stream(zone)
-    (made,) = made_of(dated.derived, dated.partition("date=2025-02-18"), {"ts": "ts"}, "the object o")
+def test_bounds_of_instants_prove_nothing_if_a_clock_may_go_back_over_midnight() -> None:
     bounds = ("2025-02-18 12:00:00+00", "2025-02-18 13:00:00+00")
-
-    assert made.is_proved(*bounds, 0, 2, pa.timestamp("us", "UTC")) == (zone == "UTC")
-    assert made.is_proved(*bounds, 0, 2, pa.timestamp("us"))
+    for zone in ("UTC", "America/Havana"):
+        dated = stream(zone)
+        (made,) = made_of(dated.derived, dated.partition("date=2025-02-18"), {"ts": "ts"}, "the object o")
+        assert made.is_proved(*bounds, 0, 2, pa.timestamp("us", "UTC")) == (zone == "UTC")
+        assert made.is_proved(*bounds, 0, 2, pa.timestamp("us"))

@@ -96,16 +96,12 @@ def test_a_file_is_the_same_with_dictionaries(
     assert_same_file(tmp_path, kept=True, monkeypatch=monkeypatch)
 
 
-def test_texts_that_differ_from_each_other_are_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    land(tmp_path, "a", MANY)
-    assert_same_file(tmp_path, kept=False, monkeypatch=monkeypatch)
-
-
-def test_one_object_without_dictionaries_makes_the_row_group_plain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("objects", [[(MANY, True)], [(["x", "y"] * 200, True), (["z", "y"] * 200, False)]])
+def test_texts_that_differ_and_those_beside_plain_ones_are_plain(
+    tmp_path: Path, objects: list[tuple[list[str], bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    land(tmp_path, "a", ["x", "y"] * 200)
-    land(tmp_path, "b", ["z", "y"] * 200, use_dictionary=False)
+    for number, (texts, use_dictionary) in enumerate(objects):
+        land(tmp_path, str(number), texts, use_dictionary=use_dictionary)
     assert_same_file(tmp_path, kept=False, monkeypatch=monkeypatch)
 
 

@@ -31,11 +31,8 @@ def test_other_names_have_none(name: str) -> None:
     assert named_fingerprint(new_name("run-0123456789abcdef", None)) is None
 
 
-def test_a_name_that_would_be_too_long_has_none() -> None:
+def test_a_name_that_would_be_too_long_has_none_and_none_is_given_twice() -> None:
     name = new_name("r" * 200, FINGERPRINT)
     assert len(name) < 255
     assert named_fingerprint(name) is None
-
-
-def test_no_name_is_given_twice() -> None:
     assert len({new_name("run", FINGERPRINT) for _ in range(100)}) == 100

@@ -60,9 +60,10 @@ def test_int96_is_read_as_microseconds_however_far_and_deep(writer: dict[str, An
     assert result.to_pylist() == table.rename_columns(result.schema.names).to_pylist()
 
 
-@pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
-def test_int96_has_no_zone_as_duckdb_reads_it(zone: str | None) -> None:
-    assert opened(pa.table({"t": pa.array(TIMES, pa.timestamp("us", zone))})).schema.field("t").type == MICROS
+def test_int96_has_no_zone_as_duckdb_reads_it() -> None:
+    for zone in (None, "UTC", "America/New_York"):
+        rows = pa.table({"t": pa.array(TIMES, pa.timestamp("us", zone))})
+        assert opened(rows).schema.field("t").type == MICROS
 
 
 @pytest.mark.parametrize("name", NESTED)
@@ -83,16 +84,11 @@ def test_finer_values_are_refused_by_column(name: str) -> None:
     assert read(parquet, name, nanos=[name]).column(name).combine_chunks().cast(rows.type).equals(rows)
 
 
-def test_a_column_of_nanoseconds_gets_those_of_its_own_years_only() -> None:
+def test_a_value_beyond_the_years_of_the_column_or_of_any_is_refused() -> None:
     parquet = opened(pa.table({"t": pa.array(TIMES, MICROS)}))
-
     with pytest.raises(SchemaError, match="'t' of the object x is INT96 and has a value outside the years 1677 to"):
         read(parquet, "t", nanos=["t"])
-
-
-def test_a_year_that_no_timestamp_has_is_refused() -> None:
     parquet = opened(pa.table({"t": pa.array([2**52], pa.timestamp("s"))}))
-
     with pytest.raises(SchemaError, match="column 't' of the object x is INT96 and has a value of a year"):
         read(parquet, "t")
 

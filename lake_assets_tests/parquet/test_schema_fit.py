@@ -27,7 +27,6 @@ def fit(batch: pa.RecordBatch, target: pa.Schema, partition: Partition = NW) -> 
         (pa.int16(), pa.int64()),
         (pa.uint8(), pa.int16()),
         (pa.float32(), pa.float64()),
-        (pa.decimal128(9, 2), pa.decimal128(12, 2)),
         (pa.decimal128(9, 2), pa.decimal128(12, 3)),
         (pa.dictionary(pa.int8(), pa.string()), pa.string()),
         (pa.large_string(), pa.string()),
@@ -39,7 +38,6 @@ def fit(batch: pa.RecordBatch, target: pa.Schema, partition: Partition = NW) -> 
         (pa.json_(), pa.string()),
         (pa.list_(pa.int16()), pa.list_(pa.int32())),
         (pa.struct([("b", pa.int8()), ("a", pa.string())]), pa.struct([("a", pa.string()), ("b", pa.int64())])),
-        (pa.map_(pa.string(), pa.int8()), pa.map_(pa.string(), pa.int16())),
     ],
     ids=str,
 )
@@ -106,8 +104,11 @@ def test_columns_and_fields_that_the_table_lacks_are_left_out_if_the_policy_says
 
 def test_columns_are_matched_by_name_not_by_position() -> None:
     batch = pa.RecordBatch.from_pydict({"b": [1], "a": [2]})
-
     assert fit(batch, pa.schema([("a", pa.int64()), ("b", pa.int64())])).to_pylist() == [{"a": 2, "b": 1}]
+
+    batch = pa.record_batch({"total": [1.0], "Total": [2.0]})
+    with pytest.raises(SchemaError, match=r"the object x has the columns 'total' and 'Total', which SQL cannot"):
+        fit(batch, pa.schema([("total", pa.float64())]))
 
 
 def test_a_value_between_the_units_is_refused_and_not_rounded() -> None:
@@ -123,7 +124,6 @@ def test_a_value_between_the_units_is_refused_and_not_rounded() -> None:
         ("date", "2026-02-11", pa.array([dt.datetime(2026, 2, 11, 1)])),  # noqa: DTZ001 - without a zone
         ("integer", "7", pa.array([7.5])),
         ("integer", "7", pa.array(["07"])),
-        ("integer", "7", pa.array([decimal.Decimal("7.50")])),
         ("integer", "300", pa.array([30], pa.int8())),
         ("year", "2026", pa.array([2025.0])),
         ("string", "NW", pa.array(["SW"])),
@@ -136,12 +136,6 @@ def test_a_row_of_another_partition_is_refused(kind: PartitionType, text: str, b
     for wrong in (bad, pa.nulls(1, bad.type)):
         with pytest.raises(SchemaError, match=f"belongs to key={text}"):
             checked(column, text, wrong)
-
-
-def test_columns_that_sql_cannot_distinguish_are_refused() -> None:
-    batch = pa.record_batch({"total": [1.0], "Total": [2.0]})
-    with pytest.raises(SchemaError, match=r"the object x has the columns 'total' and 'Total', which SQL cannot"):
-        fit(batch, pa.schema([("total", pa.float64())]))
 
 
 def chosen(column: PartitionColumn, text: str, values: pa.Array) -> list[int]:
@@ -168,28 +162,23 @@ MIDNIGHT, NOON = dt.datetime(2026, 2, 11), dt.datetime(2026, 2, 11, 12)  # noqa:
     [
         ("string", "NW", pa.array(["NW", "SW", None, "NW "])),
         ("string", "NW", pa.array(["NW", "SW", None]).dictionary_encode()),
-        ("string", "NW", pa.array(["NW", "SW"], pa.large_string())),
         ("string", "7", pa.array([7, 70, None], pa.int8())),
         ("string", "2026-02-11", pa.array([MIDNIGHT.date(), dt.date(2026, 2, 12)])),
         ("integer", "7", pa.array([7, 8, None], pa.uint8())),
         ("integer", "7", pa.array(["7", "8", None])),
         ("integer", "7", pa.array([7.0, 8.0, None])),
         ("integer", "7", pa.array([decimal.Decimal("7.00"), decimal.Decimal("8.00")])),
-        ("integer", "-7", pa.array([-7, 7])),
         ("year", "2026", pa.array([2026, 2025, None], pa.int32())),
-        ("year", "2026", pa.array([2026.0, 2025.0])),
         ("year", "0033", pa.array([33, 3])),
         ("month", "2026-02", pa.array(["2026-02", "2026-03", None])),
         ("date", "2026-02-11", pa.array([MIDNIGHT.date(), dt.date(2026, 2, 12), None])),
         ("date", "2026-02-11", pa.array([MIDNIGHT.date(), dt.date(2026, 2, 12), None]).cast(pa.date64())),
         ("date", "2026-02-11", pa.array(["2026-02-11", "2026-02-12", None])),
         ("date", "2026-02-11", pa.array([MIDNIGHT, MIDNIGHT + dt.timedelta(days=1), None])),
-        ("date", "2026-02-11", pa.array([MIDNIGHT, None], pa.timestamp("ns"))),
         ("hour", "2026-02-11-13", pa.array(["2026-02-11-13", "2026-02-11-14"])),
         ("string", "__HIVE_DEFAULT_PARTITION__", pa.array([None, "", "x"])),
         ("integer", "__HIVE_DEFAULT_PARTITION__", pa.array([None, 0])),
         ("date", "__HIVE_DEFAULT_PARTITION__", pa.array([None, "2026-02-11"])),
-        ("date", "__HIVE_DEFAULT_PARTITION__", pa.nulls(1)),
     ],
     ids=str,
 )
@@ -215,16 +204,12 @@ def test_some_or_none_of_the_rows_may_be_the_partitions() -> None:
     ("kind", "values", "message"),
     [
         ("integer", pa.array(["seven"]), "has a value that is not a int64"),
-        ("integer", pa.array([7.5]), "has a value that is not a int64"),
         ("date", pa.array(["11.2.2026"]), "has a value that is not a date32"),
         ("date", pa.array([NOON]), r"has a value that is not a date32\[day\]: a time of day:"),
         ("date", pa.array([NOON], pa.timestamp("us", "UTC")), "cannot hold a partition of type date"),
         ("date", pa.array([20495]), "is int64, and cannot hold a partition of type date"),
-        ("year", pa.array([MIDNIGHT.date()]), "is date32.* and cannot hold a partition of type year"),
         ("month", pa.array([MIDNIGHT.date()]), "cannot hold a partition of type month"),
-        ("hour", pa.array([NOON]), "cannot hold a partition of type hour"),
         ("string", pa.array([NOON]), "cannot hold a partition of type string"),
-        ("string", pa.array([1.5]), "cannot hold a partition of type string"),
         ("string", pa.array([["x"]]), "cannot hold a partition of type string"),
     ],
     ids=str,
@@ -269,7 +254,6 @@ VIEW, BYTES = pa.string_view(), pa.binary_view()
     [
         (VIEW, "a"),
         (pa.list_(VIEW), ["a", None]),
-        (pa.large_list(BYTES), [b"a"]),
         (pa.struct([("v", BYTES), ("n", pa.int8())]), {"v": b"a", "n": 1}),
         (pa.map_(pa.string(), pa.list_(VIEW)), [("k", ["a"])]),
     ],

@@ -69,7 +69,7 @@ def outcome(folder: Path, threads: int, *, policy: SchemaPolicy) -> object:
     return rows
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(("same", *KINDS)), max_size=20), st.sampled_from(["strict", "evolve"]))
 def test_rows_and_the_first_error_are_those_of_one_thread(
     tmp_path_factory: pytest.TempPathFactory, kinds: Sequence[str], policy: SchemaPolicy
@@ -117,6 +117,5 @@ def test_a_reader_that_is_given_up_leaves_no_thread(tmp_path: Path) -> None:
     assert threading.active_count() == before
 
 
-@pytest.mark.parametrize(("tasks", "cores", "threads"), [(1, 2, 2), (2, 2, 1), (5, 2, 1), (1, 64, 4), (3, 8, 2)])
-def test_threads_are_the_cores_that_a_job_leaves_idle(tasks: int, cores: int, threads: int) -> None:
-    assert task_threads(tasks, cores) == threads
+def test_threads_are_the_cores_that_a_job_leaves_idle() -> None:
+    assert [task_threads(*case) for case in ((1, 2), (2, 2), (5, 2), (1, 64), (3, 8))] == [2, 1, 1, 4, 2]

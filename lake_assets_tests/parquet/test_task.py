@@ -18,8 +18,6 @@ from lake_assets.parquet.task import Bin, Report, discarding, encode
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 
-pytestmark = pytest.mark.servers
-
 SCHEMA = pa.schema([("n", pa.int64())])
 COUNT = 12
 

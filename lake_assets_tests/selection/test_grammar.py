@@ -49,39 +49,32 @@ def test_dates_are_selected_by_value_range_period_and_age(text: str, found: list
     assert selected(text, DAYS, "date", start="2025-01-01") == found
 
 
-def test_the_newest_values_of_a_config_that_has_ended_are_its_last_ones() -> None:
-    assert selected("p=last:2", DAYS, "date", start="2025-01-01", end="2026-02-28") == ["2026-02-28"]
-
-
 @pytest.mark.parametrize(
-    ("type_", "text", "values", "found"),
+    ("type_", "text", "found", "others"),
     [
-        (
-            "hour",
-            "p=2026-02-11",
-            ["2026-02-10-23", "2026-02-11-00", "2026-02-11-23"],
-            ["2026-02-11-00", "2026-02-11-23"],
-        ),
-        ("hour", "p=last:3", ["2026-03-02-09", "2026-03-02-10", "2026-03-02-12"], ["2026-03-02-10", "2026-03-02-12"]),
-        ("month", "p=2026", ["2025-12", "2026-01", "2026-12"], ["2026-01", "2026-12"]),
-        ("month", "p=2025-12..2026-01", ["2025-11", "2025-12", "2026-02"], ["2025-12"]),
-        ("week", "p=2025", ["2024-W52", "2025-W01", "2025-W52", "2026-W01"], ["2025-W01", "2025-W52"]),
-        ("week", "p=2027", ["2026-W53", "2027-W01", "2027-W52", "2028-W01"], ["2027-W01", "2027-W52"]),
-        ("week", "p=2026-W52..2027-W01", ["2026-W51", "2026-W53", "2027-W01", "2027-W02"], ["2026-W53", "2027-W01"]),
-        ("week", "p=last:2", ["2026-W08", "2026-W09", "2026-W10"], ["2026-W09", "2026-W10"]),
-        ("week", "p=9999", ["9998-W52", "9999-W52"], ["9999-W52"]),
-        ("date", "p=2026-W01", ["2025-12-28", "2025-12-29", "2026-01-04", "2026-01-05"], ["2025-12-29", "2026-01-04"]),
-        ("year", "p=2025..", ["2024", "2025", "2026"], ["2025", "2026"]),
-        ("year", "p=9999", ["9998", "9999"], ["9999"]),
-        ("month", "p=9999", ["9998-01", "9999-12"], ["9999-12"]),
+        ("hour", "p=2026-02-11", "2026-02-11-00 2026-02-11-23", "2026-02-10-23"),
+        ("hour", "p=last:3", "2026-03-02-10 2026-03-02-12", "2026-03-02-09"),
+        ("month", "p=2026", "2026-01 2026-12", "2025-12"),
+        ("month", "p=2025-12..2026-01", "2025-12", "2025-11 2026-02"),
+        ("month", "p=9999", "9999-12", "9998-01"),
+        ("week", "p=2025", "2025-W01 2025-W52", "2024-W52 2026-W01"),
+        ("week", "p=2027", "2027-W01 2027-W52", "2026-W53 2028-W01"),
+        ("week", "p=2026-W52..2027-W01", "2026-W53 2027-W01", "2026-W51 2027-W02"),
+        ("week", "p=last:2", "2026-W09 2026-W10", "2026-W08"),
+        ("week", "p=9999", "9999-W52", "9998-W52"),
+        ("date", "p=2026-W01", "2025-12-29 2026-01-04", "2025-12-28 2026-01-05"),
+        ("year", "p=2025..", "2025 2026", "2024"),
+        ("year", "p=9999", "9999", "9998"),
+        ("integer", "p=-2..10", "-2 9 10", "-3 11"),
     ],
 )
-def test_times_of_all_types_have_periods_and_ranges(type_: str, text: str, values: list[str], found: list[str]) -> None:
-    assert selected(text, values, type_, start="2024-01-01") == found
+def test_values_of_all_types_have_ranges_and_times_periods(type_: str, text: str, found: str, others: str) -> None:
+    options = {} if type_ == "integer" else {"start": "2024-01-01"}
+    assert selected(text, [*found.split(), *others.split()], type_, **options) == found.split()
 
 
-def test_integers_are_compared_as_numbers() -> None:
-    assert selected("p=-2..10", ["-3", "-2", "9", "10", "11"], "integer") == ["-2", "9", "10"]
+def test_the_newest_values_of_a_config_that_has_ended_are_its_last_ones() -> None:
+    assert selected("p=last:2", DAYS, "date", start="2025-01-01", end="2026-02-28") == ["2026-02-28"]
 
 
 @pytest.mark.parametrize(
@@ -114,16 +107,12 @@ def test_null_is_selected_by_its_name_and_by_a_star_but_is_in_no_range() -> None
     assert selected("p=..z", null) == selected("p=N*", null) == []
 
 
-def test_a_column_without_a_condition_may_have_any_value() -> None:
+def test_a_column_without_a_condition_has_any_value_and_alternatives_that_are_values_name_their_partitions() -> None:
     config = stream(region={}, date={"type": "date", "start": "2026-01-01"})
     selector = parse(config, "date=2026-02-11", Calendar(config, NOW))
     assert selector.named is None
     assert selector.matches(config.partition("region=XX,date=2026-02-11"))
     assert not selector.matches(config.partition("region=XX,date=2026-02-12"))
-
-
-def test_alternatives_that_are_values_name_their_partitions() -> None:
-    config = stream(region={}, date={"type": "date", "start": "2026-01-01"})
     named = parse(config, "date=2026-02-11,region=NW|NE", Calendar(config, NOW)).named
     assert list(map(str, named or ())) == ["region=NW/date=2026-02-11", "region=NE/date=2026-02-11"]
 

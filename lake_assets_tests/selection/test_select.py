@@ -4,10 +4,13 @@ import datetime as dt
 
 import pytest
 
-from lake_assets.errors import OutsidePartitionError, PartitionError
+from lake_assets.errors import OutsidePartitionError, PartitionError, SourceError
 from lake_assets.selection.select import Selection, Wanted, select
 from lake_assets.streams import landing_zone
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, sales
+
+__all__ = ["sessions"]
 
 NOW = dt.datetime(2026, 2, 14, 12, tzinfo=dt.UTC)
 EARLY = "region=NW,date=2026-01-31"
@@ -21,7 +24,7 @@ def landed(local_world: World) -> World:
         local_world.land(text, sales(1))
     local_world.land(FAILED, b"no Parquet")
     local_world.ingest(NW)
-    with pytest.raises(Exception, match="cannot be read as Parquet"):
+    with pytest.raises(SourceError, match="cannot be read as Parquet"):
         local_world.ingest(FAILED)
     return local_world
 
@@ -38,47 +41,40 @@ def paths(*texts: str) -> list[str]:
     return [text.replace(",", "/") for text in texts]
 
 
-def test_a_selection_is_of_partitions_that_have_landed_or_are_in_the_lake(landed: World) -> None:
-    landed.unland(NW)
-
-    assert found(landed, "region=*") == paths(EARLY, NW, SW, FAILED)
+def test_a_selection_is_of_partitions_by_texts_and_states(landed: World) -> None:
+    everything = paths(EARLY, NW, SW, FAILED)
+    assert found(landed, "region=*") == found(landed, every=True) == everything
     assert found(landed, "date=2026-02") == paths(NW, SW, FAILED)
     assert found(landed, "region=NW,date=last:30") == paths(EARLY, NW)
-    assert found(landed, every=True) == paths(EARLY, NW, SW, FAILED)
-
-
-def test_states_are_selected_among_the_texts(landed: World) -> None:
     assert found(landed, waiting=True) == paths(EARLY, SW, FAILED)
     assert found(landed, failed=True) == paths(FAILED)
     assert found(landed, "date=2026-02", waiting=True) == paths(SW, FAILED)
     assert found(landed, "region=NW", failed=True) == []
     assert found(landed, NW, EARLY, waiting=True) == paths(EARLY)
+
+    first = chosen(landed, every=True, most=2)
+    assert [str(p) for p in first.partitions] == paths(EARLY, NW)
+    assert str(first) == "the first 2 of 4 partitions: region NW; date 2026-01-31, 2026-02-11"
+
+    landed.unland(NW)  # it is in the lake
+    assert found(landed, "region=*") == found(landed, every=True) == everything
     landed.land(NW, sales(2))
-    assert found(landed, waiting=True, failed=True) == paths(EARLY, NW, SW, FAILED)
+    assert found(landed, waiting=True, failed=True) == everything
 
 
-def test_what_is_named_comes_first_and_is_not_looked_up(landed: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_named_comes_first_and_few_expected_partitions_are_listed_one_by_one(
+    landed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     absent = "region=XX,date=2026-02-01"
     assert found(landed, absent, "region=NW", NW) == paths(absent, NW, EARLY)
     monkeypatch.setattr(landing_zone, "list_landed", None)
-    monkeypatch.setattr(landing_zone, "list_landed_in", None)
-    assert chosen(landed, absent, NW).is_named
-
-
-def test_few_expected_partitions_are_listed_one_by_one(landed: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing_zone, "list_landed", None)
 
     selection = chosen(landed, "region=NW|SW,date=2026-02-11..2026-02-13")
-
     assert [str(p) for p in selection.partitions] == paths(NW, SW, FAILED)
     assert str(selection) == "3 partitions: region NW, SW; date 2026-02-11, 2026-02-12; of 3 more nothing has landed"
 
-
-def test_at_most_so_many_are_the_first_ones(landed: World) -> None:
-    selection = chosen(landed, every=True, most=2)
-
-    assert [str(p) for p in selection.partitions] == paths(EARLY, NW)
-    assert str(selection) == "the first 2 of 4 partitions: region NW; date 2026-01-31, 2026-02-11"
+    monkeypatch.setattr(landing_zone, "list_landed_in", None)
+    assert chosen(landed, absent, NW).is_named  # not looked up
 
 
 def test_partitions_outside_the_config_are_selected_if_that_is_meant(landed: World) -> None:
@@ -98,8 +94,5 @@ def test_a_lake_that_does_not_exist_yet_has_everything_waiting(local_world: Worl
 
     assert found(local_world, waiting=True) == paths(NW)
     assert found(local_world, failed=True) == []
-
-
-def test_everything_is_selected_alone() -> None:
     with pytest.raises(PartitionError, match="--all is every partition"):
         Wanted(("region=NW",), every=True)

@@ -10,8 +10,13 @@ from lake_assets_tests.world_fixtures import bucket_on, r2_bucket_on
 
 __all__ = ["azure"]
 
+SERVERS = [pytest.mark.servers]
 
-@pytest.fixture(params=["local", *(pytest.param(kind, marks=pytest.mark.servers) for kind in ("s3", "r2"))])
+
+STORAGES = ["local", pytest.param("s3", marks=SERVERS), pytest.param("r2", marks=[*SERVERS, pytest.mark.more])]
+
+
+@pytest.fixture(params=STORAGES)
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AnyStorage:
     """A new folder or bucket; a container if a test is parametrized with `azure`."""
     if request.param == "local":

@@ -1,14 +1,19 @@
 """Deleting an object only if it is still the one that was seen."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from dev.servers.proxy import Request, Rule, S3Proxy
 from dev.servers.s3 import S3Server
-from lake_assets.config.storages import AnyStorage, S3Storage
+from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
+from lake_assets_tests.storage.conftest import SERVERS, STORAGES
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world_fixtures import bucket_on
 
 KEY = "region=N%2FA x/ü?&=+~#'.parquet"
@@ -17,6 +22,8 @@ KEY = "region=N%2FA x/ü?&=+~#'.parquet"
 def put(storage: AnyStorage, text: str, key: str = KEY) -> LandedObject:
     with ArrowStore(storage).create(key) as file:
         file.write(text.encode())
+    if isinstance(storage, LocalStorage):  # the clock of a file system may stand still between two writes
+        os.utime(Path(storage.path, key), ns=(int.from_bytes(text.encode()) * 1000,) * 2)
     result = Store(storage).find(key)
     assert result is not None
     return result
@@ -24,7 +31,7 @@ def put(storage: AnyStorage, text: str, key: str = KEY) -> LandedObject:
 
 @pytest.mark.parametrize(
     "storage",
-    ["local", *(pytest.param(kind, marks=pytest.mark.servers) for kind in ("s3", "r2", "azure"))],
+    [*STORAGES, pytest.param("azure", marks=SERVERS)],
     indirect=True,
 )
 def test_the_very_object_goes_and_another_stays(storage: AnyStorage) -> None:
@@ -43,7 +50,7 @@ def test_the_very_object_goes_and_another_stays(storage: AnyStorage) -> None:
 
 @pytest.fixture
 def bucket(s3_proxy: S3Proxy) -> S3Storage:
-    return S3Storage.model_validate(bucket_on(s3_proxy.s3))
+    return S3Storage.model_validate(bucket_on(s3_proxy.s3) | {"requests": {"first_wait": 0.02, "longest_wait": 0.03}})
 
 
 def deletion(request: Request) -> bool:
@@ -73,7 +80,7 @@ def test_a_server_without_the_condition_gets_a_plain_deletion(bucket: S3Storage,
     assert [r.status for r in s3_proxy.requests("DELETE")] == [501]
 
 
-@pytest.mark.parametrize("fault", ["status", "hang_up", "lose_answer"])
+@pytest.mark.parametrize("fault", ["lose_answer", *more(["status", "hang_up"])])
 def test_a_fault_that_passes_is_tried_again(bucket: S3Storage, s3_proxy: S3Proxy, fault: str) -> None:
     before = put(bucket, "one")
     s3_proxy.inject(Rule(fault, deletion, times=2))  # type: ignore[arg-type]

@@ -19,7 +19,12 @@ AZURE = {
     "BlobEndpoint=http://127.0.0.1:9/retail",
 }
 AT = "s3://lake at http://127.0.0.1:9"
-UPLOADING = "When uploading object with key 'x' in bucket 'lake': AWS Error "
+
+
+def aws(error: str, message: str = "injected") -> OSError:
+    """An error as Arrow's client words it."""
+    text = f"When uploading object with key 'x' in bucket 'lake': AWS Error {error} during PutObject operation"
+    return OSError(f"{text}: {message}")
 
 
 def of(config: dict[str, Any]) -> AnyStorage:
@@ -38,25 +43,11 @@ def failing(storage: AnyStorage, error: OSError) -> StorageError:
     [
         (
             S3,
-            OSError(
-                f"{UPLOADING}NETWORK_CONNECTION during PutObject operation: curlCode: 7, Could not connect to server; "
-                "Details: Failed to connect to 127.0.0.1:9 after 0 ms: Could not connect to server"
-            ),
-            (
-                f"{AT} cannot be reached or fails: s3://lake/x was not written: curlCode: 7, Could not connect to "
-                "server: check endpoint and network, and run it again."
-            ),
+            aws("NETWORK_CONNECTION", "curlCode: 7, Could not connect to server; Details: Failed after 0 ms"),
+            f"{AT} cannot be reached or fails: s3://lake/x was not written: curlCode: 7, Could not connect to",
         ),
-        (
-            S3,
-            OSError(f"{UPLOADING}SLOW_DOWN during PutObject operation: injected"),
-            f"{AT} cannot be reached or fails: s3://lake/x was not written: injected:",
-        ),
-        (
-            S3,
-            OSError(f"{UPLOADING}UNKNOWN (HTTP status 429) during PutObject operation: too many requests"),
-            f"{AT} cannot be reached or fails: s3://lake/x was not written: too many requests:",
-        ),
+        (S3, aws("SLOW_DOWN"), f"{AT} cannot be reached or fails: s3://lake/x was not written: injected:"),
+        (S3, aws("UNKNOWN (HTTP status 429)"), f"{AT} cannot be reached or fails: s3://lake/x was not written: inject"),
         (
             AZURE,
             OSError("GetProperties failed for 'http://127.0.0.1:9/retail/lake/x'. Azure Error: [] Fail to get a new"),
@@ -79,19 +70,11 @@ def test_what_may_pass_is_an_error_of_its_own(config: dict[str, Any], error: OSE
         (FOLDER, OSError(errno.ENAMETOOLONG, "File name too long"), "the folder /lake takes no name as long as that"),
         (FOLDER, PermissionError(errno.EACCES, "Permission denied"), "let this user read and write the folder"),
         (FOLDER, NotADirectoryError(errno.ENOTDIR, "Not a directory"), "/lake/x was not written by the folder /lake"),
-        (S3, OSError(f"{UPLOADING}ACCESS_DENIED during PutObject operation: no"), f"{AT} refuses access: s3://lake/x"),
-        (S3, OSError(f"{UPLOADING}NO_SUCH_BUCKET during PutObject operation: no"), f"{AT} does not exist"),
-        (
-            S3,
-            OSError(f"{UPLOADING}UNKNOWN (HTTP status 400) during PutObject operation: KeyTooLongError"),
-            "as long as",
-        ),
-        (S3, OSError(f"{UPLOADING}UNKNOWN (HTTP status 507) during PutObject operation: full"), "has no space left"),
-        (
-            S3,
-            OSError(f"{UPLOADING}UNKNOWN (HTTP status 400) during PutObject operation: malformed"),
-            f"s3://lake/x was not written by {AT}: malformed: correct the cause",
-        ),
+        (S3, aws("ACCESS_DENIED"), f"{AT} refuses access: s3://lake/x"),
+        (S3, aws("NO_SUCH_BUCKET"), f"{AT} does not exist"),
+        (S3, aws("UNKNOWN (HTTP status 400)", "KeyTooLongError"), "as long as"),
+        (S3, aws("UNKNOWN (HTTP status 507)"), "has no space left"),
+        (S3, aws("UNKNOWN (HTTP status 400)"), f"s3://lake/x was not written by {AT}: injected: correct the cause"),
     ],
     ids=["full", "long", "permission", "file", "denied", "bucket", "long key", "full bucket", "malformed"],
 )
@@ -103,6 +86,6 @@ def test_what_would_come_again_is_none_that_may_pass(config: dict[str, Any], err
 
 def test_no_secret_is_in_the_error() -> None:
     storage = of(S3 | {"secret": "dont-tell"})
-    message = failing(storage, OSError(f"{UPLOADING}NETWORK_CONNECTION during PutObject operation: dont-tell"))
+    message = failing(storage, aws("NETWORK_CONNECTION", "dont-tell"))
     assert "dont-tell" not in str(message)
     assert "***" in str(message)

@@ -54,26 +54,11 @@ def test_a_prefix_is_a_folder(storage: AnyStorage) -> None:
 
 
 def test_a_prefix_may_be_the_beginning_of_names(storage: AnyStorage) -> None:
-    names = [
-        "in/sales-1.parquet",
-        "in/sales-2.parquet",
-        "in/sales-2/x.parquet",
-        "in/sales.parquet",
-        "in/stock-2.parquet",
-    ]
+    names = [f"in/{name}.parquet" for name in ("sales-1", "sales-2", "sales-2/x", "sales", "stock-2")]
     store = fill(storage, *KEYS, *names)
 
-    for prefix in (
-        "in/s",
-        "in/sales",
-        "in/sales-",
-        "in/sales-2",
-        "in/sales-2.parquet",
-        "in/sales-3",
-        "in/t",
-        "a",
-        "a0",
-    ):
+    prefixes = [f"in/{name}" for name in ("s", "sales", "sales-", "sales-2", "sales-2.parquet", "sales-3", "t")]
+    for prefix in (*prefixes, "a", "a0"):
         expected = sorted(key for key in (*KEYS, *names) if key.startswith(prefix))
         assert sorted(listed(store, prefix)) == expected, prefix
         found = [landed.key for landed in store.all(prefix, hides=lambda _: False)]

@@ -1,4 +1,4 @@
-"""The partitions that the config expects, and the reasons why others are outside."""
+"""The partitions that the config expects, why others are outside, and those that a schedule refreshes."""
 
 import datetime as dt
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from lake_assets.config.streams import Stream
 from lake_assets.errors import FuturePartitionError, Outside, OutsidePartitionError
-from lake_assets.streams.calendar import Calendar, refuse_outside
+from lake_assets.streams.calendar import Calendar, recent_texts, refuse_outside
 
 NOON = dt.datetime(2026, 2, 11, 12, 30, tzinfo=dt.UTC)
 
@@ -26,53 +26,46 @@ def paths(
     return [partition.path for partition in result]
 
 
-def test_every_value_has_every_day_up_to_today_in_the_configs_order() -> None:
-    result = paths({"region": {"values": ["SW", "NE"]}, "date": {"type": "date", "start": "2026-02-10"}})
-
-    assert result == [
-        "region=SW/date=2026-02-10",
-        "region=SW/date=2026-02-11",
-        "region=NE/date=2026-02-10",
-        "region=NE/date=2026-02-11",
-    ]
+DAY: dict[str, Any] = {"type": "date", "start": "2026-02-10"}
+NULL = "region=__HIVE_DEFAULT_PARTITION__"
 
 
-def test_today_is_that_of_the_streams_time_zone() -> None:
-    column = {"date": {"type": "date", "start": "2026-02-11"}}
-
-    assert paths(column, now=dt.datetime(2026, 2, 11, 20, tzinfo=dt.UTC), time_zone="Asia/Tokyo") == [
-        "date=2026-02-11",
-        "date=2026-02-12",
-    ]
-
-
-def test_days_that_are_still_to_come_are_not_promised() -> None:
-    assert paths({"date": {"type": "date", "start": "2026-02-11", "end": "2026-12-31"}}) == ["date=2026-02-11"]
-    assert paths({"date": {"type": "date", "start": "2027-01-01"}}) == []
+@pytest.mark.parametrize(
+    ("partitions", "options", "expected"),
+    [
+        pytest.param(
+            {"region": {"values": ["SW", "NE"]}, "date": DAY},
+            {},
+            [f"region={region}/date=2026-02-{day}" for region in ("SW", "NE") for day in (10, 11)],
+            id="every value has every day up to today in the config's order",
+        ),
+        pytest.param(
+            {"date": DAY | {"start": "2026-02-11"}},
+            {"now": dt.datetime(2026, 2, 11, 20, tzinfo=dt.UTC), "time_zone": "Asia/Tokyo"},
+            ["date=2026-02-11", "date=2026-02-12"],
+            id="today is that of the stream's time zone",
+        ),
+        pytest.param({"date": DAY | {"end": "2026-12-31"}}, {}, ["date=2026-02-10", "date=2026-02-11"], id="to come"),
+        pytest.param({"date": DAY | {"start": "2027-01-01"}}, {}, [], id="none yet"),
+        ({"m": {"type": "month", "start": "2025-12-24"}}, {}, ["m=2025-12", "m=2026-01", "m=2026-02"]),
+        ({"y": {"type": "year", "start": "2025-12-24"}}, {}, ["y=2025", "y=2026"]),
+        pytest.param(
+            {"region": {}, "date": DAY | {"start": "2026-02-11"}},
+            {"known": ("region=NW,date=2026-01-01", f"{NULL},date=2026-01-01")},
+            ["region=NW/date=2026-02-11", f"{NULL}/date=2026-02-11"],
+            id="known values where the config has none",
+        ),
+        pytest.param({"store": {"type": "integer", "values": ["7", "07"]}}, {}, ["store=7"], id="two spellings"),
+    ],
+)
+def test_the_expected_partitions(partitions: dict[str, Any], options: dict[str, Any], expected: list[str]) -> None:
+    assert paths(partitions, **options) == expected
 
 
 def test_hours_reach_the_present_one_of_utc() -> None:
     result = paths({"hour": {"type": "hour", "start": "2026-02-10"}}, time_zone="Asia/Tokyo")
 
     assert (result[0], result[-1], len(result)) == ("hour=2026-02-10-00", "hour=2026-02-11-12", 24 + 13)
-
-
-def test_months_and_years_are_promised_once_each() -> None:
-    assert paths({"m": {"type": "month", "start": "2025-12-24"}}) == ["m=2025-12", "m=2026-01", "m=2026-02"]
-    assert paths({"y": {"type": "year", "start": "2025-12-24"}}) == ["y=2025", "y=2026"]
-
-
-def test_columns_without_configured_values_have_the_known_values() -> None:
-    result = paths(
-        {"region": {}, "date": {"type": "date", "start": "2026-02-11"}},
-        ("region=NW,date=2026-01-01", "region=__HIVE_DEFAULT_PARTITION__,date=2026-01-01"),
-    )
-
-    assert result == ["region=NW/date=2026-02-11", "region=__HIVE_DEFAULT_PARTITION__/date=2026-02-11"]
-
-
-def test_two_spellings_of_an_integer_are_one_value() -> None:
-    assert paths({"store": {"type": "integer", "values": ["7", "07"]}}) == ["store=7"]
 
 
 @pytest.mark.parametrize(
@@ -141,3 +134,61 @@ def test_partitions_outside_are_refused_together_each_reason_once() -> None:
         "- partition value region=XX is not in `val",
         "- partition value date=2025-01-01 is befor",
     ]
+
+
+def window(at: str, lookback: int, kind: str = "date", time_zone: str = "UTC", **field: Any) -> tuple[str, str] | None:
+    """The first and the last value that a schedule refreshes at a moment."""
+    partitions = {"region": {"values": ["NW"]}, "time": {"type": kind, "start": "2026-01-01"} | field}
+    stream = stream_of(partitions, time_zone=time_zone)
+    result = recent_texts(stream, dt.datetime.fromisoformat(at), lookback)
+    assert list(result) == ["time"]
+    return result["time"]
+
+
+ENDED: dict[str, Any] = {"end": "2026-02-08"}
+
+
+@pytest.mark.parametrize(
+    ("at", "lookback", "field", "expected"),
+    [
+        ("2026-02-11T13:00Z", 0, {}, ("2026-02-11", "2026-02-11")),
+        ("2026-02-11T13:00Z", 2, {}, ("2026-02-09", "2026-02-11")),
+        ("2026-03-01T00:00Z", 1, {}, ("2026-02-28", "2026-03-01")),
+        # Each kind of time counts in its own unit.
+        ("2026-02-11T13:59Z", 1, {"kind": "year", "start": "2020-01-01"}, ("2025", "2026")),
+        ("2026-02-11T13:59Z", 1, {"kind": "month"}, ("2026-01", "2026-02")),
+        ("2026-02-11T13:59Z", 1, {"kind": "week"}, ("2026-W06", "2026-W07")),
+        ("2026-02-11T13:59Z", 1, {"kind": "hour"}, ("2026-02-11-12", "2026-02-11-13")),
+        # Today is that of the stream's time zone.
+        ("2026-02-11T23:30Z", 0, {"time_zone": "Europe/Berlin"}, ("2026-02-12", "2026-02-12")),
+        ("2026-02-11T03:00Z", 0, {"time_zone": "America/New_York"}, ("2026-02-10", "2026-02-10")),
+        # The window stays within start and end.
+        ("2026-01-02T12:00Z", 5, {}, ("2026-01-01", "2026-01-02")),
+        ("2026-02-11T12:00Z", 5, ENDED, ("2026-02-06", "2026-02-08")),
+        ("2026-02-11T12:00Z", 1, ENDED, None),
+        ("2025-12-31T12:00Z", 1, {}, None),
+        ("2026-02-11T12:00Z", 30, {"kind": "hour", "end": "2026-02-10"}, ("2026-02-10-06", "2026-02-10-23")),
+        ("2026-02-11T12:00Z", 3, {"end": "9999-12-31"}, ("2026-02-08", "2026-02-11")),
+        ("2026-02-11T12:00Z", 3, {"kind": "month", "start": "2026-01-15"}, ("2026-01", "2026-02")),
+    ],
+)
+def test_a_schedule_refreshes_the_newest_partitions(
+    at: str, lookback: int, field: dict[str, Any], expected: tuple[str, str] | None
+) -> None:
+    assert window(at, lookback, **field) == expected
+
+
+@pytest.mark.parametrize(
+    ("day", "before", "offset"),
+    [
+        ("2026-03-29", "2026-03-28", "+01:00"),  # Berlin's clock goes forward on this day
+        ("2026-03-30", "2026-03-29", "+02:00"),
+        ("2026-10-25", "2026-10-24", "+02:00"),  # and back on this one
+        ("2026-10-26", "2026-10-25", "+01:00"),
+    ],
+)
+def test_a_day_of_23_or_25_hours_is_one_day(day: str, before: str, offset: str) -> None:
+    for time in ("00:00", "00:30", "01:30", "02:30", "03:30", "23:30"):
+        zone = "+02:00" if day == "2026-03-29" and time >= "03" else offset
+        zone = "+01:00" if day == "2026-10-25" and time >= "03" else zone
+        assert window(f"{day}T{time}{zone}", 1, time_zone="Europe/Berlin") == (before, day)

@@ -29,20 +29,19 @@ def stream_of(folder: Path, **layout: str) -> OpenStream:
     return open_stream(LakeConfig.model_validate(document))
 
 
-@pytest.mark.parametrize("layout", ["p={p}/r={r}", "{store}/p={p}/r={r}", "p={p}/{store}/r={r}"])
-def test_an_object_is_read_by_the_run_of_its_partition_or_is_refused(tmp_path: Path, layout: str) -> None:
-    check_that_it_is_read(tmp_path, stream_of(tmp_path, layout=layout), f"{layout}/file.parquet")
-
-
-@pytest.mark.parametrize("files", ["{p}_{r}.parquet", "s-{r}-{p}_*.parquet", "*_{store}_{p}_{r}.parquet"])
-@pytest.mark.parametrize("folders", ["", "in", "{batch}"])
-def test_so_is_an_object_with_its_values_in_its_name(tmp_path: Path, files: str, folders: str) -> None:
-    stream = stream_of(tmp_path, files=files, **({"layout": folders} if folders else {}))
-    path = f"{folders}/{files}" if folders else files
-    check_that_it_is_read(tmp_path, stream, path.replace("*", "0").replace("{batch}", "b"))
-
-
-def check_that_it_is_read(tmp_path: Path, stream: OpenStream, layout: str) -> None:
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"layout": text} for text in ("p={p}/r={r}", "{store}/p={p}/r={r}", "p={p}/{store}/r={r}")),
+        {"files": "{p}_{r}.parquet"},
+        {"files": "s-{r}-{p}_*.parquet", "layout": "in"},
+        {"files": "*_{store}_{p}_{r}.parquet", "layout": "{batch}"},
+    ],
+)
+def test_an_object_is_read_by_the_run_of_its_partition_or_is_refused(tmp_path: Path, given: dict[str, str]) -> None:
+    stream = stream_of(tmp_path, **given)
+    layout = "/".join(part for part in (given.get("layout"), given.get("files", "file.parquet")) if part)
+    layout = layout.replace("*", "0").replace("{batch}", "b")
     locator = PartitionLocator(stream.config)
     texts = [(p, r) for p in ("7", "07", "+7") for r in ("a", "A", "a%2Fb", "a%2fb", "%61", "")]
     keys = [layout.format(p=p, r=r, store="x") for p, r in texts]

@@ -12,6 +12,7 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.commit.extension import register_by_extension
 from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World, sales
 
 
@@ -21,7 +22,7 @@ def indexed_world(local_world: World) -> World:
     return local_world
 
 
-@pytest.fixture(params=["direct", "extension"])
+@pytest.fixture(params=["direct", *more(["extension"])])
 def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """One strategy of a commit only."""
     strategies = {"direct": REGISTER_STRATEGIES[:1], "extension": (register_by_extension,)}[request.param]

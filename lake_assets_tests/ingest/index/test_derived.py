@@ -12,7 +12,8 @@ from lake_assets.landing.retail import Retail
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.ingest.test_derived import ARRIVAL_CLOCK, FEB_18, FEB_19, LAYOUT, RECORDS, at, land, options
-from lake_assets_tests.ingest.test_in_rows import put
+from lake_assets_tests.ingest.test_in_rows import TWO_WORLDS, put
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World
 
 REGIONS = ("NW", "NE", "MW", "SE", "SW")
@@ -32,14 +33,14 @@ def rows(*days: int, ids: int = 0) -> pa.Table:
     return pa.table({"id": range(ids, ids + len(days)), "ts": [at(10, day) for day in days]})
 
 
-@pytest.mark.parametrize("strategy", ["direct", "extension"], indirect=True)
-def test_landed_records_are_registered_with_both_columns(local_world: World, strategy: str) -> None:
+@pytest.mark.usefixtures("strategy")
+def test_landed_records_are_registered_with_both_columns(local_world: World) -> None:
     local_world.options = options(mode="index")
     land(local_world, *RECORDS)
 
     done = index(local_world)
 
-    assert {path: one.error for path, one in done.items()} == {FEB_18: None, FEB_19: None}, strategy
+    assert {path: one.error for path, one in done.items()} == {FEB_18: None, FEB_19: None}
     assert [row[::2] for row in local_world.query(STATEMENT)] == [
         (1, "2025-02-18"),
         (2, "2025-02-18"),
@@ -49,7 +50,8 @@ def test_landed_records_are_registered_with_both_columns(local_world: World, str
 
 
 @pytest.mark.parametrize(
-    ("zone", "kind"), [("UTC", pa.timestamp("us")), ("Europe/Berlin", pa.timestamp("ms", "UTC")), ("UTC", pa.string())]
+    ("zone", "kind"),
+    [("Europe/Berlin", pa.timestamp("ms", "UTC")), *more([("UTC", pa.timestamp("us")), ("UTC", pa.string())])],
 )
 def test_a_row_of_another_day_is_found_by_statistics_or_by_reading(
     local_world: World, zone: str, kind: pa.DataType
@@ -97,7 +99,7 @@ def test_folders_without_names_need_the_columns_in_the_files(local_world: World)
     assert result == [(1, "2025-02-18"), (2, "2025-02-18"), (3, "2025-02-19")]
 
 
-@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
+@TWO_WORLDS
 def test_a_folder_of_another_name_is_mapped_to_the_column_beside_one_of_its_own_name(world: World) -> None:
     world.options = ARRIVAL
     table = pa.table({"id": [1], "date": [dt.date(2020, 1, 1)]})
@@ -130,21 +132,21 @@ def test_a_repair_keeps_the_folders_name(local_world: World) -> None:
     assert local_world.query(mappings) == [(1,)]
 
 
+@pytest.mark.usefixtures("strategy")
 @pytest.mark.parametrize("strategy", ["extension"], indirect=True)
-def test_the_extension_strategy_refuses_such_a_folder(local_world: World, strategy: str) -> None:
+def test_the_extension_strategy_refuses_such_a_folder(local_world: World) -> None:
     local_world.options = ARRIVAL
     put(local_world, "region=NW/date=2025-02-18/a.parquet", pa.table({"id": [1], "date": [dt.date(2020, 1, 1)]}))
 
     (outcome,) = index(local_world).values()
 
-    assert "has arrival_date in a folder date=…, and DuckLake's extension reads only arrival_date=…" in str(
-        outcome.error
-    )
-    assert strategy == "extension"
+    reason = "has arrival_date in a folder date=…, and DuckLake's extension reads only arrival_date=…"
+    assert reason in str(outcome.error)
 
 
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("mode", ["index", "replace"])
+@pytest.mark.parametrize(
+    ("mode", "keep"), [("index", False), *more([("index", True), ("replace", False), ("replace", True)])]
+)
 def test_the_reference_pipelines_own_paths_run_from_end_to_end(local_world: World, mode: str, *, keep: bool) -> None:
     local_world.options = ARRIVAL | {"mode": mode, "landing": {"keep_path_columns": keep}}
     retail = Retail(stores=5, regions=REGIONS, days=2, seed=1, per_store=20)

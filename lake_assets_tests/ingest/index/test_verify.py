@@ -11,11 +11,8 @@ from lake_assets.ingest.index.verify import check_indexed, repair_indexed
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.ingest.index.indexing import with_partition
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
-
-CATALOGS = pytest.mark.parametrize(
-    "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local"), ("postgres", "s3")], indirect=True
-)
 
 
 @pytest.fixture
@@ -46,7 +43,6 @@ def test_nothing_registered_is_sound(local_world: World) -> None:
     assert check_indexed(local_world.stream).is_consistent
 
 
-@CATALOGS
 def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> None:
     indexed(world)
     before = world.query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
@@ -117,14 +113,13 @@ def test_a_changed_file_that_no_longer_fits_stays_reported(indexed_world: World)
 
 
 def test_a_file_whose_rows_were_deleted_is_not_repaired(indexed_world: World) -> None:
-    with indexed_world.stream.lake.open() as lake:
-        lake.rows("DELETE FROM lake.sales WHERE total = 1")
+    indexed_world.execute("DELETE FROM lake.sales WHERE total = 1")
     indexed_world.land(NW, sales(10, 20, 30), "a.parquet")
     with pytest.raises(Exception, match=r"cannot be repaired in place: rows were deleted"):
         repair_indexed(indexed_world.stream)
 
 
-@pytest.mark.parametrize("is_another", [False, True])
+@pytest.mark.parametrize("is_another", [False, *more([True])])
 def test_a_vanished_object_that_lands_again_is_refused_with_a_hint(indexed_world: World, is_another: bool) -> None:
     path = file_of(indexed_world, NW, "b.parquet")
     away = path.rename(indexed_world.landing.uri("away"))
@@ -219,8 +214,7 @@ def test_a_changed_object_fails_its_partition_and_names_the_fix(indexed_world: W
 
 
 def test_an_object_that_replaces_one_with_deleted_rows_fails_its_partition(indexed_world: World) -> None:
-    with indexed_world.stream.lake.open() as lake:
-        lake.rows("DELETE FROM lake.sales WHERE region = 'SW'")
+    indexed_world.execute("DELETE FROM lake.sales WHERE region = 'SW'")
     assert list(index_all(indexed_world.stream)) == []  # the lake let its rows go
     other = indexed_world.land(SW, sales(7))
 

@@ -42,7 +42,8 @@ ONLY_DUCKDB = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "texts"), [*TEXTS.items(), *ONLY_DUCKDB.items()], ids=[*TEXTS, *(f"{name}, odd" for name in ONLY_DUCKDB)]
+    ("kind", "texts"),
+    [pytest.param(*case, id=f"{case[0]} {n}") for n, case in enumerate([*TEXTS.items(), *ONLY_DUCKDB.items()])],
 )
 def test_values_are_ordered_as_duckdb_orders_them(kind: str, texts: list[str]) -> None:
     engine = duckdb.connect()

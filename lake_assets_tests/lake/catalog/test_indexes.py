@@ -1,6 +1,5 @@
 """The indexes that `catalog optimize` creates: the catalog works with them as without them."""
 
-import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,8 @@ from lake_assets.lake.catalog.database import CatalogDatabase, catalog_reading, 
 from lake_assets.lake.catalog.indexes import INDEXES, create_indexes, missing_indexes
 from lake_assets.lake.catalog.partition_files import partition_files
 from lake_assets.lake.catalog.table import read_folder, read_partitioning
-from lake_assets.maintenance.maintenance_run import maintain
+from lake_assets_tests.lake.worlds import BY_DRIVER
 from lake_assets_tests.world import NW, SW, World
-
-WITH_INDEXES = [("sqlite", "local"), ("postgres", "local")]
 
 
 def indexed(world: World) -> None:
@@ -31,11 +28,21 @@ def optimize(world: World, folder: Path, *arguments: str) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("world", WITH_INDEXES, indirect=True, ids="-".join)
-def test_the_command_creates_what_is_missing_and_drops_it(world: World, tmp_path: Path) -> None:
+@BY_DRIVER
+def test_the_command_which_the_doctor_names_creates_what_is_missing_and_drops_it(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.commit(SW, 7)
+    config = world.config_file(tmp_path)
 
+    def doctor() -> str:
+        return next(found.text for found in examine(config) if found.subject == "catalog of test")
+
+    assert "index" not in doctor()  # for few files
+    monkeypatch.setattr("lake_assets.doctor.FILES", 0)
+    assert doctor().endswith("; 1 data file without indexes: run `lake-assets catalog optimize`")
     created = optimize(world, tmp_path)
+    assert "index" not in doctor()
     assert created.splitlines() == [
         f"test: created {index.name} on {index.table} ({', '.join(index.columns)})" for index in INDEXES
     ]
@@ -49,52 +56,33 @@ def test_the_command_creates_what_is_missing_and_drops_it(world: World, tmp_path
         assert len(missing_indexes(lake)) == 2
 
 
-@pytest.mark.parametrize("world", [("duckdb", "local")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("world", [("duckdb", "local")], indirect=True)
 def test_a_duckdb_file_gets_none(world: World, tmp_path: Path) -> None:
     world.commit(SW, 7)
 
     assert "no index is created: DuckDB refuses later changes of a table with an index" in optimize(world, tmp_path)
 
 
-@pytest.mark.parametrize("world", WITH_INDEXES, indirect=True, ids="-".join)
-def test_the_doctor_names_the_command_for_a_catalog_of_many_files(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.commit(SW, 7)
-    config = world.config_file(tmp_path)
-
-    def text() -> str:
-        return next(found.text for found in examine(config) if found.subject == "catalog of test")
-
-    few = text()
-    monkeypatch.setattr("lake_assets.doctor.FILES", 0)
-    many = text()
-    optimize(world, tmp_path)
-
-    assert "index" not in few
-    assert many.endswith("; 1 data file without indexes: run `lake-assets catalog optimize`")
-    assert "index" not in text()
-
-
-@pytest.mark.parametrize("world", WITH_INDEXES, indirect=True, ids="-".join)
+@BY_DRIVER
 def test_every_client_writes_to_a_catalog_with_indexes(world: World) -> None:
     indexed(world)
     for totals in ((1, 2), (3,)):
         assert world.commit(NW, *totals).status == "committed"
     assert world.ingest(NW).row.status == "skipped"
 
-    with world.stream.lake.open() as lake:  # DuckLake's extension
-        lake.rows("INSERT INTO lake.sales VALUES (9, 9, 'NW', '2026-02-11')")
-        lake.rows("ALTER TABLE lake.sales ADD COLUMN note VARCHAR")
-        lake.rows("ALTER TABLE lake.sales DROP COLUMN note")
-        lake.rows("DELETE FROM lake.sales WHERE region = 'SW'")
-        lake.rows("CREATE TABLE lake.other AS SELECT 1 AS a")
-        lake.rows("ALTER TABLE lake.other SET PARTITIONED BY (a)")
-        lake.rows("INSERT INTO lake.other VALUES (2)")
-        lake.rows("DROP TABLE lake.other")
+    world.execute(  # DuckLake's extension
+        "INSERT INTO lake.sales VALUES (9, 9, 'NW', '2026-02-11')",
+        "ALTER TABLE lake.sales ADD COLUMN note VARCHAR",
+        "ALTER TABLE lake.sales DROP COLUMN note",
+        "DELETE FROM lake.sales WHERE region = 'SW'",
+        "CREATE TABLE lake.other AS SELECT 1 AS a",
+        "ALTER TABLE lake.other SET PARTITIONED BY (a)",
+        "INSERT INTO lake.other VALUES (2)",
+        "DROP TABLE lake.other",
+    )
     assert world.totals() == [3, 9]
     assert world.ingest(NW, force=True).row.rows_before == 2
-    maintain(world.config, "test", world.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
+    world.tidy(30)
 
     assert world.totals() == [3]
     assert world.ingest(NW).row.status == "skipped"

@@ -4,6 +4,7 @@ import pytest
 
 from lake_assets.lake.catalog.preview import view_of_files
 from lake_assets.lake.session import LakeSession
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
@@ -16,7 +17,7 @@ def preview(world: World, lake: LakeSession, text: str) -> Preview | None:
     return None if view is None else view.preview
 
 
-@pytest.mark.parametrize("text", [NW, NULL])
+@pytest.mark.parametrize("text", [NULL, *more([NW])])
 def test_the_rows_are_those_of_the_partition(world: World, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for other, totals in ((text, (1, 2, 3)), (SW, (4,))):
         world.commit(other, *totals)
@@ -61,8 +62,6 @@ def test_the_types_of_columns_have_the_names_that_duckdb_gives_them(local_world:
 )
 def test_only_a_query_shows_what_other_clients_changed(local_world: World, statement: str) -> None:
     local_world.commit(NW, 1, 2)
-    with local_world.stream.lake.open() as lake:
-        lake.rows("CALL lake.set_option('data_inlining_row_limit', 10, table_name => 'sales')")
-        lake.rows(statement)
+    local_world.execute("CALL lake.set_option('data_inlining_row_limit', 10, table_name => 'sales')", statement)
     with local_world.stream.lake.open(read_only=True) as lake:
         assert preview(local_world, lake, NW) is None

@@ -2,19 +2,15 @@
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from dev.plain_client import plain_client
 from lake_assets.errors import CatalogError, ExpiredSnapshotError
 from lake_assets.maintenance.cleaning import expire_snapshots
-from lake_assets.maintenance.compaction import compact
-from lake_assets_tests.ingest.encrypted import ENCRYPTED
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World
 
 META = ["_change", "_snapshot", "_run_id", "_committed_at"]
 
@@ -34,14 +30,6 @@ def committed(world: World, text: str, *totals: float) -> int:
     snapshot = world.commit(text, *totals).snapshot_id
     assert snapshot is not None
     return snapshot
-
-
-def as_written(world: World, sql: Sequence[str]) -> list[int]:
-    """What another client commits, a snapshot for each statement."""
-    with plain_client(world.config.lakes["test"], read_only=False) as client:
-        for statement in sql:
-            client.execute(statement)
-    return [number for (number,) in world.query("SELECT snapshot_id FROM ducklake_snapshots('lake')")][-len(sql) :]
 
 
 def test_a_refresh_is_what_it_removed_and_added(world: World) -> None:
@@ -68,15 +56,12 @@ def test_changes_lead_from_each_snapshot_to_the_next(world: World) -> None:
     """Other clients insert, delete, update and rewrite too; the sums agree at every snapshot."""
     first = committed(world, NW, 1, 2, 3)
     committed(world, SW, 7, 7)
-    as_written(
-        world,
-        [
-            "DELETE FROM lake.sales WHERE total = 2",
-            "UPDATE lake.sales SET total = 30 WHERE total = 3",
-            "INSERT INTO lake.sales SELECT 9, 9.0, 'NW', DATE '2026-02-11' FROM range(3)",
-            "CALL ducklake_rewrite_data_files('lake', 'sales', delete_threshold => 0)",
-            "DELETE FROM lake.sales WHERE region = 'SW'",
-        ],
+    world.execute(
+        "DELETE FROM lake.sales WHERE total = 2",
+        "UPDATE lake.sales SET total = 30 WHERE total = 3",
+        "INSERT INTO lake.sales SELECT 9, 9.0, 'NW', DATE '2026-02-11' FROM range(3)",
+        "CALL ducklake_rewrite_data_files('lake', 'sales', delete_threshold => 0)",
+        "DELETE FROM lake.sales WHERE region = 'SW'",
     )
     last = committed(world, NW, 1, 2, 4)
     seen: Counter[tuple[Any, ...]] = Counter()
@@ -87,20 +72,6 @@ def test_changes_lead_from_each_snapshot_to_the_next(world: World) -> None:
         now = world.query(f"SELECT id, total, region, date FROM lake.sales AT (VERSION => {snapshot})")
         assert +seen == Counter(now), snapshot
         assert not -seen, snapshot
-
-
-def test_a_compaction_changes_nothing(local_world: World) -> None:
-    local_world.land(NW, sales(1), "other.parquet")
-    with_two = committed(local_world, NW, 2)
-    as_written(local_world, ["INSERT INTO lake.sales VALUES (5, 5.0, 'NW', DATE '2026-02-11')"] * 2)
-    before = local_world.query("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')")[0][0]
-    (result,) = compact(local_world.stream, 2, local_world.sessions)
-    assert result.why is None
-    assert result.files_after == 1
-
-    assert before > with_two
-    assert changes(local_world, before + 1).num_rows == 0
-    assert local_world.totals() == [1, 2, 5, 5]
 
 
 def test_an_expired_snapshot_gives_one_clear_error(local_world: World) -> None:
@@ -120,23 +91,23 @@ def test_an_expired_snapshot_gives_one_clear_error(local_world: World) -> None:
     assert last >= newest + 2
 
 
-@pytest.mark.parametrize(("since", "until", "said"), [(900, None, "is after the last"), (1, 900, "no snapshot 900")])
-def test_a_snapshot_that_does_not_exist_is_named(local_world: World, since: int, until: int | None, said: str) -> None:
+def test_a_snapshot_that_does_not_exist_and_a_column_with_a_name_of_the_changes_are_named(local_world: World) -> None:
     committed(local_world, NW, 1)
-
-    with pytest.raises(CatalogError, match=said):
-        changes(local_world, since, until)
+    with pytest.raises(CatalogError, match="is after the last"):
+        changes(local_world, 900)
+    with pytest.raises(CatalogError, match="no snapshot 900"):
+        changes(local_world, 1, 900)
+    local_world.execute("ALTER TABLE lake.sales ADD COLUMN _Change INTEGER")
+    with pytest.raises(CatalogError, match="column _change"):
+        changes(local_world)
 
 
 def test_columns_are_those_of_the_last_snapshot(local_world: World) -> None:
     committed(local_world, NW, 1)
-    as_written(
-        local_world,
-        [
-            "ALTER TABLE lake.sales RENAME COLUMN total TO amount",
-            "ALTER TABLE lake.sales ADD COLUMN more INTEGER",
-            "ALTER TABLE lake.sales ALTER COLUMN more SET DATA TYPE BIGINT",
-        ],
+    local_world.execute(
+        "ALTER TABLE lake.sales RENAME COLUMN total TO amount",
+        "ALTER TABLE lake.sales ADD COLUMN more INTEGER",
+        "ALTER TABLE lake.sales ALTER COLUMN more SET DATA TYPE BIGINT",
     )
 
     table = changes(local_world)
@@ -146,21 +117,11 @@ def test_columns_are_those_of_the_last_snapshot(local_world: World) -> None:
     assert changes(local_world, until=table["_snapshot"][0].as_py()).column_names[:2] == ["id", "total"]
 
 
-def test_an_encrypted_lake_has_changes_too(local_world: World) -> None:
-    world = local_world
-    world.lake_options = ENCRYPTED
-    committed(world, NW, 1, 2)
-    last = committed(world, NW, 2)
+def test_an_encrypted_lake_has_changes_too(local_encrypted: World) -> None:
+    committed(local_encrypted, NW, 1, 2)
+    last = committed(local_encrypted, NW, 2)
 
-    assert totals(changes(world, last)) == [("delete", 1), ("delete", 2), ("insert", 2)]
-
-
-def test_a_column_with_a_name_of_the_changes_is_refused(local_world: World) -> None:
-    committed(local_world, NW, 1)
-    as_written(local_world, ["ALTER TABLE lake.sales ADD COLUMN _Change INTEGER"])
-
-    with pytest.raises(CatalogError, match="column _change"):
-        changes(local_world)
+    assert totals(changes(local_encrypted, last)) == [("delete", 1), ("delete", 2), ("insert", 2)]
 
 
 def test_only_files_of_these_snapshots_are_read(local_world: World) -> None:

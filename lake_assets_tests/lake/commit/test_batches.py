@@ -1,7 +1,6 @@
 """The commit of a batch: one transaction under conflicts, lost answers and exports, in few statements."""
 
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,15 +21,12 @@ from lake_assets_tests.faults.test_lost_answer import commit_after, proxy
 from lake_assets_tests.faults.writer import ROWS, make_table, prepared, write, write_together
 from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots
 from lake_assets_tests.lake.commit.test_deltas import exported, exporting, history, rows, stored, visible
+from lake_assets_tests.lake.worlds import ON_POSTGRES
 from lake_assets_tests.world import NW, SW, World
 
 __all__ = ["filled", "proxy"]
 
 FIRST = TEXTS[0]
-# The catalogs whose transactions can overlap: SQLite locks its file, and one process has a DuckDB-file catalog.
-ON_POSTGRES = pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
-MOVED_BOUNDS = "UPDATE ducklake_table_column_stats"  # only some commits move the table's bounds
-STATEMENTS_A_COMMIT = 20  # at least
 
 
 @ON_POSTGRES
@@ -39,8 +35,10 @@ def test_a_batch_that_another_writer_overtakes_is_tried_again_whole_and_exports_
 ) -> None:
     exporting(world, tmp_path / "deltas")
     make_table(world)
-    write_together(world, NW, SW)
     other = replace(world, _opened=None)
+    found = write_together(world, NW, SW, lock=False, overtaken_by=lambda: write_together(other, SW, NW, lock=False))
+    assert [row.rows_before for row in found] == [ROWS, ROWS]  # new partitions, which are not doubled
+    assert len(world.totals()) == 2 * ROWS
     faster: list[LedgerRow] = []
 
     found = write_together(world, NW, SW, lock=False, overtaken_by=lambda: faster.append(write(other, NW, lock=False)))
@@ -53,18 +51,6 @@ def test_a_batch_that_another_writer_overtakes_is_tried_again_whole_and_exports_
     assert stored(world) == {uri for _, uri in visible(world)}
 
 
-@ON_POSTGRES
-def test_a_batch_of_new_partitions_that_is_overtaken_does_not_double_them(world: World) -> None:
-    make_table(world)
-    other = replace(world, _opened=None)
-
-    found = write_together(world, NW, SW, lock=False, overtaken_by=lambda: write_together(other, SW, NW, lock=False))
-
-    assert len(world.totals()) == 2 * ROWS
-    assert len(set(world.totals())) == 1
-    assert [row.rows_before for row in found] == [ROWS, ROWS]
-
-
 def test_two_commits_of_the_same_partition_are_not_one(local_world: World) -> None:
     make_table(local_world)
     twice = [prepared(local_world, NW, number) for number in (1.0, 2.0)]
@@ -75,7 +61,6 @@ def test_two_commits_of_the_same_partition_are_not_one(local_world: World) -> No
     assert local_world.totals() == []
 
 
-@pytest.mark.servers
 def test_a_batch_whose_answer_is_lost_is_found(local_world: World, proxy: PostgresProxy, tmp_path: Path) -> None:
     local_world.options = dict(BATCH)
     exporting(local_world, tmp_path / "deltas")
@@ -116,7 +101,9 @@ def test_after_an_error_that_proves_nothing_the_ledger_says_whether_the_batch_wa
     assert_sound(filled)
 
 
-def test_a_batch_exports_the_changes_of_each_partition_once(filled: World, tmp_path: Path) -> None:
+def test_a_batch_exports_the_changes_of_each_partition_once(
+    filled: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     exporting(filled, tmp_path / "deltas", latest=True)
     first = snapshots(ingest_texts(filled))
     land_all(filled, 21)
@@ -133,48 +120,10 @@ def test_a_batch_exports_the_changes_of_each_partition_once(filled: World, tmp_p
     latest = (tmp_path / "deltas" / "_latest.json").read_text()
     assert all(uri in latest for _, uri in visible(filled))
 
-
-def test_exports_of_a_batch_that_is_not_committed_are_removed(
-    filled: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    exporting(filled, tmp_path / "deltas")
-
     monkeypatch.setattr(strategy, "STRATEGIES", (replace_by_extension,))  # which commits each by itself
-    found = snapshots(ingest_texts(filled))
+    land_all(filled, 22)
+    singly = snapshots(ingest_texts(filled))
 
-    assert len(set(found.values())) == len(TEXTS)
-    assert stored(filled) == {uri for _, uri in visible(filled)}
-    assert rows(exported(filled)) == rows(history(filled, min(found.values())))
-
-
-@pytest.mark.servers
-def test_the_statements_of_a_batch_do_not_grow_with_it(local_world: World, proxy: PostgresProxy) -> None:
-    make_table(local_world)
-    asked = []
-    for size in (2, len(TEXTS)):
-        write_together(local_world, *TEXTS[:size])
-        proxy.forget()
-        write_together(local_world, *TEXTS[:size])
-        asked.append(Counter(one.kind for one in proxy.statements if one.kind != MOVED_BOUNDS))
-
-    few, many = asked
-    assert few == many
-    assert few["COMMIT"]
-
-
-@pytest.mark.servers
-@pytest.mark.parametrize("mode", ["replace", "append"])
-def test_a_run_asks_for_less_the_larger_its_batches_are(local_world: World, proxy: PostgresProxy, mode: str) -> None:
-    asked: dict[int, int] = {}
-    for size in (1, 2, len(TEXTS)):
-        local_world.options = {"commit_batch": size, "mode": mode}
-        land_all(local_world, 10.0 * size, f"of_{size}.parquet")
-        ingest_texts(local_world)
-        land_all(local_world, 50.0 * size, f"more_of_{size}.parquet")
-        proxy.forget()
-        ingest_texts(local_world)
-        asked[size] = len(proxy.statements)
-
-    saved = [asked[1] - asked[2], asked[2] - asked[len(TEXTS)]]
-    commits = [len(TEXTS) - len(TEXTS) // 2, len(TEXTS) // 2 - 1]
-    assert all(fewer > STATEMENTS_A_COMMIT * number for fewer, number in zip(saved, commits, strict=True)), asked
+    assert len(set(singly.values())) == len(TEXTS)
+    assert stored(filled) == {uri for _, uri in visible(filled)}  # those of the batch were removed
+    assert rows(exported(filled)) == rows(history(filled, since))

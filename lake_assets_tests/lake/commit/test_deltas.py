@@ -15,12 +15,13 @@ import pytest
 from dev.plain_client import plain_client
 from lake_assets.errors import CatalogError, ConfigError, StorageError
 from lake_assets.history.restore import restore
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.commit import exporter, strategy
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets.orchestration.metadata import materialization_metadata
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 META = ["_change", "_snapshot", "_run_id", "_committed_at"]
@@ -114,22 +115,30 @@ def test_each_commit_exports_what_history_says(world: World, tmp_path: Path) -> 
     ]
 
 
-def test_an_encrypted_lake_exports_by_permission_only(local_world: World, tmp_path: Path) -> None:
+def test_an_encrypted_lake_exports_by_permission_only_also_what_a_restore_changes(
+    local_world: World, tmp_path: Path
+) -> None:
     local_world.lake_options = {"attach_options": {"encrypted": True}}
     exporting(local_world, tmp_path / "deltas")
     with pytest.raises(ValueError, match="plaintext: true"):
         _ = local_world.config
     exporting(local_world, tmp_path / "deltas", plaintext=True)
-    committed(local_world, NW, 1, 2)
-    committed(local_world, NW, 2)
+    first = committed(local_world, NW, 1, 2)
+    committed(local_world, NW, 1, 3)
+    last = restore(local_world.stream, local_world.partition(NW), first).row
 
+    assert last is not None
+    (uri,) = (uri for snapshot, uri in visible(local_world) if snapshot == last.snapshot_id)
+    assert read(local_world, uri).select(["_change", "total"]).to_pylist() == [
+        {"_change": "delete", "total": 3.0},
+        {"_change": "insert", "total": 2.0},
+    ]
     assert rows(exported(local_world)) == rows(history(local_world))
 
 
 def test_rows_that_another_client_deleted_are_not_exported_as_removed(local_export: World) -> None:
     committed(local_export, NW, 1, 2, 3)
-    with plain_client(local_export.config.lakes["test"], read_only=False) as client:
-        client.execute("DELETE FROM lake.sales WHERE total = 2")
+    local_export.execute("DELETE FROM lake.sales WHERE total = 2")
     last = committed(local_export, NW, 1, 4)
 
     (uri,) = (uri for snapshot, uri in visible(local_export) if snapshot == last)
@@ -139,15 +148,14 @@ def test_rows_that_another_client_deleted_are_not_exported_as_removed(local_expo
     ]
 
 
-@pytest.mark.parametrize("mode", ["append", "replace"])
+@pytest.mark.parametrize("mode", ["append", *more(["replace"])])
 def test_a_table_that_was_made_again_exports_nothing_beside_the_changes_of_the_one_before(
     mode: str, local_export: World
 ) -> None:
     local_export.options = local_export.options | {"mode": mode}
     last = committed(local_export, NW, 1, 2)
     before = visible(local_export), stored(local_export)
-    with plain_client(local_export.config.lakes["test"], read_only=False) as client:
-        client.execute("DROP TABLE lake.sales")
+    local_export.execute("DROP TABLE lake.sales")
 
     partition = local_export.partition(NW)
     for run in (lambda: plan(local_export.stream, partition), lambda: local_export.ingest(NW)):
@@ -166,7 +174,7 @@ def test_a_table_that_was_made_again_exports_nothing_beside_the_changes_of_the_o
     assert sorted(exported(local_export)["total"].to_pylist()) == local_export.totals() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("by", [replace_directly, replace_by_extension])
+@pytest.mark.parametrize("by", [replace_directly, *more([replace_by_extension])])
 def test_both_strategies_refuse_a_delta_of_another_snapshot(local_export: World, by: Any) -> None:
     """Without this check, a writer without the lock would make a wrong delta visible."""
     committed(local_export, NW, 1)
@@ -193,22 +201,11 @@ def test_both_strategies_refuse_a_delta_of_another_snapshot(local_export: World,
     assert stored(local_export) == {uri for _, uri in visible(local_export)}
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
-def test_a_restore_exports_its_changes(local_export: World, tmp_path: Path, *, encrypted: bool) -> None:
-    if encrypted:
-        local_export.lake_options = {"attach_options": {"encrypted": True}}
-        exporting(local_export, tmp_path / "deltas", plaintext=True)
-    first = committed(local_export, NW, 1, 2)
-    committed(local_export, NW, 1, 3)
-    last = restore(local_export.stream, local_export.partition(NW), first).row
+def metadata_of(result: Outcome) -> dict[str, Any]:
+    """What Dagster shows of a materialization."""
+    from lake_assets.orchestration.metadata import materialization_metadata  # noqa: PLC0415 - Dagster takes long to import
 
-    assert last is not None
-    (uri,) = (uri for snapshot, uri in visible(local_export) if snapshot == last.snapshot_id)
-    assert read(local_export, uri).select(["_change", "total"]).to_pylist() == [
-        {"_change": "delete", "total": 3.0},
-        {"_change": "insert", "total": 2.0},
-    ]
-    assert rows(exported(local_export)) == rows(history(local_export))
+    return {name: value.value for name, value in materialization_metadata(result).items()}
 
 
 def test_plan_result_and_dagsters_metadata_name_the_exported_changes(local_export: World) -> None:
@@ -224,17 +221,17 @@ def test_plan_result_and_dagsters_metadata_name_the_exported_changes(local_expor
 
     assert result.deltas is not None
     assert [(file.rows_inserted, file.rows_deleted) for file in result.deltas] == [(2, 1)]
-    metadata = materialization_metadata(result)
-    figures = {name: value.value for name, value in metadata.items() if name.startswith("delta_")}
+    figures = {name: value for name, value in metadata_of(result).items() if name.startswith("delta_")}
     assert figures == {"delta_files": 1, "delta_rows_inserted": 2, "delta_rows_deleted": 1}
     again = local_export.ingest(NW, force=True)
     assert again.deltas == []
-    assert materialization_metadata(again)["delta_files"].value == 0
+    assert metadata_of(again)["delta_files"] == 0
     assert local_export.ingest(NW).deltas is None
     assert result.row.snapshot_id is not None
     restored = restore(local_export.stream, partition, result.row.snapshot_id - 1)
     assert restored.deltas is not None
     assert [(file.rows_inserted, file.rows_deleted) for file in restored.deltas] == [(1, 2)]
+    assert rows(exported(local_export)) == rows(history(local_export))
 
 
 def test_the_metadata_of_a_commit_says_how_to_take_it_back(local_world: World) -> None:
@@ -245,16 +242,14 @@ def test_the_metadata_of_a_commit_says_how_to_take_it_back(local_world: World) -
     local_world.land(NW, sales(3))
     result = local_world.ingest(NW)
 
-    metadata = materialization_metadata(result)
-
     assert result.row.snapshot_id is not None
     before = result.row.snapshot_id - 1
     command = f"lake-assets restore sales --partition {NW} --snapshot {before} --hold"
-    assert f"`{command}`, or the job `restore_sales`, puts the 2 rows from before back" in str(metadata["undo"].value)
+    assert f"`{command}`, or the job `restore_sales`, puts the 2 rows from before back" in metadata_of(result)["undo"]
     restore(local_world.stream, local_world.partition(NW), before)
     assert local_world.totals(NW) == [1, 2]
     new = dataclasses.replace(result, row=first)
-    assert "undo" not in materialization_metadata(new)
+    assert "undo" not in metadata_of(new)
 
 
 def test_a_failed_run_makes_nothing_visible(local_export: World) -> None:
@@ -281,31 +276,27 @@ def test_a_storage_that_refuses_the_export_fails_the_run_and_names_it(local_expo
     assert local_export.query("SELECT count(*) FROM lake.sales") == [(0,)]
 
 
-def test_latest_lists_the_newest_files(local_world: World, tmp_path: Path) -> None:
-    world = exporting(local_world, tmp_path / "deltas", latest=True)
+def test_latest_lists_the_newest_files_and_a_commit_succeeds_without_it(
+    local_world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, file = exporting(local_world, tmp_path / "deltas", latest=True), tmp_path / "deltas" / "_latest.json"
     committed(world, NW, 1)
     with mock.patch.object(exporter, "LISTED", 2):
         committed(world, NW, 2)
         last = committed(world, NW, 3)
 
-    latest = json.loads((tmp_path / "deltas" / "_latest.json").read_text())
+    latest = json.loads(file.read_text())
     assert latest["stream"] == "sales"
     assert latest["snapshot_id"] == last
     assert [(file["snapshot_id"], file["uri"]) for file in latest["files"]] == visible(world)[-2:]
     assert dt.datetime.fromisoformat(latest["files"][-1]["committed_at"]).tzinfo is not None
 
-
-def test_a_commit_succeeds_although_latest_cannot_be_written(
-    local_world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    world = exporting(local_world, tmp_path / "deltas", latest=True)
-    (tmp_path / "deltas" / "_latest.json" / "folder").mkdir(parents=True)
-
+    file.unlink()
+    (file / "folder").mkdir(parents=True)
     with caplog.at_level(logging.WARNING):
-        committed(world, NW, 1)
-
+        committed(world, NW, 4)
     assert "_latest.json of the deltas of sales was not written" in caplog.text
-    assert len(visible(world)) == 1
+    assert len(visible(world)) == 4
 
 
 def test_large_exports_are_several_files(local_export: World) -> None:
@@ -319,26 +310,21 @@ def test_large_exports_are_several_files(local_export: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("mode", "options", "said"),
     [
-        ({"to": "{storage}/deltas"}, "within the storage of lake test"),
-        ({"to": "{source}"}, "within the landing zone of stream sales"),
-        ({"to": {"type": "s3", "bucket": "deltas", "anonymous": True}}, "cannot be anonymous"),
-        ({"to": "x", "compression": "lz4"}, "compression"),
-        ({"to": "x", "format": "csv"}, "format"),
+        ("replace", {"to": "{storage}/deltas"}, "within the storage of lake test"),
+        ("replace", {"to": "{source}"}, "within the landing zone of stream sales"),
+        ("replace", {"to": {"type": "s3", "bucket": "deltas", "anonymous": True}}, "cannot be anonymous"),
+        ("replace", {"to": "x", "compression": "lz4"}, "compression"),
+        ("replace", {"to": "x", "format": "csv"}, "format"),
+        ("index", {"to": "x"}, "old rows of a file that changed or vanished are gone"),
     ],
 )
-def test_what_cannot_be_exported_is_refused(local_world: World, options: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_exported_is_refused(local_world: World, mode: str, options: dict[str, Any], said: str) -> None:
     folders = {"storage": local_world.storage["path"], "source": local_world.source["path"]}
     to = options["to"]
-    local_world.options = {"deltas": options | ({"to": to.format(**folders)} if isinstance(to, str) else {})}
+    deltas = options | ({"to": to.format(**folders)} if isinstance(to, str) else {})
+    local_world.options = {"mode": mode, "deltas": deltas}
 
     with pytest.raises((ConfigError, ValueError), match=said):
-        _ = local_world.config
-
-
-def test_mode_index_exports_nothing(local_world: World, tmp_path: Path) -> None:
-    local_world.options = {"mode": "index", "deltas": {"to": str(tmp_path / "deltas")}}
-
-    with pytest.raises(ValueError, match="old rows of a file that changed or vanished are gone"):
         _ = local_world.config

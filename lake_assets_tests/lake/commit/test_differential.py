@@ -1,6 +1,6 @@
 """The direct strategy and the extension make the same catalog by the same commits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.direct import register_directly
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets_tests.lake.commit.strategy_pair import NOTHING, StrategyLake, StrategyPair, empty_pair, row
+from lake_assets_tests.tiers import more
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
+POSTGRES = pytest.param("postgres", marks=pytest.mark.servers)
 
 
 @pytest.fixture(params=[{}] if duckdb.__version__ < "2" else [{DUCKLAKE_VERSION: name} for name in spec.VERSIONS])
@@ -45,6 +47,7 @@ def both(pair: StrategyPair, text: str, *files: Any, **options: Any) -> None:
     assert (direct.rows_before, direct.snapshot_id) == (extension.rows_before, extension.snapshot_id)
 
 
+@pytest.mark.parametrize("catalog", ["sqlite", POSTGRES, *more(["duckdb"])], indirect=True)
 def test_new_replaced_cleared_and_extended_partitions(pair: StrategyPair) -> None:
     both(pair, NW, [row(1), row(100)], [row(50)])
     agree(pair)
@@ -124,13 +127,20 @@ def test_partitions_of_more_than_whole_files_are_left_to_the_extension(pair: Str
     direct, _ = pair
     direct.replace(NW, [row(1), row(2)])
     direct.execute("DELETE FROM lake.t WHERE i64 = 10")
+    deletes = "SELECT count(*) FROM __ducklake_metadata_lake.ducklake_delete_file"
+    assert direct.query(deletes) == [(1,)]
     refused(direct, "rows were deleted")
     direct.replace(NW, [row(1)], strategy=replace_by_extension)
     direct.execute("CALL lake.set_option('data_inlining_row_limit', 10, table_name => 't')")
     direct.execute("INSERT INTO lake.t (i64, region, date) VALUES (1, 'NW', DATE '2026-02-11')")
     refused(direct, "the table has inlined rows")
     direct.execute("CALL ducklake_flush_inlined_data('lake')")
-    direct.replace(NW, [row(1)])
+    direct.replace(NW, [row(1), row(2)])
+    direct.execute("DELETE FROM lake.t WHERE i64 = 10")
+    assert direct.query(deletes) == [(1,)]  # the second is inlined
+    refused(direct, "rows were deleted")
+    direct.execute("CALL ducklake_flush_inlined_data('lake')")
+    direct.replace(NW, [row(1)], strategy=replace_by_extension)
     direct.execute("ALTER TABLE lake.t SET PARTITIONED BY (date)")
     refused(direct, "partitioned by date")
     direct.execute("ALTER TABLE lake.t SET PARTITIONED BY (region, year(date))")
@@ -139,20 +149,10 @@ def test_partitions_of_more_than_whole_files_are_left_to_the_extension(pair: Str
     refused(direct, "another partitioning")
 
 
-def test_inlined_deletes_are_left_to_the_extension(pair: StrategyPair) -> None:
-    direct, _ = pair
-    direct.replace(NW, [row(1), row(2)])
-    direct.execute("CALL lake.set_option('data_inlining_row_limit', 10, table_name => 't')")
-    direct.execute("DELETE FROM lake.t WHERE i64 = 10")
-    assert direct.query("SELECT count(*) FROM __ducklake_metadata_lake.ducklake_delete_file") == [(0,)]
-
-    refused(direct, "rows were deleted")
-
-
 def test_the_first_files_of_a_table(
     catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path
 ) -> None:
-    pair = empty_pair(catalog, tmp_path, options)
+    pair = empty_pair(catalog, tmp_path / "with values", options)
     both(pair, NW, [row(30), NOTHING, row(9)], [row(100)], row_group_size=2)
     agree(pair)
     both(pair, SW, [NOTHING])
@@ -170,10 +170,18 @@ def test_the_first_files_of_a_table_may_be_all_null(
     agree(pair)
     both(pair, NW, [row(1)])
     agree(pair)
-    with pair[0].client() as client:
-        for condition in ("i64 = 10", "i64 >= 10", "i8 < 2", "region = 'NW'", "f32 = 0.5", "text LIKE 'ü1%'"):
-            found = client.execute(f"SELECT count(*) FROM lake.t WHERE {condition}").fetchall()
-            assert found == [(1,)], condition
+    counted(
+        pair, {"i64 = 10": 1, "i64 >= 10": 1, "i8 < 2": 1, "region = 'NW'": 1, "f32 = 0.5": 1, "text LIKE 'ü1%'": 1}
+    )
+
+
+def counted(pair: StrategyPair, conditions: Mapping[str, int]) -> None:
+    """How many rows a plain client finds by conditions, in both lakes."""
+    for side in pair:
+        with side.client() as client:
+            for condition, count in conditions.items():
+                found = client.execute(f"SELECT count(*) FROM lake.t WHERE {condition}").fetchall()
+                assert found == [(count,)], condition
 
 
 def test_the_first_file_after_changed_columns(pair: StrategyPair) -> None:
@@ -210,9 +218,7 @@ def test_columns_that_were_added_or_widened(pair: StrategyPair) -> None:
         "note IS NULL": 4, "note = 'a'": 1, "note >= 'z'": 1, "i8 = 100000": 1, "i8 = 50": 1, "u32 > 4294967296": 1,
         "f32 = 1e300": 1, "amount = 12.5": 1,
     }  # fmt: skip
-    for condition, count in conditions.items():
-        for side in pair:
-            assert side.query(f"SELECT count(*) FROM lake.t WHERE {condition}") == [(count,)], condition
+    counted(pair, conditions)
 
 
 def test_nested_columns_that_gained_fields_and_became_wider(pair: StrategyPair) -> None:
@@ -241,6 +247,4 @@ def test_nested_columns_that_gained_fields_and_became_wider(pair: StrategyPair) 
         "shape.more IS NULL": 5, "shape.more[1].day = DATE '2026-01-04'": 1, "counts['a'].share = 0.5": 1,
         "counts['k50'].n = 50": 1,
     }  # fmt: skip
-    with pair[0].client() as client:
-        for condition, count in conditions.items():
-            assert client.execute(f"SELECT count(*) FROM lake.t WHERE {condition}").fetchall() == [(count,)], condition
+    counted(pair, conditions)

@@ -16,12 +16,14 @@ from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import Strategy
 from lake_assets.lake.schema.types import sql_type
 from lake_assets_tests.lake.commit.strategy_pair import NOTHING, SCHEMA, StrategyLake, StrategyPair, empty_pair, row
+from lake_assets_tests.tiers import more
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
 NE = "region=NE,date=2026-02-11"
 POSTGRES = pytest.param("postgres", marks=pytest.mark.servers)
-CATALOGS = pytest.mark.parametrize("catalog", ["sqlite", POSTGRES], indirect=True)
+MORE_POSTGRES = pytest.param("postgres", marks=[pytest.mark.servers, pytest.mark.more])
+CATALOGS = pytest.mark.parametrize("catalog", ["sqlite", MORE_POSTGRES], indirect=True)
 ALONE = [name for name in SCHEMA.names if name not in {"flag", "tags", "shape", "counts"}]
 
 # Its first row group has no bounds, so DuckLake takes those of the file for unknown.
@@ -67,11 +69,22 @@ def missed(side: StrategyLake, *numbers: int) -> list[tuple[str, int]]:
     return result
 
 
-@pytest.mark.sample(6)
 @CATALOGS
-@pytest.mark.parametrize("strategy", [replace_directly, replace_by_extension])
-@pytest.mark.parametrize("next_strategy", [replace_directly, replace_by_extension, None])
-@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize(
+    ("strategy", "next_strategy", "is_first"),
+    [
+        (replace_directly, None, False),
+        (replace_by_extension, replace_directly, False),
+        *more(
+            [
+                (replace_directly, replace_directly, True),
+                (replace_directly, replace_by_extension, False),
+                (replace_by_extension, None, True),
+                (replace_by_extension, replace_by_extension, True),
+            ]
+        ),
+    ],
+)
 def test_values_below_those_of_a_later_commit_are_found(
     pair: StrategyPair, strategy: Strategy, next_strategy: Strategy | None, *, is_first: bool
 ) -> None:
@@ -109,7 +122,7 @@ def test_bounds_of_a_client_that_commits_during_the_correction_are_kept(
 
 
 @CATALOGS
-@pytest.mark.parametrize("strategy", [replace_directly, replace_by_extension])
+@pytest.mark.parametrize("strategy", [replace_directly, *more([replace_by_extension])])
 def test_bounds_that_another_client_left_unknown_are_taken_from_the_files(
     pair: StrategyPair, strategy: Strategy
 ) -> None:
@@ -123,18 +136,13 @@ def test_bounds_that_another_client_left_unknown_are_taken_from_the_files(
 
 
 @CATALOGS
-def test_a_column_without_values_has_no_bounds(pair: StrategyPair) -> None:
-    for side in pair:
-        side.replace(NW, [NOTHING, NOTHING])
-        assert bounds(side, "i64") == (None, None)
-
-
-@CATALOGS
 def test_bounds_of_a_file_without_statistics_are_read_from_its_data(
     pair: StrategyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = pq.write_table
     for side in pair:
+        side.replace(SW, [NOTHING, NOTHING])
+        assert bounds(side, "i64") == (None, None)
         side.replace(NW, [row(30)], strategy=replace_by_extension)
         with monkeypatch.context() as patch:
             patch.setattr(pq, "write_table", partial(write, write_statistics=False))

@@ -1,4 +1,4 @@
-"""What a look at ledger or manifest reads: the same in a ledger of 100 rows and in one of 100,000.
+"""What a look at ledger or manifest reads: the same in a ledger of 100 rows and in one of 20,000.
 
 Counted are the rows that the catalog's driver returns, and the row groups of the flushed files that DuckDB reads. The
 lake is not attached, so nothing else reads the catalog.
@@ -17,17 +17,12 @@ from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.object_history import known_objects, partition_objects, registered_objects
 from lake_assets.lake.ledger.read import last_runs, partitions_in_ledger, read_ledger, recorded_commits, rows_of_run
-from lake_assets.lake.ledger.tables import (
-    LEDGER,
-    LEDGER_COLUMNS,
-    MANIFEST,
-    LedgerRow,
-    create_ledger,
-)
+from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS, MANIFEST, LedgerRow, create_ledger
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets_tests.lake.worlds import BY_DRIVER
 from lake_assets_tests.world import World
 
-SIZES = (100, 100_000)  # rows of the ledger, and of the manifest
+SIZES = (100, 20_000)  # rows of the ledger, and of the manifest
 HEADER = 256  # bytes that DuckDB reads for the header of a page, and so of the row group behind a short one
 EACH = 10  # rows of a partition
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -170,7 +165,7 @@ def looks(world: World, size: int) -> Mapping[str, Callable[[LakeSession], bool]
     }
 
 
-@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
+@BY_DRIVER
 def test_looks_read_the_same_in_a_short_and_in_a_long_ledger(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     counts: dict[int, dict[str, Counted]] = {}

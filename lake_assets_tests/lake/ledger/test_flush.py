@@ -1,8 +1,10 @@
-"""The flush of ledger and manifest keeps all rows, and later commits are unaffected."""
+"""Maintenance of ledger and manifest: the flush keeps all rows, retention those by which later runs decide."""
+
+from collections import Counter
 
 import pytest
 
-from lake_assets.lake.catalog.database import catalog_tables
+from lake_assets.lake.catalog.database import NotDirectError, catalog_tables
 from lake_assets.lake.catalog.inlined import inlined_rows
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.commit import strategy as commit
@@ -11,10 +13,10 @@ from lake_assets.lake.ledger import flush, tables
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST
 from lake_assets.lake.session import TableName
-from lake_assets_tests.maintenance.test_run import newest_snapshot
+from lake_assets_tests.ingest.index.indexing import index
+from lake_assets_tests.lake.worlds import EACH_CATALOG
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
-
-COMBINATIONS = [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")]
 
 
 def inlined(world: World, table: TableName) -> int:
@@ -22,13 +24,20 @@ def inlined(world: World, table: TableName) -> int:
         return inlined_rows(database, read_folder(database, table)[0])
 
 
-@pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
-def test_the_rows_are_the_same_at_every_snapshot(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def current(world: World) -> int:
+    with world.stream.lake.open(read_only=True) as lake:
+        return lake.current_snapshot()
+
+
+@EACH_CATALOG
+def test_the_rows_are_the_same_at_every_snapshot_and_the_next_commits_are_direct(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(flush, "MANY", 3)
     lake = world.config.lakes["test"]
     for total in (1, 2):
         world.commit(NW, total)
-    early = newest_snapshot(world)
+    early = current(world)
     world.commit(SW, 4)
     before, read = world.ledger(), world.query("FROM lake.ingest_files ORDER BY ALL")
     at = f"SELECT count(*) FROM lake.ingest_runs AT (VERSION => {early})"
@@ -43,6 +52,14 @@ def test_the_rows_are_the_same_at_every_snapshot(world: World, monkeypatch: pyte
     assert world.query("FROM lake.ingest_files ORDER BY ALL") == read
     assert world.query(at) == [(2,)]
     assert world.tidy().flushed == 0
+    assert world.ingest(NW).row.status == "skipped"
+    world.land(NW, sales(5))
+    monkeypatch.setattr(commit, "STRATEGIES", (replace_directly,))  # which would say that it cannot
+    row = world.ingest(NW).row
+    assert (row.status, row.rows_before) == ("committed", 1)
+    assert [r.status for r in world.ledger()] == ["committed", "skipped", *(r.status for r in before)]
+    assert inlined(world, LEDGER.name(lake)) == 2
+    assert world.tidy().flushed == 0  # few
 
 
 def sorted_files(world: World) -> dict[str, list[str]]:
@@ -56,30 +73,6 @@ def sorted_files(world: World) -> dict[str, list[str]]:
     return files
 
 
-@pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
-def test_the_next_commits_are_direct_and_inlined(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flush, "MANY", 1)
-    world.commit(NW, 1)
-    world.tidy()
-
-    assert world.ingest(NW).row.status == "skipped"
-    world.land(NW, sales(2))
-    monkeypatch.setattr(commit, "STRATEGIES", (replace_directly,))  # which would say that it cannot
-    row = world.ingest(NW).row
-
-    assert (row.status, row.rows_before) == ("committed", 1)
-    assert inlined(world, LEDGER.name(world.config.lakes["test"])) == 2
-    assert [r.status for r in world.ledger()] == ["committed", "skipped", "committed"]
-    assert len(world.query("FROM ducklake_list_files('lake', 'ingest_runs')")) == 1
-
-
-def test_few_rows_are_not_flushed(local_world: World) -> None:
-    local_world.commit(NW, 1)
-
-    assert local_world.tidy().flushed == 0
-    assert inlined(local_world, LEDGER.name(local_world.config.lakes["test"])) == 1
-
-
 def test_an_encrypted_lakes_ledger_is_flushed_too(local_encrypted: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     local_encrypted.commit(NW, 1)
@@ -89,7 +82,7 @@ def test_an_encrypted_lakes_ledger_is_flushed_too(local_encrypted: World, monkey
     assert local_encrypted.ledger() == before
 
 
-@pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
+@EACH_CATALOG
 def test_the_files_of_several_flushes_are_merged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     monkeypatch.setattr(flush, "FILES", 3)
@@ -98,7 +91,7 @@ def test_the_files_of_several_flushes_are_merged(world: World, monkeypatch: pyte
         for text in (SW, NW):
             world.commit(text, number, name=f"{number}.parquet")
         before, rows = world.ledger(), world.query("FROM lake.ingest_files ORDER BY ALL")
-        at.append((newest_snapshot(world), len(before)))
+        at.append((current(world), len(before)))
         world.tidy()
 
     assert world.ledger() == before
@@ -145,6 +138,8 @@ def test_files_have_small_row_groups_and_large_ones_are_not_merged(
     monkeypatch.setattr(flush, "FILES", 2)
     monkeypatch.setattr(flush, "LARGE", 200_000)
     monkeypatch.setattr(flush, "_OPTIONS", {"parquet_row_group_size": 2_048, "target_file_size": "200kB"})
+    with local_world.stream.lake.open(create=True) as lake:  # no copy of a lake with the usual limits
+        tables.create_ledger(lake)
     local_world.commit(NW, 1)
     for _ in range(4):
         with local_world.stream.lake.open() as lake:
@@ -161,3 +156,83 @@ def test_files_have_small_row_groups_and_large_ones_are_not_merged(
     ]
     assert max(rows for of_file in groups for _, rows in of_file) == 2_048
     assert len(files) > 1
+
+
+DAYS = 40.0  # from now, when maintenance runs
+
+
+def statuses(world: World) -> Counter[tuple[str, str]]:
+    rows = world.query("SELECT load_partition, status FROM lake.ingest_runs")
+    return Counter((partition.split("/")[0], status) for partition, status in rows)
+
+
+def history(world: World) -> None:
+    """Three commits of a partition, two looks at it that found nothing new, and one commit of another."""
+    world.lake_options["maintenance"] = {"ledger_retention": 30, "expire_older_than": 1}
+    for total in (1, 2, 3):
+        world.commit(NW, total)
+    world.ingest(NW)
+    world.ingest(NW)
+    world.commit(SW, 10)
+
+
+@EACH_CATALOG
+@pytest.mark.parametrize("flushed_from", [1, *more([10_000])])
+def test_the_newest_rows_of_each_partition_stay_and_decide_as_before(
+    world: World, flushed_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush, "MANY", flushed_from)
+    history(world)
+    world.tidy()  # flushes the rows, or not
+    before = statuses(world)
+    rules = world.lake_options.pop("maintenance")
+    assert world.tidy(36_000, dry_run=True).forgotten == 0
+    world.lake_options["maintenance"] = rules
+
+    assert world.tidy(29).forgotten == 0
+    assert world.tidy(DAYS, dry_run=True).forgotten == 3
+    assert statuses(world) == before
+    assert world.tidy(DAYS).forgotten == 3
+
+    assert statuses(world) == {
+        ("region=NW", "committed"): 1,
+        ("region=NW", "skipped"): 1,
+        ("region=SW", "committed"): 1,
+    }
+    newest = world.query("SELECT row_count FROM lake.ingest_runs WHERE status = 'committed' ORDER BY ALL")
+    assert newest == [(1,), (1,)]
+    runs = "SELECT run_id FROM lake.ingest_runs WHERE status = 'committed'"
+    assert world.query(f"SELECT count(*) FROM lake.ingest_files WHERE run_id NOT IN ({runs})") == [(0,)]
+    assert world.query("SELECT count(DISTINCT run_id) FROM lake.ingest_files") == [(2,)]
+    assert world.tidy(DAYS).forgotten == 0
+
+    # Later runs decide as before, and find the rows without a full read.
+    monkeypatch.setattr("lake_assets.lake.ledger.lookup.relation_of_lake", refuse)
+    with world.stream.lake.open(read_only=True) as session:
+        partitions = [world.partition(NW), world.partition(SW)]
+        found = last_runs(session, world.stream.table, partitions)
+    assert [found[p.path].rows for p in partitions] == [1, 1]
+    assert world.ingest(NW).row.status == "skipped"
+    assert world.commit(NW, 4).status == "committed"
+    assert world.totals() == [4, 10]
+
+
+def refuse(*_: object) -> None:
+    raise NotDirectError("the whole ledger was read")
+
+
+def test_rows_of_registrations_in_place_stay_with_their_objects(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    local_world.lake_options["maintenance"] = {"ledger_retention": 30}
+    for name in ("a", "b"):
+        local_world.land(NW, sales(1), name=f"{name}.parquet")
+        index(local_world, NW)
+    index(local_world, NW)
+    index(local_world, NW)
+
+    assert local_world.tidy(DAYS).forgotten == 1
+    assert statuses(local_world) == {("region=NW", "committed"): 2, ("region=NW", "skipped"): 1}
+    assert local_world.query("SELECT count(*) FROM lake.ingest_files") == [(2,)]
+    (again,) = index(local_world, NW).values()
+    assert again.result is not None
+    assert again.result.row.status == "skipped"

@@ -10,6 +10,8 @@ from lake_assets.lake.ledger import flush, ledger_relation
 from lake_assets.lake.ledger.object_history import known_objects, registered_objects
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST, LedgerRow, append_records, create_ledger, ledger_values
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets_tests.lake.worlds import EACH_CATALOG
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World
 
 TABLE = TableName("main", "sales")
@@ -51,9 +53,8 @@ def flush_as_before(lake: LakeSession) -> None:
     )
 
 
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("where", ["inlined", "flushed", "older", "merged", "whole"])
-@pytest.mark.parametrize("world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")], indirect=True)
+@pytest.mark.parametrize("where", ["inlined", "merged", *more(["flushed", "older", "whole"])])
+@EACH_CATALOG
 def test_the_newest_note_of_an_object_counts(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 10_000 if where == "inlined" else 1)
     monkeypatch.setattr(flush, "FILES", 2)

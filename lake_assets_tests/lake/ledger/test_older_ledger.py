@@ -6,38 +6,26 @@ from threading import Barrier
 import pytest
 
 from dev.plain_client import plain_client
-from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, create_ledger
+from lake_assets_tests.lake.worlds import EACH_CATALOG
 from lake_assets_tests.world import NW, SW, World, sales
 
 FIRST_RELEASE = {
     "run_id": "VARCHAR",
     "run_at": "TIMESTAMPTZ",
-    "stream": "VARCHAR",
-    "source_glob": "VARCHAR",
-    "destination_table": "VARCHAR",
-    "partition_columns": "VARCHAR",
-    "load_partition": "VARCHAR",
-    "mode": "VARCHAR",
-    "status": "VARCHAR",
-    "on_empty": "VARCHAR",
-    "row_count": "BIGINT",
-    "rows_before": "BIGINT",
-    "source_files": "BIGINT",
-    "source_bytes": "BIGINT",
-    "files_written": "BIGINT",
-    "bytes_written": "BIGINT",
+    **dict.fromkeys(["stream", "source_glob", "destination_table", "partition_columns", "load_partition"], "VARCHAR"),
+    **dict.fromkeys(["mode", "status", "on_empty"], "VARCHAR"),
+    **dict.fromkeys(["row_count", "rows_before", "source_files", "source_bytes"], "BIGINT"),
+    **dict.fromkeys(["files_written", "bytes_written"], "BIGINT"),
     "source_fingerprint": "VARCHAR",
     "snapshot_id": "BIGINT",
-    "started_at": "TIMESTAMPTZ",
-    "finished_at": "TIMESTAMPTZ",
+    **dict.fromkeys(["started_at", "finished_at"], "TIMESTAMPTZ"),
     "error": "VARCHAR",
 }
 ADDED = [name for name in LEDGER_COLUMNS if name not in FIRST_RELEASE]
-PAIRS = [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")]
 
 
 def make_older_ledger(world: World) -> None:
@@ -67,7 +55,7 @@ def run_as_first_release(world: World, run_id: str) -> None:
         )
 
 
-@pytest.mark.parametrize("world", PAIRS, indirect=True, ids="-".join)
+@EACH_CATALOG
 def test_it_is_read_as_it_is_and_the_next_run_adds_the_columns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     make_older_ledger(world)
     assert [(row.run_id, row.files_copied) for row in world.ledger()] == [("older-1", None)]
@@ -88,24 +76,7 @@ def test_it_is_read_as_it_is_and_the_next_run_adds_the_columns(world: World, mon
     assert world.ingest(SW).row.status == "skipped"
 
 
-@pytest.mark.parametrize("world", PAIRS, indirect=True, ids="-".join)
-def test_a_repair_adds_the_columns_too(world: World) -> None:
-    world.options = {"mode": "index"}
-    world.land(NW, sales(1))
-    world.ingest(NW)
-    with plain_client(world.config.lakes["test"], read_only=False) as client:
-        for name in ADDED:
-            client.execute(f"ALTER TABLE lake.ingest_runs DROP COLUMN {name}")
-    world.land(NW, sales(2, 3))
-
-    repaired = repair_indexed(world.stream)
-
-    assert not repaired.errors
-    assert world.totals() == [2, 3]
-    assert [row.mode for row in world.ledger()] == ["repair", "index"]
-
-
-@pytest.mark.parametrize("world", PAIRS, indirect=True, ids="-".join)
+@EACH_CATALOG
 def test_processes_that_race_add_them_once(world: World) -> None:
     make_older_ledger(world)
     barrier = Barrier(4)

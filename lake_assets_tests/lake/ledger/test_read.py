@@ -21,13 +21,13 @@ from lake_assets.lake.ledger.read import (
     rows_of_run,
 )
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, create_ledger, record
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World
 
 EMPTY = "region=XX,date=2026-02-11"
 LOST = "region=YY,date=2026-02-11"
 NEVER = "region=ZZ,date=2026-02-11"
 TEXTS = (NW, SW, EMPTY, LOST, NEVER)
-FLUSHED = ["inlined", "flushed", "both", "whole"]
 
 
 def refuse(*_: object) -> list[str]:
@@ -155,7 +155,7 @@ def assert_newest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
             assert compared(last_runs(lake, table, partitions)) == compared(few)
 
 
-@pytest.mark.parametrize("where", FLUSHED)
+@pytest.mark.parametrize("where", ["inlined", "both", *more(["flushed", "whole"])])
 def test_rows_are_selected(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(world, where, monkeypatch)
     rows = expected(world)
@@ -193,22 +193,29 @@ def test_rows_are_selected(world: World, where: str, monkeypatch: pytest.MonkeyP
     assert_newest(world, monkeypatch)
 
 
-@pytest.mark.parametrize("fraction", ["", ".5", ".500000", ".000001"])
-def test_a_time_of_any_precision_is_compared(world: World, fraction: str) -> None:
+def test_a_time_of_any_precision_is_compared(world: World) -> None:
     """The extension writes times without zeros at the end, and the direct strategy with them."""
     world.commit(NW, 1)
-    text = f"2026-02-11 06:00:00{fraction}+00"
     with world.stream.lake.open() as lake:
-        lake.rows("UPDATE lake.ingest_runs SET finished_at = ?::TIMESTAMPTZ", [text])
-        moment, step = dt.datetime.fromisoformat(text), dt.timedelta(microseconds=1)
-        assert len(read_ledger(lake, since=moment)) == 1
-        assert read_ledger(lake, since=moment + step) == []
-        assert read_ledger(lake, until=moment) == []
-        assert len(read_ledger(lake, until=moment + step)) == 1
+        for fraction in ("", ".5", ".500000", ".000001"):
+            text = f"2026-02-11 06:00:00{fraction}+00"
+            lake.rows("UPDATE lake.ingest_runs SET finished_at = ?::TIMESTAMPTZ", [text])
+            moment, step = dt.datetime.fromisoformat(text), dt.timedelta(microseconds=1)
+            assert len(read_ledger(lake, since=moment)) == len(read_ledger(lake, until=moment + step)) == 1
+            assert read_ledger(lake, since=moment + step) == read_ledger(lake, until=moment) == []
 
 
-def test_rows_of_a_dropped_table_do_not_count(local_world: World) -> None:
+def test_rows_that_were_deleted_and_those_of_a_dropped_table_do_not_count(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)
     history(local_world)
+    local_world.tidy()
+    local_world.execute("DELETE FROM lake.ingest_runs WHERE status = 'failed'")
+    with local_world.stream.lake.open() as lake:
+        (runs,) = last_runs(lake, local_world.stream.table, [local_world.partition(NW)]).values()
+    assert runs.status == "skipped"
+
     local_world.execute("DROP TABLE lake.sales")
     local_world.commit("region=NEW,date=2026-02-11", 1)
     with local_world.stream.lake.open(read_only=True) as lake:
@@ -220,18 +227,7 @@ def test_rows_of_a_dropped_table_do_not_count(local_world: World) -> None:
     assert few[local_world.partition(SW).path].fingerprint is None
 
 
-def test_rows_that_were_deleted_do_not_count(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flush, "MANY", 1)
-    history(local_world)
-    local_world.tidy()
-    with local_world.stream.lake.open() as lake:
-        lake.rows("DELETE FROM lake.ingest_runs WHERE status = 'failed'")
-        partition = local_world.partition(NW)
-        (runs,) = last_runs(lake, local_world.stream.table, [partition]).values()
-        assert runs.status == "skipped"
-
-
-@pytest.mark.parametrize("files", [1, 4])
+@pytest.mark.parametrize("files", [1, *more([4])])
 def test_a_commit_in_an_older_file_is_found(local_world: World, files: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     monkeypatch.setattr(lookup, "FILES", files)

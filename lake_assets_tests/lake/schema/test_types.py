@@ -44,7 +44,8 @@ def test_every_type_of_the_table_is_the_type_of_a_new_column(kind: pa.DataType, 
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.decimal128(5, -1), pa.decimal256(39, 2), pa.duration("us"), pa.month_day_nano_interval()], ids=str
+    "kind",
+    [pa.decimal128(5, -1), pa.decimal256(39, 2), pa.duration("us"), pa.month_day_nano_interval()],
 )
 def test_a_type_that_the_lake_lacks_is_refused_by_column(kind: pa.DataType) -> None:
     for nested in (kind, pa.list_(kind), pa.struct([("a", kind)]), pa.map_(pa.string(), kind)):
@@ -68,7 +69,6 @@ def test_a_type_that_the_lake_lacks_is_refused_by_column(kind: pa.DataType) -> N
         (pa.uuid(), pa.binary(16), False),
         (pa.uuid(), pa.uuid(), True),
     ],
-    ids=str,
 )
 def test_a_type_that_readers_truncate_or_refuse_is_not_registered(
     source: pa.DataType, target: pa.DataType, *, registered: bool

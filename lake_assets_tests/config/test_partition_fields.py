@@ -1,11 +1,15 @@
-"""Partition columns that come from another column, as the config has them."""
+"""Partition columns that come from another column, or stand in the rows and not in the path, as the config has them."""
 
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from lake_assets.config.load import parse_config
+from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
+from lake_assets.errors import ConfigError
+from lake_assets_tests.config.test_load import FILE, GOOD, parsed
 
 DATE = {"type": "date", "from": "ts", "start": "2025-01-01"}
 NOW = "{now(),,YY}-{now(),,MM}-{now(),,DD}"
@@ -21,18 +25,9 @@ def stream(partitions: dict[str, Any], **more: Any) -> Stream:
     ("partitions", "layout"),
     [
         ({"date": DATE}, "date={ts,,YY}-{ts,,MM}-{ts,,DD}"),
-        ({"date": DATE | {"type": "day"}}, "date={ts,,YY}-{ts,,MM}-{ts,,DD}"),
-        ({"y": DATE | {"type": "year"}}, "y={ts,,YY}"),
         ({"m": DATE | {"type": "month"}}, "m={ts,,YY}-{ts,,MM}"),
         ({"h": DATE | {"type": "hour", "from": "Zeit, lokal"}}, "h={'Zeit, lokal',,YY}-{'Zeit, lokal',,MM}"),
-        (
-            {"region": {"from": "store_region"}, "date": {"type": "date", "start": "2025-01-01"}},
-            "region={store_region}",
-        ),
-        (
-            {"region": {"from": "store", "values": ["NW"]}, "date": DATE},
-            "region={store}/date={ts,,YY}-{ts,,MM}-{ts,,DD}",
-        ),
+        ({"region": {"from": "store"}, "date": DATE}, "region={store}/date={ts,,YY}-{ts,,MM}-{ts,,DD}"),
     ],
 )
 def test_without_a_layout_its_folders_are_hives(partitions: dict[str, Any], layout: str) -> None:
@@ -84,13 +79,8 @@ def test_a_path_column_may_have_another_name_too() -> None:
 @pytest.mark.parametrize(
     ("partitions", "more", "message"),
     [
-        (
-            {"date": DATE},
-            {"layout": "{x}"},
-            r"partitions.date.from is 'ts': .* has no column 'ts': it has x",
-        ),
+        ({"date": DATE}, {"layout": "{x}"}, r"partitions.date.from is 'ts': .* has no column 'ts': it has x"),
         ({"region": {}}, {"layout": "region={store_region}"}, r"has no {region}.*: write region: {from: store_region}"),
-        ({"x": {}}, {"layout": f"day={NOW}/x={{y}}"}, r"has no {x}.*: write x: {from: y}"),
         ({"region": {}}, {"layout": "{a}/{b}"}, r"has no {region}.*: name a column of the layout with `from` \(a, b\)"),
         (
             {"date": DATE},
@@ -114,3 +104,67 @@ def test_a_path_column_may_have_another_name_too() -> None:
 def test_what_does_not_fit_is_refused(partitions: dict[str, Any], more: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         stream(partitions, **more)
+
+
+ROWS = GOOD.replace("date: {type: date,", "date: {type: date, in: rows,")
+BOTH = ROWS.replace('region: {values: [NW, "NO"]}', "region: {in: rows}")
+
+
+def read(text: str, more: str = "") -> Stream:
+    return parsed(text + more).streams["sales"]
+
+
+def test_the_layout_is_of_the_other_columns_or_the_folder_alone() -> None:
+    assert read(GOOD).selects_rows is False
+    assert read(ROWS).template.text == "region={region}"
+    assert read(BOTH).template.text == ""
+    assert [column.in_rows for column in read(ROWS).columns] == [False, True]
+    assert read(ROWS, "    layout: 'in/{region}/{batch}'\n").template.columns == ("region", "batch")
+    assert read(BOTH, "    layout: 'in'\n").template.prefix({}) == "in/"
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "root", "files"),
+    [
+        (BOTH, "s3://landing/x/*.parquet", "s3://landing/x", "/*.parquet"),
+        (BOTH, "s3://landing/**/*.parquet", "s3://landing", "/**/*.parquet"),
+        (BOTH, "in/2026-*/part-?.parquet", "/etc/lake/in", "/2026-*/part-?.parquet"),
+        (BOTH, "s3://landing/x", "s3://landing/x", "*.parquet"),
+        (ROWS, "s3://landing/x/region=*/*.parquet", "s3://landing/x", "*.parquet"),  # the column in the path
+    ],
+)
+def test_a_glob_may_be_any_where_no_folder_is_a_partition(text: str, source: str, root: str, files: str) -> None:
+    result = read(text.replace("s3://landing/sales", f'"{source}"'))
+
+    assert (result.source.root, result.files) == (root, files)
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "message"),
+    [
+        (ROWS, "    layout: '{region}/{date}'\n", "date is in: rows, and the layout .* has {date}: remove one of them"),
+        (ROWS, "    mode: index\n", "partitions.date is in: rows, and mode: index .*: use mode: replace"),
+        (ROWS, "    sensor: {}\n", "partitions.date is in: rows, .* sensor cannot find what to refresh: use schedule"),
+        (BOTH, "    automation: '@daily'\n", "region is in: rows, .* automation cannot find .*: use schedule"),
+        (ROWS, "    files: 'x/*.parquet'\n", "files 'x/\\*.parquet' has a slash, and the layout has the folders"),
+        (GOOD.replace("type: date,", "type: date, in: column,"), "", "streams.sales.partitions.date.in"),
+        (BOTH.replace("s3://landing/sales", '"s3://*/x.parquet"'), "", "has no folder before its first wildcard"),
+        (
+            BOTH.replace("s3://landing/sales", '"s3://landing/x/*.parquet"'),
+            "    files: '*.parquet'\n",
+            "source ends in '/\\*.parquet' and files is '\\*.parquet': remove one",
+        ),
+    ],
+)
+def test_what_such_a_column_cannot_do_is_refused(text: str, more: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_config(text + more, FILE, {})
+
+
+def test_a_schedule_with_lookback_is_taken_and_editors_know_the_key() -> None:
+    schedule = read(ROWS, "    schedule: {cron: '@daily', lookback: 3}\n").schedule
+    field = LakeConfig.model_json_schema()["$defs"]["PartitionField"]["properties"]["in"]
+
+    assert schedule is not None
+    assert schedule.lookback == 3
+    assert (field["anyOf"][0]["enum"], field["default"]) == (["path", "rows"], "path")
