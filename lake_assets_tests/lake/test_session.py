@@ -91,6 +91,7 @@ def test_an_engine_whose_attach_fails_at_its_end_or_that_an_error_has_invalidate
             raise duckdb.FatalException("database has been invalidated because of a previous fatal error")
 
     with lake.open() as session:
+        session.rows("SELECT 1")
         session.engine = lake._engine = Invalidated()  # type: ignore[assignment]
     with lake.open() as session:
         assert session.rows("SELECT 1") == [(1,)]
