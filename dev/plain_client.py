@@ -44,7 +44,7 @@ def reading_client(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
             yield client
         return
     names = tuple(extensions(lake))
-    client = _KEPT.clients.pop(names, None) or _engine(names)
+    client = _KEPT.clients.pop(names) if names in _KEPT.clients else _engine(names)
     try:
         client.execute(attach_statement(lake, read_only=True))
         yield client
@@ -58,8 +58,9 @@ def reading_client(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
 def _engine(names: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
     # To verify the signatures of the extensions takes longer than nearly all that a test asks.
     # A file that is replaced within a second would be read from the cache in part.
-    options = {"threads": 1, "allow_unsigned_extensions": True, "enable_external_file_cache": False}
-    client = duckdb.connect(config=options)
+    client = duckdb.connect(
+        config={"threads": 1, "allow_unsigned_extensions": True, "enable_external_file_cache": False}
+    )
     for name in names:
         client.execute(f"LOAD '{find_extension(name).file}'")
     return client
