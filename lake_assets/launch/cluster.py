@@ -209,9 +209,10 @@ class ClusterDriver:
 
     def _read(self) -> None:
         assert self._process.stdout is not None  # noqa: S101 - a pipe
-        for line in self._process.stdout:
-            self._printed.take(line)
-            self._lines.put(line.rstrip("\n"))
+        with self._process.stdout as output:
+            for line in output:
+                self._printed.take(line)
+                self._lines.put(line.rstrip("\n"))
 
     def _print(self) -> None:
         with suppress(Empty):

@@ -197,6 +197,7 @@ def test_a_command_that_starts_no_spark_imports_no_pandas_but_for_who_asks(tmp_p
     assert done.stdout.splitlines()[-1] == "set()"
 
 
+@pytest.mark.journey
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("runs", [1, *more([2])])  # the second from what the first has left
 def test_the_demo_runs_in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: int) -> None:

@@ -149,6 +149,7 @@ def started(
                 process.wait(60)
 
 
+@pytest.mark.journey
 @pytest.mark.usefixtures("sessions")
 def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

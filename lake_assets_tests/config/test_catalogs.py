@@ -10,11 +10,8 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
 
 SQLITE = {"catalog": {"type": "sqlite", "path": "c.sqlite"}, "storage": "data"}
-MOTHERDUCK: dict[str, Any] = {
-    "catalog": {"type": "motherduck", "database": "retail"},
-    "storage": "s3://retail-lake/tables",
-}
-MANAGED = {"catalog": MOTHERDUCK["catalog"]}
+MANAGED: dict[str, Any] = {"catalog": {"type": "motherduck", "database": "retail"}}
+MOTHERDUCK: dict[str, Any] = MANAGED | {"storage": "s3://retail-lake/tables"}
 ENCRYPTED = {"attach_options": {"encrypted": True}}
 
 
@@ -58,7 +55,7 @@ def test_other_options_are_refused_with_the_reason(options: dict[str, Any], mess
 
 
 def test_only_motherduck_manages_the_files_of_a_lake() -> None:
-    own, managed = Lake.model_validate(MOTHERDUCK), Lake.model_validate({"catalog": MOTHERDUCK["catalog"]})
+    own, managed = Lake.model_validate(MOTHERDUCK), Lake.model_validate(MANAGED)
 
     assert (own.is_managed, own.inserts_only, own.own_storage.root) == (False, False, "s3://retail-lake/tables")
     assert (managed.is_managed, managed.inserts_only) == (True, True)
@@ -116,9 +113,7 @@ def test_the_lakes_own_tables_are_as_many_as_their_names() -> None:
 
 
 def test_a_token_in_the_config_is_refused_unseen() -> None:
-    catalog = {"type": "motherduck", "database": "retail", "token": "hunter2"}
-
-    text = refused(MOTHERDUCK | {"catalog": catalog})
+    text = refused(MOTHERDUCK | {"catalog": MANAGED["catalog"] | {"token": "hunter2"}})
 
     assert "catalog.motherduck.token" in text
     assert "hunter2" not in text

@@ -101,9 +101,9 @@ def test_a_yaml_error_has_its_position_and_the_fix(added: str, place: str, told:
         ("[NW, SW]", "[null, NW]", "9:16", "values must be texts or numbers"),
         ("[NW, SW]", "[2026-01-01T10:00:00Z]", "9:16", "is a time in YAML: put the value in quotes"),
         ("source: landing", "source: ~no_such_user/x", "7:5", "in the home folder of an unknown user: write the whole"),
-        (CONFIG, BOMB, "", "more than 50,000 keys and values, each alias counted"),
-        (CONFIG, MERGE_BOMB, "", "more than 50,000 keys and values"),
-        (CONFIG, f"lakes: [{'a, ' * 60_000}]", "1:", "more than 50,000 keys and values"),
+        pytest.param(CONFIG, BOMB, "", "more than 50,000 keys and values, each alias counted", id="bomb"),
+        pytest.param(CONFIG, MERGE_BOMB, "", "more than 50,000 keys and values", id="bomb of merges"),
+        pytest.param(CONFIG, f"lakes: [{'a, ' * 60_000}]", "1:", "more than 50,000 keys and values", id="long list"),
         (CONFIG, "", "1:1", "the file is empty: write lakes and streams, or run `lake-assets init`"),
     ],
 )
@@ -214,7 +214,7 @@ def test_what_would_take_long_to_check_is_refused(added: str, told: str) -> None
 
 
 def test_what_is_very_long_is_shortened_in_its_error() -> None:
-    long = "x " * 100_000
+    long = "x " * 20_000
 
     assert len(refused(CONFIG.replace("table: sales", f"table: {long}"))) < 1500
     assert len(refused(f"{CONFIG}    ? {long}\n    : a\n")) < 1500

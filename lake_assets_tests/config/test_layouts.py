@@ -1,7 +1,6 @@
 import datetime as dt
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
@@ -9,10 +8,7 @@ from lake_assets.config.sections import LayoutOptions
 from lake_assets.config.streams import Stream
 from lake_assets.detection.scan import scan
 from lake_assets_tests.detection.bucket import Bucket
-from lake_assets_tests.faults.without_spark import sessions
-from lake_assets_tests.world import STREAM, World, sales
-
-__all__ = ["sessions"]
+from lake_assets_tests.world import STREAM
 
 BERLIN = {"template": "{region}/{date,,YYYY}/{date,,MM}/{date,,DD}", "time_zone": "Europe/Berlin"}
 
@@ -21,17 +17,13 @@ def stream(layout: object) -> Stream:
     return Stream.model_validate(STREAM | {"source": "landing", "layout": layout})
 
 
-def test_the_text_alone_is_short_for_the_mapping() -> None:
+def test_a_text_is_short_for_the_mapping_and_its_time_zone_files_instants() -> None:
     text = "r={region}/d={date}"
-
     assert stream(text) == stream({"template": text})
     assert stream(text).template.text == text
     assert stream(None).template.text == "region={region}/date={date}"
 
-
-def test_the_time_zone_says_which_day_an_instant_is_filed_under() -> None:
     late = dt.datetime(2026, 2, 11, 23, 30, tzinfo=dt.UTC)
-
     assert stream(BERLIN).template.render_row({"region": "NW", "date": late}) == "NW/2026/02/12"
 
 
@@ -69,27 +61,6 @@ def test_a_bad_layout_is_refused(layout: dict[str, Any], message: str) -> None:
         stream(layout)
     assert message in str(refused.value)
     assert refused.value.error_count() == 1
-
-
-@pytest.mark.parametrize(
-    ("layout", "region", "folder"),
-    [
-        ({"template": "region={region}/date={date}", "nested": True}, "a/b", "region=a/b/date=2026-02-11"),
-        (BERLIN, "a/b", "a%2Fb/2026/02/11"),
-        ({"template": "/{region,,}/{date,,}", "compat": "olake"}, "a=b", "a=b/2026-02-11"),
-    ],
-)
-def test_an_ingest_finds_the_partition_where_the_layout_says(
-    local_world: World, layout: dict[str, Any], region: str, folder: str
-) -> None:
-    local_world.options["layout"] = layout
-    with local_world.landing.create(f"{folder}/batch.parquet") as file:
-        pq.write_table(sales(1, 2), file)
-
-    result = local_world.ingest(f"region={region.replace('/', '%2F')},date=2026-02-11")
-
-    assert result.row.row_count == 2
-    assert local_world.query("SELECT DISTINCT region, date::VARCHAR FROM lake.sales") == [(region, "2026-02-11")]
 
 
 DATE = {"type": "date", "start": "2026-01-01"}

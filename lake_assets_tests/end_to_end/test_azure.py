@@ -20,6 +20,7 @@ def azure_world(request: pytest.FixtureRequest, azure: AzureServer, local_world:
     return local_world
 
 
+@pytest.mark.journey
 def test_a_partition_is_ingested_replaced_and_read_by_a_plain_client(azure_world: World) -> None:
     azure_world.commit(NW, 1, 2)
     azure_world.commit(SW, 5)

@@ -116,6 +116,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, s3: S3Server) -> Iterator[Sit
         yield Site(folder, server, s3)
 
 
+@pytest.mark.journey
 @pytest.mark.browser
 def test_a_backfill_is_launched_by_clicking(shop: Site, page: "Page") -> None:
     from playwright.sync_api import expect  # noqa: PLC0415 - may not be installed
@@ -153,6 +154,7 @@ def test_a_backfill_is_launched_by_clicking(shop: Site, page: "Page") -> None:
     assert site.query("SELECT date::VARCHAR, flight FROM lake.flights ORDER BY ALL") == landed
 
 
+@pytest.mark.journey
 def test_what_lands_in_a_bucket_is_ingested_by_the_sensor_of_the_daemon(shop: Site) -> None:
     site, body = shop.of("arriving"), io.BytesIO()
     source = load_config(site.config).streams[site.stream].source

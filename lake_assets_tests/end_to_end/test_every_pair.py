@@ -13,6 +13,7 @@ from lake_assets_tests.world_fixtures import PAIRS
 FEW = {("sqlite", "local"), ("postgres", "s3")}
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize(
     "world", [pytest.param(pair, marks=() if pair in FEW else pytest.mark.more) for pair in PAIRS], indirect=True
 )

@@ -47,6 +47,7 @@ def ingest(world: World, folder: Path, url: str, **environment: str) -> subproce
     return run_python(*arguments, folder=folder, environment=environment)
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize(
     "options",
     [

@@ -23,6 +23,7 @@ from lake_assets_tests.examples import EXAMPLES
 SCRIPT = EXAMPLES / "ingest_and_read.py"
 
 
+@pytest.mark.journey
 def test_the_script_ingests_a_partition_and_prints_what_it_read(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -89,6 +89,7 @@ CASES = [
 ]
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize(("world", "lock", "race", "times"), CASES, indirect=["world"])
 def test_writers_at_once_all_succeed_and_none_is_lost_or_doubled(
     world: World, actors: Actors, race: str, lock: bool, times: int

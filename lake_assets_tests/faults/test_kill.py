@@ -158,6 +158,7 @@ def test_a_kill_at_a_random_moment_leaves_a_sound_lake(world: World, actors: Act
     kill_at_random(world, actors, kind, KILLS)
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize(
     ("world", "kind"),
     [

@@ -25,6 +25,7 @@ def ingested(world: World, *totals: float, text: str = NW) -> int:
     return snapshot
 
 
+@pytest.mark.journey
 def test_the_rows_of_a_snapshot_come_back_as_a_new_one(world: World) -> None:
     first = ingested(world, 1, 2, 100)
     ingested(world, 7, text=SW)

@@ -103,6 +103,7 @@ AVRO_TYPES: dict[str, tuple[Any, str, list[Any]]] = {
 }
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize("codec", ["null", *more(["deflate", "snappy", "zstandard", "bzip2", "xz"])])
 def test_avro_has_its_types_and_values_in_each_codec(of_avro: World, codec: str) -> None:
     fields = [field(name, ["null", kind]) for name, (kind, _, _) in AVRO_TYPES.items()]
@@ -140,6 +141,7 @@ ORC_TYPES: dict[str, tuple[pa.DataType, str, list[Any]]] = {
 }
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize("codec", ["zlib", *more(["uncompressed", "snappy", "zstd", "lz4"])])
 def test_orc_has_its_types_and_values_in_each_codec(of_orc: World, codec: str) -> None:
     arrays = [

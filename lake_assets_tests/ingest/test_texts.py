@@ -34,6 +34,7 @@ def csv(local_world: World) -> World:
     return local_world
 
 
+@pytest.mark.journey
 def test_csv_becomes_a_table_whose_types_are_those_of_the_first_day(world: World) -> None:
     world.options = {"format": "csv"}
     first = load(world, SALES)
@@ -220,6 +221,7 @@ def test_a_text_that_is_too_large_when_decompressed_is_refused(csv: World) -> No
         load(csv, gzip.compress(b"id,note\n" + b"1,aaaaaaaaaaaaaa\n" * 200))
 
 
+@pytest.mark.journey
 def test_auto_reads_each_object_by_its_name(local_world: World) -> None:
     local_world.options = {"format": "auto"}
     names = ["a.parquet", "b.csv", "c.jsonl.gz", "d.avro", "e.ORC"]

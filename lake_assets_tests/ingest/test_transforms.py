@@ -10,6 +10,7 @@ from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
 
+@pytest.mark.journey
 def test_a_transform_shapes_the_table_and_a_changed_one_is_a_changed_partition(local_world: World) -> None:
     local_world.land(NW, sales(1, 2, 3))
     local_world.options["transform"] = {

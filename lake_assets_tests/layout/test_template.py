@@ -9,7 +9,7 @@ import pytest
 
 from lake_assets.errors import LayoutError
 from lake_assets.layout.hive import HIVE_NULL
-from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.layout.partition import PartitionColumn
 from lake_assets.layout.template import Template
 
 NOW = dt.datetime(2025, 2, 18, 23, 30, tzinfo=dt.UTC)
@@ -191,16 +191,6 @@ def test_the_places_of_a_column_are_one_value(text: str, path: str, found: dict[
 )
 def test_a_partitions_prefix(text: str, texts: dict[str, str], prefix: str) -> None:
     assert Template.parse(text).prefix(texts) == prefix
-
-
-def test_a_partition_has_its_prefix() -> None:
-    columns = (PartitionColumn("region", "string"), PartitionColumn("d", "date"))
-    partition = Partition.parse(columns, "region=a/b,d=2026-02-11")
-    template = Template.parse("{region}/year={d,,YY}/{d,,MM}-{d,,DD}")
-    assert template.prefix(partition.texts()) == "a%2Fb/year=2026/02-11/"
-    match = template.match("a%2Fb/year=2026/02-11/x.parquet")
-    assert match is not None
-    assert Partition.of(columns, match) == partition
 
 
 def test_a_prefix_is_of_the_templates_columns_and_of_times() -> None:

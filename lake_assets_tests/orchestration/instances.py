@@ -3,6 +3,9 @@
 Each has a reference, by which sensors and schedules open it again, so that they take it for one that persists.
 """
 
+import atexit
+import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,4 +86,6 @@ def storages() -> dict[str, Any]:
 
 
 def _made() -> dg.DagsterInstance:
-    return dg.DagsterInstance.local_temp(overrides=storages() | {"telemetry": {"enabled": False}})
+    folder = tempfile.mkdtemp(prefix="dagster-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return dg.DagsterInstance.local_temp(folder, overrides=storages() | {"telemetry": {"enabled": False}})

@@ -195,10 +195,10 @@ def test_commits_of_the_command_line_are_reported_once_each_with_the_key_of_thei
 
 
 @pytest.mark.more
-def test_a_schedule_asks_for_the_months_of_its_days(local_world: World) -> None:
+def test_a_schedule_asks_for_the_months_of_its_days(local_world: World, instance: dg.DagsterInstance) -> None:
     dates = BY_MONTH["partitions"]["date"]
     local_world.options["partitions"] = {"region": {"values": ["NW", "SW"]}, "date": dates}
-    scheduled = Scheduled(local_world, lookback=3)
+    scheduled = Scheduled(local_world, instance, lookback=3)
 
     assert box(scheduled.request("2026-02-02T12:00+00:00")) == ("2026-01|NW", "2026-02|SW")
     local_world.land("region=SW,date=2026-01-20", sales(1))

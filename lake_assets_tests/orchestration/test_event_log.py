@@ -17,6 +17,18 @@ from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.world import NW, SW, World, sales
 
 
+class Appending(logging.Handler):
+    """Appends each record to a file, which it closes again."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__()
+        self._file = Path(file)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with self._file.open("a") as file:
+            file.write(f"{self.format(record)}\n")
+
+
 def handlers(file: Path) -> dict[str, Any]:
     """The part of `dagster.yaml` that operate.md shows, with a file instead of standard error."""
     return {
@@ -24,8 +36,8 @@ def handlers(file: Path) -> dict[str, Any]:
             "dagster_handler_config": {
                 "handlers": {
                     "json": {
-                        "class": "logging.FileHandler",
-                        "filename": str(file),
+                        "class": f"{__name__}.Appending",
+                        "file": str(file),
                         "level": "DEBUG",
                         "formatter": "json",
                     }

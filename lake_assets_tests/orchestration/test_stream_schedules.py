@@ -18,12 +18,12 @@ PARTITIONS = {"region": {"values": ["NE", "NW", "SW"]}, "date": {"type": "date",
 
 
 class Scheduled:
-    """The world's stream under a Dagster instance of its own."""
+    """The world's stream, with a schedule."""
 
-    def __init__(self, world: World, instance: dg.DagsterInstance | None = None, **schedule: Any) -> None:
+    def __init__(self, world: World, instance: dg.DagsterInstance, **schedule: Any) -> None:
         world.options = {"partitions": PARTITIONS} | world.options | {"schedule": {"cron": "0 * * * *", **schedule}}
         self.world = world
-        self.instance = instance or dg.DagsterInstance.ephemeral()
+        self.instance = instance
         self.definitions = build_definitions(world.config, pyspark_resource(world.config.spark))
 
     @property
@@ -63,8 +63,10 @@ def partitions(result: dg.ExecuteInProcessResult) -> set[str | None]:
     return {event.materialization.partition for event in result.get_asset_materialization_events()}
 
 
-def test_a_tick_asks_for_one_run_over_the_newest_partitions_of_every_region(local_world: World) -> None:
-    scheduled, at = Scheduled(local_world, lookback=2), "2026-02-11T13:00+00:00"
+def test_a_tick_asks_for_one_run_over_the_newest_partitions_of_every_region(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
+    scheduled, at = Scheduled(local_world, instance, lookback=2), "2026-02-11T13:00+00:00"
     request = scheduled.request(at)
     assert box(request) == ("2026-02-09|NE", "2026-02-11|SW")
     assert request.run_key is None  # what Dagster has seen before, it would not run again
@@ -73,13 +75,17 @@ def test_a_tick_asks_for_one_run_over_the_newest_partitions_of_every_region(loca
     assert box(same) == box(request)
 
 
-def test_no_lookback_and_one_region_is_a_run_of_one_partition(local_world: World) -> None:
+def test_no_lookback_and_one_region_is_a_run_of_one_partition(local_world: World, instance: dg.DagsterInstance) -> None:
     local_world.options["partitions"] = PARTITIONS | {"region": {"values": ["NW"]}}
-    assert Scheduled(local_world, lookback=0).request("2026-02-11T13:00+00:00").partition_key == "2026-02-11|NW"
+    assert (
+        Scheduled(local_world, instance, lookback=0).request("2026-02-11T13:00+00:00").partition_key == "2026-02-11|NW"
+    )
 
 
-def test_a_scheduled_run_ingests_what_has_landed_and_passes_over_the_rest(local_world: World) -> None:
-    scheduled = Scheduled(local_world)
+def test_a_scheduled_run_ingests_what_has_landed_and_passes_over_the_rest(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
+    scheduled = Scheduled(local_world, instance)
     local_world.land(NW, sales(1, 2))
     local_world.land("region=SW,date=2026-02-10", sales(3))
 
@@ -94,13 +100,13 @@ def test_a_scheduled_run_ingests_what_has_landed_and_passes_over_the_rest(local_
     }
 
 
-def test_dates_that_only_the_rows_know_are_refreshed(local_world: World) -> None:
+def test_dates_that_only_the_rows_know_are_refreshed(local_world: World, instance: dg.DagsterInstance) -> None:
     rows = {"type": "date", "start": "2026-02-01", "in": "rows"}
     local_world.options["partitions"] = PARTITIONS | {"date": rows}
     days = ["2026-02-09", "2026-02-10", "2026-02-11"]
     with local_world.landing.create("region=NW/a.parquet") as file:
         pq.write_table(pa.table({"date": days, "total": [1.0, 2.0, 4.0]}), file)
-    scheduled = Scheduled(local_world, lookback=2)
+    scheduled = Scheduled(local_world, instance, lookback=2)
 
     result = scheduled.run(scheduled.request("2026-02-12T06:00+00:00"))
 
@@ -109,8 +115,8 @@ def test_dates_that_only_the_rows_know_are_refreshed(local_world: World) -> None
     assert local_world.totals() == [2, 4]
 
 
-def test_a_partition_that_lost_its_objects_is_not_passed_over(local_world: World) -> None:
-    scheduled = Scheduled(local_world, lookback=0)
+def test_a_partition_that_lost_its_objects_is_not_passed_over(local_world: World, instance: dg.DagsterInstance) -> None:
+    scheduled = Scheduled(local_world, instance, lookback=0)
     local_world.land(NW, sales(1))
     scheduled.run(scheduled.request("2026-02-11T13:00+00:00"))
     local_world.unland(NW)
@@ -122,8 +128,8 @@ def test_a_partition_that_lost_its_objects_is_not_passed_over(local_world: World
     assert local_world.ledger(NW)[0].status == "failed"
 
 
-def test_nothing_landed_is_a_run_that_does_nothing(local_world: World) -> None:
-    scheduled = Scheduled(local_world)
+def test_nothing_landed_is_a_run_that_does_nothing(local_world: World, instance: dg.DagsterInstance) -> None:
+    scheduled = Scheduled(local_world, instance)
     local_world.landing  # noqa: B018 - makes the folder
     result = scheduled.run(scheduled.request("2026-02-11T13:00+00:00"))
     assert result.success
@@ -132,13 +138,15 @@ def test_nothing_landed_is_a_run_that_does_nothing(local_world: World) -> None:
         assert lake is None
 
 
-def test_the_cron_and_the_day_are_those_of_the_streams_time_zone(local_world: World) -> None:
+def test_the_cron_and_the_day_are_those_of_the_streams_time_zone(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
     local_world.options["time_zone"] = "Europe/Berlin"
-    scheduled = Scheduled(local_world, lookback=1)
+    scheduled = Scheduled(local_world, instance, lookback=1)
     assert scheduled.schedule.execution_timezone == "Europe/Berlin"
     # Midnight in Berlin after the day of 25 hours.
     assert box(scheduled.request("2026-10-25T23:00+00:00")) == ("2026-10-25|NE", "2026-10-26|SW")
-    other = Scheduled(local_world, time_zone="America/New_York")
+    other = Scheduled(local_world, instance, time_zone="America/New_York")
     assert other.schedule.execution_timezone == "America/New_York"
 
 
@@ -150,11 +158,15 @@ def test_discovered_regions_are_those_that_dagster_knows(local_world: World, ins
     assert box(scheduled.request("2026-02-11T13:00+00:00")) == ("2026-02-11|NW", "2026-02-11|AK")
 
 
-def test_a_tick_outside_start_and_end_is_skipped_with_the_reason(local_world: World) -> None:
-    skipped = Scheduled(local_world).tick("2026-01-11T13:00+00:00")
+def test_a_tick_outside_start_and_end_is_skipped_with_the_reason(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
+    skipped = Scheduled(local_world, instance).tick("2026-01-11T13:00+00:00")
     assert "date is before its start or after its end" in skipped.skip_message
 
 
 @pytest.mark.parametrize(("status", "expected"), [("running", "RUNNING"), ("stopped", "STOPPED")])
-def test_whether_it_runs_at_once_is_said_in_the_config(local_world: World, status: str, expected: str) -> None:
-    assert Scheduled(local_world, status=status).schedule.default_status.value == expected
+def test_whether_it_runs_at_once_is_said_in_the_config(
+    local_world: World, instance: dg.DagsterInstance, status: str, expected: str
+) -> None:
+    assert Scheduled(local_world, instance, status=status).schedule.default_status.value == expected

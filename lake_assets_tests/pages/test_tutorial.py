@@ -15,6 +15,7 @@ EVERY_DAY = DOCS / "every-day.md"
 TICK = re.compile(r"\d+ partitions changed .*")
 
 
+@pytest.mark.journey
 @pytest.mark.usefixtures("folder")
 def test_the_commands_of_the_tutorial_have_the_outputs_that_it_shows() -> None:
     commands = shown(DOCS / "tutorial.md")

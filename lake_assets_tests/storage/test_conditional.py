@@ -70,14 +70,19 @@ def test_an_object_that_lands_before_the_deletion_stays(bucket: S3Storage, monke
     assert Store(bucket).find(KEY) is not None
 
 
-def test_a_server_without_the_condition_gets_a_plain_deletion(bucket: S3Storage, s3_proxy: S3Proxy) -> None:
+def test_a_refusal_is_reported_and_a_server_without_the_condition_gets_a_plain_deletion(
+    bucket: S3Storage, s3_proxy: S3Proxy
+) -> None:
     before = put(bucket, "one")
+    s3_proxy.inject(Rule("status", deletion, status=403))
+    with pytest.raises(StorageError, match="refuses access"):
+        Store(bucket).delete_unchanged(KEY, before.etag, before.size)
+    assert Store(bucket).find(KEY) == before
+
     s3_proxy.inject(Rule("status", deletion, status=501))
-
     assert Store(bucket).delete_unchanged(KEY, before.etag, before.size)
-
     assert Store(bucket).find(KEY) is None
-    assert [r.status for r in s3_proxy.requests("DELETE")] == [501]
+    assert [r.status for r in s3_proxy.requests("DELETE")] == [403, 501]
 
 
 @pytest.mark.parametrize("fault", ["lose_answer", *more(["status", "hang_up"])])
@@ -101,15 +106,6 @@ def test_a_fault_that_stays_is_an_error_without_the_signature(bucket: S3Storage,
     while error is not None:
         assert "Signature" not in repr(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    assert Store(bucket).find(KEY) == before
-
-
-def test_a_refusal_is_reported_as_a_refusal(bucket: S3Storage, s3_proxy: S3Proxy) -> None:
-    before = put(bucket, "one")
-    s3_proxy.inject(Rule("status", deletion, status=403))
-
-    with pytest.raises(StorageError, match="refuses access"):
-        Store(bucket).delete_unchanged(KEY, before.etag, before.size)
     assert Store(bucket).find(KEY) == before
 
 

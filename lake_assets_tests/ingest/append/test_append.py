@@ -29,6 +29,7 @@ def appended(world: World, *objects: tuple[float, ...], **options: Any) -> World
     return world
 
 
+@pytest.mark.journey
 def test_a_run_adds_the_rows_of_new_objects_and_reads_no_known_one(world: World) -> None:
     world.options = APPEND
     first = load(world, sales(1, 2), name="a")
