@@ -132,33 +132,43 @@ def asked_under_lock(world: World, server: PostgresServer, proxy: S3Proxy) -> It
 
 
 def test_under_the_lock_nothing_is_asked_of_the_storage(
-    s3_world: World, postgres: PostgresServer, s3_proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
+    s3_world: World, postgres: PostgresServer, s3_proxy: S3Proxy
 ) -> None:
-    """Nor for an addition, whose objects are compared with those of flushed files before."""
     exporting(s3_world, bucket_on(s3_proxy.s3), latest=True)
     make_table(s3_world)
     first = write(s3_world, NW).snapshot_id
     assert first is not None
+
     with asked_under_lock(s3_world, postgres, s3_proxy) as found:
         s3_proxy.forget()
         write(s3_world, NW)
         write_together(s3_world, NW, SW)
         restore(s3_world.stream, s3_world.partition(NW), first)
+
     assert {request.method for request in s3_proxy.requests()} >= {"HEAD", "PUT"}
     assert found == []
     assert len(s3_world.totals()) == 2 * ROWS
+    assert_sound(s3_world, rows_of(s3_world), landed=False)
 
+
+@pytest.mark.more
+def test_under_the_lock_no_file_of_the_ledger_is_read_for_a_partition_that_nobody_has_committed_since(
+    s3_world: World, postgres: PostgresServer, s3_proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An addition compares the partition's objects with those that it was prepared for, which flushed files have."""
+    make_table(s3_world)
     monkeypatch.setattr(flush, "MANY", 1)
     other = replace(s3_world, _opened=None)
     write(s3_world, NW, appends="a")
     with s3_world.stream.lake.open() as lake:
         assert flush.flush_ledger(lake) > 0
     write(s3_world, NW, appends="b")
+
     with asked_under_lock(s3_world, postgres, s3_proxy) as found, delayed(monkeypatch, lambda: write(other, SW)):
         write(s3_world, NW, appends="c")
+
     assert found == []
-    assert len(s3_world.totals()) == 5 * ROWS
-    assert_sound(s3_world, rows_of(s3_world), landed=False)
+    assert len(s3_world.totals()) == 4 * ROWS
 
 
 @BY_DRIVER
