@@ -53,15 +53,16 @@ class Pod:
 
     def follow(self, stream: Any) -> None:
         """Keep what the container writes to one stream, line by line; a long line in pieces without their ends."""
-        for line in stream:
-            if self.process is not None and stream is self.process.stderr:
-                self.longest_message = max(self.longest_message, len(line))
-                self.parts += b'"kind": "part"' in line
-            for start in range(0, len(line), PIECE):
-                now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z "
-                with self.lock:
-                    time.sleep(2e-6)  # no two lines have one time
-                    self.pieces.append(now.encode() + line[start : start + PIECE])
+        with stream:
+            for line in stream:
+                if self.process is not None and stream is self.process.stderr:
+                    self.longest_message = max(self.longest_message, len(line))
+                    self.parts += b'"kind": "part"' in line
+                for start in range(0, len(line), PIECE):
+                    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z "
+                    with self.lock:
+                        time.sleep(2e-6)  # no two lines have one time
+                        self.pieces.append(now.encode() + line[start : start + PIECE])
 
     @property
     def seen(self) -> dict[str, Any]:

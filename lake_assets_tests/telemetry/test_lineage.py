@@ -184,6 +184,7 @@ def traced(world: World, *texts: str) -> None:
             world.ingest(text)
 
 
+@pytest.mark.more
 def test_what_a_transform_does_to_columns_is_not_claimed(local_world: World, receiver: Inbox) -> None:
     local_world.options["transform"] = {"sql": "SELECT id, total * 2 AS total FROM source"}
     local_world.land(NW, sales(1))
