@@ -278,6 +278,7 @@ def test_columns_that_changed_since_the_run_before_are_reported_after_a_run(fill
     assert check(filled, "schema", scope_of_run(filled.stream, "third")).named == ["note VARCHAR is new"]
 
 
+@pytest.mark.more
 def test_many_partitions_whose_files_are_read_at_once_are_checked_like_few(
     filled: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("sessions")
 @pytest.mark.parametrize(
     ("mode", "endpoint", "region"),

@@ -211,6 +211,7 @@ def test_a_bucket_of_many_objects_is_probed_by_one_request(s3_proxy: S3Proxy) ->
         Store(S3Storage.model_validate(location | {"bucket": "never-made"})).probe()
 
 
+@pytest.mark.more
 def test_the_doctor_ends_though_a_bucket_and_a_catalog_do_not_answer(
     s3_proxy: S3Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def test_no_page_is_left_out() -> None:
     assert len(places) > 20
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("token", [{}, {"MOTHERDUCK_TOKEN": "a-token"}], ids=["local", "motherduck"])
 def test_each_flight_is_valid_with_a_token_and_without(
     token: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

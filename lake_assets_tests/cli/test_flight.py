@@ -137,6 +137,7 @@ def test_hints_name_variables_and_no_keys_of_a_config_here_and_in_dagster(run: R
     assert "create it, or correct SOURCE_GLOB" in doctor.stdout
 
 
+@pytest.mark.more
 def test_files_of_a_web_server(run: Run, web: WebServer) -> None:
     for year, totals in {"2024": [1.0], "2025": [2.0, 4.0]}.items():
         body = io.BytesIO()

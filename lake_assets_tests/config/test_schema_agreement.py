@@ -226,6 +226,7 @@ def edits(draw: st.DrawFn) -> tuple[tuple[Any, ...], str]:
     return place, draw(forms)
 
 
+@pytest.mark.more
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(edits())
 def test_what_validate_takes_the_schema_takes(edit: tuple[tuple[Any, ...], str]) -> None:

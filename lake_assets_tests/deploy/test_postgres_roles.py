@@ -93,6 +93,7 @@ def roles(
         yield Roles(local_world, owner, names, connection)
 
 
+@pytest.mark.more
 def test_a_writer_ingests_replaces_what_others_changed_appends_restores_and_releases(roles: Roles) -> None:
     world = roles.world
     with plain_client(world.config.lakes["test"], read_only=False) as client:

@@ -126,6 +126,7 @@ def test_a_new_object_with_its_values_in_its_name_requests_its_partition_only(
     assert seen.tick_until_quiet(2) == []
 
 
+@pytest.mark.more
 def test_a_flat_folder_is_listed_from_the_first_active_date_to_the_last_name_of_the_table() -> None:
     days = [(NOW - dt.timedelta(ago)).date() for ago in range(2000)]
     keys = [f"{table}_{day}_NW.parquet" for table in ("returns", "sales", "stock") for day in days]

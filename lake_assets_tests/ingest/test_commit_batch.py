@@ -168,6 +168,7 @@ def test_a_partition_of_which_rows_were_deleted_is_committed_by_itself_and_the_o
         assert filled.totals(text) == [20 + number, 20.5 + number]
 
 
+@pytest.mark.more
 def test_transformed_partitions_and_their_dead_letters_are_one_snapshot(local_world: World) -> None:
     sql = "SELECT id, total * 2 AS total FROM source"
     local_world.options = BATCH | {"on_bad_row": "dead_letter", "transform": {"sql": sql}}

@@ -126,6 +126,7 @@ def files_copied(copied: World, encoded: World, **options: Any) -> tuple[int | N
     return copied.ingest(NW, **options).row.files_copied, encoded.ingest(NW, **options).row.files_copied
 
 
+@pytest.mark.more
 def test_types_of_all_kinds(local_world: World) -> None:
     copied, encoded = both_ways(local_world, landed(TYPES, row_group_size=700))
 

@@ -146,6 +146,7 @@ def test_rows_of_another_partition_are_left_out_by_each_column(local: World) -> 
     assert [row["_row"] for row in (first, second)] == [1, 2]
 
 
+@pytest.mark.more
 def test_rows_are_written_in_bounded_parts_with_their_numbers_in_the_object_by_every_task(
     local: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

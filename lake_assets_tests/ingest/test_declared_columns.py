@@ -48,6 +48,7 @@ def test_a_text_is_read_with_the_declared_types(local_world: World, form: str) -
     assert columns_of(local_world, "id, total") == [("7", Decimal("2.50"))]
 
 
+@pytest.mark.more
 def test_a_transform_reads_a_text_with_the_declared_types(local_world: World) -> None:
     columns = {"code": {"type": "string"}, "gross": {"type": "decimal(20,4)"}}
     sql = "SELECT *, length(code) AS digits, CAST(1 AS DECIMAL(10,2)) AS gross FROM source"
@@ -345,6 +346,7 @@ def test_a_row_without_a_required_value_is_a_bad_row(local_world: World, form: s
     assert columns_of(local_world, "id, text") == [(1, "a")]
 
 
+@pytest.mark.more
 def test_the_result_of_a_transform_has_the_rules_too(local_world: World) -> None:
     sql = "SELECT id, CASE WHEN id > 1 THEN 'x' END AS code, CAST(NULL AS DOUBLE) AS half FROM source"
     columns = {"code": {"type": "VARCHAR", "nullable": False}, "half": {"type": "DOUBLE", "default": -1}}

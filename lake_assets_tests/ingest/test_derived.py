@@ -83,6 +83,7 @@ def test_a_row_of_another_day_fails_its_partition_and_the_error_has_the_time_zon
         local_world.ingest(FEB_18)
 
 
+@pytest.mark.more
 def test_a_transform_sees_both_columns(local_world: World) -> None:
     sql = "SELECT id, hour(ts) AS hour, date, date_add(date, 1) AS next FROM source"
     local_world.options = options(transform={"sql": sql})

@@ -151,6 +151,7 @@ def test_a_plan_fails_where_the_run_does_and_with_its_words(
         assert error is None or said == str(error).rstrip(".")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("mode", "on_empty"),
     [

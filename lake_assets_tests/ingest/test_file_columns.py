@@ -176,6 +176,7 @@ def test_a_table_that_lacks_them_gets_them_and_earlier_rows_have_none(local_worl
     assert local_world.ingest(NW).row.status == "skipped"
 
 
+@pytest.mark.more
 def test_a_transform_sees_them_and_decides_what_the_table_has(local_world: World) -> None:
     sql = "SELECT id, total, source_row * 10 AS place, run AS writer, region, date FROM source"
     local_world.options = {"transform": {"sql": sql}} | ALL

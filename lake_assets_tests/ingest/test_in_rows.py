@@ -132,6 +132,7 @@ def test_a_layout_may_name_other_folders(local_world: World) -> None:
     assert strayed.key == "in/stray.parquet"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("options", "totals"),
     [

@@ -26,6 +26,7 @@ from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world import plan as plan_of
 
 
+@pytest.mark.more
 def test_compaction_reads_and_writes_without_spark(local_encrypted: World) -> None:
     table = telling(50)
     for text in (NW, NULL, ODD, SW):

@@ -207,6 +207,7 @@ def test_a_partition_of_an_empty_object_fails_with_its_name(local: World) -> Non
         local.ingest(NW)
 
 
+@pytest.mark.more
 @MODES
 def test_a_transform_has_the_rows_of_the_other_objects(local: World, mode: str) -> None:
     local.options |= {"mode": mode, "transform": {"sql": "SELECT id, total * 10 AS total FROM source"}}

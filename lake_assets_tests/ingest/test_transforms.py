@@ -25,6 +25,7 @@ def test_a_transform_shapes_the_table_and_a_changed_one_is_a_changed_partition(l
     assert local_world.ingest(NW).row.status == "skipped"
 
 
+@pytest.mark.more
 def test_a_transform_by_function_shapes_the_table(local_world: World) -> None:
     local_world.options["transform"] = {"function": "lake_assets_tests.transforms:doubled"}
     local_world.land(NW, sales(1, 2, 3))

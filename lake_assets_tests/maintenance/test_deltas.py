@@ -54,6 +54,7 @@ def test_old_files_are_deleted_and_no_others(exporting: World, tmp_path: Path) -
     assert exporting.totals() == [1, 2]
 
 
+@pytest.mark.more
 def test_files_of_a_failed_commit_are_deleted_later(exporting: World, tmp_path: Path) -> None:
     exporting.commit(NW, 1)
     exporting.land(NW, sales(2))

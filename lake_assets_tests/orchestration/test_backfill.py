@@ -91,6 +91,7 @@ def backfilled(world: World, instance: dg.DagsterInstance, folder: Path) -> Bulk
     pytest.fail("the backfill does not end")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("landed", [True, *more([False])])
 def test_what_is_downstream_of_partitions_that_never_landed_is_left_out_too(
     local_world: World, instance: dg.DagsterInstance, tmp_path: Path, landed: bool

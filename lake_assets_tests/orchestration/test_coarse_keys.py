@@ -154,6 +154,7 @@ def test_the_run_of_a_month_fails_with_one_day_and_the_retry_ends_that(
     assert check(instance, "last_run", NW_2).passed
 
 
+@pytest.mark.more
 def test_a_result_of_some_days_keeps_the_failures_of_the_others(
     local_world: World, instance: dg.DagsterInstance
 ) -> None:

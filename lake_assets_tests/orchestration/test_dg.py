@@ -149,6 +149,7 @@ attributes:
 """
 
 
+@pytest.mark.more
 def test_a_project_with_every_written_form_passes_both_checks(
     project: Path, dg: Dg, monkeypatch: pytest.MonkeyPatch
 ) -> None:

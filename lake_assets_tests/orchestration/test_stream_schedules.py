@@ -115,6 +115,7 @@ def test_dates_that_only_the_rows_know_are_refreshed(local_world: World, instanc
     assert local_world.totals() == [2, 4]
 
 
+@pytest.mark.more
 def test_a_partition_that_lost_its_objects_is_not_passed_over(local_world: World, instance: dg.DagsterInstance) -> None:
     scheduled = Scheduled(local_world, instance, lookback=0)
     local_world.land(NW, sales(1))

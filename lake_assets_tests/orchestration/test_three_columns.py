@@ -68,6 +68,7 @@ def test_the_columns_beside_the_time_are_one_dimension(local_world: World) -> No
         alone.partition("NW/a")
 
 
+@pytest.mark.more
 def test_a_sensor_asks_for_what_has_landed_and_its_run_commits_it(local_world: World, ticks: Ticks) -> None:
     local_world.options["sensor"] |= {"group_runs": 1}
     for text in (at(), at(12), at(shop="s 2"), at(region="SW")):

@@ -58,6 +58,7 @@ def test_more_rows_are_a_deeper_blue() -> None:
     assert blues[0] - blues[-1] > 200
 
 
+@pytest.mark.more
 def test_a_year_of_three_regions_is_legible_and_a_century_leaves_out_its_oldest_years() -> None:
     cells = [(values, "missing", None) for values in product(["EWR", "JFK", "LGA"], days("2013-01-01", 365))]
     png = heat_map(stream_state({"origin": "string", "date": "date"}, cells))  # type: ignore[arg-type]
@@ -89,6 +90,7 @@ EACH = [(*shape, name) for shape, name in zip(SHAPES, NAMES, strict=True)]
 OTHERS = [case for shape in SHAPES for name in NAMES if (case := (*shape, name)) not in EACH]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("regions", "number", "scale", "name"), [*EACH, *more(OTHERS)])
 def test_no_text_is_printed_over_another(regions: int, number: int, scale: int, name: str) -> None:
     values = product([f"{'W' * 12} {n}" for n in range(regions)], days("2025-01-01", number))

@@ -142,6 +142,7 @@ def test_files_that_a_task_reported_before_it_failed_are_removed(local: LocalSto
     assert files(local) == kept
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("at", ["part", *more(["completion", "source"])])
 def test_an_upload_in_parts_that_fails_leaves_nothing_in_the_bucket(s3_proxy: S3Proxy, at: str) -> None:
     storage = S3Storage.model_validate(bucket_on(s3_proxy.s3))
@@ -163,6 +164,7 @@ def test_an_upload_in_parts_that_fails_leaves_nothing_in_the_bucket(s3_proxy: S3
     assert [upload["Key"] for upload in uploads] == ["some/prefix/main/t/anothers.parquet"]
 
 
+@pytest.mark.more
 def test_a_small_object_that_fails_is_not_written_later(s3_proxy: S3Proxy) -> None:
     storage = S3Storage.model_validate(bucket_on(s3_proxy.s3))
     rule = s3_proxy.inject(Rule("status", lambda r: r.method == "PUT" and bool(r.key), times=1000, status=500))
@@ -182,6 +184,7 @@ def ingest_both(world: World) -> list[Outcome]:
     return [by_partition[partition] for partition in partitions]
 
 
+@pytest.mark.more
 def test_the_files_of_a_job_that_failed_as_a_whole_are_removed(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def test_the_place_is_under_a_caret_and_what_only_spark_knows_is_valid_and_the_j
     assert not [n for n in (1, *range(3, 3 + len(SPARKS_OWN))) if f"streams.s{n}" in result.stderr]
 
 
+@pytest.mark.more
 def test_sparks_settings_decide_and_another_spark_is_left_alone(
     validate: Validate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,7 @@ def test_after_an_error_that_proves_nothing_the_ledger_says_whether_the_batch_wa
     assert_sound(filled)
 
 
+@pytest.mark.more
 def test_a_batch_exports_the_changes_of_each_partition_once(
     filled: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

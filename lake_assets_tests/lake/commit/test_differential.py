@@ -88,6 +88,7 @@ def test_time_travel_changes_and_expiry_are_the_same(pair: StrategyPair) -> None
         assert side.query("SELECT i64 FROM lake.t ORDER BY 1") == [(20,), (30,)]
 
 
+@pytest.mark.more
 def test_partition_values_that_paths_encode(pair: StrategyPair) -> None:
     values = ["a%2Fb", "O'Hare", "ünïcode", "N%2FA x", "a%3Db", "__HIVE_DEFAULT_PARTITION__", "[x]*"]
     for value in values:
@@ -123,6 +124,7 @@ def refused(side: StrategyLake, reason: str) -> None:
     assert side.catalog() == before
 
 
+@pytest.mark.more
 def test_partitions_of_more_than_whole_files_are_left_to_the_extension(pair: StrategyPair) -> None:
     direct, _ = pair
     direct.replace(NW, [row(1), row(2)])
@@ -202,6 +204,7 @@ def test_the_first_file_after_changed_columns(pair: StrategyPair) -> None:
     assert [side.query("SELECT small, note FROM lake.t ORDER BY ALL") for side in pair] == [[(1, "b"), (1, None)]] * 2
 
 
+@pytest.mark.more
 def test_columns_that_were_added_or_widened(pair: StrategyPair) -> None:
     """Earlier files lack the added column and have a narrower type of the other."""
     for side in pair:
@@ -221,6 +224,7 @@ def test_columns_that_were_added_or_widened(pair: StrategyPair) -> None:
     counted(pair, conditions)
 
 
+@pytest.mark.more
 def test_nested_columns_that_gained_fields_and_became_wider(pair: StrategyPair) -> None:
     """Earlier files lack the fields, and have narrower types, at any depth."""
     wide = {

@@ -23,6 +23,7 @@ def local_world(local_world: World) -> World:
     return local_world
 
 
+@pytest.mark.more
 def test_a_range_adds_to_each_partition_and_shows_all_of_its_rows(materialize: Materialize, local_world: World) -> None:
     for text in (NW, SW):
         local_world.land(text, sales(1, 2), "a.parquet")
@@ -39,6 +40,7 @@ def test_a_range_adds_to_each_partition_and_shows_all_of_its_rows(materialize: M
     assert local_world.totals() == [1, 1, 2, 2, 3]
 
 
+@pytest.mark.more
 def test_a_run_is_followed_by_the_checks_of_the_mode(local_world: World) -> None:
     for name in ("a", "b"):
         local_world.land(NW, sales(1), f"{name}.parquet")

@@ -89,6 +89,7 @@ def test_a_landing_zone_with_nothing_new_is_observed_too(local_world: World, ins
     assert automated.instance.fetch_observations(landing, limit=1).records
 
 
+@pytest.mark.more
 def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(
     local_world: World, instance: dg.DagsterInstance
 ) -> None:

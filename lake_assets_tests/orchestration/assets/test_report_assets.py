@@ -102,6 +102,7 @@ def automation_of(world: World, instance: dg.DagsterInstance) -> Automation:
     return Automation(build_definitions(world.config), instance, REPORT)
 
 
+@pytest.mark.more
 def test_the_page_is_written_where_the_config_says_and_replaced(world: World, tmp_path: Path) -> None:
     file = tmp_path / "reports" / "sales.html"
     texts = []

@@ -66,6 +66,7 @@ def test_a_materialization_shows_what_was_done(materialize: Materialize, local_w
     assert list(shown)[: len(first)] == first
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("options", [{}, *more([{"mode": "append"}, {"mode": "index"}])])
 def test_a_look_that_finds_nothing_starts_no_spark_and_is_an_observation_with_the_figures_of_the_last_commit(
     materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
@@ -107,6 +108,7 @@ def test_a_commit_that_dagster_lacks_is_materialized_by_the_run_that_finds_it_un
     assert row.run_id in shown["run"]
 
 
+@pytest.mark.more
 def test_an_unchanged_partition_of_a_backfill_is_materialized_once(
     materialize: Materialize, local_world: World
 ) -> None:
@@ -182,6 +184,7 @@ def test_a_partition_that_never_landed_is_left_out_also_if_it_is_asked_for_alone
     assert "on_empty" in failure_of(materialize("2026-02-11|NW", raise_on_error=False, run_config=asked))
 
 
+@pytest.mark.more
 def test_the_launchpad_selects_of_the_partitions_of_a_run(materialize: Materialize, local_world: World) -> None:
     for region in ("NW", "SW"):
         for day in (11, 12, 13):

@@ -74,6 +74,7 @@ def test_a_blocking_check_that_fails_keeps_what_is_downstream_from_running(
     assert local_world.totals() == [-1, 1]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("total", [1, -1])
 def test_checks_follow_a_run_that_passed_a_region_over(local_world: World, total: float) -> None:
     local_world.options = {"checks": {"sql": POSITIVE, "blocking": ["positive"]}}
@@ -109,6 +110,7 @@ def test_what_a_run_committed_is_checked_though_it_failed(local_world: World) ->
     assert statuses == ["SUCCEEDED", "FAILED"]
 
 
+@pytest.mark.more
 def test_what_is_left_of_a_failed_run_checks_what_that_run_refreshed(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,7 @@ def test_what_is_left_of_a_failed_run_checks_what_that_run_refreshed(
     assert not second.success
 
 
+@pytest.mark.more
 def test_checks_that_cannot_be_made_or_break_leave_the_failure_as_it_is(
     local_world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,6 +303,7 @@ def test_a_check_that_failed_stays_so_when_another_partition_passes(local_world:
     assert "2026-02-11\\|NW" in str(newest.evaluation.metadata["named"].value)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("repaired", "failing"), [("NW", "SW"), *more([("SW", "NW")])])
 def test_failed_partitions_are_repaired_by_audits_alone_and_the_last_one_by_the_last(
     local_world: World, repaired: str, failing: str

@@ -157,6 +157,7 @@ def with_one_bad_object(ticks: Ticks) -> None:
     ticks.world.land(SW, sales(2))
 
 
+@pytest.mark.more
 def test_a_partition_that_failed_and_is_then_committed_by_the_command_line_fails_no_check(ticks: Ticks) -> None:
     with_one_bad_object(ticks)
     ticks.world.ingest(SW)
@@ -170,6 +171,7 @@ def test_a_partition_that_failed_and_is_then_committed_by_the_command_line_fails
     assert {shown(ticks, name)[None] for name in names(ticks)} == {"SUCCEEDED"}
 
 
+@pytest.mark.more
 def test_a_partition_that_failed_and_is_then_committed_by_a_run_from_before_fails_no_check(ticks: Ticks) -> None:
     older = queued(ticks, KEYS[1])
     with_one_bad_object(ticks)
@@ -183,6 +185,7 @@ def test_a_partition_that_failed_and_is_then_committed_by_a_run_from_before_fail
     assert {shown(ticks, name)[None] for name in names(ticks)} == {"SUCCEEDED"}
 
 
+@pytest.mark.more
 def test_a_check_that_could_not_be_made_is_shown_as_that(ticks: Ticks) -> None:
     ticks.world.land(NW, sales(1))
     materialize(ticks, KEYS[0])
@@ -194,6 +197,7 @@ def test_a_check_that_could_not_be_made_is_shown_as_that(ticks: Ticks) -> None:
     assert shown(ticks, "positive")[KEYS[0]] == "PLANNED"  # of a run that failed: Dagster says "execution failed"
 
 
+@pytest.mark.more
 def test_a_run_that_is_under_way_has_the_last_word(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ended_runs, "OVERLAP", dt.timedelta())
     ticks.world.land(NW, sales(1))
@@ -218,6 +222,7 @@ def test_a_run_that_is_under_way_has_the_last_word(ticks: Ticks, monkeypatch: py
     assert shown(ticks, "positive") == {KEYS[0]: "FAILED", None: "FAILED"}
 
 
+@pytest.mark.more
 def test_a_newer_run_is_not_hidden(ticks: Ticks) -> None:
     ticks.world.land(NW, sales(1))
     materialize(ticks, KEYS[0])
@@ -231,6 +236,7 @@ def test_a_newer_run_is_not_hidden(ticks: Ticks) -> None:
     assert shown(ticks, "positive") == {KEYS[0]: "FAILED", None: "FAILED"}
 
 
+@pytest.mark.more
 def test_many_results_are_repeated_by_several_ticks(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ended_runs, "RESULTS", 3)
     monkeypatch.setattr(ended_runs, "OVERLAP", dt.timedelta())  # or the next tick would look at this run in any case
@@ -246,6 +252,7 @@ def test_many_results_are_repeated_by_several_ticks(ticks: Ticks, monkeypatch: p
     assert {status for name in names(ticks) for status in shown(ticks, name).values()} == {"SUCCEEDED"}
 
 
+@pytest.mark.more
 def test_a_run_that_passed_all_over_leaves_the_checks_of_the_table_as_they_were(ticks: Ticks) -> None:
     ticks.world.land(NW, sales(-1))
     materialize(ticks, KEYS[0])
