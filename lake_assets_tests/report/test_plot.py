@@ -7,13 +7,10 @@ from itertools import combinations, cycle, islice, pairwise, product
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
 from PIL import Image
 
 from lake_assets.report.grid import COLOURS
 from lake_assets.report.picture import heat_map
-from lake_assets.report.plot import MAX_HEIGHT, figure_of
 from lake_assets.report.state import STATES, State, StreamState
 from lake_assets_tests.report.states import days, stream_state
 from lake_assets_tests.tiers import more
@@ -26,6 +23,8 @@ def picture(state: StreamState) -> Image.Image:
 
 
 def colour(state: State) -> Colour:
+    from matplotlib.colors import to_rgb  # noqa: PLC0415 - its import writes a cache
+
     red, green, blue = (round(255 * part) for part in to_rgb(COLOURS[state]))
     return red, green, blue
 
@@ -60,6 +59,8 @@ def test_more_rows_are_a_deeper_blue() -> None:
 
 @pytest.mark.more
 def test_a_year_of_three_regions_is_legible_and_a_century_leaves_out_its_oldest_years() -> None:
+    from lake_assets.report.plot import MAX_HEIGHT  # noqa: PLC0415
+
     cells = [(values, "missing", None) for values in product(["EWR", "JFK", "LGA"], days("2013-01-01", 365))]
     png = heat_map(stream_state({"origin": "string", "date": "date"}, cells))  # type: ignore[arg-type]
     image = Image.open(io.BytesIO(png)).convert("RGB")
@@ -93,6 +94,10 @@ OTHERS = [case for shape in SHAPES for name in NAMES if (case := (*shape, name))
 @pytest.mark.more
 @pytest.mark.parametrize(("regions", "number", "scale", "name"), [*EACH, *more(OTHERS)])
 def test_no_text_is_printed_over_another(regions: int, number: int, scale: int, name: str) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+
+    from lake_assets.report.plot import figure_of  # noqa: PLC0415
+
     values = product([f"{'W' * 12} {n}" for n in range(regions)], days("2025-01-01", number))
     states = islice(cycle(STATES), regions * number)
     cells = [(value, state, scale * (n + 1)) for n, (value, state) in enumerate(zip(values, states, strict=True))]
