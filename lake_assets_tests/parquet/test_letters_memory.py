@@ -22,7 +22,7 @@ def peak(folder: Path, name: str) -> tuple[int, int]:
     return megabytes, letters
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_a_million_bad_rows_take_little_more_memory_than_none(tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     random = np.random.default_rng(1)

@@ -13,7 +13,7 @@ from lake_assets.report.grid import COLOURS
 from lake_assets.report.picture import heat_map
 from lake_assets.report.state import STATES, State, StreamState
 from lake_assets_tests.report.states import days, stream_state
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import soak
 
 Colour = tuple[int, int, int]
 
@@ -92,7 +92,7 @@ OTHERS = [case for shape in SHAPES for name in NAMES if (case := (*shape, name))
 
 
 @pytest.mark.more
-@pytest.mark.parametrize(("regions", "number", "scale", "name"), [*EACH, *more(OTHERS)])
+@pytest.mark.parametrize(("regions", "number", "scale", "name"), [*EACH, *soak(OTHERS)])
 def test_no_text_is_printed_over_another(regions: int, number: int, scale: int, name: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
 

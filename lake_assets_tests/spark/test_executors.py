@@ -104,7 +104,7 @@ def test_a_job_whose_executor_comes_later_is_executed(master: tuple[str, int], t
     assert end == "executed"
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.timeout(400)
 def test_the_doctor_says_that_a_cluster_executes_nothing(
     master: tuple[str, int], local_world: World, tmp_path: Path

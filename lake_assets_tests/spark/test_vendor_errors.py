@@ -129,7 +129,7 @@ def test_spark_says_it(spark: SparkSession, pattern: str) -> None:
     assert find(pattern, IN_SESSION[pattern](spark))
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.parametrize("pattern", IN_PROCESS)
 def test_a_session_of_its_own_says_it(tmp_path: Path, pattern: str) -> None:
     broken = tmp_path / "broken"
