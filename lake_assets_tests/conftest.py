@@ -24,7 +24,7 @@ from dev.servers.web import web
 from dev.test_cost import total
 from lake_assets import errors
 from lake_assets_tests.faults.actors import actors
-from lake_assets_tests.ids import give_short_ids
+from lake_assets_tests.ids import COLLECTED, give_short_ids
 from lake_assets_tests.ingest.encrypted import encrypted, local_encrypted
 from lake_assets_tests.ingest.index.indexing import indexed_world, strategy
 from lake_assets_tests.spark_fixture import spark
@@ -108,8 +108,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     give_short_ids(metafunc)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark `servers` all tests whose fixtures start one, and shuffle the tests if `--shuffle` wants it."""
+    config.stash[COLLECTED] = [item.nodeid for item in items]
     for item in items:
         if isinstance(item, pytest.Function) and _needs_server(item):
             item.add_marker(pytest.mark.servers)

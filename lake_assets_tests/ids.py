@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 MOST = 60  # characters of all ids of a case
+COLLECTED = pytest.StashKey[list[str]]()  # the names of all tests that this process collected, in that order
 
 
 def give_short_ids(metafunc: pytest.Metafunc) -> None:
