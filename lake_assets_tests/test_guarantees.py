@@ -15,8 +15,8 @@ ROWS = [
     if line.startswith("| ") and not line.startswith("| guarantee ")
 ]
 
-# Whose tests take minutes, on a cluster of their own; another file of the row tests the same in `make test`.
-OF_ALL = {"stack/test_cluster_mode.py", "stack/test_cluster_run.py"}
+# Of drivers on a cluster or a service of their own, which take long; another file of the row tests the same in `make test`.
+OF_ALL = {"orchestration/test_emr_serverless.py", "stack/test_cluster_mode.py", "stack/test_cluster_run.py"}
 
 
 def paths(cell: str) -> set[str]:

@@ -1,6 +1,7 @@
 """The rooms are those of the architecture page, and each imports only rooms above it there, or a wing by its door."""
 
 import ast
+import functools
 import re
 from collections.abc import Collection, Iterator, Mapping
 from graphlib import TopologicalSorter
@@ -49,21 +50,32 @@ def files(package: Path) -> Mapping[str, Path]:
     }
 
 
-def nodes(node: ast.AST, *, deferred: bool) -> Iterator[ast.AST]:
-    """A node and those in it; unless `deferred`, without what does not run when the module is imported."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        is_deferred = isinstance(child, ast.FunctionDef) or (
-            isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
-        )
-        if deferred or not is_deferred:
-            yield from nodes(child, deferred=deferred)
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def importing(path: Path, *, on_import: bool) -> list[ast.AST]:
+    """The nodes of a file that may import, anywhere in it, or only those that run when it is imported itself."""
+    found, left = [], list[ast.AST]([tree(path)])
+    while left:
+        for child in ast.iter_child_nodes(left.pop()):
+            if isinstance(child, ast.Import | ast.ImportFrom | ast.Call):
+                found.append(child)
+            if not (on_import and _is_deferred(child)):
+                left.append(child)
+    return found
+
+
+def _is_deferred(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
 
 
 def imports(name: str, path: Path, modules: Mapping[str, Path], *, on_import: bool = False) -> Iterator[str]:
     """The package's modules that one imports in any form, anywhere in it, or only when it is imported itself."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in nodes(ast.parse(path.read_text()), deferred=not on_import):
+    for node in importing(path, on_import=on_import):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names if alias.name in modules)
@@ -79,9 +91,9 @@ def imports(name: str, path: Path, modules: Mapping[str, Path], *, on_import: bo
 
 def strings(path: Path) -> Iterator[str]:
     """The texts of a file that are no docstrings."""
-    tree = ast.parse(path.read_text())
-    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    module = tree(path)
+    docs = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    for node in ast.walk(module):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
             yield node.value
 

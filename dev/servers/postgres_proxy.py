@@ -191,6 +191,7 @@ class _Link:
         self._is_started = False
         self._loses_answer = False
         self._is_cut = threading.Event()
+        self._open_sides, self._end_of_one = 2, threading.Lock()
 
     def cut(self) -> None:
         """Reset the client's connection, and end the server's."""
@@ -244,8 +245,13 @@ class _Link:
             return
         for end in (self._client, self._upstream):
             with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+                end.shutdown(socket.SHUT_RDWR)  # ends the other thread too
         self._proxy.ended(self)
+        with self._end_of_one:
+            self._open_sides -= 1
+            if self._open_sides == 0:
+                self._client.close()
+                self._upstream.close()
 
     def _client_message(self, pending: bytearray) -> bytes:
         """The first whole message, which is removed; empty if there is none."""

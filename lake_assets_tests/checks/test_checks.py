@@ -229,6 +229,7 @@ def test_a_changed_registered_object_is_reported_for_its_partition(local_world: 
     assert list(by_partition(local_world, "indexed_objects", failed).values()) == [False]
 
 
+@pytest.mark.more
 def test_a_table_that_was_dropped_renamed_or_is_another_is_not_compared(filled: World) -> None:
     filled.execute("ALTER TABLE lake.sales RENAME TO other")
     filled.options |= {"destination": {"table": "other"}}

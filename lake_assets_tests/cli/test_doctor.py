@@ -61,6 +61,7 @@ def test_folders_are_written_to_and_nothing_is_left_there(tmp_path: Path) -> Non
     assert [*(tmp_path / "data").iterdir(), *(tmp_path / "exports").iterdir()] == []
 
 
+@pytest.mark.more
 def test_the_newest_file_of_a_web_server_is_checked(tmp_path: Path) -> None:
     served, region = tmp_path / "served", {"region": {"values": ["NW", "SW"]}}
     (served / "region=SW").mkdir(parents=True)
@@ -141,6 +142,7 @@ def test_a_lake_on_motherduck_needs_a_token(monkeypatch: pytest.MonkeyPatch, tmp
     assert "MOTHERDUCK_TOKEN" in finding.text
 
 
+@pytest.mark.more
 def test_what_the_users_of_buckets_may_not_do_fails_and_nothing_is_left_there(s3: S3Server, tmp_path: Path) -> None:
     def on_s3(storage: str | None = None, source: str | None = None) -> dict[str, Finding]:
         """The findings of two buckets, each opened by the keys of this user."""

@@ -87,6 +87,7 @@ def test_the_schedule_requests_the_partition_that_is_loaded(run: Run, tmp_path: 
     assert [request.partition_key for request in ticked.run_requests or ()] == ["2026-02-12"]
 
 
+@pytest.mark.more
 def test_the_column_in_the_files_instead_of_folders(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "exports"
     (folder / "old").mkdir(parents=True)

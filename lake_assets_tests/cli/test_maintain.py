@@ -73,6 +73,7 @@ def test_there_is_nothing_to_maintain_without_a_lake(run: Run) -> None:
     assert (absent.exit_code, "there is no lake at sqlite:" in absent.stderr) == (1, True)
 
 
+@pytest.mark.more
 def test_the_document_has_the_lakes_that_were_maintained_before_an_error(local_world: World, tmp_path: Path) -> None:
     file = local_world.config_file(tmp_path)
     config = yaml.safe_load(file.read_text())

@@ -63,6 +63,7 @@ def test_outside_is_taken_if_it_is_meant_and_shown_as_such(local_world: World, r
     assert (named.exit_code, "All landed objects of 1 partition are in the lake." in named.output) == (0, True)
 
 
+@pytest.mark.more
 def test_a_run_over_all_counts_what_it_leaves_out(local_world: World, run: Run) -> None:
     for text in (NW, XX, EARLY, "region=NW,date=__HIVE_DEFAULT_PARTITION__"):
         local_world.land(text, sales(1))
@@ -114,6 +115,7 @@ def test_a_typo_leaves_no_ledger_row_and_the_nearest_values_are_named(local_worl
     assert {text.split("/")[0] for text in states} == {"region=NORTH", "region=SOUTH"}
 
 
+@pytest.mark.more
 def test_what_never_was_a_partition_is_forgotten(local_world: World, run: Run) -> None:
     local_world.options["partitions"] = {"region": {}, "date": {"type": "date", "start": "2026-02-10"}}
     local_world.commit(NW, 1)

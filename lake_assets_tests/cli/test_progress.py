@@ -207,6 +207,7 @@ def test_the_figures_of_a_bar(unit: str, done: int, total: int | None, seconds: 
     assert f"{Done().render(task)} {Pace().render(task)}" == text
 
 
+@pytest.mark.more
 def test_a_statement_of_duckdb_is_counted_as_far_as_it_is() -> None:
     recorded = Recorded()
     with duckdb.connect(config={"threads": 1}) as connection, watching(recorded.watch):

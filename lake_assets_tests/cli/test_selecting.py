@@ -81,6 +81,7 @@ def test_wrong_selections_name_the_fix(run: Run) -> None:
         assert (result.exit_code, says in " ".join(result.stderr.split())) == (2, True), (arguments, result.stderr)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("answer", "asked"), [("n", 11), ("n", 10), ("y", 11)])
 def test_a_terminal_is_asked_before_a_run_of_more_than_ten_partitions(
     landed: World, tmp_path: Path, answer: str, asked: int
@@ -96,6 +97,7 @@ def test_a_terminal_is_asked_before_a_run_of_more_than_ten_partitions(
     assert ("files registered" in output) is not is_refused
 
 
+@pytest.mark.more
 def test_days_without_rows_are_no_failures_of_a_selection_that_does_not_name_them(local_world: World, run: Run) -> None:
     field = {"type": "date", "start": "2026-01-01", "end": "2026-02-15", "in": "rows"}
     local_world.options = {"partitions": {"date": field}}

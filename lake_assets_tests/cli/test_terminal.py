@@ -99,6 +99,7 @@ def test_a_cell_is_as_wide_as_its_longest_line(config: Path) -> None:
     assert "z" * 50 in output
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("is_plain", [True, *more([False])])
 def test_a_real_terminal_has_colours_unless_no_color_is_set(config: Path, *, is_plain: bool) -> None:
     program = "from lake_assets.cli import main; main()"

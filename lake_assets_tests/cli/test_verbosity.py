@@ -83,6 +83,7 @@ def test_a_quiet_run_prints_nothing_unless_it_fails(local_world: World, run: Run
     assert f"Error: the object {bad} cannot be read as Parquet" in failed.stderr
 
 
+@pytest.mark.more
 def test_a_quiet_command_prints_what_it_is_asked_to_show(run: Run) -> None:
     run("index")
 

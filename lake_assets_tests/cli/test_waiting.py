@@ -51,6 +51,7 @@ def bucket(proxy: S3Proxy) -> dict[str, Any]:
     return bucket_on(proxy.s3) | {"requests": REQUESTS}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("command", [["plan", "sales", "--waiting"], *more([["check", "sales"]])])
 def test_a_landing_zone_that_does_not_answer_is_named(
     local_world: World, run: Run, s3_proxy: S3Proxy, command: list[str]

@@ -198,6 +198,7 @@ def test_of_many_errors_the_first_are_printed_and_the_others_counted() -> None:
     assert lines[-1] == "lake.yaml: 4,950 more errors after these."
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("added", "told"),
     [

@@ -86,6 +86,7 @@ def stack(moto: Moto) -> Stack:
     return Stack(moto)
 
 
+@pytest.mark.more
 def test_roles_have_the_tried_policies_of_their_work_and_nothing_of_everything(stack: Stack) -> None:
     arns, places = (
         stack.policies(),

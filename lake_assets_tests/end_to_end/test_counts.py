@@ -330,6 +330,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("catalog", "storage", "larger"),
     [

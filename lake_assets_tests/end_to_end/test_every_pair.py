@@ -10,7 +10,7 @@ from lake_assets.report.state import read_state
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import PAIRS
 
-FEW = {("sqlite", "local"), ("postgres", "s3")}
+FEW = {("postgres", "s3")}
 
 
 @pytest.mark.journey

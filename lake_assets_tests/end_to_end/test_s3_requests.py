@@ -132,6 +132,7 @@ def test_all_files_that_are_cleaned_up_are_deleted_by_one_request(s3_world: Worl
     assert [(r.method, r.query) for r in s3_proxy.requests() if r.method != "GET"] == [("POST", {"delete": ""})]
 
 
+@pytest.mark.more
 def test_what_was_not_deleted_is_deleted_by_the_next_run(s3_world: World, s3_proxy: S3Proxy) -> None:
     old, owner = replaced_often(s3_world), s3_world.storage
     key_id, secret = s3_proxy.s3.narrow["reader"]

@@ -53,6 +53,7 @@ def test_the_script_has_seven_lines_and_is_that_of_the_page() -> None:
     assert "\n".join(lines[1:]) in page.replace("\n\n", "\n")
 
 
+@pytest.mark.more
 def test_a_tick_asks_for_a_run_that_ingests_the_partition(example: Callable[[str], Path]) -> None:
     folder = example("sensor")
     definitions = runpy.run_path(str(folder / "definitions.py"))["defs"]

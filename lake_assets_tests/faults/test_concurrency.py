@@ -79,11 +79,10 @@ SQLITE, DUCKDB, POSTGRES = ((catalog, "local") for catalog in ("sqlite", "duckdb
 CASES = [
     (POSTGRES, False, "replace", 1),
     (SQLITE, True, "append", 1),
-    (DUCKDB, True, "replace others", 1),
     (POSTGRES, False, "batch", 1),
     *more((POSTGRES, False, race, 1) for race in RACES if race not in ("replace", "batch")),
     *more((SQLITE, True, race, 1) for race in ("replace others", "batch", "index")),
-    *more([(DUCKDB, True, "append to others", 1)]),
+    *more((DUCKDB, True, race, 1) for race in ("replace others", "append to others")),
     *soak((pair, True, race, 2) for pair in (SQLITE, DUCKDB, ("postgres", "s3")) for race in RACES),
     *soak((pair, False, race, 4) for pair in (SQLITE, POSTGRES) for race in RACES),
 ]

@@ -77,6 +77,7 @@ def failure_of(run: Run) -> str:
     return event.step_failure_data.user_failure_data.description or ""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("storage", "when", "of_object"),
     [

@@ -36,9 +36,8 @@ OF_STRATEGIES = {
 CASES = [(kind, strategy) for strategy, kinds in OF_STRATEGIES.items() for kind in kinds]
 # Those of `make test`: each promise by the strategy that most lakes have, and each strategy.
 FEW = {
-    *((kind, "direct") for kind in ("replace", "append", "index", "batch", "dead letters", "delta export", "restore")),
+    *((kind, "direct") for kind in ("replace", "append", "index", "batch", "delta export", "restore")),
     ("append", "extension"),
-    ("replace", "insert"),
     ("compaction", "insert"),
 }
 # What a step begins with that writes a row or a file, so that a death before it leaves what earlier ones have written.
@@ -163,9 +162,8 @@ def test_a_kill_at_a_random_moment_leaves_a_sound_lake(world: World, actors: Act
     ("world", "kind"),
     [
         (("sqlite", "local"), "clean-up"),
-        (("postgres", "local"), "batch"),
         *more((("duckdb", "local"), kind) for kind in ("batch", "delta export")),
-        *more([(("postgres", "s3"), "delta export")]),
+        *more([(("postgres", "local"), "batch"), (("postgres", "s3"), "delta export")]),
     ],
     indirect=["world"],
 )

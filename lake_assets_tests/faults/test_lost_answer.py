@@ -41,7 +41,7 @@ ENCRYPTED = {"attach_options": {"encrypted": True}}  # whose strategy is insert
 
 @pytest.mark.parametrize(
     ("options", "storage"),
-    [(DIRECT, "local"), (ENCRYPTED, "s3"), *more([(DIRECT, "s3"), (ENCRYPTED, "local")])],
+    [(DIRECT, "local"), *more([(ENCRYPTED, "s3"), (DIRECT, "s3"), (ENCRYPTED, "local")])],
     ids=["direct-local", "insert-s3", "direct-s3", "insert-local"],
 )
 def test_a_commit_whose_answer_is_lost_is_found(
@@ -88,6 +88,7 @@ def test_a_flush_whose_answer_is_lost_keeps_its_rows(
     assert len(local_world.query("FROM lake.ingest_files")) == 2
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("options", [DIRECT, *more([ENCRYPTED])], ids=["direct", "insert"])
 def test_a_commit_that_the_server_never_heard_of_fails_and_the_next_run_makes_it(
     local_world: World, proxy: PostgresProxy, options: dict[str, object]

@@ -325,7 +325,7 @@ def on_sqlite(folder: Path) -> World:
 
 
 @pytest.mark.parametrize(
-    ("machine", "examples"), [(LakeMachine, 1), (AppendMachine, 1), *more([(LakeMachine, 3), (AppendMachine, 3)])]
+    ("machine", "examples"), [(LakeMachine, 1), *more([(AppendMachine, 1), (LakeMachine, 3), (AppendMachine, 3)])]
 )
 def test_sequences_end_as_their_model_says(machine: type[LakeMachine], actors: Actors, examples: int) -> None:
     phases = [Phase.generate]

@@ -98,6 +98,7 @@ def test_death_in_the_middle_of_a_copy_loses_nothing(
     assert landed(world) == before
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "world",
     [("sqlite", "local"), *soak([(("sqlite", "s3"),)])],

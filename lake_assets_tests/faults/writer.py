@@ -7,7 +7,7 @@ import dataclasses
 import datetime as dt
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
@@ -141,7 +141,9 @@ def opened(
         config = lake.config.model_copy(update={"commit_retries": retries})
         manager = overtaken(lake.connection, overtaken_by) if overtaken_by else nullcontext(lake.connection)
         with manager as connection:
-            yield (LakeSession if lock else Unlocked)(config, connection)
+            session = (LakeSession if lock else Unlocked)(config, connection)
+            with closing(session.driver):
+                yield session
 
 
 def prepared(

@@ -21,6 +21,7 @@ def failing(world: World) -> list[str]:
     return [name for name in checks_of(world.stream) if not check(world, name).passed]
 
 
+@pytest.mark.more
 def test_a_restored_partition_of_mode_append_has_no_wrong_rows(local_world: World) -> None:
     local_world.options = {"mode": "append"}
     local_world.land(NW, sales(1), "1.parquet")

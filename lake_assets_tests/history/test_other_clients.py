@@ -76,8 +76,8 @@ Rows = dict[int, Counter[Any]]
 AT = "SELECT * FROM lake.sales AT (VERSION => {}) WHERE region = 'NW'"
 
 
-# Of each kind of file and change one case; the others are more of the same.
-FEW = [("merge and deletes", "append"), ("inlined and flushed", "append"), ("partitioned by more", "replace")]
+# Inlined rows, delete files and their flush in one case; the others are more of the same.
+FEW = [("inlined and flushed", "append")]
 # The files of a replaced partition are as those of an addition; what differs is that earlier ones have ended.
 OF_REPLACE = ("merge", "deletes", "inlined", "truncate", "rename and update")
 MORE = [*((client, "append") for client in CLIENTS), *((client, "replace") for client in OF_REPLACE)]
@@ -224,6 +224,7 @@ def test_restore_is_unchanged_only_where_the_rows_are_and_brings_them_back(chang
         rows[newest] = after[newest]
 
 
+@pytest.mark.more
 @BESIDE
 def test_a_hold_ends_beside_other_clients(client: str, mode: str, local_world: World) -> None:
     local_world.options = {"mode": mode}
@@ -287,6 +288,7 @@ def test_a_renamed_column_is_compared_with_itself(local_world: World) -> None:
     assert [column.name for column in found.columns] == ["amount"]
 
 
+@pytest.mark.more
 def test_changes_end_where_the_table_was_made_again(local_world: World) -> None:
     begin(local_world)
     last = max(snapshots(local_world))

@@ -185,6 +185,7 @@ def test_nested_columns_that_grew_since_have_the_values_of_then(local_world: Wor
     assert local_world.query("SELECT s FROM lake.sales") == [({"a": 7, "b": None},)]
 
 
+@pytest.mark.more
 def test_objects_that_were_left_out_are_noted_with_their_reason(local_world: World) -> None:
     local_world.options = {"on_bad_object": "quarantine"}
     local_world.land(NW, sales(1, 2), "a.parquet")

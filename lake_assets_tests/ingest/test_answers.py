@@ -183,6 +183,7 @@ def test_answers_about_the_ends_of_types(
         assert differences(client) == []
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("strategy", "mode"), [WAYS[0], *more(WAYS[1:])])
 def test_a_value_beyond_the_ends_of_a_type_is_refused_by_column(
     local_world: World, monkeypatch: pytest.MonkeyPatch, strategy: str, mode: str

@@ -107,6 +107,7 @@ def test_every_column_name_works_in_a_transform(local_world: World) -> None:
     assert local_world.query('SELECT "a b", "a b, added" FROM lake.sales ORDER BY 1') == [(0, 9), (100, 209)]
 
 
+@pytest.mark.more
 def test_every_name_is_added_to_a_table_and_compacted(either_lake: World) -> None:
     either_lake.options["schema_policy"] = "evolve"
     either_lake.options["target_file_size"] = "1MiB"
@@ -146,6 +147,7 @@ INTERNAL = ("_ducklake_internal_row_id", "_ducklake_internal_snapshot_id")
 RESERVED = [(name,) for name in (*INTERNAL, "row_id", "begin_snapshot", "end_snapshot")]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("refusals", [RESERVED, *more([([tuple(f"c{n}" for n in range(2000))],)])])
 def test_a_name_that_only_inlining_forbids_works_without_inlining(
     local_world: World, refusals: list[tuple[str, ...]]

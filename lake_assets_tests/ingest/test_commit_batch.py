@@ -69,6 +69,7 @@ def test_history_changes_and_restore_see_each_partition_of_a_batch(filled: World
     assert filled.totals(OTHERS[0]) == [21, 21.5]
 
 
+@pytest.mark.more
 def test_a_partition_whose_objects_change_is_read_again_and_the_others_are_one_snapshot(
     filled: World,
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_partition_whose_objects_change_is_read_again_and_the_others_are_one_s
     assert_sound(filled)
 
 
+@pytest.mark.more
 def test_a_partition_that_is_held_meanwhile_keeps_its_rows_and_the_others_are_committed(
     filled: World,
 ) -> None:
@@ -95,6 +97,7 @@ def test_a_partition_that_is_held_meanwhile_keeps_its_rows_and_the_others_are_co
     assert filled.totals(OTHERS[0]) == [21, 21.5]
 
 
+@pytest.mark.more
 def test_a_partition_that_was_released_is_part_of_its_batch_and_an_emptied_one_is_cleared(filled: World) -> None:
     """The names of its files still say that it may be held, so the commit reads the ledger."""
     filled.options = BATCH | {"on_empty": "clear"}
@@ -112,6 +115,7 @@ def test_a_partition_that_was_released_is_part_of_its_batch_and_an_emptied_one_i
     assert_sound(filled)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("overtaken", [True, False])
 def test_additions_of_a_batch_are_one_snapshot_without_what_another_run_added_meanwhile(
     local_world: World, overtaken: bool
@@ -156,6 +160,7 @@ def test_a_partition_that_fails_keeps_no_other_from_its_commit(filled: World, er
     assert [row.status for row in filled.ledger(FIRST)] == ["failed", "committed"]
 
 
+@pytest.mark.more
 def test_a_partition_of_which_rows_were_deleted_is_committed_by_itself_and_the_others_too(filled: World) -> None:
     with plain_client(filled.config.lakes["test"], read_only=False) as client:
         client.execute("DELETE FROM lake.sales WHERE total = 10")

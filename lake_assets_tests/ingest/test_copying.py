@@ -298,7 +298,8 @@ def test_policies(local_world: World, policy: str, codec: str, size: int, is_cop
     assert local_world.query("SELECT count(*), count(DISTINCT bytes) FROM lake.sales") == [(size, size)]
 
 
-@pytest.mark.parametrize("world", [("sqlite", "s3"), *more([(("postgres", "r2"),)])], indirect=True)
+@pytest.mark.more
+@pytest.mark.parametrize("world", [("sqlite", "s3"), ("postgres", "r2")], indirect=True)
 def test_objects_of_a_bucket(world: World) -> None:
     world.options = {"copy": "always"}
     world.land(NW, sales(1, 2), compression="zstd")

@@ -108,6 +108,7 @@ def test_a_run_whose_plan_is_refused_whole_creates_no_lake(local_world: World, m
         assert lake is None
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("world", [("sqlite", "local"), *more([(("postgres", "local"),)])], indirect=True)
 def test_a_dropped_table_is_recreated_completely_by_several_runs(world: World) -> None:
     for text, total in ((NW, 1), (SW, 2)):
@@ -136,6 +137,7 @@ def test_a_text_that_no_catalog_can_hold_as_a_bound_is_ingested(world: World) ->
     assert world.query("SELECT text FROM lake.sales WHERE region = 'SW'") == [("ab\0zz",)]
 
 
+@pytest.mark.more
 def test_an_object_that_lands_during_the_job_is_not_left_out(local_world: World) -> None:
     """The ledger would have the new fingerprint with the old rows, so the job runs again."""
     local_world.land(NW, sales(1))

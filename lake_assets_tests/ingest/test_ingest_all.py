@@ -181,6 +181,7 @@ def test_a_partition_that_lands_again_before_it_is_cleared_is_read(local_world: 
     assert local_world.totals() == [2]
 
 
+@pytest.mark.more
 def test_after_an_error_of_all_no_partition_is_cleared_or_written(local_world: World, jobs: list[int]) -> None:
     local_world.options["on_empty"] = "clear"
     cleared = [f"region=R{number},date=2026-02-11" for number in range(COMMITS + 1)]  # two openings of the lake

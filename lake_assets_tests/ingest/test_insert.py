@@ -64,6 +64,7 @@ def test_the_rows_are_the_sources_and_no_file_can_be_read_without_its_key(encryp
     assert dict(named) == {r.run_id: r.snapshot_id for r in encrypted.ledger()}
 
 
+@pytest.mark.more
 @everywhere
 def test_a_range_with_null_odd_values_and_a_bad_one(encrypted: World) -> None:
     good = (NW, NULL, ODD)
@@ -105,6 +106,7 @@ def test_a_failing_commit_leaves_the_old_partition_and_nothing_staged(local_encr
     assert_secret(local_encrypted, table)
 
 
+@pytest.mark.more
 @pytest.mark.kill
 def test_a_kill_leaves_the_old_partition_and_no_plaintext(local_encrypted: World, tmp_path: Path) -> None:
     table = telling(20_000)

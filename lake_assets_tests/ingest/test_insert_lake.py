@@ -67,6 +67,7 @@ def test_a_compaction_leaves_a_partition_that_was_ingested_meanwhile(local_encry
     assert local_encrypted.ingest(NW).row.status == "skipped"
 
 
+@pytest.mark.more
 def test_expired_files_are_deleted_and_checks_pass_until_a_file_is_missing(local_encrypted: World) -> None:
     local_encrypted.commit(NW, 1)
     local_encrypted.commit(NW, 2)

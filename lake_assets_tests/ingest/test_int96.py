@@ -75,6 +75,7 @@ def test_a_partition_column_of_int96_chooses_the_rows(local_world: World) -> Non
     assert local_world.query("SELECT id, date::VARCHAR FROM lake.sales") == [(0, "0001-01-01")]
 
 
+@pytest.mark.more
 def test_mode_index_refuses_int96_and_makes_no_table(local_world: World, by_spark: bytes) -> None:
     local_world.options = {"mode": "index"}
     local_world.land(NW, by_spark)

@@ -128,6 +128,7 @@ def test_maintenance_takes_loaded_objects_that_a_killed_run_has_left(
     assert managed.tidy().loaded == ()
 
 
+@pytest.mark.more
 def test_overlapping_commits_of_a_new_partition_do_not_double_it(managed: World) -> None:
     """DuckLake's own retries are on here, and would allow both commits."""
     make_table(managed)

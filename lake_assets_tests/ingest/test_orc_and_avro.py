@@ -156,6 +156,7 @@ def test_orc_has_its_types_and_values_in_each_codec(of_orc: World, codec: str) -
     assert columns_of(of_orc, ", ".join(ORC_TYPES)) == list(values)
 
 
+@pytest.mark.more
 def test_a_finer_orc_timestamp_is_refused_unless_the_table_has_nanoseconds(of_orc: World) -> None:
     of_orc.land(NW, as_orc(pa.table({"sold": pa.array([1_001], pa.timestamp("ns"))})), "a.orc")
     with pytest.raises(SchemaError, match=r"column 'sold' of the object .*a\.orc has a timestamp that microseconds"):
@@ -221,6 +222,7 @@ def broken(good: bytes, how: str) -> bytes:
     return good[:-16] + b"x" * 16  # Avro's last marker; the end of ORC
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("how", ["truncated", *more(["another magic", "another end"])])
 def test_a_damaged_object_is_one_error_that_names_it_and_quarantine_leaves_it_out(
     local_world: World, form: str, how: str

@@ -113,6 +113,7 @@ def test_a_partition_of_all_streams_is_one_snapshot(world: World) -> None:
     assert group.totals() == {"sales": [2, 5], "returns": [2.1, 7], "stock": [2.2, 5.2]}
 
 
+@pytest.mark.more
 def test_a_catalog_that_is_lost_while_keys_are_committed_one_by_one_ends_the_run(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_reader_never_sees_some_of_the_streams_only(world: World) -> None:
     assert [state for state in seen if state not in states] == []
 
 
+@pytest.mark.more
 def test_a_partition_waits_for_a_stream_in_which_nothing_has_landed_unless_that_has_a_meaning(group: Group) -> None:
     group.land("sales", NW, sales(1))
     group.land("stock", NW, sales(3))
@@ -209,6 +211,7 @@ def test_a_failure_holds_its_key_back_and_no_other(group: Group) -> None:
     assert group.totals() == {"sales": [3, 4], "returns": [3.1, 4.1], "stock": [3.2, 4.2]}
 
 
+@pytest.mark.more
 def test_all_streams_are_read_again_if_objects_of_one_change_meanwhile(group: Group) -> None:
     group.land_all(NW, 1)
 
@@ -260,6 +263,7 @@ def test_an_error_between_two_tables_leaves_neither(world: World, monkeypatch: p
     assert group.totals() == {"sales": [1], "returns": [1.1], "stock": [1.2]}
 
 
+@pytest.mark.more
 def test_a_restored_stream_that_is_held_keeps_its_rows_and_the_others_are_released(group: Group) -> None:
     group.land_all(NW, 1)
     group.ingest(NW)

@@ -35,6 +35,7 @@ def test_a_transform_by_function_shapes_the_table(local_world: World) -> None:
     assert local_world.totals() == [2, 4, 6]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("transform", "message"),
     [

@@ -78,6 +78,7 @@ def test_a_new_object_is_added_in_each_mode_and_an_encrypted_lake(
         assert sorted(uri.rpartition("/")[2] for uri in local.live_files()) == ["a.parquet", "b.parquet"]
 
 
+@pytest.mark.more
 def test_rows_that_another_client_changed_are_compacted_and_replaced_too(whole: World) -> None:
     whole.commit(ALL, 1, 2)
     whole.execute("DELETE FROM lake.sales WHERE total = 1")

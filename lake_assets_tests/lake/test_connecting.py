@@ -67,6 +67,7 @@ def test_an_encrypted_lake_is_read_and_no_secret_is_shown(world: World) -> None:
     assert [text for text in shown if secret in text or PASSWORD in text] == []
 
 
+@pytest.mark.more
 def test_beside_a_connection_to_sqlite_all_work_of_the_process_goes_through_its_sqlite(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +207,7 @@ def is_free(world: World) -> bool:
     return ended.returncode == 0
 
 
+@pytest.mark.more
 def test_the_last_connection_to_a_file_lets_a_writer_in(in_a_file: World) -> None:
     query = "SELECT sum(total) FROM lake.main.sales"
     first, second = connect(in_a_file.config), connect(in_a_file.config)
@@ -257,6 +259,7 @@ def test_threads_connect_to_a_file_and_close_in_any_order(in_a_file: World, monk
             assert is_free(in_a_file)
 
 
+@pytest.mark.more
 def test_writable_connections_to_a_file_share_it(in_a_file: World) -> None:
     with connect(in_a_file.config, read_only=False) as first, connect(in_a_file.config, read_only=False) as second:
         first.execute("CREATE TABLE stores AS SELECT 1 AS store_id")

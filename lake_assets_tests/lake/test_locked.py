@@ -137,6 +137,7 @@ def test_every_write_is_retried_while_the_catalog_is_locked(
     assert known.query(written) != before
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("status", ["committed", *more(["skipped"])])
 def test_the_row_or_the_commit_of_a_partition_is_retried(
     local_world: World, status: str, monkeypatch: pytest.MonkeyPatch
@@ -152,6 +153,7 @@ def test_the_row_or_the_commit_of_a_partition_is_retried(
     assert local_world.totals() == [1]
 
 
+@pytest.mark.more
 def test_the_list_of_scheduled_files_is_retried(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
     known.execute("DELETE FROM lake.sales")
     later = dt.datetime.now(dt.UTC) + LATER

@@ -157,6 +157,7 @@ def test_a_stopped_server_is_the_same_error_everywhere_and_shows_no_password(
     opened(lake)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "encrypted", [pytest.param(False, id="driver"), pytest.param(True, id="DuckDB", marks=pytest.mark.more)]
 )

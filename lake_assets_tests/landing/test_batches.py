@@ -69,6 +69,7 @@ def test_a_batch_is_closed_by_bytes_and_many_rows_are_cut_at_once(clock: Clock) 
     assert many.rows == 0
 
 
+@pytest.mark.more
 def test_memory_is_bounded_however_many_paths_there_are(clock: Clock) -> None:
     memory = 3_000_000
     batches = OpenBatches(Batch(records=1000), memory, clock)

@@ -173,6 +173,7 @@ def test_a_pattern_that_no_landed_file_matches_is_refused_by_validate_and_land(c
     assert (done.exit_code, problem in done.stderr) == (1, True)
 
 
+@pytest.mark.more
 @pytest.mark.kill
 @pytest.mark.parametrize("number", [signal.SIGINT, *more([signal.SIGTERM])], ids=lambda number: number.name)
 def test_a_live_edge_that_is_stopped_lands_what_it_has_read(

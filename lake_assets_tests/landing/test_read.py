@@ -120,6 +120,7 @@ _LINES = st.sampled_from(
 )
 
 
+@pytest.mark.more
 @given(st.lists(_LINES), st.booleans(), st.integers(1, 40), st.booleans())
 def test_a_text_reads_the_same_however_it_is_cut_into_blocks(
     lines: list[bytes], ended: bool, block: int, bom: bool

@@ -178,6 +178,7 @@ def test_a_large_file_goes_up_in_parts_and_once(s3_proxy: S3Proxy, fault: Fault)
     assert obj.size == writer.landed().bytes > 5 * 2**20
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("impatient")
 def test_an_output_that_is_away_does_not_hold_up_the_other(s3_proxy: S3Proxy, tmp_path: Path) -> None:
     bucket = bucket_on(s3_proxy.s3)

@@ -69,6 +69,7 @@ def test_a_pod_that_may_not_be_deleted_hides_no_interrupt(cluster: Cluster) -> N
     assert warning.startswith(STAYS)
 
 
+@pytest.mark.more
 def test_a_pod_that_may_not_be_deleted_hides_no_report(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lake_assets.launch.kubernetes.COMMAND", ("python", "-c", FAILING))
     cluster.deletes = False

@@ -276,6 +276,7 @@ def data_files_check(world: World) -> tuple[bool, list[str]]:
     return result.passed, list(result.named)
 
 
+@pytest.mark.more
 def test_bounds_that_earlier_versions_wrote_are_corrected(world: World) -> None:
     world.land(NW, sales(1, 2))
     world.land(SW, sales(3, 4, 5))

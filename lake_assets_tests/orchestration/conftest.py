@@ -6,6 +6,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 
 from dev.servers.postgres import PostgresServer
 from lake_assets.config.spark import REMOTE
@@ -29,6 +31,22 @@ def run_by(sessions: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> N
         "lake_assets.orchestration.resources.start_session",
         lambda conf: start_session(conf) if REMOTE in conf else sessions(),
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def migrations_are_read_once() -> Iterator[None]:
+    """Spare each database of an instance the import of the files of all of Dagster's migrations, half a second."""
+    read, scripts = ScriptDirectory.from_config, {}
+
+    def once(config: Config) -> ScriptDirectory:
+        place = tuple(config.get_main_option(name) for name in ("script_location", "version_locations"))
+        if place not in scripts:
+            scripts[place] = read(config)
+        return scripts[place]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", once)
+        yield
 
 
 @pytest.fixture(autouse=True)

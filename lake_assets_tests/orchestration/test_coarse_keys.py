@@ -119,6 +119,7 @@ def test_a_sensor_asks_for_a_month_whose_run_commits_each_changed_day_by_itself(
     assert [request.partition_key for request in ticks.tick()] == [NW_2]  # one run for both days
 
 
+@pytest.mark.more
 def test_a_run_of_an_unchanged_month_has_one_observation_of_its_newest_commit(
     local_world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_run_of_an_unchanged_month_has_one_observation_of_its_newest_commit(
     assert observed(instance) == ["region=NW/date=2026-02-13"]
 
 
+@pytest.mark.more
 def test_the_run_of_a_month_fails_with_one_day_and_the_retry_ends_that(
     local_world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -228,6 +230,7 @@ def test_automation_refreshes_the_months_with_new_objects(local_world: World, in
     assert first != second
 
 
+@pytest.mark.more
 def test_an_asset_downstream_reads_all_days_of_its_month(local_world: World, instance: dg.DagsterInstance) -> None:
     local_world.options["partitions"]["region"] = {"values": ["NW", "SW"]}
     for number in (11, 12):
@@ -246,6 +249,7 @@ def test_an_asset_downstream_reads_all_days_of_its_month(local_world: World, ins
     assert seen == [[11, 12]]
 
 
+@pytest.mark.more
 def test_a_restore_takes_a_partition_and_its_materialization_has_the_key(
     local_world: World, instance: dg.DagsterInstance
 ) -> None:

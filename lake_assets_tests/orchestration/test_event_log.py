@@ -48,6 +48,7 @@ def handlers(file: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.more
 def test_a_handler_gets_each_event_of_the_run_once(
     materialize: Materialize, local_world: World, tmp_path: Path
 ) -> None:

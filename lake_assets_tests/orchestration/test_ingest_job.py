@@ -120,6 +120,7 @@ def test_a_wrong_selection_is_one_sentence(
     assert text in failure_of(run(landed, instance, **config))
 
 
+@pytest.mark.more
 def test_the_run_is_tried_again_as_one_of_the_asset_is(
     landed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +174,7 @@ def group(local_world: World) -> Group:
     return group_in(local_world)
 
 
+@pytest.mark.more
 def test_the_other_streams_are_reported_by_the_sync_after_the_run(group: Group, instance: dg.DagsterInstance) -> None:
     def materialize() -> Any:
         job = build_definitions(group.world.config).resolve_implicit_global_asset_job_def()

@@ -110,6 +110,7 @@ def shown(result: dg.ExecuteInProcessResult) -> dict[str | None, str]:
     return {key: values["status"] for key, values in metadata_of(result).items()}
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("runs")  # which has nothing for a second try
 @pytest.mark.parametrize(("status", "write"), [("committed", commit), *more([("skipped", skip)])])
 def test_a_catalog_that_another_process_has_locked_fails_no_step(

@@ -92,6 +92,7 @@ def test_a_sensor_asks_for_what_has_landed_and_its_run_commits_it(local_world: W
     assert [row[-1] for row in totals(local_world)] == [1, 2, 1, 2, 1, 1]
 
 
+@pytest.mark.more
 def test_runs_and_their_checks_and_a_failure_are_of_the_key(local_world: World, instance: dg.DagsterInstance) -> None:
     definitions = build_definitions(local_world.config, pyspark_resource(local_world.config.spark))
     instance.add_dynamic_partitions("sales_region/shop", ["NW/s 1"])

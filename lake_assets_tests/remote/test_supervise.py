@@ -87,6 +87,7 @@ def test_the_errors_of_the_command_are_copied_without_the_warning_of_the_jvm() -
     assert (done.stdout, done.stderr) == ("", "an error\nno line break")
 
 
+@pytest.mark.more
 def test_errors_of_a_process_that_outlives_the_command_do_not_keep_the_supervisor() -> None:
     command = [sys.executable, "-m", supervise.__name__, "sh", "-c", "echo first >&2; sleep 600 >/dev/null & echo $!"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)

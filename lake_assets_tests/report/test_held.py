@@ -67,6 +67,7 @@ def test_it_is_held_by_the_run_that_began_the_hold_until_it_is_released(world: W
     assert str(state_of(world).holder).startswith("run another since ")
 
 
+@pytest.mark.more
 def test_a_few_partitions_and_the_whole_ledger_say_the_same(
     either_lake: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_few_partitions_and_the_whole_ledger_say_the_same(
         assert [whole[p.path].holder is not None for p in partitions] == [True, False]
 
 
+@pytest.mark.more
 def test_a_ledger_of_an_older_version_has_no_holds(held: World) -> None:
     held.execute(
         "CREATE TABLE lake.older AS SELECT * EXCLUDE hold FROM lake.ingest_runs",
@@ -121,6 +123,7 @@ def test_the_check_of_the_landing_zone_names_it_and_passes(held: World) -> None:
     assert held.partition(NW) in scan_landing(held.stream).pending
 
 
+@pytest.mark.more
 def test_a_forced_run_that_failed_is_shown_until_the_next_run(held: World) -> None:
     held.land(NW, b"no parquet")
     with pytest.raises(Exception, match="cannot be read as Parquet"):

@@ -97,6 +97,7 @@ def test_each_partition_has_its_state_rows_age_error_and_first_rows(local_world:
     assert "Newest runs" in text
 
 
+@pytest.mark.more
 def test_previews_are_those_of_the_newest_partitions_and_rows_that_cannot_be_read_do_not_stop_the_page(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

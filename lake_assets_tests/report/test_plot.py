@@ -35,6 +35,7 @@ def area(image: Image.Image, wanted: Colour) -> int:
     return int((abs(pixels - wanted) < 12).all(axis=2).sum())
 
 
+@pytest.mark.more
 def test_each_state_has_its_colour() -> None:
     def pictured(state: State) -> Image.Image:
         return picture(stream_state({"d": "date"}, [((day,), state, 5) for day in days("2026-01-01", 40)]))

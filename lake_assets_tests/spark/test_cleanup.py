@@ -238,6 +238,7 @@ def test_the_files_of_a_partition_with_a_failing_object_are_removed(local_world:
     assert len(local_world.data_files()) == 1
 
 
+@pytest.mark.more
 def test_the_files_of_a_partition_that_changed_under_the_job_are_removed(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

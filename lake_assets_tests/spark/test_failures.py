@@ -108,6 +108,7 @@ def test_an_error_in_sql_is_one_sentence_with_its_position(
     assert no_log(capfd)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -129,6 +130,7 @@ def test_an_error_in_a_function_is_one_sentence_with_its_line(local_world: World
     assert not is_interrupt(error)
 
 
+@pytest.mark.more
 def test_the_error_for_a_killed_worker_names_memory(local_world: World) -> None:
     error = failure(local_world, {"function": f"{HERE}ends"})
 

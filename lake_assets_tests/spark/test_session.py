@@ -117,6 +117,7 @@ def test_no_java_is_needed_where_the_jvm_runs_already(monkeypatch: pytest.Monkey
     assert prepare_environment() is None
 
 
+@pytest.mark.more
 def test_the_settings_reach_the_session_also_a_running_one_and_tasks_run_in_this_python(spark: "SparkSession") -> None:
     settings = {**TIMES, "spark.sql.execution.arrow.pyspark.enabled": "true"}
     assert {name: spark.conf.get(name) for name in settings} == settings

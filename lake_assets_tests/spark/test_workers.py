@@ -83,6 +83,7 @@ def test_other_errors_are_not_of_the_versions() -> None:
     assert refused("lake-assets is a word of the user's own error") is None
 
 
+@pytest.mark.more
 def test_the_zip_is_the_whole_package(tmp_path: Path) -> None:
     python, _ = stranger(tmp_path)
     file = zipped(tmp_path)

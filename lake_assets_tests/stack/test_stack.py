@@ -92,6 +92,7 @@ def test_what_a_killed_supervisor_left_behind_is_ended_by_the_next_start(folder:
     assert not left.is_running()
 
 
+@pytest.mark.more
 def test_a_port_that_another_program_has_is_named_with_its_component(folder: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

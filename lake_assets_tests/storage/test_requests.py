@@ -153,6 +153,7 @@ def test_parts_of_a_copy_are_retried(
     assert [rule.times for rule in rules] == [0, 0, 0]
 
 
+@pytest.mark.more
 def test_the_upload_of_a_failed_writer_is_aborted_though_the_storage_fails_meanwhile(
     s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage]
 ) -> None:

@@ -176,6 +176,7 @@ def test_the_command_metrics_sends_its_gauges(
     assert received(inbox).value("lake_assets.pending", stream="sales") == 1
 
 
+@pytest.mark.more
 def test_a_receiver_that_is_away_fails_no_command(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,7 +49,7 @@ def cases() -> Iterator[Any]:
     for mode in get_args(Mode):
         for strategy in REGISTRATIONS if mode == "index" else STRATEGIES:
             for policy in POLICIES[:1] if mode == "index" else POLICIES:
-                few = (mode, strategy) in {("replace", "direct"), ("index", "direct")}
+                few = (mode, strategy) == ("replace", "direct") and policy != "ignore_extra"
                 # What a policy refuses or leaves out, it does before the mode and the strategy come into it.
                 rare = mode == "append" and strategy != "direct" and policy != "evolve"
                 marks = () if few else pytest.mark.soak if rare else pytest.mark.more

@@ -47,6 +47,7 @@ def test_a_run_adds_the_rows_of_new_objects_and_reads_no_known_one(world: World)
     assert world.totals(NW) == [1, 2, 3]
 
 
+@pytest.mark.more
 @TWO_WORLDS
 def test_objects_stay_known_when_old_ledger_rows_are_deleted(world: World) -> None:
     world.lake_options["maintenance"] = {"ledger_retention": 30, "expire_older_than": 1}

@@ -21,8 +21,7 @@ from lake_assets.lake.postgres import connect
 from lake_assets_tests.world import NW, SW, World, sales
 
 ON_S3 = pytest.param(("duckdb", "s3"), marks=pytest.mark.more)
-CATALOGS = pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local"), ON_S3], indirect=True)
-MORE_CATALOGS = pytest.mark.parametrize(
+CATALOGS = pytest.mark.parametrize(
     "world", [("sqlite", "local"), pytest.param(("postgres", "local"), marks=pytest.mark.more), ON_S3], indirect=True
 )
 ON_FILES = pytest.mark.parametrize("world", [("sqlite", "local")], indirect=True)
@@ -90,7 +89,8 @@ def test_a_lost_catalog_is_made_again_as_it_was(world: World, command: Callable[
     assert world.totals() == [4, 5]
 
 
-@MORE_CATALOGS
+@pytest.mark.more
+@CATALOGS
 def test_what_came_after_the_backup_is_named_and_ingested_again(world: World, command: Callable[..., Result]) -> None:
     world.commit(NW, 1)
     command("backup")
@@ -110,6 +110,7 @@ def test_what_came_after_the_backup_is_named_and_ingested_again(world: World, co
     assert world.totals() == [1, 2]
 
 
+@pytest.mark.more
 @ON_FILES
 def test_files_that_maintenance_has_deleted_since_are_named(world: World, command: Callable[..., Result]) -> None:
     world.commit(NW, 1)
@@ -125,7 +126,8 @@ def test_files_that_maintenance_has_deleted_since_are_named(world: World, comman
     assert world.totals() == [2]
 
 
-@MORE_CATALOGS
+@pytest.mark.more
+@CATALOGS
 def test_a_catalog_that_is_replaced_is_moved_aside(world: World, command: Callable[..., Result]) -> None:
     world.commit(NW, 1)
     command("backup")
@@ -168,6 +170,7 @@ def test_a_catalog_in_use_is_not_replaced_nor_by_a_damaged_backup(
     assert world.totals() == [1]
 
 
+@pytest.mark.more
 @ON_FILES
 def test_files_that_were_written_before_the_backup_and_committed_after_it_are_named(
     world: World, command: Callable[..., Result]
@@ -186,7 +189,7 @@ def test_files_that_were_written_before_the_backup_and_committed_after_it_are_na
     assert new in restored["unknown"]
 
 
-@MORE_CATALOGS
+@CATALOGS
 def test_a_backup_beside_commits_is_of_one_snapshot(world: World) -> None:
     world.commit(NW, 0)
     lake, ends = world.config.lakes["test"], threading.Event()
@@ -208,6 +211,7 @@ def test_a_backup_beside_commits_is_of_one_snapshot(world: World) -> None:
     assert {backup.name for backup in backups(lake)} == {backup.name for backup in made}
 
 
+@pytest.mark.more
 @ON_FILES
 def test_the_oldest_backups_are_deleted(world: World, command: Callable[..., Result], tmp_path: Path) -> None:
     for total in (1, 2, 3):
@@ -237,7 +241,7 @@ def test_the_keys_of_an_encrypted_lake_are_not_written_beside_its_files(
     assert world.totals() == [1]
 
 
-@MORE_CATALOGS
+@CATALOGS
 def test_what_has_no_landed_objects_any_more_is_adopted_from_its_files(
     world: World, command: Callable[..., Result]
 ) -> None:

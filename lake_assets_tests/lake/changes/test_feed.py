@@ -117,6 +117,7 @@ def test_columns_are_those_of_the_last_snapshot(local_world: World) -> None:
     assert changes(local_world, until=table["_snapshot"][0].as_py()).column_names[:2] == ["id", "total"]
 
 
+@pytest.mark.more
 def test_an_encrypted_lake_has_changes_too(local_encrypted: World) -> None:
     committed(local_encrypted, NW, 1, 2)
     last = committed(local_encrypted, NW, 2)

@@ -61,6 +61,7 @@ def test_two_commits_of_the_same_partition_are_not_one(local_world: World) -> No
     assert local_world.totals() == []
 
 
+@pytest.mark.more
 def test_a_batch_whose_answer_is_lost_is_found(local_world: World, proxy: PostgresProxy, tmp_path: Path) -> None:
     local_world.options = dict(BATCH)
     exporting(local_world, tmp_path / "deltas")

@@ -174,6 +174,7 @@ def test_a_table_that_was_made_again_exports_nothing_beside_the_changes_of_the_o
     assert sorted(exported(local_export)["total"].to_pylist()) == local_export.totals() == [1, 2, 3]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("by", [replace_directly, *more([replace_by_extension])])
 def test_both_strategies_refuse_a_delta_of_another_snapshot(local_export: World, by: Any) -> None:
     """Without this check, a writer without the lock would make a wrong delta visible."""
@@ -208,6 +209,7 @@ def metadata_of(result: Outcome) -> dict[str, Any]:
     return {name: value.value for name, value in materialization_metadata(result).items()}
 
 
+@pytest.mark.more
 def test_plan_result_and_dagsters_metadata_name_the_exported_changes(local_export: World) -> None:
     local_export.land(NW, sales(1, 2))
     partition, to = local_export.partition(NW), local_export.config.streams["sales"].deltas
@@ -276,6 +278,7 @@ def test_a_storage_that_refuses_the_export_fails_the_run_and_names_it(local_expo
     assert local_export.query("SELECT count(*) FROM lake.sales") == [(0,)]
 
 
+@pytest.mark.more
 def test_latest_lists_the_newest_files_and_a_commit_succeeds_without_it(
     local_world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -299,6 +302,7 @@ def test_latest_lists_the_newest_files_and_a_commit_succeeds_without_it(
     assert len(visible(world)) == 4
 
 
+@pytest.mark.more
 def test_large_exports_are_several_files(local_export: World) -> None:
     local_export.options = local_export.options | {"target_file_size": "1MiB"}
     with mock.patch("lake_assets.parquet.write.GROUP_ROWS", 100_000):

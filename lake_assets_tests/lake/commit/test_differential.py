@@ -17,7 +17,7 @@ from lake_assets_tests.tiers import more
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
-POSTGRES = pytest.param("postgres", marks=pytest.mark.servers)
+POSTGRES = pytest.param("postgres", marks=[pytest.mark.servers, pytest.mark.more])
 
 
 @pytest.fixture(params=[{}] if duckdb.__version__ < "2" else [{DUCKLAKE_VERSION: name} for name in spec.VERSIONS])
@@ -151,6 +151,7 @@ def test_partitions_of_more_than_whole_files_are_left_to_the_extension(pair: Str
     refused(direct, "another partitioning")
 
 
+@pytest.mark.more
 def test_the_first_files_of_a_table(
     catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -164,6 +165,7 @@ def test_the_first_files_of_a_table(
     assert [side.query(with_nulls) for side in pair] == [[(2, 1, 10)]] * 2
 
 
+@pytest.mark.more
 def test_the_first_files_of_a_table_may_be_all_null(
     catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -186,6 +188,7 @@ def counted(pair: StrategyPair, conditions: Mapping[str, int]) -> None:
                 assert found == [(count,)], condition
 
 
+@pytest.mark.more
 def test_the_first_file_after_changed_columns(pair: StrategyPair) -> None:
     for side in pair:
         side.execute("ALTER TABLE lake.t RENAME COLUMN i8 TO small")

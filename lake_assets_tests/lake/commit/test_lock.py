@@ -363,6 +363,7 @@ def test_a_writer_does_not_wait_for_the_storage_of_another(world: World, monkeyp
     assert len(world.totals()) == 2 * ROWS
 
 
+@pytest.mark.more
 @ON_POSTGRES
 def test_an_export_that_is_overtaken_is_written_again_under_the_lock(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -69,6 +69,7 @@ def missed(side: StrategyLake, *numbers: int) -> list[tuple[str, int]]:
     return result
 
 
+@pytest.mark.more
 @CATALOGS
 @pytest.mark.parametrize(
     ("strategy", "next_strategy", "is_first"),
@@ -99,6 +100,7 @@ def test_values_below_those_of_a_later_commit_are_found(
     assert missed(side, *([] if is_first else [30]), 40, 70) == []
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("catalog", [POSTGRES], indirect=True)
 def test_bounds_of_a_client_that_commits_during_the_correction_are_kept(
     pair: StrategyPair, monkeypatch: pytest.MonkeyPatch

@@ -98,6 +98,7 @@ def test_replaced_new_cleared_and_registered_partitions_are_in_the_same_tables(p
     agree(pair)
 
 
+@pytest.mark.more
 def test_row_groups_are_counted_and_the_last_run_is_found(pair: StrategyPair) -> None:
     _, newer = pair
     committed = newer.replace(SW, [row(n) for n in range(5)], [row(9)], strategy=replace_directly, row_group_size=2)
@@ -115,6 +116,7 @@ def test_row_groups_are_counted_and_the_last_run_is_found(pair: StrategyPair) ->
     assert (newest.snapshot, newest.rows) == (committed.snapshot_id, 6)
 
 
+@pytest.mark.more
 def test_without_a_test_against_the_extension_it_is_not_written_directly(
     catalog: Callable[[str], dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -165,6 +165,7 @@ def looks(world: World, size: int) -> Mapping[str, Callable[[LakeSession], bool]
     }
 
 
+@pytest.mark.more
 @BY_DRIVER
 def test_looks_read_the_same_in_a_short_and_in_a_long_ledger(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)

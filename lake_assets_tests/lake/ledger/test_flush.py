@@ -73,6 +73,7 @@ def sorted_files(world: World) -> dict[str, list[str]]:
     return files
 
 
+@pytest.mark.more
 def test_an_encrypted_lakes_ledger_is_flushed_too(local_encrypted: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     local_encrypted.commit(NW, 1)
@@ -82,6 +83,7 @@ def test_an_encrypted_lakes_ledger_is_flushed_too(local_encrypted: World, monkey
     assert local_encrypted.ledger() == before
 
 
+@pytest.mark.more
 @EACH_CATALOG
 def test_the_files_of_several_flushes_are_merged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
@@ -105,6 +107,7 @@ def test_the_files_of_several_flushes_are_merged(world: World, monkeypatch: pyte
     assert world.commit(NW, 9).status == "committed"
 
 
+@pytest.mark.more
 def test_files_without_deleted_rows_keep_the_order(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     for number in range(2):
@@ -125,6 +128,7 @@ def test_files_without_deleted_rows_keep_the_order(local_world: World, monkeypat
     assert local_world.ledger() == before
 
 
+@pytest.mark.more
 def test_files_have_small_row_groups_and_large_ones_are_not_merged(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def flush_as_before(lake: LakeSession) -> None:
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("where", ["inlined", "merged", *more(["flushed", "older", "whole"])])
 @EACH_CATALOG
 def test_the_newest_note_of_an_object_counts(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,6 +155,7 @@ def assert_newest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
             assert compared(last_runs(lake, table, partitions)) == compared(few)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("where", ["inlined", "both", *more(["flushed", "whole"])])
 def test_rows_are_selected(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(world, where, monkeypatch)
@@ -227,6 +228,7 @@ def test_rows_that_were_deleted_and_those_of_a_dropped_table_do_not_count(
     assert few[local_world.partition(SW).path].fingerprint is None
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("files", [1, *more([4])])
 def test_a_commit_in_an_older_file_is_found(local_world: World, files: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
@@ -244,6 +246,7 @@ def test_a_commit_in_an_older_file_is_found(local_world: World, files: int, monk
     assert_newest(local_world, monkeypatch)
 
 
+@pytest.mark.more
 def test_files_older_than_the_last_commit_are_not_read(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     monkeypatch.setattr(lookup, "FILES", 1)

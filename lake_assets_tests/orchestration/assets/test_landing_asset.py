@@ -166,6 +166,7 @@ def test_a_run_repeats_the_scan_that_ended_during_it(
     assert newest_landing_scan(automated.instance, landing, report)["objects_in_no_partition"].value == 0
 
 
+@pytest.mark.more
 def test_automation_refreshes_partitions_of_any_age(local_world: World, instance: dg.DagsterInstance) -> None:
     automated = Automated(local_world, instance)
     local_world.land(NW, sales(1))

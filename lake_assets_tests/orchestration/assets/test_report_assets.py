@@ -18,6 +18,7 @@ from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 
 
+@pytest.mark.more
 def test_a_report_shows_counts_that_plot_and_a_picture(local_world: World) -> None:
     commit_one_and_fail_one(local_world)
 
@@ -136,6 +137,7 @@ def test_a_run_is_followed_by_one_report_whether_it_succeeds_or_fails(
     assert [automation.tick(), automation.tick()] == [1, 0]
 
 
+@pytest.mark.more
 def test_the_report_is_not_requested_while_a_run_is_under_way(world: World, instance: dg.DagsterInstance) -> None:
     automation = automation_of(world, instance)
     world.land(NW, sales(1))

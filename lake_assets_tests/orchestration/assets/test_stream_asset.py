@@ -95,6 +95,7 @@ def test_a_look_that_finds_nothing_starts_no_spark_and_is_an_observation_with_th
     assert figures == ([] if options.get("mode") == "index" else [("committed", 1, 1)])  # the files are registered
 
 
+@pytest.mark.more
 def test_a_commit_that_dagster_lacks_is_materialized_by_the_run_that_finds_it_unchanged(
     materialize: Materialize, local_world: World
 ) -> None:

@@ -248,6 +248,7 @@ def test_what_was_left_out_is_in_the_metadata_and_blocks_what_is_downstream(
     assert check == "dead_letters" or markdown(uri) in str(evaluation.metadata["named"].value)
 
 
+@pytest.mark.more
 def test_a_run_of_one_region_keeps_the_lateness_of_the_others(local_world: World) -> None:
     today = dt.datetime.now(dt.UTC).date()
     days = {"type": "date", "start": str(today - dt.timedelta(9))}
@@ -278,6 +279,7 @@ def test_a_run_of_one_region_keeps_the_lateness_of_the_others(local_world: World
         assert freshness("SW", today).passed
 
 
+@pytest.mark.more
 def test_a_check_that_failed_stays_so_when_another_partition_passes(local_world: World) -> None:
     local_world.options = {"checks": {"sql": POSITIVE, "blocking": ["positive"]}}
     local_world.land(NW, sales(-1))
@@ -373,6 +375,7 @@ def test_a_run_of_which_one_partition_failed_can_be_re_executed_from_there(
     assert messages == {"2026-02-11|SW"}
 
 
+@pytest.mark.more
 def test_partitions_that_a_failed_run_did_not_check_keep_their_results(local_world: World) -> None:
     local_world.options = {"checks": {"sql": POSITIVE}}
     local_world.land(NW, sales(1))
@@ -391,6 +394,7 @@ def test_partitions_that_a_failed_run_did_not_check_keep_their_results(local_wor
     assert again.metadata["result_of_run"].value == first.run_id
 
 
+@pytest.mark.more
 def test_a_failure_of_the_whole_table_stays_until_its_partition_is_refreshed(local_world: World) -> None:
     for text in (NW, SW):
         local_world.land(text, sales(1))

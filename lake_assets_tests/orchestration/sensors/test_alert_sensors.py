@@ -266,6 +266,7 @@ def test_each_receiver_gets_it_and_one_that_is_away_later(
 # Errors and escapes
 
 
+@pytest.mark.more
 def test_a_server_that_fails_is_tried_again_and_a_refusal_or_a_redirect_is_not(
     local_world: World, looks: Looks, inbox: Inbox
 ) -> None:

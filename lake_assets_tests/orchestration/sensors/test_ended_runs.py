@@ -280,6 +280,7 @@ def test_partitions_that_the_config_leaves_out_have_no_checks_that_look_skipped(
     assert {key for name in PARTITIONED for key in shown(ticks, name)} == {KEYS[0], None}
 
 
+@pytest.mark.more
 def test_a_run_that_is_terminated_repeats_what_it_did_not_check(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks.world.land(NW, sales(-1))
     ticks.world.land(SW, sales(1))
@@ -328,6 +329,7 @@ def interrupt_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(IndexRun, "register", second)
 
 
+@pytest.mark.more
 def test_checks_that_are_terminated_repeat_what_was_left(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks.world.land(NW, sales(-1))
     materialize(ticks, KEYS[0])

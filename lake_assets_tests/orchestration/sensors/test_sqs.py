@@ -73,6 +73,7 @@ def test_what_has_landed_is_in_the_lake_after_the_runs_that_a_tick_asks_for(
     assert moto.left(queue) == 0
 
 
+@pytest.mark.more
 def test_messages_are_deleted_by_the_tick_after_their_runs_were_recorded_and_an_object_of_no_partition_is_reported(
     ticks: Ticks, moto: Moto, queue: str, bucket: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,6 +211,7 @@ def test_a_queue_that_does_not_exist_fails_the_tick_with_one_sentence(
     assert raised.value.__cause__ is None
 
 
+@pytest.mark.more
 def test_a_server_that_is_away_fails_the_tick_without_the_secret(local_world: World) -> None:
     url = "http://127.0.0.1:9"
     local_world.source = {"type": "s3", "bucket": "landing", **KEYS}

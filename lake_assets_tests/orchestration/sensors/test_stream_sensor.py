@@ -167,6 +167,7 @@ def test_a_landing_zone_that_is_away_fails_the_tick_with_one_sentence(ticks: Tic
     assert raised.value.__cause__ is None
 
 
+@pytest.mark.more
 def test_an_s3_landing_zone_goes_all_the_way(local_world: World, s3_location: Callable[[], dict[str, Any]]) -> None:
     local_world.source = s3_location()
     local_world.options["sensor"] = {"type": "objects"}

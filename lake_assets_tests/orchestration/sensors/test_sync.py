@@ -101,6 +101,7 @@ def test_a_commit_of_the_command_line_is_reported_once_with_the_figures_of_its_l
     assert [status and status.value for status in statuses.values()] == ["MATERIALIZED"]
 
 
+@pytest.mark.more
 def test_a_failure_among_many_commits_is_what_the_overview_shows(
     committed: World, storage: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_failure_among_many_commits_is_what_the_overview_shows(
     assert sorted(str(record.partition) for record in results) == [NW_KEY, SW_KEY, "None"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("until", "checked"), [(0, []), (None, [SW_KEY])], ids=["time", "number"])
 def test_one_warning_counts_the_commits_whose_checks_are_left_to_an_audit(
     committed: World,
@@ -137,6 +139,7 @@ def test_one_warning_counts_the_commits_whose_checks_are_left_to_an_audit(
     assert [record.message for record in caplog.records] == [f"sales: the checks of {left} are left to an audit"]
 
 
+@pytest.mark.more
 def test_a_newer_commit_is_reported_whatever_the_clocks_say(
     committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +185,7 @@ def test_the_commits_of_a_run_that_has_not_ended_are_left_to_it(committed: World
     assert sync_stream(specs_of(committed.stream), instance) == synced([NW_KEY], known=1)
 
 
+@pytest.mark.more
 def test_a_sync_that_breaks_off_is_continued_by_the_next(
     committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +228,7 @@ def test_two_syncs_at_the_same_moment_report_a_commit_once(
     assert events(storage) == 2
 
 
+@pytest.mark.more
 @pytest.mark.kill
 def test_a_sync_that_is_killed_keeps_no_other_one_off(committed: World, storage: dg.DagsterInstance) -> None:
     code = (
@@ -245,6 +250,7 @@ def test_a_sync_that_is_killed_keeps_no_other_one_off(committed: World, storage:
     assert sync_stream(specs_of(committed.stream), storage) == synced([NW_KEY, SW_KEY])
 
 
+@pytest.mark.more
 def test_a_tick_during_another_sync_leaves_the_work_to_the_next(
     committed: World, storage: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,6 +264,7 @@ def test_a_tick_during_another_sync_leaves_the_work_to_the_next(
     assert ticks.evaluate().skip_message == "2 partitions reported that others had committed."
 
 
+@pytest.mark.more
 def test_partitions_outside_the_config_are_counted_and_not_reported(
     committed: World, instance: dg.DagsterInstance
 ) -> None:
@@ -288,6 +295,7 @@ def test_a_lake_that_does_not_exist_yet_has_nothing_to_report(local_world: World
     assert sync_stream(specs_of(local_world.stream), instance) == synced([])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("cursor", ["no state", *more(["2026-02-11T00:00:00", "5", '{"after": 1000000, "runs": {}}'])])
 def test_a_damaged_cursor_of_the_sensor_reads_the_whole_ledger(
     committed: World, instance: dg.DagsterInstance, cursor: str
@@ -370,6 +378,7 @@ def statements_of(ticks: Ticks) -> tuple[int, int, int]:
     return len(catalog), sum(catalog), len(dagster)
 
 
+@pytest.mark.more
 def test_a_tick_without_news_asks_for_the_same_however_many_partitions_were_committed_just_before(
     local_world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -449,6 +458,7 @@ def stored(instance: dg.DagsterInstance, asset: str) -> list[Any]:
     ]
 
 
+@pytest.mark.more
 def test_materializations_that_are_stored_together_are_those_that_dagster_stores_one_by_one(
     storage: dg.DagsterInstance,
 ) -> None:
@@ -460,6 +470,7 @@ def test_materializations_that_are_stored_together_are_those_that_dagster_stores
     assert len(stored(storage, "together")[0]) == 5
 
 
+@pytest.mark.more
 def test_many_partitions_take_no_more_statements_than_one(storage: dg.DagsterInstance) -> None:
     numbers = []
     for number in (1, 1, 20):  # the first one looks for tables
