@@ -15,6 +15,7 @@ import pytest
 from dev.servers.absent import absent
 from lake_assets.version import VERSION
 from lake_assets_tests.test_rooms import PACKAGE, files
+from lake_assets_tests.tiers import soak
 
 pytestmark = pytest.mark.installs
 
@@ -120,8 +121,11 @@ def imported(environment: Path) -> tuple[dict[str, str], list[str]]:
     return failed, installed
 
 
+FEW = ["", *sorted({*NEEDS.values()})]  # without one, and those whose modules the package has
+
+
 # All extras together are the environment of the other tests.
-@pytest.mark.parametrize("extra", ["", *(extra for extra in EXTRAS if extra != "dev")])
+@pytest.mark.parametrize("extra", FEW + soak(extra for extra in EXTRAS if extra not in {*FEW, "dev"}))
 def test_an_installation_imports_all_but_what_needs_another_extra(environment: Path, wheel: Path, extra: str) -> None:
     if extra:
         install(environment, f"lake-assets[{extra}] @ {wheel.as_uri()}")

@@ -29,8 +29,8 @@ PAIRS = [
 # first: what differs by catalog or storage is a test of its own there. R2 is S3 with other names in its config.
 COVERING = [
     ("sqlite", "local"),
-    pytest.param(("duckdb", "s3"), marks=pytest.mark.more),
-    pytest.param(("postgres", "local"), marks=pytest.mark.more),
+    pytest.param(("postgres", "s3"), marks=pytest.mark.more),
+    pytest.param(("duckdb", "s3"), marks=pytest.mark.soak),
     pytest.param(("postgres", "r2"), marks=pytest.mark.soak),
 ]
 

@@ -62,7 +62,7 @@ def test_the_model_of_large_deployments_predicts_the_largest_sizes_that_were_mea
     assert [name for name, constant in constants.items() if constant.seconds <= 0] == []
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_a_benchmark_prints_its_ratios() -> None:
     command = [sys.executable, "-m", "dev.benchmarks", "--quick", "--only", "small"]
 

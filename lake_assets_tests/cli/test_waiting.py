@@ -51,7 +51,7 @@ def bucket(proxy: S3Proxy) -> dict[str, Any]:
     return bucket_on(proxy.s3) | {"requests": REQUESTS}
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.parametrize("command", [["plan", "sales", "--waiting"], *more([["check", "sales"]])])
 def test_a_landing_zone_that_does_not_answer_is_named(
     local_world: World, run: Run, s3_proxy: S3Proxy, command: list[str]
@@ -69,7 +69,7 @@ def test_a_landing_zone_that_does_not_answer_is_named(
         assert "has not answered" not in run("-q", *command).stderr
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.parametrize("command", [["query", "SELECT sum(total) FROM sales"], ["ingest", "sales", "--partition", NW]])
 def test_the_lakes_storage_that_does_not_answer_duckdb_or_a_task_is_named(
     local_world: World, run: Run, s3_proxy: S3Proxy, command: list[str]

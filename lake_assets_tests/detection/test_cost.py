@@ -24,7 +24,7 @@ def keys() -> Iterator[str]:
             yield from (f"region={region}/date={date}/batch_{n:04}.parquet" for n in range(A_DAY))
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_the_first_reading_and_each_tick_after_it_cost_what_they_are_to_cost() -> None:
     seen = Watch(stream_of(budget=4), Bucket.of(keys(), LONG_AGO))
     seen.bucket.seconds = 0.2  # what a request of a thousand keys takes where it takes long

@@ -198,6 +198,7 @@ WAYS = {
 }
 
 
+@pytest.mark.soak
 def test_a_client_does_all_that_a_classic_session_does_also_when_the_server_has_closed_its_session(
     local_world: World, tmp_path: Path, spark_connect: str
 ) -> None:
@@ -246,6 +247,7 @@ def test_a_server_that_is_started_again_in_a_job_runs_the_job_again(local_world:
     assert len(world.data_files()) == 2
 
 
+@pytest.mark.soak
 def test_clients_at_once_have_sessions_of_their_own(local_world: World, tmp_path: Path, spark_connect: str) -> None:
     """Each has a view `source` with the rows of its own partition."""
     local_world.options = {"transform": {"sql": "SELECT id, total, count(*) OVER () AS rows FROM source"}}
@@ -270,6 +272,7 @@ def ended(world: World, folder: Path, url: str, *partitions: str) -> tuple[int, 
     return run.returncode, " ".join(stderr.split())
 
 
+@pytest.mark.soak
 def test_an_error_on_an_executor_is_one_sentence(local_world: World, tmp_path: Path, spark_connect: str) -> None:
     world = with_functions(local_world, tmp_path, "failing")
     world.land(NW, sales(1))

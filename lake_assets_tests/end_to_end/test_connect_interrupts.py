@@ -6,7 +6,7 @@ import pytest
 
 from lake_assets_tests.end_to_end.test_connect_clients import with_functions
 from lake_assets_tests.spark.processes import run_python
-from lake_assets_tests.tiers import more, soak
+from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import NW, World, sales
 
 CODE = """
@@ -54,7 +54,7 @@ except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
 @pytest.mark.parametrize(
     ("way", "partition", "error"),
     [
-        *more([("dagster", "2026-02-11|NW", "DagsterExecutionInterruptedError")]),
+        *soak([("dagster", "2026-02-11|NW", "DagsterExecutionInterruptedError")]),
         *soak([("ingest", NW, "KeyboardInterrupt")]),
     ],
 )

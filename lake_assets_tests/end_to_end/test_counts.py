@@ -35,7 +35,7 @@ from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets_tests.cli.conftest import Run, run
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
-from lake_assets_tests.tiers import more, soak
+from lake_assets_tests.tiers import soak
 from lake_assets_tests.until import until
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
@@ -284,7 +284,7 @@ def places(request: pytest.FixtureRequest, catalog: str, storage: str, tmp_path:
     ("mode", "catalog", "storage", "larger"),
     [
         ("replace", "sqlite", "local", LARGER),
-        *more([("append", "sqlite", "local", LARGER), ("replace", "postgres", "s3", LARGER)]),
+        *soak([("append", "sqlite", "local", LARGER), ("replace", "postgres", "s3", LARGER)]),
         *soak((mode, "postgres", "s3", LARGE) for mode in ("replace", "append")),
         *soak((mode, "sqlite", "local", LARGE) for mode in ("replace", "append")),
     ],
@@ -335,7 +335,7 @@ COMMANDS = {
     ("catalog", "storage", "larger"),
     [
         ("sqlite", "local", LARGER),
-        *more([("postgres", "s3", LARGER)]),
+        *soak([("postgres", "s3", LARGER)]),
         *soak([("postgres", "s3", LARGE), ("sqlite", "local", LARGE)]),
     ],
 )

@@ -235,7 +235,7 @@ def test_all_partitions_are_materialized_by_clicking_though_most_have_never_land
     assert site.query("SELECT count(*) FROM lake.ingest_runs WHERE stream = 'sparse'") == [(2,)]
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.browser
 def test_a_commit_of_the_command_line_and_a_tick_without_news_leave_the_pages_complete(
     shop: Site, page: "Page"
@@ -293,7 +293,7 @@ def test_the_page_of_a_partition_that_never_succeeded_has_its_error_object_and_f
     expect(shown.first).to_be_visible()
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_a_range_that_the_ui_launches_adds_the_new_objects_of_each_partition(shop: Site) -> None:
     site = shop.of("appended")
     site.land(DAYS[0], 1)
@@ -313,7 +313,7 @@ def test_a_range_that_the_ui_launches_adds_the_new_objects_of_each_partition(sho
     assert figures == {f"{DAYS[0]}|NW": (2, 1, 1), f"{DAYS[1]}|NW": (1, 0, 1)}
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_runs_of_every_kind_at_once_end_as_if_one_came_after_the_other(shop: Site) -> None:
     site = shop.of("crowded")
     site.dagster.start_schedule("refresh_crowded_schedule")

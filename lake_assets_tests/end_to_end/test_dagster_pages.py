@@ -106,6 +106,7 @@ def test_the_graph_leads_from_one_landing_zone_that_was_observed_to_the_tables(s
     expect(page.get_by_text("Never observed")).to_have_count(0)
 
 
+@pytest.mark.soak
 def test_the_picture_of_a_report_is_shown_after_it_is_refreshed_by_clicking(shop: Shop, page: "Page") -> None:
     page.goto(f"{shop.dagster.url}/assets/copies_report")
     page.get_by_role("button", name="Materialize").click()

@@ -15,7 +15,7 @@ FEW = {("postgres", "s3")}
 
 @pytest.mark.journey
 @pytest.mark.parametrize(
-    "world", [pytest.param(pair, marks=() if pair in FEW else pytest.mark.more) for pair in PAIRS], indirect=True
+    "world", [pytest.param(pair, marks=() if pair in FEW else pytest.mark.soak) for pair in PAIRS], indirect=True
 )
 def test_a_stream_is_refreshed_checked_compacted_and_cleaned(world: World) -> None:
     world.lake_options = {"maintenance": {"compact": 2}}

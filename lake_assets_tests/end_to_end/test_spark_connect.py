@@ -52,7 +52,7 @@ def ingest(world: World, folder: Path, url: str, **environment: str) -> subproce
     "options",
     [
         pytest.param({}, id="pass-through"),
-        pytest.param({"copy": "always"}, id="copy", marks=pytest.mark.more),
+        pytest.param({"copy": "always"}, id="copy", marks=pytest.mark.soak),
         pytest.param({"transform": {"sql": UPPER}}, id="transform", marks=pytest.mark.more),
     ],
 )
@@ -80,7 +80,7 @@ def test_the_rows_are_those_of_a_classic_session(
     assert [getattr(row, name) for name in fields] == [getattr(classic, name) for name in fields]
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_the_session_of_dagster_is_a_client(tmp_path: Path, spark_connect: str) -> None:
     script = f"""\
 from lake_assets.config.spark import Spark

@@ -147,7 +147,7 @@ def test_the_asset_downstream_reads_what_the_stream_ingested(project: Path) -> N
     assert sum(float(row["total_sum"]) for row in rows) == pytest.approx(9280.68 + 9608.73)
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.dagster
 def test_dg_checks_the_project(project: Path, tmp_path: Path) -> None:
     if importlib.util.find_spec("dagster_dg_cli") is None:

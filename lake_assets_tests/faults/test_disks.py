@@ -13,7 +13,7 @@ from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.outage import small_disk
 from lake_assets_tests.faults.scenarios import assert_either, begin, finish, next_round
 from lake_assets_tests.faults.without_spark import no_session
-from lake_assets_tests.tiers import more, soak
+from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 
@@ -54,7 +54,7 @@ CASES = [
     ("storage", "sqlite", "compaction"),
     ("deltas", "sqlite", "delta export"),
     ("catalog", "sqlite", "replace"),
-    *more([("catalog", "duckdb", "append"), ("encrypted storage", "sqlite", "restore")]),
+    *soak([("catalog", "duckdb", "append"), ("encrypted storage", "sqlite", "restore")]),
     *soak([("encrypted storage", "sqlite", "replace")]),
     *soak(("storage", "sqlite", kind) for kind in KINDS if kind not in ("compaction", "restore")),
     *soak(("catalog", "sqlite", kind) for kind in KINDS if kind != "replace"),

@@ -9,7 +9,7 @@ from dev.servers.postgres_proxy import PostgresProxy, Rule, Statement, postgres_
 from lake_assets.errors import CatalogUnreachableError
 from lake_assets.lake.ledger import flush
 from lake_assets_tests.faults.without_spark import sessions
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 
@@ -41,7 +41,7 @@ ENCRYPTED = {"attach_options": {"encrypted": True}}  # whose strategy is insert
 
 @pytest.mark.parametrize(
     ("options", "storage"),
-    [(DIRECT, "local"), *more([(ENCRYPTED, "s3"), (DIRECT, "s3"), (ENCRYPTED, "local")])],
+    [(DIRECT, "local"), *more([(ENCRYPTED, "s3")]), *soak([(DIRECT, "s3"), (ENCRYPTED, "local")])],
     ids=["direct-local", "insert-s3", "direct-s3", "insert-local"],
 )
 def test_a_commit_whose_answer_is_lost_is_found(

@@ -70,7 +70,7 @@ def test_a_storage_that_is_away_for_four_seconds_fails_nothing(
     assert local_world.query("SELECT count(*), count(DISTINCT id) FROM lake.sales") == [(rows.num_rows, rows.num_rows)]
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_objects_are_registered_though_their_storage_is_away_for_four_seconds(
     local_world: World, s3_proxy: S3Proxy, outage: Begin
 ) -> None:
@@ -91,7 +91,7 @@ def away_at_export(world: World, to: dict[str, object], begin: Begin, seconds: f
     return begin(lambda request: request.bucket == to["bucket"] and request.method in ("PUT", "POST"), seconds)
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.usefixtures("spark")
 def test_changes_are_exported_though_their_storage_is_away_for_four_seconds(
     local_world: World, s3_proxy: S3Proxy, outage: Begin

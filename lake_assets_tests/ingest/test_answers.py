@@ -20,7 +20,7 @@ from dev.plain_client import plain_client
 from lake_assets.errors import SchemaError
 from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES, STRATEGIES
 from lake_assets_tests.ingest.index.indexing import index
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.values.columns import leaf
 from lake_assets_tests.values.plain import constant
 from lake_assets_tests.world import World
@@ -167,7 +167,7 @@ def extremes(part: slice, others: Mapping[str, tuple[pa.DataType, list[Any]]]) -
     return pa.table(arrays)
 
 
-@pytest.mark.parametrize(("strategy", "mode"), [WAYS[0], *more(WAYS[1:])])
+@pytest.mark.parametrize(("strategy", "mode"), [WAYS[0], *more(WAYS[1:3]), *soak(WAYS[3:])])
 def test_answers_about_the_ends_of_types(
     local_world: World, monkeypatch: pytest.MonkeyPatch, strategy: str, mode: str
 ) -> None:
@@ -183,8 +183,8 @@ def test_answers_about_the_ends_of_types(
         assert differences(client) == []
 
 
-@pytest.mark.more
-@pytest.mark.parametrize(("strategy", "mode"), [WAYS[0], *more(WAYS[1:])])
+@pytest.mark.soak
+@pytest.mark.parametrize(("strategy", "mode"), WAYS)
 def test_a_value_beyond_the_ends_of_a_type_is_refused_by_column(
     local_world: World, monkeypatch: pytest.MonkeyPatch, strategy: str, mode: str
 ) -> None:

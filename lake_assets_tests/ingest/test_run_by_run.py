@@ -394,7 +394,7 @@ def test_runs_of_a_partition(local_world: World, runs: str) -> None:
     _follow(local_world, (RUNS | MORE_RUNS)[runs])
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.parametrize("runs", [name for name, steps in RUNS.items() if not _uses_index(steps)])
 def test_runs_of_a_partition_in_an_encrypted_lake(local_world: World, runs: str) -> None:
     local_world.lake_options = ENCRYPTED
@@ -402,7 +402,9 @@ def test_runs_of_a_partition_in_an_encrypted_lake(local_world: World, runs: str)
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("world", [("postgres", "s3"), ("duckdb", "local")], indirect=True)
+@pytest.mark.parametrize(
+    "world", [("postgres", "s3"), pytest.param(("duckdb", "local"), marks=pytest.mark.soak)], indirect=True
+)
 @pytest.mark.parametrize(
     "runs",
     [

@@ -50,7 +50,7 @@ def random_faults(proxy: S3Proxy, seed: int) -> list[Rule]:
     ]
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.parametrize("buffered", [True, False], ids=["buffer", "direct"])
 def test_200_batches_under_random_faults_land_once_and_are_in_the_lake(
     local_world: World, s3_proxy: S3Proxy, tmp_path: Path, buffered: bool

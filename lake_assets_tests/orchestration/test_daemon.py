@@ -89,7 +89,7 @@ def runs_until(instance: dg.DagsterInstance, world: World, totals: list[float]) 
     return runs
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.dagster
 @pytest.mark.timeout(900)
 def test_what_lands_is_ingested_by_the_daemon(instance: dg.DagsterInstance, local_world: World) -> None:

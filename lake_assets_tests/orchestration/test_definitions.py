@@ -151,7 +151,7 @@ def test_the_workspace_loads(local_world: World, tmp_path: Path, dagster: Any) -
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.dagster
 def test_a_user_materializes_a_partition_from_the_command_line(
     local_world: World, tmp_path: Path, dagster: Any

@@ -111,7 +111,7 @@ def dg(project: Path, tmp_path: Path) -> Dg:
     return run
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_the_component_is_found_without_being_named_in_the_project(dg: Dg) -> None:
     listed = dg("list", "components", "--json")
 

@@ -106,7 +106,7 @@ def ends_once(frame: DataFrame) -> DataFrame:
     return frame.withColumn("id", functions.udf(_end_first_try, "bigint")("id"))
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_the_log_warns_of_a_task_that_was_retried(materialize: Materialize, local_world: World) -> None:
     local_world.options |= {"transform": {"function": f"{__name__}:ends_once"}}
     local_world.land(NW, sales(1, 2))

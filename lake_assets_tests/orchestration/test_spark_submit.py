@@ -115,7 +115,7 @@ def test_a_driver_that_cannot_start_fails_the_run_once(local_world: World, tmp_p
     assert "code 7" in text
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_the_command_has_the_option(local_world: World, tmp_path: Path) -> None:
     local_world.land(NW, sales(1, 2))
     local_world.land(SW, b"no Parquet")
@@ -133,7 +133,7 @@ def test_the_command_has_the_option(local_world: World, tmp_path: Path) -> None:
     assert {row.requested_by for row in local_world.ledger()} == {user()}
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_a_plan_is_applied_by_the_driver_and_refused_where_the_landing_zone_moved(
     local_world: World, tmp_path: Path
 ) -> None:

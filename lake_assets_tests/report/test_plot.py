@@ -58,7 +58,7 @@ def test_more_rows_are_a_deeper_blue() -> None:
     assert blues[0] - blues[-1] > 200
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_a_year_of_three_regions_is_legible_and_a_century_leaves_out_its_oldest_years() -> None:
     from lake_assets.report.plot import MAX_HEIGHT  # noqa: PLC0415
 
@@ -92,7 +92,7 @@ EACH = [(*shape, name) for shape, name in zip(SHAPES, NAMES, strict=True)]
 OTHERS = [case for shape in SHAPES for name in NAMES if (case := (*shape, name)) not in EACH]
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.parametrize(("regions", "number", "scale", "name"), [*EACH, *soak(OTHERS)])
 def test_no_text_is_printed_over_another(regions: int, number: int, scale: int, name: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415

@@ -164,7 +164,7 @@ def test_an_upload_in_parts_that_fails_leaves_nothing_in_the_bucket(s3_proxy: S3
     assert [upload["Key"] for upload in uploads] == ["some/prefix/main/t/anothers.parquet"]
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_a_small_object_that_fails_is_not_written_later(s3_proxy: S3Proxy) -> None:
     storage = S3Storage.model_validate(bucket_on(s3_proxy.s3))
     rule = s3_proxy.inject(Rule("status", lambda r: r.method == "PUT" and bool(r.key), times=1000, status=500))

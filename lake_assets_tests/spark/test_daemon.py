@@ -33,7 +33,7 @@ def test_a_worker_whose_connection_is_closed_ends_without_an_error(monkeypatch: 
         failing(ZeroDivisionError(), monkeypatch)
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_workers_begin_with_the_code_of_the_tasks_which_their_garbage_collector_ignores(tmp_path: Path) -> None:
     run = run_python("-c", WORKER, folder=tmp_path)
     assert run.stdout.strip() == "[True, False, True]", run.stderr

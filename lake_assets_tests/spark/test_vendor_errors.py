@@ -144,7 +144,7 @@ def test_a_session_of_its_own_says_it(tmp_path: Path, pattern: str) -> None:
     assert find(pattern, run.stderr)
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.parametrize("pattern", IN_CLIENT)
 def test_a_client_says_it(tmp_path: Path, spark_connect: str, pattern: str) -> None:
     run = run_python("-c", CLIENT + IN_CLIENT[pattern], spark_connect, folder=tmp_path)

@@ -101,7 +101,7 @@ def jvms(name: str, master: str) -> list[psutil.Process]:
 DRIVERS = re.compile(r"submitted as (driver-\S+)")
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.usefixtures("spark")
 def test_the_events_are_those_of_a_run_in_process(
     cluster: Cluster, local_world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -76,7 +76,7 @@ def test_what_is_killed_comes_back_and_what_is_stopped_starts_again_with_its_dat
     assert read(site) == ((1,), b"kept")
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.kill
 def test_what_a_killed_supervisor_left_behind_is_ended_by_the_next_start(folder: Path) -> None:
     assert stack("up", "postgres", "--free-ports", "--detach", folder=folder).returncode == 0

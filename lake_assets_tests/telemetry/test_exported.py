@@ -128,6 +128,7 @@ def test_the_metrics_have_no_attribute_without_a_bound() -> None:
     assert names == {"stream", "lake", "mode", "status", "kind", "step", "state"}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("launcher", ["in_process", *more(["spark_submit"])])
 def test_a_receiver_gets_the_figures_of_real_ingests(
     local_world: World, tmp_path: Path, inbox: Inbox, monkeypatch: pytest.MonkeyPatch, launcher: str

@@ -146,7 +146,7 @@ def test_each_partition_of_a_batch_has_its_own_figures_and_the_batchs_snapshot(
         assert written["facets"]["version"]["datasetVersion"] == str(snapshot)
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_a_launched_run_tells_once_what_a_run_in_process_tells(
     local_world: World, tmp_path: Path, receiver: Inbox
 ) -> None:

@@ -30,7 +30,7 @@ def asked(world: World, proxy: PostgresProxy) -> tuple[Counter[str], int]:
     return Counter(text for text in texts if not text.startswith("UPDATE ducklake_table_column_stats")), proxy.rows
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_a_commit_reads_the_lists_of_files_and_nothing_else_of_other_partitions(
     local_world: World, postgres: PostgresServer, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.direct import register_directly
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets_tests.lake.commit.strategy_pair import NOTHING, StrategyLake, StrategyPair, empty_pair, row
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import soak
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
@@ -47,7 +47,7 @@ def both(pair: StrategyPair, text: str, *files: Any, **options: Any) -> None:
     assert (direct.rows_before, direct.snapshot_id) == (extension.rows_before, extension.snapshot_id)
 
 
-@pytest.mark.parametrize("catalog", ["sqlite", POSTGRES, *more(["duckdb"])], indirect=True)
+@pytest.mark.parametrize("catalog", ["sqlite", POSTGRES, *soak(["duckdb"])], indirect=True)
 def test_new_replaced_cleared_and_extended_partitions(pair: StrategyPair) -> None:
     both(pair, NW, [row(1), row(100)], [row(50)])
     agree(pair)
@@ -124,7 +124,7 @@ def refused(side: StrategyLake, reason: str) -> None:
     assert side.catalog() == before
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_partitions_of_more_than_whole_files_are_left_to_the_extension(pair: StrategyPair) -> None:
     direct, _ = pair
     direct.replace(NW, [row(1), row(2)])
@@ -165,7 +165,7 @@ def test_the_first_files_of_a_table(
     assert [side.query(with_nulls) for side in pair] == [[(2, 1, 10)]] * 2
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_the_first_files_of_a_table_may_be_all_null(
     catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -227,7 +227,7 @@ def test_columns_that_were_added_or_widened(pair: StrategyPair) -> None:
     counted(pair, conditions)
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_nested_columns_that_gained_fields_and_became_wider(pair: StrategyPair) -> None:
     """Earlier files lack the fields, and have narrower types, at any depth."""
     wide = {

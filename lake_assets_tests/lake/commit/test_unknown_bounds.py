@@ -16,13 +16,13 @@ from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import Strategy
 from lake_assets.lake.schema.types import sql_type
 from lake_assets_tests.lake.commit.strategy_pair import NOTHING, SCHEMA, StrategyLake, StrategyPair, empty_pair, row
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import more, soak
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
 NE = "region=NE,date=2026-02-11"
 POSTGRES = pytest.param("postgres", marks=pytest.mark.servers)
-MORE_POSTGRES = pytest.param("postgres", marks=[pytest.mark.servers, pytest.mark.more])
+MORE_POSTGRES = pytest.param("postgres", marks=[pytest.mark.servers, pytest.mark.soak])
 CATALOGS = pytest.mark.parametrize("catalog", ["sqlite", MORE_POSTGRES], indirect=True)
 ALONE = [name for name in SCHEMA.names if name not in {"flag", "tags", "shape", "counts"}]
 
@@ -76,7 +76,7 @@ def missed(side: StrategyLake, *numbers: int) -> list[tuple[str, int]]:
     [
         (replace_directly, None, False),
         (replace_by_extension, replace_directly, False),
-        *more(
+        *soak(
             [
                 (replace_directly, replace_directly, True),
                 (replace_directly, replace_by_extension, False),

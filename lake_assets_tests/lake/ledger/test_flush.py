@@ -15,7 +15,7 @@ from lake_assets.lake.ledger.tables import LEDGER, MANIFEST
 from lake_assets.lake.session import TableName
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.lake.worlds import EACH_CATALOG
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -181,7 +181,7 @@ def history(world: World) -> None:
 
 
 @EACH_CATALOG
-@pytest.mark.parametrize("flushed_from", [1, *more([10_000])])
+@pytest.mark.parametrize("flushed_from", [1, *soak([10_000])])
 def test_the_newest_rows_of_each_partition_stay_and_decide_as_before(
     world: World, flushed_from: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

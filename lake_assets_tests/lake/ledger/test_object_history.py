@@ -11,7 +11,7 @@ from lake_assets.lake.ledger.object_history import known_objects, registered_obj
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST, LedgerRow, append_records, create_ledger, ledger_values
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets_tests.lake.worlds import EACH_CATALOG
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import World
 
 TABLE = TableName("main", "sales")
@@ -54,7 +54,7 @@ def flush_as_before(lake: LakeSession) -> None:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("where", ["inlined", "merged", *more(["flushed", "older", "whole"])])
+@pytest.mark.parametrize("where", ["inlined", "merged", *soak(["flushed", "older", "whole"])])
 @EACH_CATALOG
 def test_the_newest_note_of_an_object_counts(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 10_000 if where == "inlined" else 1)

@@ -21,7 +21,7 @@ from lake_assets.lake.ledger.read import (
     rows_of_run,
 )
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, create_ledger, record
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, SW, World
 
 EMPTY = "region=XX,date=2026-02-11"
@@ -156,7 +156,7 @@ def assert_newest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("where", ["inlined", "both", *more(["flushed", "whole"])])
+@pytest.mark.parametrize("where", ["inlined", "both", *soak(["flushed", "whole"])])
 def test_rows_are_selected(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(world, where, monkeypatch)
     rows = expected(world)

@@ -228,7 +228,7 @@ def test_two_syncs_at_the_same_moment_report_a_commit_once(
     assert events(storage) == 2
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.kill
 def test_a_sync_that_is_killed_keeps_no_other_one_off(committed: World, storage: dg.DagsterInstance) -> None:
     code = (
