@@ -120,6 +120,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
         server.shutdown()
 
 
+@pytest.mark.more
 def test_without_a_fitting_wheel_duckdb_installs_an_extension_once_into_its_own_folder(
     repository: Path, home: Path
 ) -> None:

@@ -44,6 +44,7 @@ def test_a_selection_is_ingested_checked_reported_and_in_the_history(run: Run) -
     assert [row["partition"] for row in waiting] == [f"region=NE/date=2026-02-0{day}" for day in (4, 5, 6)]
 
 
+@pytest.mark.more
 def test_a_script_is_not_asked_and_sees_the_count(landed: World, run: Run) -> None:
     landed.options["mode"] = "index"
     assert "2 new objects of 2 objects" in run("index", "--dry-run", "--partition", "date=2026-02-07").stdout

@@ -127,6 +127,7 @@ def test_what_is_missing_or_contradicts_by_a_default_is_named() -> None:
     assert line.startswith("lake.yaml:7:3: streams sales and returns both fill raw.everything of lake shop")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("defaults", "text"),
     [

@@ -36,6 +36,7 @@ def copy_storage(source: World, target: World, s3: S3Server) -> None:
         s3.client().copy_object(Bucket=other, Key=key, CopySource={"Bucket": bucket, "Key": key})
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("first", ["catalog", pytest.param("storage", marks=pytest.mark.more)])
 def test_a_backup_is_the_lake_of_one_moment_if_the_catalog_is_first(
     local_world: World, postgres: PostgresServer, s3: S3Server, tmp_path: Path, first: str

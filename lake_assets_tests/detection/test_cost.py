@@ -59,6 +59,7 @@ def test_the_first_reading_and_each_tick_after_it_cost_what_they_are_to_cost() -
     assert started == ["NE 2024-02-29"]  # though its range has several days
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("day", ["2025-01-01", "2026-02-11"])
 def test_a_partition_that_no_tick_can_read_whole_is_read_over_several(day: str) -> None:
     seen = Watch(stream_of(budget=1), Bucket.of(f"region=NW/date={day}/{n:05}.parquet" for n in range(25_000)))

@@ -278,6 +278,7 @@ def places(request: pytest.FixtureRequest, catalog: str, storage: str, tmp_path:
         yield Places(lambda: database_on(proxy.server), partial(by_proxy, proxy), s3)
 
 
+@pytest.mark.more
 # Each catalog and each storage once; what is asked of one does not depend on the other.
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(

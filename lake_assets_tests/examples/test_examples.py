@@ -88,6 +88,7 @@ class OneSession:
         return self.session
 
 
+@pytest.mark.more
 def test_the_unit_test_passes(example: Callable[[str], Path], spark: SparkSession) -> None:
     folder = example("transform")
     options = ["--noconftest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--rootdir={folder}"]

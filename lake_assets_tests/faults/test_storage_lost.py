@@ -146,6 +146,7 @@ def test_write_and_commit_are_retried_as_often_as_the_lakes_storage_says(local_w
     assert local_world.totals() == [1, 2]
 
 
+@pytest.mark.more
 def test_a_lake_storage_that_stays_away_is_one_error_for_all_partitions(
     local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage], capfd: pytest.CaptureFixture[str]
 ) -> None:

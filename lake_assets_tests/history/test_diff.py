@@ -45,6 +45,7 @@ def test_with_keys_rows_are_updated(world: World) -> None:
     ]
 
 
+@pytest.mark.more
 def test_the_same_rows_are_equal_also_with_null_and_nan(either_lake: World) -> None:
     rows = pa.table({"id": [1, None], "total": [float("nan"), None]})
     either_lake.land(NW, rows)

@@ -95,6 +95,7 @@ def test_a_table_that_was_dropped_has_no_history_left(local_world: World) -> Non
     assert figures(of(local_world)) == [("replace", 0, 1)]
 
 
+@pytest.mark.more
 @ON_POSTGRES
 def test_it_costs_what_it_shows(world: World, postgres: PostgresServer) -> None:
     """Of the table and of a partition: the numbers of partitions, files and snapshots do not matter."""

@@ -40,6 +40,7 @@ def test_a_refresh_leaves_a_held_partition_alone_and_says_how_to_release_it(held
     assert "skip: held until `lake-assets restore sales" in plan(held.stream, held.partition(NW)).action
 
 
+@pytest.mark.more
 def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(held: World) -> None:
     first = min(row.snapshot_id for row in held.ledger(NW) if row.snapshot_id)
     release(held.stream, held.partition(NW))

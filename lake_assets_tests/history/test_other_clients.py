@@ -245,6 +245,7 @@ def test_a_hold_ends_beside_other_clients(client: str, mode: str, local_world: W
     next_object_is_read(local_world, rows)
 
 
+@pytest.mark.more
 @BESIDE
 def test_an_object_leaves_quarantine_beside_other_clients(client: str, mode: str, local_world: World) -> None:
     local_world.options = {"mode": mode, "on_bad_object": "quarantine"}

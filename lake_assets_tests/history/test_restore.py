@@ -141,6 +141,7 @@ def test_a_file_of_the_snapshot_that_is_gone_is_named_and_no_copy_is_left(
     assert local_world.totals(NW) == [2]
 
 
+@pytest.mark.more
 def test_rows_of_then_get_the_columns_of_today(either_lake: World) -> None:
     either_lake.options = {"schema_policy": "evolve"}
     first = ingested(either_lake, 1, 2)

@@ -110,6 +110,7 @@ def test_a_plain_file_is_refused_by_every_other_strategy(local_encrypted: World)
     assert local_encrypted.totals(NW) == []
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("first", "then", "says"),
     [

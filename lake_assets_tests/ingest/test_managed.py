@@ -140,6 +140,7 @@ def test_overlapping_commits_of_a_new_partition_do_not_double_it(managed: World)
     assert row.rows_before == ROWS
 
 
+@pytest.mark.more
 def test_checks_plan_maintenance_and_commands_respect_a_managed_lake(managed: World, tmp_path: Path) -> None:
     managed.commit(NW, 1)
     stream = managed.stream

@@ -81,7 +81,8 @@ def test_a_bad_object_is_left_out_and_the_others_are_committed(world: World) -> 
 @pytest.mark.parametrize(
     ("kind", "mode", "name"),
     [
-        *((kind, "replace", "z.parquet") for kind in BADS),
+        *((kind, "replace", "z.parquet") for kind in [*BADS][::2]),
+        *more((kind, "replace", "z.parquet") for kind in [*BADS][1::2]),
         ("a damaged page", "append", "z.parquet"),
         ("another type", "replace", "a.parquet"),
         *more((kind, "append", "z.parquet") for kind in BADS if kind != "a damaged page"),

@@ -198,6 +198,7 @@ def test_a_live_edge_that_is_stopped_lands_what_it_has_read(
     assert landed_ids(tmp_path / "landing") == list(range(1500))
 
 
+@pytest.mark.more
 @pytest.mark.kill
 @pytest.mark.parametrize("form", ["jsonl", *more(["arrow"])])
 def test_generate_into_land_is_a_live_edge(config: Callable[..., Path], tmp_path: Path, form: str) -> None:

@@ -132,6 +132,7 @@ def test_files_of_earlier_columns_are_not_compacted(local_world: World) -> None:
     assert local_world.query("SELECT * FROM lake.sales ORDER BY ALL") == before
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("files", "size", "target", "at_least", "is_compacted"),
     [

@@ -178,6 +178,7 @@ def test_a_result_of_some_days_keeps_the_failures_of_the_others(
     assert check(instance, "positive", NW_2).passed
 
 
+@pytest.mark.more
 def test_commits_of_the_command_line_are_reported_once_each_with_the_key_of_their_month(
     local_world: World, instance: dg.DagsterInstance
 ) -> None:

@@ -29,6 +29,7 @@ from lake_assets_tests.world import NW, SW, World, sales
 SPARK = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
 
 
+@pytest.mark.more
 def test_the_events_are_those_of_a_run_in_process(local_world: World, tmp_path: Path) -> None:
     local_world.options |= {"partitions": PARTITIONS}
     local_world.land(NW, sales(1, 2))

@@ -42,6 +42,7 @@ def validate(local_world: World, tmp_path: Path) -> Validate:
     return run
 
 
+@pytest.mark.more
 def test_the_place_is_under_a_caret_and_what_only_spark_knows_is_valid_and_the_jvm_ends(
     validate: Validate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,7 @@ def test_a_port_that_another_program_has_is_named_with_its_component(folder: Pat
     assert f"other programs listen on ports of the stack: {port} (spark-connect). End them" in done.stderr
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -273,6 +273,7 @@ def test_what_has_no_landed_objects_any_more_is_adopted_from_its_files(
     assert world.query(rows) == before
 
 
+@pytest.mark.more
 @ON_FILES
 def test_files_of_several_jobs_at_the_same_time_and_files_of_a_run_before_the_rows_are_not_adopted(
     world: World, command: Callable[..., Result]

@@ -81,6 +81,7 @@ def test_a_batch_whose_answer_is_lost_is_found(local_world: World, proxy: Postgr
     assert_sound(local_world)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_after_an_error_that_proves_nothing_the_ledger_says_whether_the_batch_was_committed(
     filled: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_committed: bool

@@ -115,6 +115,7 @@ def test_each_commit_exports_what_history_says(world: World, tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.more
 def test_an_encrypted_lake_exports_by_permission_only_also_what_a_restore_changes(
     local_world: World, tmp_path: Path
 ) -> None:

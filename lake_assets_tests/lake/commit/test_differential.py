@@ -69,6 +69,7 @@ def test_new_replaced_cleared_and_extended_partitions(pair: StrategyPair) -> Non
     assert direct == extension
 
 
+@pytest.mark.more
 def test_time_travel_changes_and_expiry_are_the_same(pair: StrategyPair) -> None:
     both(pair, NW, [row(1)])
     both(pair, NW, [row(2), row(3)])
@@ -98,6 +99,7 @@ def test_partition_values_that_paths_encode(pair: StrategyPair) -> None:
     agree(pair)
 
 
+@pytest.mark.more
 def test_registered_files(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> None:
     pair = empty_pair(catalog, tmp_path)
 

@@ -29,6 +29,7 @@ def current(world: World) -> int:
         return lake.current_snapshot()
 
 
+@pytest.mark.more
 @EACH_CATALOG
 def test_the_rows_are_the_same_at_every_snapshot_and_the_next_commits_are_direct(
     world: World, monkeypatch: pytest.MonkeyPatch

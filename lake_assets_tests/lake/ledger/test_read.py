@@ -206,6 +206,7 @@ def test_a_time_of_any_precision_is_compared(world: World) -> None:
             assert read_ledger(lake, since=moment + step) == read_ledger(lake, until=moment) == []
 
 
+@pytest.mark.more
 def test_rows_that_were_deleted_and_those_of_a_dropped_table_do_not_count(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,6 +175,7 @@ def test_another_code_location_reads_by_key_and_partitions(lake: LakeResource) -
     assert event.step_materialization_data.materialization.metadata["totals"].value == [1, 2]
 
 
+@pytest.mark.more
 def test_what_cannot_be_read_is_an_error_that_says_what_to_change(run: Run, lake: LakeResource) -> None:
     io = LakeIOManager(config=lake.config)
 

@@ -212,6 +212,7 @@ def test_checks_in_another_process_read_the_run_s_partitions_from_the_ledger(
     assert evaluations["data_files"].metadata["files"].value == 1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("option", "bad", "check", "facts"),
     [

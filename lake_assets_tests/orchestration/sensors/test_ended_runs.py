@@ -265,6 +265,7 @@ def test_a_run_that_passed_all_over_leaves_the_checks_of_the_table_as_they_were(
     assert shown(ticks, "positive")[KEYS[0]] == "FAILED"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "landed",
     [pytest.param(sales(1), id="committed"), pytest.param(b"no Parquet", id="failed", marks=pytest.mark.more)],

@@ -276,6 +276,7 @@ def test_partitions_outside_the_config_are_counted_and_not_reported(
     assert sync_stream(specs_of(committed.stream), instance) == synced([NW_KEY], outside=1)
 
 
+@pytest.mark.more
 def test_compaction_and_the_end_of_a_hold_are_no_new_rows(committed: World, instance: dg.DagsterInstance) -> None:
     (row,) = committed.ledger(NW)
     sync_stream(specs_of(committed.stream), instance)
