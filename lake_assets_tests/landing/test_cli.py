@@ -204,11 +204,11 @@ def test_a_live_edge_that_is_stopped_lands_what_it_has_read(
 def test_generate_into_land_is_a_live_edge(config: Callable[..., Path], tmp_path: Path, form: str) -> None:
     options = "--stores=10 --regions=NW,SW --days=3 --seed=1 --per-store=100"
     words = [PROGRAM, "generate", "retail", *options.split(), "--format", form]
-    generated = subprocess.Popen(words, stdout=subprocess.PIPE)
     land = [PROGRAM, "--config", str(config()), "land", "sales", "--format", form, "-"]
-    done = subprocess.run(land, stdin=generated.stdout, capture_output=True, text=True, timeout=60, check=False)
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as generated:
+        done = subprocess.run(land, stdin=generated.stdout, capture_output=True, text=True, timeout=60, check=False)
 
-    assert (done.returncode, generated.wait()) == (0, 0), done.stderr
+    assert (done.returncode, generated.returncode) == (0, 0), done.stderr
     landed = ds.dataset(str(tmp_path / "landing"), partitioning="hive", exclude_invalid_files=False).to_table()
     assert landed.num_rows == 3000
     assert len(landed.schema) == 26

@@ -36,12 +36,12 @@ for first in range(0, 1_000_000, 10):
 @pytest.mark.kill
 @pytest.mark.parametrize("after", [7, *(pytest.param(after, marks=pytest.mark.soak) for after in (1, 40))])
 def test_what_a_killed_writer_had_flushed_arrives_once(tmp_path: Path, after: int) -> None:
-    process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    for _ in range(after):
-        process.stdout.readline()
-    process.kill()
-    message = process.stdout.read().split()
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(after):
+            process.stdout.readline()
+        process.kill()
+        message = process.stdout.read().split()
     safe = int(message[-1]) if message else after * 10
 
     stream = stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "buffer")})
