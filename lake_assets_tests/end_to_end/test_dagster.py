@@ -205,7 +205,7 @@ def test_one_bad_partition_of_a_backfill_fails_alone(failed: Failed) -> None:
     ]
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.browser
 def test_all_partitions_are_materialized_by_clicking_though_most_have_never_landed(shop: Site, page: "Page") -> None:
     from playwright.sync_api import expect  # noqa: PLC0415 - may not be installed

@@ -51,7 +51,7 @@ def assert_may_pass(error: Exception | None) -> None:
     assert isinstance(error, TRANSIENT)
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("place", "when"), [("storage", is_written), *more([("storage", is_committed), ("source", is_read)])]
 )

@@ -15,7 +15,7 @@ from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.storage.store import Store
 from lake_assets_tests.importers.test_init_from import SALES, parquet
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import more, soak
 
 pytestmark = pytest.mark.usefixtures("sessions")
 
@@ -95,7 +95,7 @@ class Starter:
             ).success
 
 
-@pytest.mark.parametrize("forms", [*list(LAYOUTS)[:2], *more(list(LAYOUTS)[2:])])
+@pytest.mark.parametrize("forms", [*list(LAYOUTS)[:2], *more(list(LAYOUTS)[2:8]), *soak(list(LAYOUTS)[8:])])
 def test_the_starter_of_a_layout_runs_without_an_edit(tmp_path: Path, forms: str) -> None:
     landed(tmp_path / "sales", forms)
 

@@ -174,6 +174,7 @@ def note(value: object, data_type: pa.DataType | None = None) -> pa.Table:
     return pa.table({"id": [1], "note": pa.array([value], data_type)})
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("transform", [None, *more([{"sql": "SELECT * FROM source"}])])
 def test_a_column_without_values_has_the_type_of_other_objects(local_world: World, transform: object) -> None:
     local_world.options["transform"] = transform

@@ -12,7 +12,7 @@ from lake_assets_tests.world_fixtures import database_on
 __all__ = ["catalog", "sessions"]
 
 _MORE = [
-    pytest.param("duckdb", marks=pytest.mark.more),
+    pytest.param("duckdb", marks=pytest.mark.soak),
     pytest.param("postgres", marks=[pytest.mark.more, pytest.mark.servers]),
 ]
 

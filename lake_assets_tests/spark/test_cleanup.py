@@ -142,7 +142,7 @@ def test_files_that_a_task_reported_before_it_failed_are_removed(local: LocalSto
     assert files(local) == kept
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.parametrize("at", ["part", *more(["completion", "source"])])
 def test_an_upload_in_parts_that_fails_leaves_nothing_in_the_bucket(s3_proxy: S3Proxy, at: str) -> None:
     storage = S3Storage.model_validate(bucket_on(s3_proxy.s3))

@@ -51,7 +51,7 @@ def cases() -> Iterator[Any]:
             for policy in POLICIES[:1] if mode == "index" else POLICIES:
                 few = (mode, strategy) == ("replace", "direct") and policy != "ignore_extra"
                 # What a policy refuses or leaves out, it does before the mode and the strategy come into it.
-                rare = strategy != "direct" and (policy != "evolve" or mode == "append")
+                rare = strategy == "insert" or (strategy != "direct" and (policy != "evolve" or mode == "append"))
                 marks = () if few else pytest.mark.soak if rare else pytest.mark.more
                 yield pytest.param((mode, strategy, policy), marks=marks, id=f"{mode}-{strategy}-{policy}")
 

@@ -89,7 +89,7 @@ def test_time_travel_changes_and_expiry_are_the_same(pair: StrategyPair) -> None
         assert side.query("SELECT i64 FROM lake.t ORDER BY 1") == [(20,), (30,)]
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_partition_values_that_paths_encode(pair: StrategyPair) -> None:
     values = ["a%2Fb", "O'Hare", "ünïcode", "N%2FA x", "a%3Db", "__HIVE_DEFAULT_PARTITION__", "[x]*"]
     for value in values:
@@ -190,7 +190,7 @@ def counted(pair: StrategyPair, conditions: Mapping[str, int]) -> None:
                 assert found == [(count,)], condition
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_the_first_file_after_changed_columns(pair: StrategyPair) -> None:
     for side in pair:
         side.execute("ALTER TABLE lake.t RENAME COLUMN i8 TO small")
