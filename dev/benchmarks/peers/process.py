@@ -56,15 +56,16 @@ class PeerProcess:
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = log
         self._limit = self._left = limit
-        self._process = subprocess.Popen(
-            [command.python, "-m", command.module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log.open("ab"),
-            cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"} | dict(command.environment),
-            text=True,
-        )
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [command.python, "-m", command.module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=folder,
+                env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"} | dict(command.environment),
+                text=True,
+            )
 
     def call(self, name: str, timeout: float, **arguments: Any) -> tuple[Any, float]:
         """The value and the seconds of a call, as measured by the peer.
