@@ -58,7 +58,8 @@ def tree(path: Path) -> ast.Module:
 @functools.cache
 def importing(path: Path, *, on_import: bool) -> list[ast.AST]:
     """The nodes of a file that may import, anywhere in it, or only those that run when it is imported itself."""
-    found, left = [], list[ast.AST]([tree(path)])
+    found: list[ast.AST] = []
+    left: list[ast.AST] = [tree(path)]
     while left:
         for child in ast.iter_child_nodes(left.pop()):
             if isinstance(child, ast.Import | ast.ImportFrom | ast.Call):
