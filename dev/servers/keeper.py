@@ -34,6 +34,9 @@ def main() -> int:
     arguments.add_argument("--user")
     arguments.add_argument("command", nargs=argparse.REMAINDER)
     given = arguments.parse_args()
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # a suite in a shell's background has it ignored, and servers inherit that
     server = subprocess.Popen(
         given.command,
         stdin=subprocess.DEVNULL,
