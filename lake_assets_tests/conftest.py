@@ -111,12 +111,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark `servers` all tests whose fixtures start one, and begin with the longest, or in the order of `--shuffle`."""
-    config.stash[COLLECTED] = [item.nodeid for item in items]
     for item in items:
         if isinstance(item, pytest.Function) and _needs_server(item):
             item.add_marker(pytest.mark.servers)
     # One that began last would leave the other workers idle.
     items.sort(key=lambda item: item.get_closest_marker("dagster") is None)
+    config.stash[COLLECTED] = [item.nodeid for item in items]
     if seed := config.getoption("--shuffle"):
         random.Random(seed).shuffle(items)
 

@@ -258,7 +258,7 @@ def test_a_session_that_runs_is_used_and_left_running(local_world: World, spark:
     assert spark.range(3).count() == 3
 
 
-@pytest.mark.soak
+@pytest.mark.more
 def test_a_session_is_started_for_work_alone_and_stopped_again(tmp_path: Path, local_world: World) -> None:
     """In a process of its own, for in this one a session runs."""
     local_world.source["path"] = str(tmp_path / "landing")

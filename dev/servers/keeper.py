@@ -34,9 +34,8 @@ def main() -> int:
     arguments.add_argument("--user")
     arguments.add_argument("command", nargs=argparse.REMAINDER)
     given = arguments.parse_args()
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # a suite in a shell's background has it ignored, and servers inherit that
+    # A shell has the suite in its background ignore SIGINT, and a server would inherit that and not stop.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     server = subprocess.Popen(
         given.command,
         stdin=subprocess.DEVNULL,

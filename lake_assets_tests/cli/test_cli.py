@@ -182,7 +182,7 @@ def test_help_needs_neither_spark_nor_dagster_nor_duckdb() -> None:
 
 @pytest.mark.more
 @pytest.mark.usefixtures("ingested")
-@pytest.mark.parametrize("command", ["ingest sales --waiting", *more(["ledger sales", "plan sales --waiting"])])
+@pytest.mark.parametrize("command", ["ingest sales --waiting", "ledger sales", "plan sales --waiting"])
 def test_a_command_that_starts_no_spark_imports_no_pandas_but_for_who_asks(tmp_path: Path, command: str) -> None:
     arguments = ["--config", str(tmp_path / "lake.yaml"), *command.split()]
     code = (

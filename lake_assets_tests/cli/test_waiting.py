@@ -12,7 +12,7 @@ from dev.servers.postgres_proxy import Rule as ServerRule
 from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.cli.terminal import info
 from lake_assets_tests.cli.conftest import Run
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 
@@ -51,8 +51,8 @@ def bucket(proxy: S3Proxy) -> dict[str, Any]:
     return bucket_on(proxy.s3) | {"requests": REQUESTS}
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("command", [["plan", "sales", "--waiting"], *more([["check", "sales"]])])
+@pytest.mark.more
+@pytest.mark.parametrize("command", [["plan", "sales", "--waiting"], ["check", "sales"]])
 def test_a_landing_zone_that_does_not_answer_is_named(
     local_world: World, run: Run, s3_proxy: S3Proxy, command: list[str]
 ) -> None:
@@ -69,8 +69,10 @@ def test_a_landing_zone_that_does_not_answer_is_named(
         assert "has not answered" not in run("-q", *command).stderr
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("command", [["query", "SELECT sum(total) FROM sales"], ["ingest", "sales", "--partition", NW]])
+@pytest.mark.more
+@pytest.mark.parametrize(
+    "command", [["query", "SELECT sum(total) FROM sales"], *soak([["ingest", "sales", "--partition", NW]])]
+)
 def test_the_lakes_storage_that_does_not_answer_duckdb_or_a_task_is_named(
     local_world: World, run: Run, s3_proxy: S3Proxy, command: list[str]
 ) -> None:

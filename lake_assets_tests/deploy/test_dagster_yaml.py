@@ -49,7 +49,7 @@ def instance(
         yield instance
 
 
-@pytest.mark.soak
+@pytest.mark.more
 def test_a_run_is_in_postgresql_with_its_log_in_the_bucket_and_is_repeated_only_if_its_process_died(
     instance: dg.DagsterInstance, local_world: World, postgres: PostgresServer, s3: S3Server, materialize: Materialize
 ) -> None:

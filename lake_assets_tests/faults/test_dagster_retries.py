@@ -11,7 +11,6 @@ import pytest
 from dev.servers.proxy import Request, S3Proxy
 from lake_assets_tests.faults.outage import HURRIED, Outage, is_listed, is_read, is_written, noise, outage, small_disk
 from lake_assets_tests.ingest.index.indexing import land_numbers
-from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -82,7 +81,8 @@ def failure_of(run: Run) -> str:
     ("storage", "when", "of_object"),
     [
         ("storage", is_written, "main/sales/region="),
-        *more([("source", is_read, "region="), ("source", is_listed, "")]),
+        ("source", is_read, "region="),
+        ("source", is_listed, ""),
     ],
 )
 def test_a_step_that_lost_its_storage_is_tried_again_and_no_row_is_there_twice(

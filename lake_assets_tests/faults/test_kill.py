@@ -34,12 +34,13 @@ OF_STRATEGIES = {
     "insert": (*REPLACING, "delta export", "restore", "compaction"),
 }
 CASES = [(kind, strategy) for strategy, kinds in OF_STRATEGIES.items() for kind in kinds]
-# Those of `make test`: each promise by the strategy that most lakes have, and each strategy.
+# Those of `make test`: each act by the strategy that most lakes have, and each strategy; and of `make test-all`.
 FEW = {
     *((kind, "direct") for kind in ("replace", "append", "index", "batch", "delta export", "restore")),
     ("append", "extension"),
     ("compaction", "insert"),
 }
+MORE = {("dead letters", "direct"), ("replace", "insert")}
 # What a step begins with that writes a row or a file, so that a death before it leaves what earlier ones have written.
 ROWS = ("INSERT", "UPDATE", "DELETE", "CALL", "COPY", "CREATE", "ALTER", "DROP", "COMMIT", "the end")
 FILES = ("create", "stream", "put_new", "put_own", "delete", "copy_object")
@@ -83,7 +84,11 @@ def measured(scenario: Scenario, kind: str, strategy: str | None = None) -> tupl
 @pytest.mark.parametrize(
     ("kind", "strategy"),
     # A clean-up has no COMMIT.
-    [pytest.param(*case, marks=() if case in FEW else pytest.mark.soak) for case in CASES if case[0] != "clean-up"],
+    [
+        pytest.param(*case, marks=() if case in FEW else pytest.mark.more if case in MORE else pytest.mark.soak)
+        for case in CASES
+        if case[0] != "clean-up"
+    ],
 )
 def test_a_death_before_the_commit_leaves_the_rows_of_before_and_one_after_it_those_of_after(
     local_world: World, actors: Actors, kind: str, strategy: str

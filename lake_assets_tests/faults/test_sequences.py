@@ -324,10 +324,10 @@ def on_sqlite(folder: Path) -> World:
     return World.in_folder(folder, no_session)
 
 
-@pytest.mark.parametrize(("machine", "examples"), [(LakeMachine, 1), *more([(AppendMachine, 1)])])
-def test_sequences_end_as_their_model_says(machine: type[LakeMachine], actors: Actors, examples: int) -> None:
+@pytest.mark.parametrize("machine", [LakeMachine, *more([AppendMachine])])
+def test_a_sequence_ends_as_its_model_says(machine: type[LakeMachine], actors: Actors) -> None:
     phases = [Phase.generate]
-    run(machine, on_sqlite, actors, max_examples=examples, stateful_step_count=14, derandomize=True, phases=phases)
+    run(machine, on_sqlite, actors, max_examples=1, stateful_step_count=14, derandomize=True, phases=phases)
 
 
 @pytest.mark.soak

@@ -63,7 +63,7 @@ def kills(frame):
 """
 
 
-@pytest.mark.soak
+@pytest.mark.more
 @pytest.mark.kill
 def test_a_command_whose_transform_loses_the_jvm_tells_one_error_and_how_many_failed(
     local_world: World, tmp_path: Path

@@ -21,7 +21,7 @@ from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.outage import HURRIED, Outage, is_committed, is_looked_at, is_read, is_written, outage
 from lake_assets_tests.ingest.index.indexing import land_numbers
 from lake_assets_tests.lake.commit.test_deltas import committed, exporting, stored, visible
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -51,9 +51,9 @@ def assert_may_pass(error: Exception | None) -> None:
     assert isinstance(error, TRANSIENT)
 
 
-@pytest.mark.soak
+@pytest.mark.more
 @pytest.mark.parametrize(
-    ("place", "when"), [("storage", is_written), *more([("storage", is_committed), ("source", is_read)])]
+    ("place", "when"), [("storage", is_written), *soak([("storage", is_committed), ("source", is_read)])]
 )
 def test_a_storage_that_is_away_for_four_seconds_fails_nothing(
     local_world: World, s3_proxy: S3Proxy, outage: Begin, place: str, when: Callable[[Request], bool]

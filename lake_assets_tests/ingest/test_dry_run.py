@@ -157,7 +157,9 @@ def test_a_plan_fails_where_the_run_does_and_with_its_words(
     [
         ("replace", "clear"),
         ("append", "fail"),
-        *more([("replace", "fail"), ("replace", "keep"), ("append", "keep")]),
+        ("replace", "fail"),
+        ("replace", "keep"),
+        ("append", "keep"),
     ],
 )
 def test_a_plan_of_objects_that_quarantine_leaves_out_is_what_the_run_does(

@@ -138,8 +138,8 @@ def test_a_layout_may_name_other_folders(local_world: World) -> None:
     [
         ({"transform": {"sql": "SELECT id, total + count(*) OVER () AS total FROM source"}}, [3.0, 18.0]),
         ({"schema_policy": "evolve"}, [1, 16]),
-        *more([({"transform": {"sql": "SELECT * FROM source"}}, [1, 16])]),
-        *more([({"schema_policy": "evolve", "transform": {"sql": "SELECT * FROM source"}}, [1, 16])]),
+        ({"transform": {"sql": "SELECT * FROM source"}}, [1, 16]),
+        ({"schema_policy": "evolve", "transform": {"sql": "SELECT * FROM source"}}, [1, 16]),
     ],
 )
 def test_rows_are_chosen_before_a_transform_and_while_the_table_evolves(

@@ -109,7 +109,7 @@ def test_a_run_whose_plan_is_refused_whole_creates_no_lake(local_world: World, m
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("world", [("sqlite", "local"), *more([(("postgres", "local"),)])], indirect=True)
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True)
 def test_a_dropped_table_is_recreated_completely_by_several_runs(world: World) -> None:
     for text, total in ((NW, 1), (SW, 2)):
         world.commit(text, total)

@@ -106,7 +106,7 @@ def test_a_failing_commit_leaves_the_old_partition_and_nothing_staged(local_encr
     assert_secret(local_encrypted, table)
 
 
-@pytest.mark.soak
+@pytest.mark.more
 @pytest.mark.kill
 def test_a_kill_leaves_the_old_partition_and_no_plaintext(local_encrypted: World, tmp_path: Path) -> None:
     table = telling(20_000)

@@ -223,7 +223,7 @@ def broken(good: bytes, how: str) -> bytes:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("how", ["truncated", *more(["another magic", "another end"])])
+@pytest.mark.parametrize("how", ["truncated", "another magic", "another end"])
 def test_a_damaged_object_is_one_error_that_names_it_and_quarantine_leaves_it_out(
     local_world: World, form: str, how: str
 ) -> None:

@@ -95,7 +95,7 @@ def test_beside_a_connection_to_sqlite_all_work_of_the_process_goes_through_its_
         assert connection.execute("SELECT sum(total) FROM sales").fetchall() == [(9,)]
 
 
-@pytest.mark.soak
+@pytest.mark.more
 def test_threads_read_by_connections_while_the_process_commits(local_world: World) -> None:
     local_world.commit(NW, 1, 2)
     stops, failures, reads = Event(), list[str](), list[int]()

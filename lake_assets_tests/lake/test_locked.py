@@ -138,7 +138,7 @@ def test_every_write_is_retried_while_the_catalog_is_locked(
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("status", ["committed", *more(["skipped"])])
+@pytest.mark.parametrize("status", ["committed", "skipped"])
 def test_the_row_or_the_commit_of_a_partition_is_retried(
     local_world: World, status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,6 @@ from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, rejects
-from lake_assets_tests.tiers import more
 from lake_assets_tests.until import until
 from lake_assets_tests.world import World
 
@@ -175,7 +174,7 @@ def test_a_pattern_that_no_landed_file_matches_is_refused_by_validate_and_land(c
 
 @pytest.mark.more
 @pytest.mark.kill
-@pytest.mark.parametrize("number", [signal.SIGINT, *more([signal.SIGTERM])], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_live_edge_that_is_stopped_lands_what_it_has_read(
     config: Callable[..., Path], tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -200,7 +199,7 @@ def test_a_live_edge_that_is_stopped_lands_what_it_has_read(
 
 @pytest.mark.more
 @pytest.mark.kill
-@pytest.mark.parametrize("form", ["jsonl", *more(["arrow"])])
+@pytest.mark.parametrize("form", ["jsonl", "arrow"])
 def test_generate_into_land_is_a_live_edge(config: Callable[..., Path], tmp_path: Path, form: str) -> None:
     options = "--stores=10 --regions=NW,SW --days=3 --seed=1 --per-store=100"
     words = [PROGRAM, "generate", "retail", *options.split(), "--format", form]

@@ -233,7 +233,7 @@ def test_files_of_a_renamed_or_dropped_table_are_known(local_world: World) -> No
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("world", [("duckdb", "local"), *more([(("postgres", "local"),)])], indirect=True)
+@pytest.mark.parametrize("world", [("duckdb", "local"), ("postgres", "local")], indirect=True)
 def test_of_two_lakes_in_one_catalog_each_keeps_its_own_files(world: World, tmp_path: Path) -> None:
     storage = {"type": "local", "path": str(tmp_path / "other")}
     # In mixed case: a name that is not quoted would not be found.

@@ -19,7 +19,6 @@ from dagster._utils.hosted_user_process import recon_job_from_origin
 
 from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.instances import storages
-from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, sales
 
 ASSETS = ("sales", "each", "later", "days", "whole")
@@ -92,7 +91,7 @@ def backfilled(world: World, instance: dg.DagsterInstance, folder: Path) -> Bulk
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("landed", [True, *more([False])])
+@pytest.mark.parametrize("landed", [True, False])
 def test_what_is_downstream_of_partitions_that_never_landed_is_left_out_too(
     local_world: World, instance: dg.DagsterInstance, tmp_path: Path, landed: bool
 ) -> None:

@@ -87,7 +87,7 @@ def test_a_cancelled_run_cancels_its_job_and_records_what_had_begun(emr: Emr, lo
     assert job.state == "CANCELLED"
 
 
-@pytest.mark.soak
+@pytest.mark.more
 def test_a_job_that_fails_before_its_driver_has_begun_fails_the_run_once(emr: Emr, local_world: World) -> None:
     local_world.options |= {"partitions": PARTITIONS}
     local_world.land(NW, sales(1))

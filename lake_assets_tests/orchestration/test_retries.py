@@ -24,7 +24,6 @@ from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.orchestration.assets.test_stream_asset import FORCE, metadata_of
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize, failing_once, failure_of
-from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 
@@ -112,7 +111,7 @@ def shown(result: dg.ExecuteInProcessResult) -> dict[str | None, str]:
 
 @pytest.mark.more
 @pytest.mark.usefixtures("runs")  # which has nothing for a second try
-@pytest.mark.parametrize(("status", "write"), [("committed", commit), *more([("skipped", skip)])])
+@pytest.mark.parametrize(("status", "write"), [("committed", commit), ("skipped", skip)])
 def test_a_catalog_that_another_process_has_locked_fails_no_step(
     materialize: Materialize,
     local_world: World,

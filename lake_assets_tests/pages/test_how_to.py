@@ -80,7 +80,7 @@ def test_the_scripts_that_read_the_lake(folder: Path, monkeypatch: pytest.Monkey
     assert [path.stem for path in Path.cwd().glob("*.py") if path.stem not in run] == []
 
 
-@pytest.mark.soak
+@pytest.mark.more
 @pytest.mark.usefixtures("spark", "folder")
 def test_the_variables_of_a_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     page = DOCS / "flight.md"

@@ -23,7 +23,7 @@ from lake_assets.parquet.task import Report, discarding
 from lake_assets.parquet.write import write_files
 from lake_assets.spark.cleanup import discard_job
 from lake_assets.storage.store import Store
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -142,8 +142,8 @@ def test_files_that_a_task_reported_before_it_failed_are_removed(local: LocalSto
     assert files(local) == kept
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("at", ["part", *more(["completion", "source"])])
+@pytest.mark.more
+@pytest.mark.parametrize("at", ["part", *soak(["completion", "source"])])
 def test_an_upload_in_parts_that_fails_leaves_nothing_in_the_bucket(s3_proxy: S3Proxy, at: str) -> None:
     storage = S3Storage.model_validate(bucket_on(s3_proxy.s3))
     client = s3_proxy.s3.client()
@@ -164,7 +164,7 @@ def test_an_upload_in_parts_that_fails_leaves_nothing_in_the_bucket(s3_proxy: S3
     assert [upload["Key"] for upload in uploads] == ["some/prefix/main/t/anothers.parquet"]
 
 
-@pytest.mark.soak
+@pytest.mark.more
 def test_a_small_object_that_fails_is_not_written_later(s3_proxy: S3Proxy) -> None:
     storage = S3Storage.model_validate(bucket_on(s3_proxy.s3))
     rule = s3_proxy.inject(Rule("status", lambda r: r.method == "PUT" and bool(r.key), times=1000, status=500))

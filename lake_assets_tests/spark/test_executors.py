@@ -12,7 +12,6 @@ import pytest
 from dev.servers.connect import connect_server
 from dev.servers.process import free_ports, running
 from dev.servers.standalone import cluster_environment, live_workers, master_command, worker_command
-from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import World
 
 SCRIPT = """
@@ -70,9 +69,7 @@ def end_of_job(settings: dict[str, str], limit: float | None = None) -> tuple[st
 @pytest.mark.soak
 @pytest.mark.servers
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(
-    ("way", "limit"), [("master", None), *soak([("master", 6.0), ("remote", None), ("remote", 6.0)])]
-)
+@pytest.mark.parametrize(("way", "limit"), [("master", None), ("master", 6.0), ("remote", None), ("remote", 6.0)])
 def test_a_job_without_executors_fails_with_that_reason(master: tuple[str, int], way: str, limit: float | None) -> None:
     with ExitStack() as stack:
         settings = {"spark.master": master[0]}

@@ -20,7 +20,7 @@ from lake_assets.ingest.outcome import reported_run
 from lake_assets.report.metrics import INSTRUMENTS, Value
 from lake_assets.telemetry.exported import Exported
 from lake_assets_tests.telemetry.unused import is_imported
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["inbox"]
@@ -128,8 +128,8 @@ def test_the_metrics_have_no_attribute_without_a_bound() -> None:
     assert names == {"stream", "lake", "mode", "status", "kind", "step", "state"}
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("launcher", ["in_process", *more(["spark_submit"])])
+@pytest.mark.more
+@pytest.mark.parametrize("launcher", ["in_process", *soak(["spark_submit"])])
 def test_a_receiver_gets_the_figures_of_real_ingests(
     local_world: World, tmp_path: Path, inbox: Inbox, monkeypatch: pytest.MonkeyPatch, launcher: str
 ) -> None:

@@ -176,7 +176,7 @@ def test_a_table_that_was_made_again_exports_nothing_beside_the_changes_of_the_o
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("by", [replace_directly, *more([replace_by_extension])])
+@pytest.mark.parametrize("by", [replace_directly, replace_by_extension])
 def test_both_strategies_refuse_a_delta_of_another_snapshot(local_export: World, by: Any) -> None:
     """Without this check, a writer without the lock would make a wrong delta visible."""
     committed(local_export, NW, 1)

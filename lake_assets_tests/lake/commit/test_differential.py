@@ -167,7 +167,7 @@ def test_the_first_files_of_a_table(
     assert [side.query(with_nulls) for side in pair] == [[(2, 1, 10)]] * 2
 
 
-@pytest.mark.soak
+@pytest.mark.more
 def test_the_first_files_of_a_table_may_be_all_null(
     catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -190,7 +190,7 @@ def counted(pair: StrategyPair, conditions: Mapping[str, int]) -> None:
                 assert found == [(count,)], condition
 
 
-@pytest.mark.soak
+@pytest.mark.more
 def test_the_first_file_after_changed_columns(pair: StrategyPair) -> None:
     for side in pair:
         side.execute("ALTER TABLE lake.t RENAME COLUMN i8 TO small")

@@ -84,7 +84,7 @@ def test_an_encrypted_lakes_ledger_is_flushed_too(local_encrypted: World, monkey
     assert local_encrypted.ledger() == before
 
 
-@pytest.mark.soak
+@pytest.mark.more
 @EACH_CATALOG
 def test_the_files_of_several_flushes_are_merged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)

@@ -21,7 +21,7 @@ from lake_assets.lake.ledger.read import (
     rows_of_run,
 )
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, create_ledger, record
-from lake_assets_tests.tiers import more, soak
+from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import NW, SW, World
 
 EMPTY = "region=XX,date=2026-02-11"
@@ -230,7 +230,7 @@ def test_rows_that_were_deleted_and_those_of_a_dropped_table_do_not_count(
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("files", [1, *more([4])])
+@pytest.mark.parametrize("files", [1, 4])
 def test_a_commit_in_an_older_file_is_found(local_world: World, files: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     monkeypatch.setattr(lookup, "FILES", files)

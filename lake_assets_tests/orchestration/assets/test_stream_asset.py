@@ -67,7 +67,7 @@ def test_a_materialization_shows_what_was_done(materialize: Materialize, local_w
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("options", [{}, *more([{"mode": "append"}, {"mode": "index"}])])
+@pytest.mark.parametrize("options", [{}, {"mode": "append"}, {"mode": "index"}])
 def test_a_look_that_finds_nothing_starts_no_spark_and_is_an_observation_with_the_figures_of_the_last_commit(
     materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
