@@ -1,5 +1,6 @@
 """Spark's jobs in this process: the work of the tasks is the same plain Python, and nothing has to start."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -34,9 +35,12 @@ class _LateSession:
 
     def __init__(self, start: Callable[[], SparkSession]) -> None:
         self._start = start
+        self._begins = threading.RLock()  # the thread that looks for executors may ask while Spark still starts
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._start(), name)
+        with self._begins:
+            session = self._start()
+        return getattr(session, name)
 
 
 @pytest.fixture
