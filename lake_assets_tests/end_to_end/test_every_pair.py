@@ -10,12 +10,12 @@ from lake_assets.report.state import read_state
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import PAIRS
 
-TIERS = {("postgres", "s3"): (), ("sqlite", "local"): pytest.mark.more}
+TIERS = {("postgres", "s3"): [], ("sqlite", "local"): [pytest.mark.more]}
 
 
 @pytest.mark.journey
 @pytest.mark.parametrize(
-    "world", [pytest.param(pair, marks=TIERS.get(pair, pytest.mark.soak)) for pair in PAIRS], indirect=True
+    "world", [pytest.param(pair, marks=TIERS.get(pair, [pytest.mark.soak])) for pair in PAIRS], indirect=True
 )
 def test_a_stream_is_refreshed_checked_compacted_and_cleaned(world: World) -> None:
     world.lake_options = {"maintenance": {"compact": 2}}
