@@ -148,7 +148,7 @@ RESERVED = [(name,) for name in (*INTERNAL, "row_id", "begin_snapshot", "end_sna
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("refusals", [RESERVED, ([tuple(f"c{n}" for n in range(2000))],)])
+@pytest.mark.parametrize("refusals", [RESERVED, [tuple(f"c{n}" for n in range(2000))]])
 def test_a_name_that_only_inlining_forbids_works_without_inlining(
     local_world: World, refusals: list[tuple[str, ...]]
 ) -> None:
