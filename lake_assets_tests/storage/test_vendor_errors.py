@@ -23,7 +23,7 @@ from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, 
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.storage import local
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.clients import as_obstore
+from lake_assets.storage.clients import as_arrow, as_obstore
 from lake_assets.storage.s3 import delete_if_match
 from lake_assets.storage.store import Store
 from lake_assets.storage.vendor_errors import DELETION, NUMBERS, SQS, VENDORS, Meaning, find, meaning_of_queue
@@ -32,6 +32,8 @@ from lake_assets_tests.world_fixtures import bucket_on
 
 __all__ = ["moto"]
 
+NO_RETRY = {"requests": {"retries": 0}}
+
 
 def failing(work: Callable[[], object]) -> str:
     with pytest.raises((OSError, BaseError, ClientError)) as raised:
@@ -39,11 +41,11 @@ def failing(work: Callable[[], object]) -> str:
     return str(raised.value)
 
 
-def arrow(storage: AnyStorage, key: str = "a") -> str:
+def arrow(storage: AnyStorage) -> str:
     """The text of Arrow's client when it writes an object."""
 
     def write() -> None:
-        with ArrowStore(storage).create(key) as file:
+        with ArrowStore(storage).create("a") as file:
             file.write(b"x")
 
     return failing(write)
@@ -58,185 +60,149 @@ def both(storage: AnyStorage) -> str:
     return f"{arrow(storage)}\n{obstores(storage)}"
 
 
-class S3:
-    """SeaweedFS, and in front of it a proxy that answers with codes that SeaweedFS does not have."""
-
-    def __init__(self, request: pytest.FixtureRequest) -> None:
-        self.proxy: S3Proxy = request.getfixturevalue("s3_proxy")
-        self.config = bucket_on(self.proxy.s3)
-
-    def storage(self, **changes: Any) -> S3Storage:
-        return S3Storage.model_validate(self.config | changes)
-
-    def answered(self, status: int, *codes: str) -> str:
-        texts = []
-        for code in codes or ("",):
-            rule = Rule("status", times=1_000, status=status, code=code or "Unheard")
-            self.proxy.inject(rule)
-            texts.append(arrow(self.storage()))
-            rule.times = 0
-        return "\n".join(texts)
-
-    def no_key(self) -> str:
-        return both(self.storage(key_id="nobody"))
-
-    def wrong_secret(self) -> str:
-        return both(self.storage(secret="wrong"))
-
-    def no_right(self) -> str:
-        key, secret = self.proxy.s3.narrow["reader"]
-        texts = arrow(self.storage(key_id=key, secret=secret))
-        self.proxy.inject(Rule("status", times=1, status=403))
-        return f"{texts}\n{obstores(self.storage())}"
-
-    def no_bucket(self) -> str:
-        texts = obstores(self.storage(bucket="no-such-bucket"))
-        return f"{texts}\n{self.answered(404, 'NoSuchBucket')}"  # SeaweedFS makes a bucket that is written to
-
-    def away(self) -> str:
-        return arrow(self.storage(endpoint="http://127.0.0.1:9"))
-
-    def listing_broken_off(self) -> str:
-        self.proxy.inject(Rule("truncate", times=1_000))
-        return obstores(self.storage())
+def code_of_queue(url: str, **keys: str) -> str:
+    """The code of SQS's client when it receives messages."""
+    queue = Queue(SqsSensor.model_validate({"type": "sqs", "queue_url": url, "wait": 0, **KEYS, **keys}))
+    with pytest.raises(ClientError) as raised:
+        queue._client.receive_message(QueueUrl=url)
+    return str(raised.value.response["Error"]["Code"])
 
 
-class Azure:
-    """Azurite, and for a code that it does not have a server that answers with it."""
-
-    def __init__(self, request: pytest.FixtureRequest) -> None:
-        self.request = request
-
-    @property
-    def server(self) -> AzureServer:
-        server = self.request.getfixturevalue("azure")
-        assert isinstance(server, AzureServer)
-        return server
-
-    def storage(self, **changes: str) -> AzureStorage:
-        config = {"container": self.server.new_container(), "connection_string": self.server.connection_string}
-        return AzureStorage.model_validate(config | changes)
-
-    def answered(self, status: int, *codes: str) -> str:
-        texts = []
-        for code in codes:
-            body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no</Message></Error>"
-            with closing(Listener(status, body.encode(), "application/xml")) as listener:
-                string = f"AccountName=retail;BlobEndpoint={listener.url}/retail;AccountKey=QUJD"
-                texts.append(obstores(self.storage(connection_string=string, container="lake")))
-        return "\n".join(texts)
-
-    def wrong_key(self) -> str:
-        string = re.sub("AccountKey=[^;]*", "AccountKey=QUJD", self.server.connection_string)
-        return both(self.storage(connection_string=string))
-
-    def no_right(self) -> str:
-        return arrow(self.storage(connection_string=self.server.reading_connection_string))
-
-    def no_container(self) -> str:
-        return both(self.storage(container="no-such-container"))
-
-    def no_credentials(self) -> str:
-        return arrow(AzureStorage(account="retail", container="lake"))
-
-    def away(self) -> str:
-        string = self.server.connection_string.replace(f":{self.server.port}/", ":9/")
-        return arrow(self.storage(connection_string=string))
+# Servers that only answer, in the form of the vendor's manual: the body of a code, and the text of the client.
 
 
-class Google:
-    """Google's client, and a server that answers as Google's manual says; there is no such server here."""
-
-    def __init__(self, request: pytest.FixtureRequest) -> None: ...
-
-    def answered(self, status: int, message: str = "no") -> str:
-        body = json.dumps({"error": {"code": status, "message": message}})
-        with closing(Listener(status, body.encode())) as listener:
-            place = listener.url.removeprefix("http://")
-            filesystem = fs.GcsFileSystem(anonymous=True, scheme="http", endpoint_override=place)
-            return failing(lambda: filesystem.open_input_file("bucket/a").read())
+def xml(code: str) -> str:
+    return f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no</Message></Error>"
 
 
-class Web:
-    def __init__(self, request: pytest.FixtureRequest) -> None: ...
-
-    def answered(self, status: int) -> str:
-        with closing(Listener(status)) as listener:
-            return failing(lambda: ArrowStore(WebStorage(url=listener.url)).open("a"))
+def s3_at(url: str) -> str:
+    bucket: Any = {"bucket": "lake", "region": "auto", "endpoint": url, "key_id": "id", "secret": "key"}
+    client: Any = as_arrow(S3Storage.model_validate(bucket | NO_RETRY))
+    return failing(lambda: client.get_file_info(fs.FileSelector("lake")))
 
 
-class Folder:
-    def __init__(self, request: pytest.FixtureRequest) -> None:
-        self.path: Path = request.getfixturevalue("tmp_path")
-
-    def listed(self) -> str:
-        return obstores(LocalStorage(path=str(self.path)))
-
-    def loop(self) -> str:
-        (self.path / "in").mkdir()
-        (self.path / "in" / "again").symlink_to("../in")
-        return self.listed()
-
-    def odd_name(self) -> str:
-        Path(os.fsdecode(os.fsencode(self.path) + b"/\xff")).touch()
-        return self.listed()
+def azure_at(url: str) -> str:
+    account = f"AccountName=retail;BlobEndpoint={url}/retail;AccountKey=QUJD"
+    return obstores(AzureStorage.model_validate({"container": "lake", "connection_string": account}))
 
 
-class Sqs:
-    """moto, and for refusals a server that answers with them."""
-
-    def __init__(self, request: pytest.FixtureRequest) -> None:
-        self.moto: Moto = request.getfixturevalue("moto")
-
-    def code(self, url: str | None = None, **keys: str) -> str:
-        config = {"type": "sqs", "queue_url": url or self.moto.new_queue(), **KEYS, **keys}
-        queue = Queue(SqsSensor.model_validate(config))
-        with pytest.raises(ClientError) as raised:
-            queue._client.receive_message(QueueUrl=config["queue_url"])
-        return str(raised.value.response["Error"]["Code"])
-
-    def no_queue(self) -> str:
-        return self.code(f"https://sqs.{REGION}.amazonaws.com/123456789012/none")
-
-    def answered(self, *codes: str) -> str:
-        """SQS's own form of an error, from a server that only answers: moto refuses nobody in this form."""
-        texts = []
-        for code in codes:
-            body = json.dumps({"__type": f"com.amazonaws.sqs#{code}", "message": "no"})
-            with closing(Listener(403, body.encode())) as listener:
-                texts.append(self.code(f"{listener.url}/1/q", endpoint=listener.url))
-        return "\n".join(texts)
+def google_at(url: str) -> str:
+    place = url.removeprefix("http://")
+    client = fs.GcsFileSystem(anonymous=True, scheme="http", endpoint_override=place)
+    return failing(lambda: client.open_input_file("bucket/a").read())
 
 
-# How each text is provoked: by a player's method, or by an answer with a status and codes.
-PROVOKED: dict[str, dict[str, Callable[[Any], str] | tuple[Any, ...]]] = {
+ANSWERED: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = {
+    "S3": (xml, s3_at),
+    "Azure": (xml, azure_at),
+    "Google": (lambda message: json.dumps({"error": {"message": message or "no"}}), google_at),
+    "web": (str, lambda url: failing(lambda: ArrowStore(WebStorage(url=url)).open("a"))),
+    "SQS": (
+        lambda code: json.dumps({"__type": f"com.amazonaws.sqs#{code}", "message": "no"}),
+        lambda url: code_of_queue(f"{url}/1/q", endpoint=url),
+    ),
+}
+
+
+def answered(vendor: str, status: int, *codes: str) -> str:
+    body, text = ANSWERED[vendor]
+    texts = []
+    for code in codes or ("",):
+        kind = "application/xml" if body is xml else "application/json"
+        with closing(Listener(status, body(code).encode(), kind)) as listener:
+            texts.append(text(listener.url))
+    return "\n".join(texts)
+
+
+# Real servers, and folders.
+
+
+def s3_storage(request: pytest.FixtureRequest, **changes: Any) -> S3Storage:
+    proxy: S3Proxy = request.getfixturevalue("s3_proxy")
+    return S3Storage.model_validate(bucket_on(proxy.s3) | changes)
+
+
+def s3_refuses(request: pytest.FixtureRequest) -> str:
+    proxy: S3Proxy = request.getfixturevalue("s3_proxy")
+    key, secret = proxy.s3.narrow["reader"]
+    texts, storage = arrow(s3_storage(request, key_id=key, secret=secret)), s3_storage(request)
+    proxy.inject(Rule("status", times=1, status=403))
+    return f"{texts}\n{obstores(storage)}"
+
+
+def s3_has_no_bucket(request: pytest.FixtureRequest) -> str:
+    # SeaweedFS makes a bucket that is written to.
+    return f"{obstores(s3_storage(request, bucket='no-such-bucket'))}\n{answered('S3', 404, 'NoSuchBucket')}"
+
+
+def s3_breaks_off(request: pytest.FixtureRequest) -> str:
+    request.getfixturevalue("s3_proxy").inject(Rule("truncate", times=1_000))
+    return obstores(s3_storage(request))
+
+
+def azure_storage(request: pytest.FixtureRequest, pattern: str = "$", changed: str = "") -> AzureStorage:
+    """A container, with another connection string if a pattern of it is replaced."""
+    server: AzureServer = request.getfixturevalue("azure")
+    string = re.sub(pattern, changed, server.connection_string)
+    return AzureStorage.model_validate({"container": server.new_container(), "connection_string": string} | NO_RETRY)
+
+
+def azure_refuses(request: pytest.FixtureRequest) -> str:
+    server: AzureServer = request.getfixturevalue("azure")
+    place = {"container": server.new_container(), "connection_string": server.reading_connection_string}
+    return arrow(AzureStorage.model_validate(place))
+
+
+def azure_has_no_container(request: pytest.FixtureRequest) -> str:
+    return both(azure_storage(request).model_copy(update={"container": "no-such-container"}))
+
+
+def folder_loops(request: pytest.FixtureRequest) -> str:
+    folder: Path = request.getfixturevalue("tmp_path")
+    (folder / "again").symlink_to(folder)
+    return obstores(LocalStorage(path=str(folder)))
+
+
+def folder_has_an_odd_name(request: pytest.FixtureRequest) -> str:
+    folder: Path = request.getfixturevalue("tmp_path")
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff")).touch()
+    return obstores(LocalStorage(path=str(folder)))
+
+
+def sqs_has_no_queue(request: pytest.FixtureRequest) -> str:
+    _: Moto = request.getfixturevalue("moto")
+    return code_of_queue(f"https://sqs.{REGION}.amazonaws.com/123456789012/none")
+
+
+# How each text is provoked: on a real server or folder, or by an answer with a status and codes.
+PROVOKED: dict[str, dict[str, Callable[[pytest.FixtureRequest], str] | tuple[Any, ...]]] = {
     "S3": {
         "StorageFull|InsufficientStorage|QuotaExceeded": (400, "StorageFull", "InsufficientStorage", "QuotaExceeded"),
         "HTTP status 507": (507,),
         "KeyTooLong": (400, "KeyTooLongError"),
-        "INVALID_ACCESS_KEY_ID|InvalidAccessKeyId": S3.no_key,
-        "SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch": S3.wrong_secret,
+        "INVALID_ACCESS_KEY_ID|InvalidAccessKeyId": lambda request: both(s3_storage(request, key_id="nobody")),
+        "SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch": lambda request: both(s3_storage(request, secret="wrong")),
         "INVALID_SIGNATURE": (403, "InvalidSignature"),
         "INVALID_CLIENT_TOKEN_ID|UNRECOGNIZED_CLIENT": (403, "InvalidClientTokenId", "UnrecognizedClientException"),
         "MISSING_AUTHENTICATION_TOKEN": (403, "MissingAuthenticationToken"),
         "ExpiredToken|InvalidToken": (400, "ExpiredToken", "InvalidToken"),
         r"(?:HTTP status|status code:?) 401\b": (401,),
-        "ACCESS_DENIED|AccessDenied": S3.no_right,
+        "ACCESS_DENIED|AccessDenied": s3_refuses,
         r"(?:HTTP status|status code:?) 403\b": (403,),
-        "NO_SUCH_BUCKET|NoSuchBucket": S3.no_bucket,
+        "NO_SUCH_BUCKET|NoSuchBucket": s3_has_no_bucket,
         r"HTTP status 4(?!08|29)\d\d": (400,),
-        "AWS Error|curl": S3.away,
-        "Error getting list response body": S3.listing_broken_off,
+        "AWS Error|curl": lambda request: arrow(s3_storage(request, endpoint="http://127.0.0.1:9", **NO_RETRY)),
+        "Error getting list response body": s3_breaks_off,
     },
     "Azure": {
         # Azurite takes any name, and calls a wrong signature AuthorizationFailure.
         "OutOfRangeInput|InvalidResourceName": (400, "OutOfRangeInput", "InvalidResourceName"),
         "AuthenticationFailed": (403, "AuthenticationFailed"),
-        "AuthenticationException": Azure.no_credentials,
-        "AuthorizationFailure": Azure.wrong_key,
-        "AuthorizationPermissionMismatch": Azure.no_right,
-        "ContainerNotFound|[Tt]he specified container does not": Azure.no_container,
-        "Azure Error": Azure.away,
+        "AuthenticationException": lambda _: arrow(AzureStorage(account="retail", container="lake")),
+        "AuthorizationFailure": lambda request: both(azure_storage(request, "AccountKey=[^;]*", "AccountKey=QUJD")),
+        "AuthorizationPermissionMismatch": azure_refuses,
+        "ContainerNotFound|[Tt]he specified container does not": azure_has_no_container,
+        "Azure Error": lambda request: arrow(azure_storage(request, r":\d+/", ":9/")),
     },
     "Google": {
         "UNAUTHENTICATED": (401,),
@@ -246,24 +212,21 @@ PROVOKED: dict[str, dict[str, Callable[[Any], str] | tuple[Any, ...]]] = {
     },
     "web": {r"\b401 Unauthorized": (401,), r"\b403 Forbidden": (403,)},
     "folder": {
-        "(?s:File system loop found: (.+) points to an ancestor (.+))": Folder.loop,
-        '(?s:Path "(.+)" contained non-unicode characters)': Folder.odd_name,
+        "(?s:File system loop found: (.+) points to an ancestor (.+))": folder_loops,
+        '(?s:Path "(.+)" contained non-unicode characters)': folder_has_an_odd_name,
     },
     "SQS": {
-        r"(?:AWS\.SimpleQueueService\.)?NonExistentQueue": Sqs.no_queue,
-        "QueueDoesNotExist": ("QueueDoesNotExist",),
+        r"(?:AWS\.SimpleQueueService\.)?NonExistentQueue": sqs_has_no_queue,
+        "QueueDoesNotExist": (403, "QueueDoesNotExist"),
         "InvalidClientTokenId|UnrecognizedClientException|InvalidAccessKeyId": (
-            "InvalidClientTokenId",
-            "UnrecognizedClientException",
-            "InvalidAccessKeyId",
+            *(403, "InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId"),
         ),
-        "SignatureDoesNotMatch": ("SignatureDoesNotMatch",),
-        "ExpiredToken": ("ExpiredToken",),
-        "InvalidSecurity": ("InvalidSecurity",),
-        "AccessDenied(?:Exception)?": ("AccessDenied", "AccessDeniedException"),
+        "SignatureDoesNotMatch": (403, "SignatureDoesNotMatch"),
+        "ExpiredToken": (403, "ExpiredToken"),
+        "InvalidSecurity": (403, "InvalidSecurity"),
+        "AccessDenied(?:Exception)?": (403, "AccessDenied", "AccessDeniedException"),
     },
 }
-PLAYERS: dict[str, Any] = {"S3": S3, "Azure": Azure, "Google": Google, "web": Web, "folder": Folder, "SQS": Sqs}
 TABLES = {**VENDORS, "SQS": SQS}
 CASES = [
     pytest.param(
@@ -281,8 +244,8 @@ CASES = [
 
 @pytest.mark.parametrize(("vendor", "text"), CASES)
 def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: Text[Meaning]) -> None:
-    player, provoked = PLAYERS[vendor](request), PROVOKED[vendor][text.pattern]
-    message = player.answered(*provoked) if isinstance(provoked, tuple) else provoked(player)
+    provoked = PROVOKED[vendor][text.pattern]
+    message = answered(vendor, *provoked) if isinstance(provoked, tuple) else provoked(request)
 
     alternatives = [text.pattern] if "(" in text.pattern else text.pattern.split("|")
     assert [name for name in alternatives if not re.search(name, message, re.IGNORECASE)] == [], message
