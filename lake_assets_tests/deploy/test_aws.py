@@ -1,4 +1,4 @@
-"""`deploy/aws`: the stack on moto's CloudFormation, the commands of its page, and the one that undoes deletions.
+"""`deploy/aws`: the stack on moto's CloudFormation, and the command that undoes deletions.
 
 `make lint-deploy` has the template's schema, its parameters and its resources.
 """
@@ -7,9 +7,7 @@ import datetime as dt
 import json
 import re
 import runpy
-import shlex
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -178,56 +176,6 @@ def test_landed_objects_reach_the_sensor_by_the_queue_of_the_stack(
         assert keys_of(ticks.tick()) == [key("NW")]
         assert ticks.tick() == []
         assert moto.left(url) == 0
-
-
-GLOBAL = {"--query", "--output", "--region"}
-SUPPLIED = {"--min-count", "--max-count"}  # by the tool, which has --count for both
-
-
-def aws_commands() -> Iterator[tuple[str, ...]]:
-    """The words of each `aws` command of the pages, but those of no service; a backslash continues a line."""
-    for page in (DEPLOY / "aws.md", DEPLOY / "one-vm.md", DEPLOY.parent / "docs/sensors.md"):
-        text = page.read_text("utf-8").replace("\\\n", " ")
-        for line in re.findall(r"^ {4,}aws (.+)$|`aws ([a-z0-9-]+ [a-z-]+ --[^`]+)`", text, re.MULTILINE):
-            words = tuple(shlex.split("".join(line)))
-            if words[:2] not in {("s3", "cp"), ("s3", "sync")}:
-                yield words
-
-
-def test_each_aws_command_of_the_pages_exists_with_its_options() -> None:
-    import botocore.session  # noqa: PLC0415 - takes long
-    from botocore import xform_name  # noqa: PLC0415
-
-    session, named = botocore.session.Session(), set()
-    for service, operation, *rest in aws_commands():
-        api = {"s3api": "s3"}.get(service, service)
-        named.add((service, operation))
-        waits = operation == "wait"
-        if waits:
-            waiters = session.get_waiter_model(api)
-            (waiter,) = (name for name in waiters.waiter_names if xform_name(name, "-") == rest[0])
-            operation = xform_name(waiters.get_waiter(waiter).operation, "-")  # noqa: PLW2901
-        model = session.get_service_model(api)
-        shape: Any = model.operation_model(
-            {xform_name(n, "-"): n for n in model.operation_names}[operation]
-        ).input_shape
-        members = {f"--{xform_name(name, '-')}": member for name, member in shape.members.items()}
-        flags = {f"--no-{name[2:]}" for name, member in members.items() if member.type_name == "boolean"}
-        given = {word for word in rest if word.startswith("--")} - GLOBAL
-        assert given <= {*members, *flags}, (service, operation)
-        assert waits or {f"--{xform_name(n, '-')}" for n in shape.required_members} - SUPPLIED <= given, operation
-
-    assert {("cloudformation", "create-stack"), ("rds", "restore-db-instance-to-point-in-time")} <= named
-
-
-def test_each_parameter_and_output_that_the_page_names_is_one_of_the_template() -> None:
-    text, parameters = (DEPLOY / "aws.md").read_text("utf-8"), template()["Parameters"]
-    named = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)`", text)) - {"AbortIncompleteMultipartUpload"}
-    (days,) = re.findall(r"--backup-retention-period (\d+)", text)
-
-    assert {n for n in named - {*parameters, *template()["Outputs"]} if not n.startswith("Amazon")} == set()
-    assert set(re.findall(r'"ParameterKey": "(\w+)"', text)) == {n for n, p in parameters.items() if "Default" not in p}
-    assert parameters["KeepDeletedDays"]["Default"] == int(days)  # the catalog and the bucket alike
 
 
 def test_put_back_makes_live_again_what_was_deleted_since_and_names_what_has_no_version_any_more(

@@ -1,9 +1,8 @@
-"""`deploy/compose`: its services, settings and secrets fit each other, the configs, the image and the page.
+"""`deploy/compose`: its services, settings and secrets fit each other, the configs and the image.
 
 `make lint-deploy` has the file's schema.
 """
 
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -25,26 +24,11 @@ OURS = {name: service for name, service in SERVICES.items() if "lake-assets" in 
 SETTINGS = assignments(COMPOSE / "lake.env")
 
 
-def test_services_are_healthy_before_others_start_and_what_talks_shares_a_network() -> None:
-    pairs = [("code-server", "spark-connect"), ("spark-connect", "spark-master"), ("spark-worker", "s3")]
-    for name, service in SERVICES.items():
-        assert service["deploy"]["resources"]["limits"]["memory"]
-        assert "healthcheck" in service or name == "code-server"  # which has the image's
-        for other, condition in service.get("depends_on", {}).items():
-            assert condition == {"condition": "service_healthy"}
-            pairs.append((name, other))
-
-    for one, other in pairs:
-        assert set(SERVICES[one]["networks"]) & set(SERVICES[other]["networks"]), (one, other)
-    assert FILE["networks"]["spark"] == FILE["networks"]["databases"] == {"internal": True}
-    # A process of Spark announces one address, and the others of the cluster must reach it.
-    assert all(OURS[name]["networks"] == ["spark"] for name in OURS if name.startswith("spark"))
-
-
-def test_only_the_web_server_has_a_port_and_the_package_no_capabilities() -> None:
+def test_only_the_web_server_has_a_port_networks_are_internal_and_the_package_has_no_capabilities() -> None:
     ports = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
 
     assert ports == {"webserver": ["127.0.0.1:3000:3000"]}
+    assert FILE["networks"]["spark"] == FILE["networks"]["databases"] == {"internal": True}
     assert all(service["cap_drop"] == ["ALL"] for service in OURS.values())
     assert all("no-new-privileges:true" in service["security_opt"] for service in OURS.values())
 
@@ -94,21 +78,6 @@ def test_commands_exist_and_images_have_the_version_of_the_image() -> None:
     (made,) = re.findall(r"install --directory --owner=lake --group=lake (.*) \\", dockerfile)
     assert f"-Dspark.deploy.recoveryDirectory={volume.partition(':')[2]}" in options
     assert volume.partition(":")[2] in made.split()
-
-
-def test_the_page_names_services_and_makes_each_secret_and_bucket() -> None:
-    page = (DEPLOY / "compose.md").read_text("utf-8")
-    called = set(re.findall(r"docker compose (?:exec(?: -T)?|run --rm|logs --follow) ([a-z0-9-]+)", page))
-    made = re.findall(r"for name in (.+); do$", page, re.MULTILINE)[0].split()
-    made += re.findall(r"> ([A-Z0-9_]+)$", page, re.MULTILINE)
-    (identities,) = re.findall(r"printf '(\{\"identities\".*?\})'", page)
-    (buckets,) = re.findall(r"^ +for bucket in (.+); do$", page, re.MULTILINE)
-
-    assert {"postgres", "s3", "code-server", "daemon"} <= called <= SERVICES.keys()
-    assert set(made) == FILE["secrets"].keys()
-    credentials = json.loads(identities % ("key", "secret"))["identities"][0]["credentials"]
-    assert credentials == [{"accessKey": "key", "secretKey": "secret"}]
-    assert set(buckets.split()) == {SETTINGS[n] for n in ("LAKE_BUCKET", "LANDING_BUCKET", "DAGSTER_LOGS_BUCKET")}
 
 
 def psql(server: PostgresServer, *arguments: object, **user: str) -> subprocess.CompletedProcess[str]:

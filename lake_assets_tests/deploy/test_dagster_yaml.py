@@ -11,7 +11,6 @@ import pytest
 import yaml
 from dagster._core.events import JobFailureData, RunFailureReason
 
-from dev.lint_dagster import problems
 from dev.servers.postgres import PostgresServer
 from dev.servers.s3 import S3Server
 from lake_assets.orchestration.stream_run import _REQUESTERS as TAGS_OF_LAUNCHED_RUNS
@@ -75,12 +74,3 @@ def test_a_run_is_in_postgresql_with_its_log_in_the_bucket_and_is_repeated_only_
     (key,) = [entry["Key"] for entry in found if entry["Key"].endswith(".err")]
     log = s3.client().get_object(Bucket=os.environ["DAGSTER_LOGS_BUCKET"], Key=key)["Body"].read()
     assert b"STEP_SUCCESS" in log
-
-
-def test_the_linter_names_a_key_that_dagster_does_not_have(tmp_path: Path) -> None:
-    file = tmp_path / "dagster.yaml"
-    for wrong in ("skip_empty_files", "max_runtime_seconds"):
-        file.write_text(FILE.read_text("utf-8").replace(f"{wrong}:", "misspelled:"), "utf-8")
-        (problem,) = problems(file)
-        assert "misspelled" in problem
-    assert problems(FILE) == []

@@ -112,11 +112,3 @@ print("archive", *o(find_java(), {{}}))' | tr ' ' '\\n' | grep SharedArchiveFile
 
     assert "-XX:SharedArchiveFile=/var/cache/lake/" in output
     assert "50" in output.splitlines()[-1]
-
-
-def test_a_file_of_a_secret_is_a_variable_of_the_process(image: Image, tmp_path: Path) -> None:
-    (tmp_path / "LAKE_CATALOG_PASSWORD").write_text("from the file\n")
-    tmp_path.chmod(0o755)
-
-    output = image.run('printf %s "$LAKE_CATALOG_PASSWORD"', "--volume", f"{tmp_path}:/run/secrets:ro")
-    assert output == "from the file"

@@ -1,4 +1,4 @@
-"""`deploy/kubernetes`: manifests, config and Helm values fit each other, Dagster's launcher and the other targets.
+"""`deploy/kubernetes`: manifests, config and Helm values fit each other and the other targets.
 
 `make lint-deploy` has the manifests' schemas.
 """
@@ -103,62 +103,12 @@ def test_dagsters_settings_are_those_of_the_other_targets_but_for_the_number_of_
     assert not any(daemon[name]["enabled"] for name in ("runCoordinator", "runMonitoring", "runRetries"))
 
 
-def test_the_pod_of_a_run_is_valid_and_has_all_that_a_driver_needs() -> None:
-    """It is made by Dagster's launcher of the config that the chart makes of the values."""
-    # These take seconds to import.
-    import kubernetes  # noqa: PLC0415
-    from dagster_k8s.container_context import K8sContainerContext  # noqa: PLC0415
-    from dagster_k8s.job import DagsterK8sJobConfig, construct_dagster_k8s_job  # noqa: PLC0415
-    from kubernetes_validate import utils as schema  # noqa: PLC0415
-
-    launcher = VALUES["runLauncher"]["config"]["k8sRunLauncher"]
-    of_launcher = {
-        "image_pull_policy": launcher["imagePullPolicy"],
-        "security_context": launcher["securityContext"],
-        "run_k8s_config": {
-            "pod_spec_config": launcher["runK8sConfig"]["podSpecConfig"],
-            "job_spec_config": launcher["runK8sConfig"]["jobSpecConfig"],
-        },
-    }
-    of_code = {
-        "env_config_maps": [source["name"] for source in CODE["envConfigMaps"]],
-        "env_secrets": [source["name"] for source in CODE["envSecrets"]],
-        "volumes": CODE["volumes"],
-        "volume_mounts": CODE["volumeMounts"],
-        "resources": CODE["resources"],
-        "env": CODE["env"],
-        "namespace": "lake-production",
-        "service_account_name": VALUES["dagster-user-deployments"]["serviceAccount"]["name"],
-    }
-    first, second = (K8sContainerContext.create_from_config({"k8s": part}) for part in (of_launcher, of_code))
-    config = DagsterK8sJobConfig(
-        job_image=image(CODE["image"]),
-        dagster_home=VALUES["global"]["dagsterHome"],
-        instance_config_map="dagster-instance",
-        postgres_password_secret=VALUES["global"]["postgresqlSecretName"],
-    )
-    made = construct_dagster_k8s_job(
-        config, ["dagster", "api", "execute_run"], "run", first.merge(second).run_k8s_config
-    )
-    job: Any = kubernetes.client.ApiClient().sanitize_for_serialization(made)
-
-    schema.validate(job, schema.latest_version(), strict=True)
-    pod = job["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert pod["serviceAccountName"] == "lake-driver"
-    assert (pod["securityContext"], container["securityContext"]) == (
-        CODE["podSecurityContext"],
-        CODE["securityContext"],
-    )
-    assert {"name": "lake-secrets"} in [source.get("secretRef") for source in container["envFrom"]]
-    assert "POD_IP" in [entry["name"] for entry in container["env"]]
-    assert {"/etc/lake", "/tmp"} <= {mount["mountPath"] for mount in container["volumeMounts"]}
-
-
 def test_no_container_is_root_or_writes_its_image() -> None:
     (executor,) = (manifest["spec"] for manifest in manifests("executor-pod.yaml"))
+    run = VALUES["runLauncher"]["config"]["k8sRunLauncher"]
     pods = [*(part["podSecurityContext"] for part in PARTS), executor["securityContext"]]
-    containers = [*(part["securityContext"] for part in PARTS), executor["containers"][0]["securityContext"]]
+    pods.append(run["runK8sConfig"]["podSpecConfig"]["securityContext"])
+    containers = [*(part["securityContext"] for part in (*PARTS, run)), executor["containers"][0]["securityContext"]]
     (user,) = re.findall(r"^USER (\d+):", DOCKERFILE, re.MULTILINE)
 
     assert all(pod["runAsNonRoot"] and pod["runAsUser"] == int(user) for pod in pods)

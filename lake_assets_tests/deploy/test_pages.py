@@ -1,8 +1,7 @@
-"""The pages of `deploy/`: each path, program, unit, variable, target, config key and command that they name exists."""
+"""The pages of `deploy/`: each path, variable, target, config key and command that they name exists."""
 
 import re
 import shlex
-import sysconfig
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,17 +37,6 @@ def test_each_file_that_is_named_exists_here_or_is_installed() -> None:
     assert min(len(named), len(installed)) > 5
     assert [path for path in named - made if not list(ROOT.glob(path.rstrip("/")))] == []
     assert [name for place, name in installed if not any((f / name).exists() for f in INSTALLED[place])] == []
-
-
-def test_each_program_and_unit_exists() -> None:
-    units = {file.name: file.read_text("utf-8") for file in (DEPLOY / "systemd").iterdir() if file.is_file()}
-    programs = set(re.findall(r"/opt/lake/bin/([\w-]+)", "\n".join([TEXT, *units.values()])))
-    named = set(re.findall(r"(?<!/)\blake-assets(?:\.target|-[a-z-]*[a-z](?:\.service)?)(?![\w./])", TEXT))
-
-    assert {"dagster", "dagster-daemon", "dagster-webserver", "python"} <= programs
-    assert [name for name in programs if not (Path(sysconfig.get_path("scripts")) / name).exists()] == []
-    assert {"lake-assets.target", "lake-assets-daemon"} <= named
-    assert [name for name in named if not {name, f"{name}.service"} & units.keys()] == []
 
 
 def test_each_variable_is_one_of_the_files_and_each_target_one_of_make() -> None:

@@ -1,11 +1,10 @@
-"""`deploy/systemd`: units do little else, and their variables are all set.
+"""`deploy/systemd`: units do little else, and the variables of the configs are set.
 
 `make lint-deploy` verifies the units, and the stack of `dev/stack` has their commands.
 """
 
 import os
 import shutil
-import stat
 import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping
@@ -72,19 +71,6 @@ def test_the_services_can_do_little_else(tmp_path: Path) -> None:
         environment = os.environ | {"SYSTEMD_UNIT_PATH": f"{units}:"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-200:] + done.stderr
-
-
-def test_the_target_wants_each_service_and_a_command_beside_them_has_their_environment() -> None:
-    units = {f"lake-assets-{service}.service" for service in SERVICES}
-    common = directives(SYSTEMD / "lake-assets-.service.d/common.conf", "Service")
-    command = (SYSTEMD / "as-lake").read_text("utf-8")
-
-    assert {file.name for file in SYSTEMD.glob("*.service")} == units
-    assert set(directives(SYSTEMD / "lake-assets.target", "Unit")["Wants"][0].split()) == units
-    assert (SYSTEMD / "as-lake").stat().st_mode & stat.S_IXUSR
-    assert common["Environment"]
-    assert [text for text in common["Environment"] if f"--setenv={text} " not in command] == []
-    assert [text for text in common["EnvironmentFile"] if f"--property=EnvironmentFile={text} " not in command] == []
 
 
 def test_the_variables_of_the_configs_are_in_the_environment_files_and_secrets_in_theirs() -> None:
