@@ -42,16 +42,6 @@ def ranges_of(count: int, objects: int = 1) -> DigestRanges:
     return ranges
 
 
-def test_each_folder_has_its_own_range_while_there_is_room() -> None:
-    ranges = ranges_of(10)
-    ranges.shrink(10)
-
-    assert [(range_.first, range_.last, range_.digest.hash_sum) for range_ in ranges] == [
-        (f"{number:03}/", f"{number:03}/", number) for number in range(10)
-    ]
-    assert ranges.of("0035/") is None
-
-
 @pytest.mark.parametrize("most", [1, 7, 99])
 def test_joined_ranges_are_the_sum_of_their_folders(most: int) -> None:
     ranges = ranges_of(100)
@@ -81,13 +71,3 @@ def test_ranges_that_would_take_long_to_read_are_not_joined() -> None:
     ranges = ranges_of(4, MOST_OBJECTS // 2 + 1)
     ranges.shrink(1)
     assert len(ranges) == 4
-
-
-def test_digests_add_up_in_any_order() -> None:
-    sample = [FolderDigest(2**40 - 1, 1), FolderDigest(5, 2), FolderDigest(2**39, 3)]
-    forwards, backwards = NOTHING, NOTHING
-    for digest in sample:
-        forwards = forwards.plus(digest)
-    for digest in reversed(sample):
-        backwards = backwards.plus(digest)
-    assert forwards == backwards == FolderDigest((2**40 - 1 + 5 + 2**39) % 2**40, 6)

@@ -19,13 +19,10 @@ HIVE: dict[str, Any] = {"region": {}, "date": DATE}
     [
         (None, HIVE, "date=2026-02-09"),
         (None, {"date": DATE, "region": {}}, "date=2026-02-09"),
-        (None, {"date": DATE}, "date=2026-02-09"),
         (None, {"region": {}, "month": DATE | {"type": "month"}}, "month=2026-02"),
         ("{week,,YYYY}/W{week,,WW}/{region}", {"region": {}, "week": DATE | {"type": "week"}}, "2026/W07"),
-        (None, {"region": {}, "year": DATE | {"type": "year"}}, "year=2026"),
         (None, {"region": {}, "hour": DATE | {"type": "hour"}}, "hour=2026-02-09-12"),
         (None, {"year": DATE | {"type": "year"}, "month": DATE | {"type": "month"}}, "year=2026/month=2026-02"),
-        ("{date,,YYYY}/{date,,MM}/{date,,DD}/{region}", HIVE, "2026/02/09"),
         ("in/{region}/y{date,,YYYY}/m{date,,MM}/d{date,,DD}", HIVE, "y2026/m02/d09"),
         ("{date,,YYYY}/{region}/{date,,MM}-{date,,DD}", HIVE, "2026"),
         ("{date,,DD}.{date,,MM}.{date,,YYYY}/{region}", HIVE, None),

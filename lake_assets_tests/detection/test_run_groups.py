@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from itertools import product
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,17 +49,6 @@ def covered(targets: tuple[RunTarget, ...]) -> list[Partition]:
 def test_regions_of_the_same_days_are_one_run() -> None:
     targets = [target(region, day) for region in "ABC" for day in (3, 4)]
     assert names(grouped(targets, COLUMNS, position, 100)) == [("C03", "B04")]
-
-
-def test_regions_of_other_days_have_runs_of_their_own() -> None:
-    targets = [target("A", 3), target("A", 4), target("B", 4), target("B", 5)]
-    assert names(grouped(targets, COLUMNS, position, 100)) == [("A03", "A04"), ("B04", "B05")]
-
-
-@pytest.mark.parametrize(("most", "runs"), [(1, 4), (2, 2), (3, 2), (4, 1)])
-def test_a_group_has_no_more_partitions_than_allowed(most: int, runs: int) -> None:
-    targets = [target("A", day) for day in (3, 4, 5, 6)]
-    assert len(grouped(targets, COLUMNS, position, most)) == runs
 
 
 def test_large_partitions_stay_alone() -> None:

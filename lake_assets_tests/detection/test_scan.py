@@ -1,7 +1,6 @@
 """The changes that a scan of the landing zone finds by its cursor, and the cost."""
 
 import datetime as dt
-import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from lake_assets.detection.cursor import Cursor
-from lake_assets.detection.packing import VERSION, packed, unpacked
+from lake_assets.detection.packing import packed, unpacked
 from lake_assets.detection.scan import MOST_REMEMBERED
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import Manifest
@@ -323,18 +322,6 @@ def test_another_layout_starts_again_with_other_run_keys() -> None:
 
     assert after.first == before[0].first
     assert after.state != before[0].state
-
-
-def test_a_cursor_holds_the_state_of_the_last_scan() -> None:
-    seen = watch(f"{TODAY}/a.parquet", f"{OLD}/a.parquet", "stray.parquet")
-    seen.tick()
-    assert seen.cursor is not None
-    assert json.loads(seen.cursor)["version"] == VERSION
-    loaded = Cursor.load(seen.cursor, seen.stream)
-    assert [range_.first for range_ in loaded.ranges] == [f"{OLD}/"]
-    assert list(loaded.active) == [f"{TODAY}/"]
-    assert loaded.prefixes == {"region=NW/"}
-    assert loaded.dump() == seen.cursor
 
 
 def test_an_object_behind_the_end_of_a_slice_is_sent_once() -> None:

@@ -16,11 +16,6 @@ class Clock:
         return self.now
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
 def add(batches: OpenBatches, paths: list[str], first: int = 0, text: str = "") -> None:
     ids = pa.array(range(first, first + len(paths)), pa.int64())
     batches.add(pa.table({"id": ids, "text": [text] * len(paths)}), pa.array(paths).dictionary_encode())
@@ -30,18 +25,8 @@ def ids(parts: list[Part]) -> list[tuple[str, list[int]]]:
     return [(part.path, part.rows["id"].to_pylist()) for part in parts]
 
 
-def test_a_batch_is_closed_by_count_and_the_rest_stays_open(clock: Clock) -> None:
-    batches = OpenBatches(Batch(records=3), 2**30, clock)
-    add(batches, ["a", "b", "a", "a", "a", "b", "a", "a", "a"])
-
-    assert ids(batches.complete()) == []  # looked at once a second, or when many have come
-    clock.now = 1.0
-    assert ids(batches.complete()) == [("a", [0, 2, 3]), ("a", [4, 6, 7])]
-    assert ids(batches.close()) == [("a", [8]), ("b", [1, 5])]
-    assert batches.rows == 0
-
-
-def test_a_batch_is_closed_by_age_from_its_first_row_on(clock: Clock) -> None:
+def test_a_batch_is_closed_by_age_from_its_first_row_on() -> None:
+    clock = Clock()
     batches = OpenBatches(Batch(records=100, age=10), 2**30, clock)
     add(batches, ["a"])
     clock.now = 6
@@ -55,7 +40,8 @@ def test_a_batch_is_closed_by_age_from_its_first_row_on(clock: Clock) -> None:
     assert ids(batches.complete()) == [("b", [2])]
 
 
-def test_a_batch_is_closed_by_bytes_and_many_rows_are_cut_at_once(clock: Clock) -> None:
+def test_a_batch_is_closed_by_bytes_and_many_rows_are_cut_at_once() -> None:
+    clock = Clock()
     batches = OpenBatches(Batch(records=1000, bytes=50_000), 2**30, clock)
     add(batches, ["a"] * 200, text="x" * 1000)
     parts = batches.complete()
@@ -70,7 +56,8 @@ def test_a_batch_is_closed_by_bytes_and_many_rows_are_cut_at_once(clock: Clock) 
 
 
 @pytest.mark.more
-def test_memory_is_bounded_however_many_paths_there_are(clock: Clock) -> None:
+def test_memory_is_bounded_however_many_paths_there_are() -> None:
+    clock = Clock()
     memory = 3_000_000
     batches = OpenBatches(Batch(records=1000), memory, clock)
     given = 0

@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -93,39 +91,6 @@ def test_a_full_or_unwritable_disk_leaves_nothing_of_the_batch(
     assert [batch.key for batch in buffer.pending("one")] == ["a/before"]
     assert [path.name for path in (buffer.root / "kept" / "a").iterdir()] == ["before"]
     assert list((buffer.root / "writing").iterdir()) == []
-
-
-@pytest.mark.more
-def test_a_really_full_disk_fails_the_writer_and_what_was_buffered_arrives(tmp_path: Path) -> None:
-    """A limit of the file system, here that of a file's size, is met by the operating system and not by a mock."""
-    stream = stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "buffer")}, batch={"records": 10})
-    with LandingWriter("sales", stream) as writer:
-        writer.write(rows(0, 10))
-    script = f"""
-import resource, signal
-from lake_assets_tests.landing.streams import rows, stream_of
-from lake_assets.landing.writer import LandingWriter
-from lake_assets.errors import LandingError
-from pathlib import Path
-folder = Path({str(tmp_path)!r})
-stream = stream_of(folder / "out", buffer={{"path": str(folder / "buffer")}}, batch={{"records": 10}})
-writer = LandingWriter("sales", stream)
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-writer.write(rows(10, 25))
-try:
-    writer.close()
-except LandingError as error:
-    print(error)
-print(writer.landed().lost)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
-
-    assert "the buffer" in done.stdout
-    assert "cannot be written: File too large" in done.stdout
-    assert done.stdout.splitlines()[-1] == "25"
-    assert landed_ids(tmp_path / "out") == list(range(10))
-    assert drain("sales", stream).pending == 0
 
 
 LATE = '{"region":"NW","date":"1999-01-01","other":5}'

@@ -1,7 +1,9 @@
 """The columns of what comes in: inferred and then fixed, and errors where they can never fit."""
 
+import datetime as dt
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,72 +47,56 @@ def test_inference_takes_no_notice_of_bad_lines_and_a_file_without_any_object_sa
         land_text(stream_of(tmp_path / "out", columns=None), source)
 
 
-def landed_csv(folder: Path, texts: list[str]) -> tuple[pa.ChunkedArray, int]:
-    """What lands of a column of CSV, and the number of rejected records."""
-    folder.mkdir()
-    (folder / "in.csv").write_text("\n".join(["region,date,value", *(f"NW,2026-02-11,{text}" for text in texts)]))
-    writer = land_text(stream_of(folder / "out", columns=None), folder / "in.csv")
-    (file,) = (folder / "out").rglob("*.parquet")
-    return pq.read_table(file, partitioning=None).column("value"), writer.landed().rejected
+# Values of a column of CSV, the type that it gets, and what lands of it; the others are rejected.
+ZONED = ["2026-02-11T10:00Z", "2026-02-11 12:00:00+02:00", "2026-02-11T10:00Z", "?"]
+DAYS = ["2026-02-11", "2026-02-12", "2026-02-13"]
+AT_TEN = dt.datetime(2026, 2, 11, 10)  # noqa: DTZ001 - without a zone
+CSV_COLUMNS: list[tuple[list[str], pa.DataType, list[Any]]] = [
+    # A single bad value does not make a column a text.
+    (["1", "2", "3", "x"], pa.int64(), [1, 2, 3]),
+    (["1.5", "2", "-3e2", "n/a"], pa.float64(), [1.5, 2, -300]),
+    ([*DAYS, "soon"], pa.date32(), [dt.date.fromisoformat(day) for day in DAYS]),
+    (ZONED, pa.timestamp("us", "UTC"), [AT_TEN.replace(tzinfo=dt.UTC)] * 3),
+    (["2026-02-11T10:00:00"], pa.timestamp("us"), [AT_TEN]),
+    # Numbers that are kept as they are stay numbers.
+    (["0", "-1", "10"], pa.int64(), [0, -1, 10]),
+    (["0.5", "-0.25", "1e05"], pa.float64(), [0.5, -0.25, 1e5]),
+    (["1234567890123456789", "2"], pa.int64(), [1234567890123456789, 2]),
+    (["123456789012345678", "2", "3", "4", "x"], pa.int64(), [123456789012345678, 2, 3, 4]),
+    (["0.30000000000000004", "2.5"], pa.float64(), [0.30000000000000004, 2.5]),  # as programs write doubles
+    (["0.123456789012345", "2.5", "3", "4", "x"], pa.float64(), [0.123456789012345, 2.5, 3, 4]),
+    ([*["0.30000000000000004"] * 50, "n/a"], pa.float64(), [0.30000000000000004] * 50),
+    (["0.1234567890123456", "2.5000000000000000000", "3", "4", "x"], pa.float64(), [0.1234567890123456, 2.5, 3, 4]),
+    (["0.10000000000000001", "1e1", "3", "4", "x"], pa.float64(), [0.1, 10, 3, 4]),  # as C writes 17 digits
+    ([" 1", " 0", "3", "\t4", "x"], pa.int64(), [1, 0, 3, 4]),
+]
+CODES = [
+    ["1", "2", "x"],  # too few to tell
+    ["1", "2", "3", "4", "5", "x", "y"],
+    ["02139", "02140", "02141", "K1A"],  # postal codes
+    ["12139", "02140", "12141", "12142"],
+    ["-07.5", "8", "9"],
+    ["+4930123", "4930124"],  # Arrow reads a double
+    ["1234567890123456789", "2", "3", "4", "x"],
+    ["0.12345678901234567", "2.5", "3", "4", "x"],  # the double is 0.12345678901234568
+    ["1234567890123456e-99999999999999999999", "2.5", "3", "4", "x"],
+    ["12345678901234567e1", "2.5", "3", "4", "x"],
+    ["1", "2", "3", " 00501", "x"],
+]
 
 
-def test_a_single_bad_value_does_not_make_a_column_of_csv_a_text(tmp_path: Path) -> None:
-    zoned = ["2026-02-11T10:00Z", "2026-02-11 10:00:00.5+02:00", "2026-02-11T10:00Z", "?"]
-    for number, (texts, kind) in enumerate(
-        [
-            (["1", "2", "3", "x"], pa.int64()),
-            (["1.5", "2", "-3e2", "n/a"], pa.float64()),
-            (["2026-02-11", "2026-02-12", "2026-02-13", "soon"], pa.date32()),
-            (zoned, pa.timestamp("us", "UTC")),
-        ]
-    ):
-        values, rejected = landed_csv(tmp_path / str(number), texts)
+def test_a_column_of_csv_has_the_type_of_all_values_but_mistakes_and_codes_stay_texts(tmp_path: Path) -> None:
+    for number, (texts, kind, values) in enumerate([*CSV_COLUMNS, *((codes, pa.string(), codes) for codes in CODES)]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "in.csv").write_text("\n".join(["region,date,value", *(f"NW,2026-02-11,{text}" for text in texts)]))
 
-        assert (values.type, len(values), rejected) == (kind, 3, 1)
-    values, rejected = landed_csv(tmp_path / "local", ["2026-02-11T10:00:00"])
-    assert (values.type, rejected) == (pa.timestamp("us"), 0)
+        writer = land_text(stream_of(folder / "out", columns=None), folder / "in.csv")
 
-
-def test_codes_of_csv_stay_texts(tmp_path: Path) -> None:
-    for number, texts in enumerate(
-        [
-            ["1", "2", "x"],  # too few to tell
-            ["1", "2", "3", "4", "5", "x", "y"],
-            ["02139", "02140", "02141", "K1A"],  # postal codes
-            ["007", "008"],
-            ["12139", "02140", "12141", "12142"],
-            ["-07.5", "8", "9"],
-            ["+4930123", "4930124"],  # Arrow reads a double
-            ["1", "2", "3", "+4", "x"],
-            ["1234567890123456789", "2", "3", "4", "x"],
-            ["0.12345678901234567", "2.5", "3", "4", "x"],  # the double is 0.12345678901234568
-            ["1234567890123456e-99999999999999999999", "2.5", "3", "4", "x"],
-            ["12345678901234567e1", "2.5", "3", "4", "x"],
-            [" 00501", " 00502"],
-            ["1", "2", "3", " 00501", "x"],
-        ]
-    ):
-        values, rejected = landed_csv(tmp_path / str(number), texts)
-
-        assert (values.type, values.to_pylist(), rejected) == (pa.string(), texts, 0)
-
-
-def test_numbers_of_csv_that_are_kept_as_they_are_stay_numbers(tmp_path: Path) -> None:
-    cases: list[tuple[list[str], list[float]]] = [
-        (["0", "-1", "10"], [0, -1, 10]),
-        (["0.5", "-0.25", "1e05"], [0.5, -0.25, 1e5]),
-        (["1234567890123456789", "2"], [1234567890123456789, 2]),
-        (["123456789012345678", "2", "3", "4", "x"], [123456789012345678, 2, 3, 4]),
-        (["0.30000000000000004", "2.5"], [0.30000000000000004, 2.5]),  # as programs write doubles
-        (["0.123456789012345", "2.5", "3", "4", "x"], [0.123456789012345, 2.5, 3, 4]),
-        ([*["0.30000000000000004"] * 50, "n/a"], [0.30000000000000004] * 50),
-        (["0.1234567890123456", "2.5000000000000000000", "3", "4", "x"], [0.1234567890123456, 2.5, 3, 4]),
-        (["-1.2345678901234568e-300", "2.5", "3", "4", "x"], [-1.2345678901234568e-300, 2.5, 3, 4]),
-        (["0.10000000000000001", "1e1", "3", "4", "x"], [0.1, 10, 3, 4]),  # as C writes doubles with 17 digits
-        ([" 1", " 0", "3", "\t4", "x"], [1, 0, 3, 4]),
-    ]
-    for number, (texts, numbers) in enumerate(cases):
-        assert landed_csv(tmp_path / str(number), texts)[0].to_pylist() == numbers
+        (file,) = (folder / "out").rglob("*.parquet")
+        column = pq.read_table(file, partitioning=None).column("value")
+        assert (column.type, column.to_pylist()) == (kind, values)
+        assert writer.landed().rejected == len(texts) - len(values)
 
 
 def test_an_integer_partition_column_of_csv_may_have_leading_zeros(tmp_path: Path) -> None:

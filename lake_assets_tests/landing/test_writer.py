@@ -1,6 +1,7 @@
 """What `LandingWriter` writes, and when."""
 
 import datetime as dt
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -9,10 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.errors import LandingError, StorageError
+from lake_assets.config.landing import Landing
+from lake_assets.errors import LakeAssetsError, LandingError, StorageError
 from lake_assets.formats.records import Rows
-from lake_assets.landing.batch_names import second_of
+from lake_assets.landing.batch_names import BatchNames, second_of
+from lake_assets.landing.deliver import Delivery
 from lake_assets.landing.drain import drain
+from lake_assets.landing.outputs import open_outputs
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, rejects, rows, stream_of
 from lake_assets_tests.until import until
@@ -144,21 +148,76 @@ def test_a_clock_that_goes_backwards_is_reported_and_no_name_goes_back_with_it(t
     assert {second_of(file.name) // 100_000_000 for file in files(tmp_path / "out")} == {20}
 
 
-def test_an_output_that_fails_without_a_buffer_is_an_error_that_counts_what_is_lost(tmp_path: Path) -> None:
-    stream = stream_of(tmp_path, retries=0, batch={"records": 10})
+@pytest.mark.parametrize(
+    ("blocked", "kind", "message"),
+    [
+        ("out", StorageError, "cannot be reached"),
+        ("buffer/sales/kept", LandingError, r"the buffer .* cannot be written: Not a directory"),
+    ],
+)
+def test_an_output_without_a_buffer_or_a_buffer_that_fails_is_an_error_that_counts_what_is_lost(
+    tmp_path: Path, blocked: str, kind: type[LakeAssetsError], message: str
+) -> None:
+    buffer = {} if blocked == "out" else {"buffer": {"path": str(tmp_path / "buffer")}}
+    stream = stream_of(tmp_path / "out", retries=0, batch={"records": 10}, **buffer)
     writer = LandingWriter("sales", stream)
     writer.write(rows(0, 10))
     writer.flush()
-    (tmp_path / "region=SW").write_text("in the way")
+    (tmp_path / blocked / "region=SW").write_text("in the way")
     writer.write(rows(10, 10, "SW"))
 
-    with pytest.raises(StorageError, match="cannot be reached"):
+    with pytest.raises(kind, match=message):
         writer.close()
 
     assert (writer.landed().records, writer.landed().lost) == (10, 10)
-    assert landed_ids(tmp_path) == list(range(10))
+    assert landed_ids(tmp_path / "out") == list(range(10))
 
 
 def test_records_before_their_columns_are_known_are_an_error(tmp_path: Path) -> None:
     with LandingWriter("sales", stream_of(tmp_path)) as writer, pytest.raises(LandingError, match="not known yet"):
         writer.accept(Rows(rows(0, 1), "x"))
+
+
+def test_names_sort_by_time_within_a_second_and_beyond() -> None:
+    seconds = iter([*[1_707_616_800.5] * 12, 1_707_616_801.0, 1_707_616_900.0])
+    names = BatchNames("edge-7", clock=lambda: next(seconds))
+
+    given = [names.next() for _ in range(14)]
+
+    assert given == sorted(given)
+    assert given[0] == f"batch_1707616800_0000_{names.writer}"
+    assert given[11].startswith("batch_1707616800_0011_edge-7-")
+    assert given[12].startswith("batch_1707616801_0000_")
+    assert [second_of(name) for name in (given[12], "part-0.parquet", "batch_x_1_n.parquet")] == [1_707_616_801, 0, 0]
+
+
+def test_a_full_second_goes_on_in_the_next() -> None:
+    names = BatchNames("n", clock=lambda: 1_000.0)
+
+    given = [names.next() for _ in range(10_001)]
+
+    assert given == sorted(set(given))
+    assert second_of(given[-1]) == 1_001
+
+
+def test_threads_that_flush_at_the_same_time_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    delivery = Delivery(open_outputs(stream_of(tmp_path), Landing()))
+    gate = threading.Event()
+    arrived: list[int] = []
+
+    def encode() -> bytes:
+        gate.wait()
+        return b"rows"
+
+    for number in range(16):  # as many as may be on their way
+        delivery.send(f"batch_{number}", encode, lambda _, size: arrived.append(size))
+    threads = [threading.Thread(target=delivery.flush, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    gate.set()
+    for thread in threads:
+        thread.join(60)
+
+    assert not any(thread.is_alive() for thread in threads)
+    assert arrived == [len(b"rows")] * 16
+    delivery.close()

@@ -1,24 +1,24 @@
-"""A held partition is shown as held, with the run that holds it, and is not late."""
+"""A held partition is shown as held, with the run that holds it, and is not late; a quarantined object is named."""
 
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
+from lake_assets.checks.check_run import CheckRun
 from lake_assets.checks.result import Scope
 from lake_assets.cli import main
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.lake.ledger import flush
-from lake_assets.lake.ledger.read import last_runs
 from lake_assets.orchestration.assets.report_assets import report_metadata
 from lake_assets.report.html import page, section
 from lake_assets.report.state import PartitionState, read_state
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.checks.checked import by_partition, check
 from lake_assets_tests.history.test_restore import ingested
-from lake_assets_tests.world import NW, SW, World
+from lake_assets_tests.world import NW, SW, World, sales
 
 
 def hold(world: World, *, run_id: str = "0123456789", requested_by: str | None = "ann") -> None:
@@ -65,27 +65,6 @@ def test_it_is_held_by_the_run_that_began_the_hold_until_it_is_released(world: W
     assert (state_of(world).state, state_of(world).holder) == ("stale", None)
     hold(world, run_id="another", requested_by=None)
     assert str(state_of(world).holder).startswith("run another since ")
-
-
-@pytest.mark.more
-def test_a_few_partitions_and_the_whole_ledger_say_the_same(
-    either_lake: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ingested(either_lake, 1)
-    ingested(either_lake, 7, text=SW)
-    hold(either_lake)
-    partitions = [either_lake.partition(text) for text in (NW, SW)]
-
-    for flushed in (False, True):
-        if flushed:
-            monkeypatch.setattr(flush, "MANY", 1)
-            either_lake.tidy()
-        with either_lake.stream.lake.open() as lake:
-            whole = last_runs(lake, either_lake.stream.table)
-            few = last_runs(lake, either_lake.stream.table, partitions)
-        assert few == whole
-        assert [whole[p.path].is_held for p in partitions] == [True, False]
-        assert [whole[p.path].holder is not None for p in partitions] == [True, False]
 
 
 @pytest.mark.more
@@ -157,3 +136,39 @@ def test_the_report_names_it_everywhere(held: World, tmp_path: Path) -> None:
     assert "held by ann" in str(metadata["held"].value)
     release(held.stream, held.partition(NW))
     assert "held" not in CliRunner().invoke(main, [*command, "--format", "table"]).output
+
+
+# Objects that are quarantined.
+
+BAD = "bad.parquet"
+WRONG_TYPE = pa.table({"id": pa.array([7], pa.int64()), "total": ["seven"]})
+
+
+@pytest.mark.parametrize("mode", ["append", pytest.param("replace", marks=pytest.mark.more)])
+def test_check_page_and_metadata_name_quarantined_objects(local_world: World, mode: str) -> None:
+    local_world.options = {"on_bad_object": "quarantine", "mode": mode}
+    local_world.land(NW, sales(1), "a.parquet")
+    bad = local_world.land(NW, WRONG_TYPE, BAD)
+    local_world.land(SW, sales(2))
+    for text in (NW, SW):
+        local_world.ingest(text)
+
+    both = Scope("x", (local_world.partition(NW), local_world.partition(SW)))
+    whole = "All landed objects of 2 partitions are in the lake but 1 object that is quarantined."
+    for scope in (Scope(), both):
+        result = check(local_world, "landing_zone", scope)
+        assert (result.passed, result.numbers["quarantined"], result.description) == (True, 1, whole)
+    results = CheckRun(local_world.stream, ["landing_zone"], both, by_partition=True).by_partition("landing_zone")
+    assert [result.description for result in results.values()] == [
+        "All landed objects of the partition are in the lake but 1 object that is quarantined.",
+        "All landed objects of the partition are in the lake.",
+    ]
+    state = read_state(local_world.stream)
+    assert list(state.quarantined) == [bad]
+    html = page([section(local_world.stream, state)], "x", state.read_at)
+    assert "Quarantined objects: 1" in html
+    assert BAD in str(report_metadata(state)["quarantined"].value)
+    local_world.land(SW, sales(3), "b.parquet")
+    assert check(local_world, "landing_zone").description == (
+        "Objects of 1 of 2 partitions are not in the lake. Refresh these. 1 object is quarantined."
+    )

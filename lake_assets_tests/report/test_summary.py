@@ -18,9 +18,7 @@ def test_there_is_a_row_for_each_value_beside_the_time() -> None:
     assert (north.partitions, north.rows, north.counts["committed"], north.counts["stale"]) == ("region=NW", 7, 1, 1)
     assert (null.partitions, null.rows, null.counts["missing"]) == ("region=__HIVE_DEFAULT_PARTITION__", 0, 1)
     assert total([north, null]).counts == state.counts
-
-
-def test_a_stream_of_one_column_has_one_row() -> None:
+    # A stream of one column has one row.
     for kind, value in (("date", dt.date(2026, 1, 1)), ("string", "NW")):
         state = stream_state({"c": kind}, [((value,), "committed", 1)])  # type: ignore[dict-item]
 

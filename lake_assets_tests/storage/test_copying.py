@@ -53,65 +53,73 @@ def folders(tmp_path: Path) -> tuple[LocalStorage, LocalStorage]:
     return LocalStorage(path=str(tmp_path / "landing")), LocalStorage(path=str(tmp_path / "lake"))
 
 
-@pytest.fixture(params=["s3", *more(["r2"])])
-def buckets(request: pytest.FixtureRequest, s3: S3Server) -> tuple[AnyStorage, AnyStorage]:
-    """Two buckets of one server."""
-    if request.param == "r2":
-        return R2Storage.model_validate(r2_bucket_on(s3)), R2Storage.model_validate(r2_bucket_on(s3))
-    return S3Storage.model_validate(bucket_on(s3)), S3Storage.model_validate(bucket_on(s3))
-
-
-@pytest.fixture(params=["key", *more(["signature"])])
-def containers(request: pytest.FixtureRequest, azure: AzureServer) -> tuple[AnyStorage, AnyStorage]:
-    """Two containers of one account."""
-    credential = azure.connection_string if request.param == "key" else azure.signed_connection_string
-    place = {"prefix": "a prefix", "connection_string": credential}
-    landing, lake = (AzureStorage.model_validate(place | {"container": azure.new_container()}) for _ in range(2))
-    return landing, lake
+BY_THE_STORE = ["s3", *more(["r2"]), "in parts"]
+BYTE_BY_BYTE = ["no right to read", "from a folder", "azure key", *more(["azure signature"])]
 
 
 @pytest.fixture
-def no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a store may copy."""
+def places(
+    request: pytest.FixtureRequest, s3: S3Server, azure: AzureServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[AnyStorage, AnyStorage]:
+    """A landing zone and a lake, between which objects are copied in the way that the test's parameter names."""
+    match request.param:
+        case "r2":
+            return R2Storage.model_validate(r2_bucket_on(s3)), R2Storage.model_validate(r2_bucket_on(s3))
+        case "azure key" | "azure signature" as kind:
+            credential = azure.connection_string if kind == "azure key" else azure.signed_connection_string
+            place = {"prefix": "a prefix", "connection_string": credential}
+            landing, lake = (
+                AzureStorage.model_validate(place | {"container": azure.new_container()}) for _ in range(2)
+            )
+            return landing, lake
+        case "from a folder":
+            return LocalStorage(path=str(tmp_path)), S3Storage.model_validate(bucket_on(s3))
+    buckets = S3Storage.model_validate(bucket_on(s3)), S3Storage.model_validate(bucket_on(s3))
+    if request.param == "in parts":
+        monkeypatch.setattr(by_boto, "WHOLE", 6 * 2**20)
+        monkeypatch.setattr(by_boto, "PART", 5 * 2**20)
+    if request.param == "no right to read":
+        key_id, secret = s3.narrow["lister"]
+        real: Callable[..., Any] = as_boto
+        narrow = S3Storage.model_validate(buckets[1].model_dump() | {"key_id": key_id, "secret": secret})
+        monkeypatch.setattr(by_boto, "as_boto", lambda _, **options: real(narrow, **options))
+        monkeypatch.setattr(server_copies, "CHUNK", 100_000)  # several, and a rest
+    return buckets
 
+
+def copies(places: tuple[AnyStorage, AnyStorage], body: bytes) -> None:
+    """Copy an object, and none that has changed meanwhile."""
+    landing, lake = places
+    original = land(landing, body)
+
+    copy_object(landing, original, lake, "main/t/a=1/copy.parquet")
+    assert content(lake, "main/t/a=1/copy.parquet") == body
+    change(landing)
+    with pytest.raises(SourceChangedError, match="changed while its partition was being read"):
+        copy_object(landing, original, lake, "other.parquet")
+
+
+@pytest.mark.parametrize("places", BY_THE_STORE, indirect=True)
+def test_the_store_makes_the_copy_and_none_of_a_changed_original(
+    places: tuple[AnyStorage, AnyStorage], s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: Any) -> None:
         raise AssertionError("bytes pass through this process")
 
     monkeypatch.setattr(server_copies, "_copy_bytes", fail)
 
+    copies(places, BODY * 50)
 
-@pytest.mark.usefixtures("no_bytes")
-def test_the_store_makes_the_copy_and_none_of_a_changed_original(buckets: tuple[AnyStorage, AnyStorage]) -> None:
-    landing, lake = buckets
-    original = land(landing)
-
-    copy_object(landing, original, lake, "main/t/a=1/copy.parquet")
-    assert content(lake, "main/t/a=1/copy.parquet") == BODY
-    change(landing)
-    with pytest.raises(SourceChangedError, match="changed while its partition was being read"):
-        copy_object(landing, original, lake, "other.parquet")
-
+    lake: Any = places[1]
     assert [landed.key for landed in Store(lake).list()] == ["main/t/a=1/copy.parquet"]
+    assert not s3.client().list_multipart_uploads(Bucket=lake.bucket).get("Uploads")
 
 
-@pytest.mark.usefixtures("no_bytes")
-def test_a_large_object_is_copied_in_parts(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_boto, "WHOLE", 6 * 2**20)
-    monkeypatch.setattr(by_boto, "PART", 5 * 2**20)
-    landing, lake = (S3Storage.model_validate(bucket_on(s3)) for _ in range(2))
-    body = BODY * 50
-    original = land(landing, body)
-    assert original.size > 2 * by_boto.PART
-
-    copy_object(landing, original, lake, "copy.parquet")
-    assert content(lake, "copy.parquet") == body
-    change(landing)
-    with pytest.raises(SourceChangedError):
-        copy_object(landing, original, lake, "other.parquet")
-
-    assert [landed.key for landed in Store(lake).list()] == ["copy.parquet"]
-    uploads = s3.client().list_multipart_uploads(Bucket=lake.bucket)
-    assert not uploads.get("Uploads")
+@pytest.mark.parametrize("places", BYTE_BY_BYTE, indirect=True)
+def test_bytes_pass_where_the_store_cannot_copy_and_none_of_a_changed_original(
+    places: tuple[AnyStorage, AnyStorage],
+) -> None:
+    copies(places, BODY)
 
 
 def test_metadata_and_tags_stay_behind(s3: S3Server) -> None:
@@ -125,43 +133,6 @@ def test_metadata_and_tags_stay_behind(s3: S3Server) -> None:
     place = {"Bucket": lake.bucket, "Key": f"{lake.prefix}/copy.parquet"}
     assert client.head_object(**place)["Metadata"] == {}
     assert client.get_object_tagging(**place)["TagSet"] == []
-
-
-def test_keys_that_may_not_read_the_original_copy_its_bytes(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    landing, lake = (S3Storage.model_validate(bucket_on(s3)) for _ in range(2))
-    key_id, secret = s3.narrow["lister"]
-    real: Callable[..., Any] = as_boto
-    narrow = S3Storage.model_validate(lake.model_dump() | {"key_id": key_id, "secret": secret})
-    monkeypatch.setattr(by_boto, "as_boto", lambda _, **options: real(narrow, **options))
-    monkeypatch.setattr(server_copies, "CHUNK", 100_000)  # several, and a rest
-    original = land(landing)
-
-    copy_object(landing, original, lake, "copy.parquet")
-    assert content(lake, "copy.parquet") == BODY
-    change(landing)
-
-    with pytest.raises(SourceChangedError):
-        copy_object(landing, original, lake, "other.parquet")
-
-
-def test_bytes_pass_between_containers_of_azure(containers: tuple[AnyStorage, AnyStorage]) -> None:
-    landing, lake = containers
-    original = land(landing)
-
-    copy_object(landing, original, lake, "main/t/a=1/copy.parquet")
-    assert content(lake, "main/t/a=1/copy.parquet") == BODY
-    change(landing)
-    with pytest.raises(SourceChangedError, match="changed while its partition was being read"):
-        copy_object(landing, original, lake, "other.parquet")
-
-
-def test_bytes_pass_between_a_folder_and_a_bucket(s3: S3Server, folders: tuple[LocalStorage, LocalStorage]) -> None:
-    landing, _ = folders
-    lake = S3Storage.model_validate(bucket_on(s3))
-
-    copy_object(landing, land(landing), lake, "copy.parquet")
-
-    assert content(lake, "copy.parquet") == BODY
 
 
 @pytest.mark.parametrize("in_kernel", [True, False])

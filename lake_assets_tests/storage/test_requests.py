@@ -103,18 +103,6 @@ def test_a_listing_whose_answer_breaks_off_is_repeated(
     assert rule.times == 97
 
 
-@pytest.mark.parametrize("name", ["list", *more(["copy", "delete unchanged"])])
-def test_more_faults_than_by_default_are_ridden_out(
-    s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage], name: str
-) -> None:
-    operation, when = OPERATIONS[name]
-    rule = s3_proxy.inject(Rule("status", when, times=12))
-
-    operation(storage_of(retries=12, **QUICK))
-
-    assert rule.times == 0
-
-
 def test_arrows_client_retries_for_as_long_as_the_config_says(
     s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage]
 ) -> None:
@@ -171,45 +159,46 @@ def test_the_upload_of_a_failed_writer_is_aborted_though_the_storage_fails_meanw
 MIB = 2**20
 
 
+def in_blocks(storage: S3Storage, mib: int) -> None:
+    with ArrowStore(storage).create("new") as file:
+        for _ in range(mib):
+            file.write(b"x" * MIB)
+        assert file.tell() == mib * MIB
+
+
+def at_once(storage: S3Storage, mib: int) -> None:
+    Store(storage).put_new("new", b"x" * mib * MIB)
+
+
 @pytest.mark.parametrize(
-    ("threshold", "size", "in_parts"),
+    ("upload", "threshold", "mib", "in_parts"),
     [
-        (None, 7 * MIB, False),
-        (None, 11 * MIB, True),
-        ("6MiB", 7 * MIB, True),
-        *more([("16MiB", 11 * MIB, False), ("16MiB", 17 * MIB, True), ("6MiB", 5 * MIB, False)]),
+        (in_blocks, None, 7, False),
+        (in_blocks, None, 11, True),
+        (in_blocks, "6MiB", 7, True),
+        *more([(in_blocks, "16MiB", 11, False), (in_blocks, "16MiB", 17, True), (in_blocks, "6MiB", 5, False)]),
+        (at_once, None, 7, True),
+        (at_once, "8MiB", 7, False),
     ],
 )
-def test_a_task_uploads_files_above_the_threshold_in_parts(
-    s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage], threshold: str | None, size: int, *, in_parts: bool
+def test_tasks_and_landing_upload_files_above_the_threshold_in_parts(
+    s3_proxy: S3Proxy,
+    storage_of: Callable[..., S3Storage],
+    upload: Callable[[S3Storage, int], object],
+    threshold: str | None,
+    mib: int,
+    *,
+    in_parts: bool,
 ) -> None:
     storage = storage_of(**({"multipart_threshold": threshold} if threshold else {}))
-    with ArrowStore(storage).create("new") as file:
-        for _ in range(size // MIB):
-            file.write(b"x" * MIB)
-        assert file.tell() == size
+    upload(storage, mib)
 
     parts = [request for request in s3_proxy.requests("PUT") if "partNumber" in request.query]
     assert bool(parts) == in_parts
     assert in_parts or len(s3_proxy.requests()) == 1
     found = Store(storage).find("new")
     assert found is not None
-    assert found.size == size
-
-
-def test_a_failed_upload_from_memory_is_an_error(s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage]) -> None:
-    storage = storage_of(multipart_threshold="8MiB", retries=0)
-    s3_proxy.inject(Rule("status", lambda r: r.method == "PUT"))
-
-    with pytest.raises(StorageUnreachableError, match=r"/new was not written|cannot be reached"):
-        write(storage, "new", 9)
-
-
-def test_landing_and_the_lake_have_one_threshold(s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage]) -> None:
-    for options, in_parts in (({"multipart_threshold": "8MiB"}, False), ({}, True)):
-        s3_proxy.forget()
-        Store(storage_of(**options)).put_new(f"new-{in_parts}", b"x" * 7 * MIB)
-        assert any("partNumber" in request.query for request in s3_proxy.requests("PUT")) == in_parts
+    assert found.size == mib * MIB
 
 
 def lake_of(*storages: dict[str, Any]) -> Lake:
