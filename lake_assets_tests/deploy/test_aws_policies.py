@@ -4,7 +4,6 @@ SQS's is tried on moto, which evaluates policies too.
 """
 
 import dataclasses
-import datetime as dt
 import itertools
 import json
 import uuid
@@ -28,7 +27,6 @@ from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.errors import LakeAssetsError, QueueError
 from lake_assets.maintenance.compaction import compact
-from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.parquet.attempt import discard_unfinished
 from lake_assets.parquet.job import LetterRules
@@ -101,7 +99,14 @@ class Account:
         of_user = json.loads(text)
         of_bucket = [s for s in of_user["Statement"] if s["Action"] == [LIST_UPLOADS]]
         of_user["Statement"] = [s for s in of_user["Statement"] if s not in of_bucket]
-        iam, name = self._client("iam"), f"u-{uuid.uuid4().hex}"
+        iam = boto3.client(
+            "iam",
+            endpoint_url=self.s3.endpoint,
+            aws_access_key_id=self.s3.access_key,
+            aws_secret_access_key=self.s3.secret_key,
+            region_name=self.s3.region,
+        )
+        name = f"u-{uuid.uuid4().hex}"
         user = iam.create_user(UserName=name)["User"]
         made = iam.create_access_key(UserName=name)["AccessKey"]
         iam.put_user_policy(UserName=name, PolicyName="policy", PolicyDocument=json.dumps(of_user))
@@ -123,15 +128,6 @@ class Account:
 
     def number(self) -> float:
         return float(next(self.numbers))
-
-    def _client(self, service: str) -> Any:
-        return boto3.client(
-            service,
-            endpoint_url=self.s3.endpoint,
-            aws_access_key_id=self.s3.access_key,
-            aws_secret_access_key=self.s3.secret_key,
-            region_name=self.s3.region,
-        )
 
 
 def refresh(account: Account, user: World) -> None:
@@ -169,7 +165,7 @@ def maintain_all(account: Account, user: World) -> None:
     """Files are compacted, and the old ones deleted."""
     scatter(account.owner, NW, 3)
     assert [item.why for item in compact(user.stream, 3, user.sessions)] == [None]
-    done = maintain(user.config, "test", user.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
+    done = user.tidy(days=30)
     assert done.cleaned.deleted
 
 
@@ -192,7 +188,7 @@ def maintain_deltas(account: Account, user: World) -> None:
     """Old exported files are deleted, and the list of the newest is written."""
     account.owner.land(NW, sales(account.number()))
     account.owner.ingest(NW)
-    done = maintain(user.config, "test", user.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
+    done = user.tidy(days=30)
     assert done.deltas
     latest = account.s3.client().get_object(Bucket=user.options["deltas"]["to"]["bucket"], Key=f"{PREFIX}/_latest.json")
     assert json.loads(latest["Body"].read())["files"] == []
@@ -225,7 +221,7 @@ def maintain_letters(account: Account, user: World) -> None:
     rules = letters_of(account.owner)
     with ArrowStore(rules.storage).create(f"{rules.folder}of-a-killed-run-{'0' * 32}-{rules.tag}.parquet") as file:
         file.write(b"of no commit")
-    done = maintain(user.config, "test", user.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
+    done = user.tidy(days=30)
     assert [obj.uri.rpartition("/")[2][:16] for obj in done.letters] == ["of-a-killed-run-"]
     assert stored(account.owner) == set(visible_letters(account.owner))
 

@@ -1,6 +1,5 @@
 """The roles of `deploy/postgres/roles.sql`: each suffices for its work, and every right in it is needed."""
 
-import datetime as dt
 import itertools
 import re
 import uuid
@@ -17,7 +16,6 @@ from lake_assets.errors import CatalogError
 from lake_assets.history.diff import diff
 from lake_assets.history.history_entries import history
 from lake_assets.history.restore import release, restore
-from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.faults.writer import write
 from lake_assets_tests.lake.commit.test_deltas import visible
@@ -143,15 +141,14 @@ def test_maintenance_is_the_owners(roles: Roles) -> None:
             client.execute(f"INSERT INTO lake.sales VALUES ({number}, {number}, 'NW', DATE '2026-02-11')")
     roles.become("lake_writer")
     files = world.data_files()
-    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
 
     with pytest.raises(CatalogError, match="permission denied for table ducklake_"):
-        maintain(world.config, "test", world.sessions, now=later)
+        world.tidy(days=1)
 
     assert world.totals(NW) == [1, 5, 6]
     assert files <= world.data_files()
     roles.become(None)
-    done = maintain(world.config, "test", world.sessions, now=later)
+    done = world.tidy(days=1)
     assert done.expired
     assert [item.why for item in done.compacted] == [None]
     assert world.totals(NW) == [1, 5, 6]

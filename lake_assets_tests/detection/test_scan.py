@@ -175,20 +175,6 @@ def test_a_region_that_returns_is_found_beside_one_with_which_its_digest_was_joi
     assert seen.tick_until_quiet(3) == ["NW 2025-03-01", "SW 2025-03-01"]
 
 
-def test_an_object_outside_the_layout_is_reported_once() -> None:
-    seen = watch("stray.parquet", "region=NW/x.parquet", f"{TODAY}/_SUCCESS", f"{TODAY}/notes.txt")
-
-    first = seen.scan()
-    assert [(item.key, item.reason.split(":")[0]) for item in first.unmatched] == [
-        ("region=NW/x.parquet", "the path is not of the layout 'region={region}/date={date}'"),
-        ("stray.parquet", "the path is not of the layout 'region={region}/date={date}'"),
-    ]
-    assert first.targets == ()
-    assert seen.scan().unmatched == ()
-    seen.bucket.put("stray2.parquet")
-    assert [item.key for item in seen.scan().unmatched] == ["stray2.parquet"]
-
-
 def test_unmatched_objects_are_reported_once_also_beyond_those_that_are_remembered() -> None:
     seen = watch(*(f"stray{n:03}.parquet" for n in range(700)), f"{TODAY}/a.parquet")
     first = seen.scan()
