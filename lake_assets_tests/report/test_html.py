@@ -1,4 +1,4 @@
-"""The page: all of it in one file, and nothing in it that is not ours to say."""
+"""The page: all of it in one file, and nothing in it that is not ours to say. Its counts are by value."""
 
 import datetime as dt
 import re
@@ -133,3 +133,22 @@ def test_previews_are_those_of_the_newest_partitions_and_rows_that_cannot_be_rea
 )
 def test_an_age_is_in_its_largest_unit(seconds: float, text: str) -> None:
     assert age(seconds) == text
+
+
+def test_there_is_a_row_for_each_value_beside_the_time() -> None:
+    first, second = days("2026-01-01", 2)
+    state = stream_state(
+        {"date": "date", "region": "string"},
+        [((first, "NW"), "committed", 3), ((second, "NW"), "stale", 4), ((first, None), "missing", None)],
+    )
+
+    north, null = summarize(state)
+
+    assert (north.partitions, north.rows, north.counts["committed"], north.counts["stale"]) == ("region=NW", 7, 1, 1)
+    assert (null.partitions, null.rows, null.counts["missing"]) == ("region=__HIVE_DEFAULT_PARTITION__", 0, 1)
+    assert total([north, null]).counts == state.counts
+    # A stream of one column has one row.
+    for kind, value in (("date", dt.date(2026, 1, 1)), ("string", "NW")):
+        state = stream_state({"c": kind}, [((value,), "committed", 1)])  # type: ignore[dict-item]
+
+        assert [(item.partitions, item.rows) for item in summarize(state)] == [("", 1)]

@@ -1,11 +1,16 @@
+"""Objects of folders and buckets are listed, read, written once and deleted; a manifest has a fingerprint."""
+
+import dataclasses
+import datetime as dt
 from pathlib import Path
 
 import pytest
 
 from dev.servers.s3 import S3Server
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
-from lake_assets.errors import SourceChangedError, StorageError
+from lake_assets.errors import SourceChangedError, SourceError, StorageError
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -133,3 +138,34 @@ def test_a_root_that_is_not_there_is_not_made(tmp_path: Path) -> None:
         Store(LocalStorage(path=str(tmp_path / "absent"))).put_new("a", b"one", multipart_above=1)
 
     assert not (tmp_path / "absent").exists()
+
+
+A = LandedObject("s3://b/a.parquet", "a.parquet", "e1", 10, dt.datetime(2026, 2, 11, tzinfo=dt.UTC))
+B = dataclasses.replace(A, uri="s3://b/b.parquet", key="b.parquet")
+BASE = Manifest((A, B)).fingerprint("job")
+
+
+@pytest.mark.parametrize(
+    ("objects", "job"),
+    [
+        ((A,), "job"),
+        ((A, dataclasses.replace(B, etag="e2")), "job"),
+        ((A, dataclasses.replace(B, size=11)), "job"),
+        ((A, dataclasses.replace(B, uri="s3://b/c.parquet")), "job"),
+        ((A, B), "another job"),
+    ],
+    ids=["fewer", "etag", "size", "name", "job"],
+)
+def test_the_fingerprint_changes_with_objects_and_job(objects: tuple[LandedObject, ...], job: str) -> None:
+    assert Manifest(objects).fingerprint(job) != BASE
+
+
+def test_the_fingerprint_stays_when_only_the_time_changes() -> None:
+    touched = dataclasses.replace(A, last_modified=dt.datetime(2027, 1, 1, tzinfo=dt.UTC))
+
+    assert Manifest((touched, B)).fingerprint("job") == BASE
+
+
+def test_an_empty_object_is_refused_by_name() -> None:
+    with pytest.raises(SourceError, match=r"s3://b/a\.parquet is empty \(0 bytes\)"):
+        Manifest((dataclasses.replace(A, size=0), B)).check()

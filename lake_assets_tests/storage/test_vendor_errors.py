@@ -1,5 +1,6 @@
 """Every text, code and status that tells one error of a storage or queue from another is provoked on its client."""
 
+import errno
 import json
 import os
 import re
@@ -13,18 +14,21 @@ import pytest
 from botocore.exceptions import ClientError
 from obstore.exceptions import BaseError
 from pyarrow import fs
+from pydantic import TypeAdapter
 
 from dev.servers.azurite import AzureServer
 from dev.servers.listener import Listener
 from dev.servers.moto import KEYS, REGION, Moto, moto
 from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.config.sections import SqsSensor
-from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, S3Storage, WebStorage
+from lake_assets.config.storages import AnyStorage, AzureStorage, LakeStorage, LocalStorage, S3Storage, WebStorage
+from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.storage import local
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.clients import as_arrow, as_obstore
 from lake_assets.storage.s3 import delete_if_match
+from lake_assets.storage.storage_errors import storage_errors
 from lake_assets.storage.store import Store
 from lake_assets.storage.vendor_errors import DELETION, NUMBERS, SQS, VENDORS, Meaning, find, meaning_of_queue
 from lake_assets.vendor_texts import Text
@@ -279,3 +283,78 @@ def test_a_number_of_the_system_comes_with_its_path(tmp_path: Path) -> None:
         error = OSError(number, os.strerror(number), str(tmp_path))
         refusal = local.refusal(error)
         assert (refusal is not None) == (NUMBERS[number] is Meaning.LINK_LOOP or number in {1, 13})
+
+
+S3 = {"type": "s3", "bucket": "lake", "key_id": "k", "secret": "a-secret", "endpoint": "http://127.0.0.1:9"}
+FOLDER = {"type": "local", "path": "/lake"}
+AZURE = {
+    "type": "azure",
+    "container": "lake",
+    "connection_string": "DefaultEndpointsProtocol=http;AccountName=retail;AccountKey=QUJD;"
+    "BlobEndpoint=http://127.0.0.1:9/retail",
+}
+AT = "s3://lake at http://127.0.0.1:9"
+
+
+def aws(error: str, message: str = "injected") -> OSError:
+    """An error as Arrow's client words it."""
+    text = f"When uploading object with key 'x' in bucket 'lake': AWS Error {error} during PutObject operation"
+    return OSError(f"{text}: {message}")
+
+
+def of(config: dict[str, Any]) -> AnyStorage:
+    storage: AnyStorage = TypeAdapter(LakeStorage).validate_python(config)
+    return storage
+
+
+def raised_for(storage: AnyStorage, error: OSError) -> StorageError:
+    with pytest.raises(StorageError) as raised, storage_errors(storage, f"{storage.root}/x", "written"):
+        raise error
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "may_pass", "text"),
+    [
+        (
+            S3,
+            aws("NETWORK_CONNECTION", "curlCode: 7, Could not connect to server; Details: Failed after 0 ms"),
+            True,
+            f"{AT} cannot be reached or fails: s3://lake/x was not written: curlCode: 7, Could not connect to",
+        ),
+        (S3, aws("SLOW_DOWN"), True, f"{AT} cannot be reached or fails: s3://lake/x was not written: injected:"),
+        (S3, aws("UNKNOWN (HTTP status 429)"), True, f"{AT} cannot be reached or fails: s3://lake/x was not written: "),
+        (
+            AZURE,
+            OSError("GetProperties failed for 'http://127.0.0.1:9/retail/lake/x'. Azure Error: [] Fail to get a new"),
+            True,
+            "at http://127.0.0.1:9/retail cannot be reached or fails",
+        ),
+        (FOLDER, OSError(errno.EIO, "Input/output error"), True, "the folder /lake cannot be reached or fails"),
+        (
+            FOLDER,
+            OSError(errno.ENOSPC, "No space left on device"),
+            False,
+            "folder /lake has no space left: /lake/x",
+        ),
+        (FOLDER, PermissionError(errno.EACCES, "Permission denied"), False, "let this user read and write the folder"),
+        (FOLDER, NotADirectoryError(errno.ENOTDIR, "Not a directory"), False, "not written by the folder /lake"),
+        (S3, aws("ACCESS_DENIED"), False, f"{AT} refuses access: s3://lake/x"),
+        (S3, aws("NO_SUCH_BUCKET"), False, f"{AT} does not exist"),
+        (S3, aws("UNKNOWN (HTTP status 400)"), False, f"s3://lake/x was not written by {AT}: injected: correct the "),
+    ],
+)
+def test_what_may_pass_is_an_error_of_its_own(
+    config: dict[str, Any], error: OSError, text: str, *, may_pass: bool
+) -> None:
+    message = raised_for(of(config), error)
+
+    assert isinstance(message, StorageUnreachableError) == may_pass
+    assert text in str(message)
+
+
+def test_no_secret_is_in_the_error() -> None:
+    storage = of(S3 | {"secret": "dont-tell"})
+    message = raised_for(storage, aws("NETWORK_CONNECTION", "dont-tell"))
+    assert "dont-tell" not in str(message)
+    assert "***" in str(message)

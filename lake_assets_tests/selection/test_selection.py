@@ -1,15 +1,107 @@
-"""What a selection text means, by the types of the columns, and what its errors name."""
+"""What a selection text means, and the partitions that it finds in config, landing zone and ledger."""
 
 import datetime as dt
 
 import pytest
 
 from lake_assets.config.streams import Stream
-from lake_assets.errors import PartitionError
+from lake_assets.errors import OutsidePartitionError, PartitionError, SourceError
+from lake_assets.selection.select import Selection, Wanted, select
 from lake_assets.selection.selection_grammar import described, parse
+from lake_assets.streams import landing_zone
 from lake_assets.streams.calendar import Calendar
+from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.world import NW, SW, World, sales
 
-NOW = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)
+__all__ = ["sessions"]
+
+NOW = dt.datetime(2026, 2, 14, 12, tzinfo=dt.UTC)
+EARLY = "region=NW,date=2026-01-31"
+FAILED = "region=SW,date=2026-02-12"
+
+
+@pytest.fixture
+def landed(local_world: World) -> World:
+    """NW of two days and SW of two; one of NW is in the lake, and one of SW has failed."""
+    for text in (NW, EARLY, SW):
+        local_world.land(text, sales(1))
+    local_world.land(FAILED, b"no Parquet")
+    local_world.ingest(NW)
+    with pytest.raises(SourceError, match="cannot be read as Parquet"):
+        local_world.ingest(FAILED)
+    return local_world
+
+
+def found(world: World, *texts: str, outside: bool = False, **wanted: object) -> list[str]:
+    return [str(p) for p in chosen(world, *texts, outside=outside, **wanted).partitions]
+
+
+def chosen(world: World, *texts: str, outside: bool = False, **wanted: object) -> Selection:
+    return select(world.stream, Wanted(texts, **wanted), outside=outside, now=NOW)  # type: ignore[arg-type]
+
+
+def paths(*texts: str) -> list[str]:
+    return [text.replace(",", "/") for text in texts]
+
+
+def test_a_selection_is_of_partitions_by_texts_and_states(landed: World) -> None:
+    everything = paths(EARLY, NW, SW, FAILED)
+    assert found(landed, "region=*") == found(landed, every=True) == everything
+    assert found(landed, "date=2026-02") == paths(NW, SW, FAILED)
+    assert found(landed, "region=NW,date=last:30") == paths(EARLY, NW)
+    assert found(landed, waiting=True) == paths(EARLY, SW, FAILED)
+    assert found(landed, failed=True) == paths(FAILED)
+    assert found(landed, "date=2026-02", waiting=True) == paths(SW, FAILED)
+    assert found(landed, "region=NW", failed=True) == []
+    assert found(landed, NW, EARLY, waiting=True) == paths(EARLY)
+
+    first = chosen(landed, every=True, most=2)
+    assert [str(p) for p in first.partitions] == paths(EARLY, NW)
+    assert str(first) == "the first 2 of 4 partitions: region NW; date 2026-01-31, 2026-02-11"
+
+    landed.unland(NW)  # it is in the lake
+    assert found(landed, "region=*") == found(landed, every=True) == everything
+    landed.land(NW, sales(2))
+    assert found(landed, waiting=True, failed=True) == everything
+
+
+def test_what_is_named_comes_first_and_few_expected_partitions_are_listed_one_by_one(
+    landed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = "region=XX,date=2026-02-01"
+    assert found(landed, absent, "region=NW", NW) == paths(absent, NW, EARLY)
+    monkeypatch.setattr(landing_zone, "list_landed", None)
+
+    selection = chosen(landed, "region=NW|SW,date=2026-02-11..2026-02-13")
+    assert [str(p) for p in selection.partitions] == paths(NW, SW, FAILED)
+    assert str(selection) == "3 partitions: region NW, SW; date 2026-02-11, 2026-02-12; of 3 more nothing has landed"
+
+    monkeypatch.setattr(landing_zone, "list_landed_in", None)
+    assert chosen(landed, absent, NW).is_named  # not looked up
+
+
+def test_partitions_outside_the_config_are_selected_if_that_is_meant(landed: World) -> None:
+    landed.options["partitions"] = {"region": {"values": ["NW"]}, "date": {"type": "date", "start": "2026-02-01"}}
+
+    assert found(landed, "region=*") == found(landed, every=True) == paths(NW)
+    assert found(landed, "region=*", outside=True) == paths(EARLY, NW, SW, FAILED)
+    with pytest.raises(OutsidePartitionError, match="region=SW is not in `values`"):
+        found(landed, SW, "date=2026-02")
+    with pytest.raises(OutsidePartitionError, match="region=SW is not in `values`"):
+        found(landed, "region=NW|SW", waiting=True)
+    assert found(landed, "region=NW|SW", outside=True) == paths(EARLY, NW, SW, FAILED)
+
+
+def test_a_lake_that_does_not_exist_yet_has_everything_waiting(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+
+    assert found(local_world, waiting=True) == paths(NW)
+    assert found(local_world, failed=True) == []
+    with pytest.raises(PartitionError, match="--all is every partition"):
+        Wanted(("region=NW",), every=True)
+
+
+IN_MARCH = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)
 REGIONS = ["NE", "NW", "a*b", "a|b", "a..b", "a,b", "50%", "last:7"]
 
 
@@ -21,7 +113,7 @@ def stream(**partitions: dict[str, object]) -> Stream:
 def selected(text: str, values: list[str], type_: str = "string", **more: object) -> list[str]:
     """Those of the values of a column `p` that a text selects."""
     config = stream(p={"type": type_, **more})
-    selector = parse(config, text, Calendar(config, NOW))
+    selector = parse(config, text, Calendar(config, IN_MARCH))
     return [value for value in values if selector.matches(config.partition(f"p={value}"))]
 
 
@@ -96,7 +188,7 @@ def test_the_newest_values_of_a_config_that_has_ended_are_its_last_ones() -> Non
 )
 def test_signs_of_the_grammar_in_a_value_are_percent_encoded(text: str, found: list[str]) -> None:
     config = stream(p={})
-    selector = parse(config, text, Calendar(config, NOW))
+    selector = parse(config, text, Calendar(config, IN_MARCH))
     partitions = [config.partition("p=" + region.replace("%", "%25").replace(",", "%2C")) for region in REGIONS]
     assert [p.values[0] for p in partitions if selector.matches(p)] == found
 
@@ -109,11 +201,11 @@ def test_null_is_selected_by_its_name_and_by_a_star_but_is_in_no_range() -> None
 
 def test_a_column_without_a_condition_has_any_value_and_alternatives_that_are_values_name_their_partitions() -> None:
     config = stream(region={}, date={"type": "date", "start": "2026-01-01"})
-    selector = parse(config, "date=2026-02-11", Calendar(config, NOW))
+    selector = parse(config, "date=2026-02-11", Calendar(config, IN_MARCH))
     assert selector.named is None
     assert selector.matches(config.partition("region=XX,date=2026-02-11"))
     assert not selector.matches(config.partition("region=XX,date=2026-02-12"))
-    named = parse(config, "date=2026-02-11,region=NW|NE", Calendar(config, NOW)).named
+    named = parse(config, "date=2026-02-11,region=NW|NE", Calendar(config, IN_MARCH)).named
     assert list(map(str, named or ())) == ["region=NW/date=2026-02-11", "region=NE/date=2026-02-11"]
 
 
@@ -146,11 +238,11 @@ def test_partitions_are_described_column_by_column() -> None:
 def test_an_error_names_the_column_and_the_fix(text: str, says: str) -> None:
     config = stream(p={"type": "date", "start": "2026-01-01"})
     with pytest.raises(PartitionError) as raised:
-        parse(config, text, Calendar(config, NOW))
+        parse(config, text, Calendar(config, IN_MARCH))
     assert says in str(raised.value)
 
 
 def test_the_newest_values_are_those_of_a_time() -> None:
     config = stream(p={"type": "integer"})
     with pytest.raises(PartitionError, match="p is of type integer, and last:7 is for times: name its values"):
-        parse(config, "p=last:7", Calendar(config, NOW))
+        parse(config, "p=last:7", Calendar(config, IN_MARCH))
