@@ -1,6 +1,6 @@
 """A lake to check, and shorter calls of its checks."""
 
-from lake_assets.checks.check_run import CheckRun, run_check
+from lake_assets.checks.check_run import CheckRun, checks_of, run_check
 from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
@@ -25,6 +25,16 @@ def fill(world: World) -> World:
 
 def check(world: World, name: str, scope: Scope = Scope()) -> CheckResult:  # noqa: B008 - frozen
     return run_check(world.stream, name, scope)
+
+
+def results(world: World, scope: Scope = Scope()) -> dict[str, CheckResult]:  # noqa: B008 - frozen
+    """What all checks of the stream say, which read the lake once."""
+    run = CheckRun(world.stream, [*checks_of(world.stream)], scope)
+    return {name: run.result(name) for name in checks_of(world.stream)}
+
+
+def failed(world: World, scope: Scope = Scope()) -> dict[str, CheckResult]:  # noqa: B008 - frozen
+    return {name: result for name, result in results(world, scope).items() if not result.passed}
 
 
 def by_partition(world: World, name: str, scope: Scope) -> dict[Partition, bool]:

@@ -13,7 +13,7 @@ from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.parquet.read import count_rows
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
-from lake_assets_tests.checks.checked import NULL, by_partition, check, fill, live_files
+from lake_assets_tests.checks.checked import NULL, by_partition, check, failed, fill, live_files, results
 from lake_assets_tests.world import NW, SW, World, sales
 
 OF_NW, OF_SW = "region=NW/date=2026-02-11", "region=SW/date=2026-02-11"
@@ -23,9 +23,15 @@ INLINED = "CALL lake.set_option('data_inlining_row_limit', {}, table_name => 'sa
 def test_every_check_passes_on_a_correct_lake(world: World) -> None:
     filled = fill(world)
     for scope in (Scope(), scope_of_run(filled.stream, "second")):
-        results = {name: check(filled, name, scope) for name in checks_of(filled.stream)}
-        assert [name for name, result in results.items() if not result.passed] == []
-    assert set(results) >= {"row_counts", "landing_zone", "no_null_partition", "schema", "ledger", "data_files"}
+        assert failed(filled, scope) == {}
+    assert set(checks_of(filled.stream)) >= {
+        "row_counts",
+        "landing_zone",
+        "no_null_partition",
+        "schema",
+        "ledger",
+        "data_files",
+    }
     assert check(filled, "row_counts").numbers == {"partitions": 2, "wrong": 0, "changed_since": 0}
     assert check(filled, "ledger").numbers == {"commits": 3, "expired": 0, "wrong": 0}
     assert check(filled, "data_files").numbers["files"] == 3  # one of them of an older snapshot
@@ -93,11 +99,11 @@ def test_what_another_client_has_changed_is_named_by_the_check_of_it(
 ) -> None:
     filled.execute(*statements)
 
-    failed = {result.name: result for name in checks_of(filled.stream) if not (result := check(filled, name)).passed}
+    found = failed(filled)
 
-    assert failed.keys() == wrong.keys()
+    assert found.keys() == wrong.keys()
     for name, named in wrong.items():
-        assert not named or sorted(re.sub(r"snapshot \d+", "snapshot N", n) for n in failed[name].named) == named
+        assert not named or sorted(re.sub(r"snapshot \d+", "snapshot N", n) for n in found[name].named) == named
         if name not in ("schema", "no_null_partition"):  # which look at the whole table
             assert check(filled, name, Scope(None, (filled.partition(SW),))).passed
             assert not check(filled, name, scope_of_run(filled.stream, "second")).passed
@@ -115,7 +121,7 @@ def test_after_a_run_only_its_partitions_are_looked_at(filled: World) -> None:
     storage.delete((of_sw,))
     filled.execute("UPDATE lake.ingest_runs SET row_count = 5 WHERE load_partition LIKE 'region=SW%'")
 
-    assert all(check(filled, name, scope).passed for name in checks_of(filled.stream))
+    assert failed(filled, scope) == {}
     assert not check(filled, "ledger").passed
     assert check(filled, "data_files").named == [storage.uri(of_sw)]
 
@@ -243,7 +249,7 @@ def test_a_table_that_was_dropped_renamed_or_is_another_is_not_compared(filled: 
     filled.execute("DROP TABLE lake.third")
     for text in (NW, SW):
         filled.ingest(text)
-    assert [name for name in checks_of(filled.stream) if not check(filled, name).passed] == []
+    assert failed(filled) == {}
     assert check(filled, "ledger").numbers["commits"] == 2
 
 
@@ -286,11 +292,12 @@ def test_many_partitions_whose_files_are_read_at_once_are_checked_like_few(
     filled.execute("DELETE FROM lake.sales WHERE total = 2")
     filled.commit(NULL, 7)
     scope = Scope(None, tuple(filled.partition(text) for text in (NW, SW, NULL)))
-    few = [check(filled, name, each) for each in (scope, Scope()) for name in checks_of(filled.stream)]
+    few = [results(filled, each) for each in (scope, Scope())]
     monkeypatch.setattr("lake_assets.lake.catalog.past.SINGLY", 1)
-    assert [check(filled, name, each) for each in (scope, Scope()) for name in checks_of(filled.stream)] == few
-    assert [result.name for result in few if not result.passed] == ["row_counts", "no_null_partition"] * 2
-    assert few[1].numbers == {"partitions": 3, "wrong": 1, "changed_since": 0}
+    assert [results(filled, each) for each in (scope, Scope())] == few
+    wrong = [[name for name, result in each.items() if not result.passed] for each in few]
+    assert wrong == [["row_counts", "no_null_partition"]] * 2
+    assert few[0]["row_counts"].numbers == {"partitions": 3, "wrong": 1, "changed_since": 0}
 
 
 def test_a_users_check_looks_at_the_run_or_at_whole_tables_and_a_wrong_one_names_itself(local_world: World) -> None:
@@ -352,7 +359,7 @@ def scopes(world: World) -> list[Scope]:
 
 def test_all_checks_pass_until_there_are_more_rows_than_in_the_footers(appended: World) -> None:
     for scope in scopes(appended):
-        assert [name for name in checks_of(appended.stream) if not check(appended, name, scope).passed] == []
+        assert failed(appended, scope) == {}
         assert check(appended, "row_counts", scope).numbers["partitions"] == 2
         assert check(appended, "appended_objects", scope).numbers == {"appended": 3, "vanished": 0, "changed": 0}
 

@@ -177,7 +177,8 @@ def test_a_region_that_returns_is_found_beside_one_with_which_its_digest_was_joi
 
 
 def test_unmatched_objects_are_reported_once_also_beyond_those_that_are_remembered() -> None:
-    seen = watch(*(f"stray{n:03}.parquet" for n in range(700)), f"{TODAY}/a.parquet")
+    no_data = (f"{TODAY}/_SUCCESS", f"{TODAY}/notes.txt")
+    seen = watch(*(f"stray{n:03}.parquet" for n in range(700)), f"{TODAY}/a.parquet", *no_data)
     first = seen.scan()
     assert (len(first.unmatched), first.unremembered) == (MOST_REMEMBERED, 200)
     for _ in range(3):  # each of them a whole round
