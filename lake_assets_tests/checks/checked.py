@@ -41,10 +41,3 @@ def by_partition(world: World, name: str, scope: Scope) -> dict[Partition, bool]
     """Whether the check of each partition passed."""
     results = CheckRun(world.stream, [name], scope, by_partition=True).by_partition(name)
     return {partition: result.passed for partition, result in results.items()}
-
-
-def live_files(world: World, text: str) -> list[str]:
-    """The keys of a partition's files in the newest snapshot."""
-    files = [uri for (uri,) in world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")]
-    keys = [uri.removeprefix(f"{world.storage['path']}/") for uri in files]
-    return [key for key in keys if world.partition(text).path in key]

@@ -93,7 +93,8 @@ def test_in_any_layout_a_new_a_changed_and_a_removed_object_request_their_partit
     for name in "ab":
         bucket.delete(key("NW", date, name))
     is_active = TimePrefix.of(stream, NOW).is_active(key("NW", date, "a"))
-    assert seen.tick() == ([f"NW {date}"] if is_active else [])
+    requested = seen.tick()
+    assert not is_exact or requested == ([f"NW {date}"] if is_active else [])
     assert seen.tick_until_quiet(2) == []
 
 
