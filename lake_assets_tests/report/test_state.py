@@ -9,6 +9,7 @@ import pytest
 
 from lake_assets.errors import SourceError
 from lake_assets.lake.ledger.lookup import LastRuns
+from lake_assets.lake.ledger.read import ledger_figures
 from lake_assets.lake.ledger.tables import Hold, LedgerRow, Status
 from lake_assets.report.state import PartitionState, only, partition_state, read_state
 from lake_assets.selection.select import Wanted, select
@@ -134,6 +135,11 @@ def test_every_state_is_read_from_landing_zone_and_ledger(world: World) -> None:
     assert skipped_at is not None
     assert committed_at is not None
     assert skipped_at > committed_at
+    with world.stream.lake.open() as lake:
+        figures = ledger_figures(lake)
+    assert figures is not None
+    assert (figures.rows, figures.committed, figures.skipped, figures.failed) == (5, 3, 1, 1)
+    assert figures.snapshot == max(newest.values())
 
 
 def test_a_partition_that_only_failed_or_is_outside_the_config_does_not_make_its_region_one(local_world: World) -> None:
