@@ -19,7 +19,7 @@ from lake_assets_tests.tiers import more
 
 pytestmark = pytest.mark.usefixtures("sessions")
 
-# One of each type of column and each place of it; `test_folders.py` and `test_file_names.py` have the other forms.
+# One of each type of column and each place of it; `test_folders.py` has the other forms.
 LAYOUTS: dict[str, tuple[str, dict[str, str]]] = {
     "2026/02/11 2026/02/12": ("{date,,YYYY}/{date,,MM}/{date,,DD}", {"date": "date"}),
     "region=NW region=SW": ("region={region}", {"region": "string"}),
