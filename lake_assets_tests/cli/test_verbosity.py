@@ -1,12 +1,15 @@
 """`--quiet` and `--verbose`, before and after the command's name, with both formats of the log."""
 
 import json
+import logging
 import re
 
 import pytest
 from click.testing import Result
 
 from lake_assets.cli import main
+from lake_assets.cli.log_format import is_quiet
+from lake_assets.events import LOGGER, OFF
 from lake_assets_tests.cli.conftest import Run, named
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -122,3 +125,12 @@ def test_a_json_log_has_fewer_or_more_events(local_world: World, run: Run) -> No
     default, verbose = levels(), levels("-v")
     assert "info" in default[0]
     assert verbose[1] - default[1] == {"command"}
+
+
+def test_the_state_ends_with_the_command(run: Run) -> None:
+    run("-q", "validate")
+    run("-v", "validate")
+
+    assert not is_quiet()
+    assert logging.getLogger(LOGGER).level == OFF
+    assert [type(handler) for handler in logging.getLogger(LOGGER).handlers] == [logging.NullHandler]
