@@ -173,12 +173,13 @@ def test_help_needs_neither_spark_nor_dagster_nor_duckdb() -> None:
 
 @pytest.mark.more
 @pytest.mark.usefixtures("ingested")
-def test_a_command_that_starts_no_spark_imports_no_pandas_but_for_who_asks(tmp_path: Path) -> None:
-    arguments = ["--config", str(tmp_path / "lake.yaml"), "ingest", "sales", "--waiting"]
+def test_commands_that_start_no_spark_import_no_pandas_but_for_who_asks(tmp_path: Path) -> None:
+    commands = [["plan", "sales", "--waiting"], ["ingest", "sales", "--waiting"], ["ledger", "sales"]]
     code = (
         "import sys, lake_assets.cli.startup as startup\n"
         "from lake_assets.cli import main\n"
-        f"main({arguments}, standalone_mode=False)\n"
+        f"for command in {commands}:\n"
+        f"    main(['--config', '{tmp_path / 'lake.yaml'}', *command], standalone_mode=False)\n"
         "print({'pandas', 'pyspark'} & set(sys.modules))\n"
         "with startup.without_pandas(): import pandas"
     )

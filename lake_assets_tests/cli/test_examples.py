@@ -66,6 +66,13 @@ def test_the_example_is_valid(config: str, tmp_path: Path) -> None:
     parse_config(config, tmp_path / "lake.yaml", variables)
 
 
+def test_no_page_is_left_out() -> None:
+    places = [place.partition(":")[0] for place, _ in examples()]
+
+    assert {*places} >= {"README.md", "config.md", "flight.md", "storages.md", "index-mode.md", "landing.md"}
+    assert len(places) > 20
+
+
 @pytest.mark.more
 @pytest.mark.parametrize("token", [{}, {"MOTHERDUCK_TOKEN": "a-token"}], ids=["local", "motherduck"])
 def test_each_flight_is_valid_with_a_token_and_without(

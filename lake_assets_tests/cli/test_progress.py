@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +18,7 @@ from rich.progress import Progress
 
 from lake_assets.cli import main
 from lake_assets.cli.progress_columns import Done, Pace
+from lake_assets.duckdb_engine import followed
 from lake_assets.landing.read_records import form_of, read_records
 from lake_assets.progress import Count, watching
 from lake_assets_tests.cli.terminals import left_on, on_a_screen, on_terminal
@@ -219,6 +221,22 @@ class Recorded:
 
     def describe(self, doing: str | None, /) -> None:
         pass
+
+
+@pytest.mark.more
+def test_a_statement_of_duckdb_is_counted_as_far_as_it_is() -> None:
+    recorded = Recorded()
+    with duckdb.connect(config={"threads": 1}) as connection, watching(recorded.watch):
+        connection.execute("CREATE TABLE numbers AS SELECT range AS number FROM range(2_000_000)")
+        for _ in range(50):  # until one took long enough
+            with followed(connection, "test"):
+                connection.execute("SELECT max(md5(number::VARCHAR)) FROM numbers").fetchall()
+            unit, done, total = recorded.counts["test"]
+            if done:
+                break
+
+    assert (unit, total) == ("%", 100)
+    assert 0 < done <= 100
 
 
 def test_a_file_is_counted_by_its_own_bytes(tmp_path: Path) -> None:
