@@ -5,9 +5,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import yaml
 
 from docs.hooks.site import PAGES as GENERATED
+from docs.hooks.site import fenced, labelled
 from lake_assets.config.models import LakeConfig
 
 ROOT = Path(__file__).parents[1]
@@ -110,3 +112,25 @@ def test_the_config_reference_has_every_key_with_a_description() -> None:
     assert len(keys) > 100
     assert {key for key in keys if f"| `{key}` |" not in page} == set()
     assert [row for row in rows if row.endswith("|  |")] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Text.\n\n    $ lake-assets\n    done\n", "Text.\n\n```console\n$ lake-assets\ndone\n```\n"),
+        ("Text.\n\n    lake-assets ingest sales\n", "Text.\n\n```text\nlake-assets ingest sales\n```\n"),
+        ("```\nx\n```\n\n    a\n\n    b\n", "```\nx\n```\n\n```text { .no-copy }\na\n\nb\n```\n"),
+        ("1. item\n\n    $ a command\n", "1. item\n\n    $ a command\n"),
+        ("```yaml\na:\n\n    b: 1\n```\n", "```yaml\na:\n\n    b: 1\n```\n"),
+    ],
+)
+def test_an_indented_block_gets_the_language_of_its_content_which_decides_what_a_button_copies(
+    text: str, expected: str
+) -> None:
+    assert fenced(text) == expected
+
+
+def test_each_cell_has_the_name_of_its_column() -> None:
+    table = "<table><thead><tr><th>key</th></tr></thead><tbody><tr><td align='x'>b</td></tr></tbody></table>"
+
+    assert "<td data-label=\"key\" align='x'>b</td>" in labelled(table)

@@ -1,4 +1,4 @@
-"""The commands, targets and variables that the documentation names exist; `deploy/` has tests of its own."""
+"""The commands, targets, variables and files that the documentation names exist; `deploy/` has tests of its own."""
 
 import re
 import shlex
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from opentelemetry.sdk import environment_variables
 
+import lake_assets
 from lake_assets_tests.deploy.commands import PROGRAMS, parse
 
 ROOT = Path(__file__).parents[1]
@@ -62,3 +63,13 @@ def test_each_target_of_make_exists() -> None:
 
     assert {"demo", "test", "stack"} <= named
     assert named <= targets
+
+
+def test_files_that_the_contributing_guide_names_exist() -> None:
+    """A path in backticks is relative to the project, and in the table of places to the package."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    named = [path for path in re.findall(r"`([\w./-]+)`", text) if "/" in path or path.endswith((".py", ".lock"))]
+    named += re.findall(r"(?<= )(?:lake_assets_tests|examples)/\S+", text)  # of a command
+    package = Path(lake_assets.__file__).parent
+    assert len(named) > 15
+    assert [path for path in named if not (ROOT / path).exists() and not (package / path).exists()] == []

@@ -4,13 +4,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable
-from importlib import metadata
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from packaging.requirements import Requirement
 
 from lake_assets_tests.test_rooms import DOORS
 
@@ -114,24 +112,3 @@ print(event.metadata["heat_map"].value)
     action, missing, picture = without(PACKAGES, shop, script).splitlines()
     assert (action, missing) == ("replace the partition", "1")
     assert picture == f"There is no picture: pictures need Matplotlib and Pillow: {INSTALL}"
-
-
-def test_spark_refuses_arrow_jobs_without_pandas(tmp_path: Path) -> None:
-    """Why pandas is required and no extra. If this fails, Spark no longer needs it, and the requirement can go."""
-    script = """\
-from pyspark.errors import PySparkImportError
-from pyspark.sql.classic.dataframe import DataFrame
-try:
-    DataFrame.mapInArrow(object.__new__(DataFrame), lambda batches: batches, "a int")
-except PySparkImportError as error:
-    print(error)
-"""
-    assert "Pandas" in without(PACKAGES, tmp_path, script)
-
-
-def test_the_packages_of_pictures_are_in_the_extra() -> None:
-    requirements = [Requirement(text) for text in metadata.requires("lake-assets") or ()]
-    of_pictures = [r for r in requirements if r.name in ("matplotlib", "pillow")]
-    for extra, count in (("", 0), ("report", 2), ("dev", 2)):
-        result = [r for r in of_pictures if r.marker is None or r.marker.evaluate({"extra": extra})]
-        assert len(result) == count, extra

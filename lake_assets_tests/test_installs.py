@@ -126,7 +126,9 @@ FEW = ["", *sorted({*NEEDS.values()})]  # without one, and those whose modules t
 
 # All extras together are the environment of the other tests.
 @pytest.mark.parametrize("extra", FEW + soak(extra for extra in EXTRAS if extra not in {*FEW, "dev"}))
-def test_an_installation_imports_all_but_what_needs_another_extra(environment: Path, wheel: Path, extra: str) -> None:
+def test_an_installation_imports_all_but_what_needs_another_extra(
+    environment: Path, wheel: Path, tmp_path: Path, extra: str
+) -> None:
     if extra:
         install(environment, f"lake-assets[{extra}] @ {wheel.as_uri()}")
     failed, installed = imported(environment)
@@ -134,6 +136,7 @@ def test_an_installation_imports_all_but_what_needs_another_extra(environment: P
     assert {*BRINGS.values()} & {*installed} == brought
     assert {name: failed.get(name) for name in {*failed} ^ {name for name in NEEDS if NEEDS[name] != extra}} == {}
 
-    python = environment / "bin" / "python"
-    command = [str(python), str(environment / "bin" / "lake-assets"), "--version"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1] == VERSION
+    command = [str(environment / "bin" / "python"), str(environment / "bin" / "lake-assets")]
+    told = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout.split()[-1] == VERSION
+    subprocess.run([*command, "init", str(tmp_path / "shop")], check=True)  # from the wheel's templates

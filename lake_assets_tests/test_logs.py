@@ -1,4 +1,4 @@
-"""JSON logs: a line for each event and record, also with line breaks and control characters in the values."""
+"""Events, and JSON logs: a line for each event and record, also with line breaks and control characters in values."""
 
 import io
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lake_assets.events import EVENTS, Event, report
+from lake_assets.events import EVENTS, LOGGER, OFF, Event, listening, report, step
 from lake_assets.logs import JsonFormatter, line, stop_json, write_json
 
 TEXT = 'a\n"b"\x1b[2J\u2028\u202e é'  # UTF-8, because pytest-xdist cannot hand on captured logs with anything else
@@ -86,3 +86,33 @@ def test_a_record_of_dagster_has_its_run_and_message() -> None:
     shown = json.loads(JsonFormatter().format(record))
     expected = {"event": "log", "run": "r", "job": "j", "dagster_step": "s", "message": "hello"}
     assert {name: shown[name] for name in expected} == expected
+
+
+def test_a_step_has_its_seconds_and_figures_and_one_that_fails_the_kind_of_its_error_and_not_its_text() -> None:
+    found: list[Event] = []
+    with listening(found.append), step("job", partitions=2) as figures:
+        figures.update(rows=5, bytes=7)
+    with pytest.raises(OSError, match="secret"), listening(found.append), step("job"):
+        raise OSError("secret")
+
+    done, failed = found
+    assert (done.event, done.step, done.partitions, done.rows, done.bytes) == ("step", "job", 2, 5, 7)
+    assert (done.seconds is not None, done.level) == (True, logging.INFO)
+    assert (failed.status, failed.kind, failed.level) == ("failed", "OSError", logging.WARNING)
+    assert "secret" not in str(failed.fields)
+
+
+def test_python_s_logging_gets_events_only_after_its_level_is_set(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger(LOGGER)
+    report("unheard", level=logging.ERROR)
+    try:
+        logger.setLevel(logging.WARNING)
+        report("too_low")
+        report("heard", level=logging.ERROR, rows=1)
+        logging.disable()
+        report("after_ctrl_c", level=logging.WARNING)
+    finally:
+        logging.disable(logging.NOTSET)
+        logger.setLevel(OFF)
+
+    assert [record.getMessage() for record in caplog.records] == ["heard rows=1", "after_ctrl_c"]

@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 import lake_assets
 from lake_assets.lake.catalog import spec
 
@@ -181,25 +179,3 @@ def test_ducklakes_tables_are_named_in_the_catalogs_room_alone() -> None:
 
 def test_no_statement_spells_the_alias_of_a_lake() -> None:
     assert [str(path) for path in PACKAGE.rglob("*.py") if "'lake'" in path.read_text()] == []
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "from pkg.low.b import x",
-        "from pkg.low import b",
-        "import pkg.low.b",
-        "from .low import b",
-        "from .low.b import x",
-        "def f():\n    from pkg.low import b",
-        "import importlib\nimportlib.import_module('pkg.low.b')",
-    ],
-)
-def test_every_form_of_an_import_upward_is_found(tmp_path: Path, statement: str) -> None:
-    package = tmp_path / "pkg"
-    (package / "low").mkdir(parents=True)
-    for name in ("__init__.py", "low/__init__.py", "low/b.py"):
-        (package / name).touch()
-    (package / "a.py").write_text(statement)
-    assert upward(package, ["low/", "a.py"]) == []
-    assert upward(package, ["a.py", "low/"]) == [("pkg.a", "pkg.low.b")]

@@ -25,22 +25,6 @@ def test_a_lake_that_is_right_passes_every_check(run: Run) -> None:
     assert " ".join(line.split()[1] for line in lines) == names
 
 
-def test_a_failed_check_names_what_is_wrong_and_fails_the_command(ingested: World, run: Run) -> None:
-    with ingested.stream.lake.open() as lake:
-        lake.rows("UPDATE lake.sales SET total = -1 WHERE total = 3")
-
-    result = run("check", "sales", "--only", "positive", "--only", "row_counts")
-
-    assert result.exit_code == 1
-    _, first, named, last = result.output.splitlines()
-    assert first.startswith("failed   positive           Rows that break the rule: 1.")
-    assert "-1.0" in named
-    assert last.startswith("passed   row_counts")
-    of_one = run("check", "--only", "positive", "--partition", NW)
-    assert of_one.exit_code == 0
-    assert of_one.output.startswith("sales: checks of 1 partition\n")
-
-
 def test_a_warning_does_not_fail_the_command(ingested: World, run: Run) -> None:
     ingested.land(NW, sales(9), "late.parquet")
     result = run("check", "--only", "landing_zone")

@@ -32,6 +32,8 @@ def home(local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     local_world.land("region=a|b,date=2026-02-11", sales(1))
     folder = tmp_path / "home"
     (folder / "bin").mkdir(parents=True)
+    # Without this folder fish reads all manuals of the machine first.
+    (folder / ".local" / "share" / "fish" / "generated_completions").mkdir(parents=True)
     program = folder / "bin" / "lake-assets"
     program.write_text(PROGRAM)
     program.chmod(0o755)

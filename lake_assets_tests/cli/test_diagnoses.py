@@ -10,10 +10,6 @@ from click.testing import CliRunner
 
 from dev.servers.postgres import PostgresServer
 from lake_assets.cli import main
-from lake_assets.config.storages import AzureStorage
-from lake_assets.errors import WholeStorageError
-from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.storage_errors import storage_errors
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
@@ -88,12 +84,3 @@ def test_a_lake_on_motherduck_without_a_token_blames_no_extension(
     for output in outputs(lake, COMMANDS[:-1]):  # the doctor asks for the extension first
         assert "a lake on MotherDuck needs MOTHERDUCK_TOKEN in the environment: set it to a token." in output
         assert "extension" not in output
-
-
-def test_azures_chain_without_credentials_refuses_access() -> None:
-    storage = AzureStorage(account="retail", container="lake")
-    with (
-        pytest.raises(WholeStorageError, match="refuses access: a was not written: check account_key"),
-        storage_errors(storage, "a", "written"),
-    ):
-        ArrowStore(storage).create("a")

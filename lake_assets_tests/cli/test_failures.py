@@ -1,14 +1,17 @@
 """What a user reads of a failure that nobody meant, and the ways to write by `query` that are closed."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from lake_assets.cli import main
+from lake_assets.cli.sessions import Session
 from lake_assets.config.load import load_config
 from lake_assets.doctor import Finding
 from lake_assets.lake.ducklake import DuckLake
+from lake_assets.spark.session import LOG_LEVEL
 
 CONFIG = """\
 lakes:
@@ -110,3 +113,22 @@ def test_a_failure_that_findings_of_the_doctor_share_is_printed_once(monkeypatch
     first, second = result.stdout.splitlines()
     assert first.endswith("it is away: wake it.")
     assert second.endswith(" as source of sales")
+
+
+@pytest.mark.parametrize(
+    ("settings", "debug", "level"),
+    [
+        ({}, False, "OFF"),
+        ({}, True, "ERROR"),
+        ({LOG_LEVEL: "INFO"}, False, "INFO"),
+    ],
+)
+def test_spark_logs_its_errors_with_debug_alone_unless_the_settings_say(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], debug: bool, level: str
+) -> None:
+    started: list[Mapping[str, str]] = []
+    monkeypatch.setattr("lake_assets.spark.session.start_session", started.append)
+
+    Session(settings, debug=debug)()
+
+    assert [conf[LOG_LEVEL] for conf in started] == [level]

@@ -87,32 +87,6 @@ def test_the_schedule_requests_the_partition_that_is_loaded(run: Run, tmp_path: 
     assert [request.partition_key for request in ticked.run_requests or ()] == ["2026-02-12"]
 
 
-@pytest.mark.more
-def test_the_column_in_the_files_instead_of_folders(run: Run, tmp_path: Path) -> None:
-    folder = tmp_path / "exports"
-    (folder / "old").mkdir(parents=True)
-    years = pa.array([2024, 2025, None], pa.int32())
-    pq.write_table(pa.table({"year": years, "total": [1.0, 2, 4]}), folder / "a.parquet")
-    pq.write_table(pa.table({"total": [8.0, 16], "year": ["2025", "2026"]}), folder / "b.parquet")
-    pq.write_table(pa.table({"year": [2025], "total": [32.0]}), folder / "old" / "c.parquet")
-    variables = {"SOURCE_GLOB": f"{folder}/*.parquet", "DESTINATION_TABLE": "stats", "HIVE_PARTITIONING": "false"}
-
-    first, again = run("ingest", LOAD_PARTITION="2025", **variables), run("ingest")
-    other = run("ingest", LOAD_PARTITION="2024")
-    below = run("ingest", SOURCE_GLOB=f"{folder}/**/*.parquet", LOAD_PARTITION="2025")
-    none = run("ingest", LOAD_PARTITION="2023")
-
-    assert [r.exit_code for r in (first, again, other, below)] == [0] * 4, first.output
-    assert "committed  year=2025  2 rows (before: 0)" in first.stdout
-    assert "skipped    year=2025  unchanged" in again.stdout
-    assert "committed  year=2025  3 rows (before: 2)" in below.stdout
-    sql = "SELECT year, typeof(year), sum(total) FROM stats GROUP BY ALL ORDER BY 1"
-    assert rows(run, sql) == ["2024,BIGINT,1.0", "2025,BIGINT,42.0"]
-    assert (none.exit_code, "the source partition has no rows of year=2023" in none.stderr) == (1, True)
-    assert "year=2023" not in run("ledger").stdout
-    assert run("check").exit_code == 0
-
-
 def test_hints_name_variables_and_no_keys_of_a_config_here_and_in_dagster(run: Run, tmp_path: Path) -> None:
     pq.write_table(pa.table({"year": [dt.date(2025, 1, 1)], "total": [1.0]}), tmp_path / "a.parquet")
     variables = {"SOURCE_GLOB": f"{tmp_path}/*.parquet", "DESTINATION_TABLE": "stats", "HIVE_PARTITIONING": "false"}

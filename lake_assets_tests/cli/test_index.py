@@ -33,36 +33,6 @@ def test_new_files_are_registered_and_unmatched_objects_are_named(local_world: W
     assert local_world.totals() == [1, 2, 3]
 
 
-def test_check_and_repair(local_world: World, run: Run) -> None:
-    local_world.land(NW, sales(1))
-    gone = local_world.land(NW, sales(2), "gone.parquet")
-    run("index", "sales")
-    sound = run("index", "sales", "--check")
-    changed = local_world.land(NW, sales(5, 6))
-    local_world.unland(NW, "gone.parquet")
-
-    result = run("index", "sales", "--check")
-    index = run("index", "sales")
-    repaired = run("index", "sales", "--repair")
-    again = run("index", "sales", "--check")
-
-    assert (sound.exit_code, result.exit_code, repaired.exit_code, again.exit_code) == (0, 1, 0, 0)
-    assert "2 registered objects: all unchanged" in sound.output
-    assert f"vanished  region=NW/date=2026-02-11  {gone}" in result.output
-    assert f"changed   region=NW/date=2026-02-11  {changed}" in result.output
-    assert "`lake-assets index sales --repair`" in result.output
-    assert index.exit_code == 1
-    assert f"Error: the object {changed} has changed since it was registered" in index.output
-    assert "`lake-assets index sales --repair`" in index.output
-    assert "repaired  region=NW/date=2026-02-11  (before: 2 rows), snapshot" in repaired.output
-    assert "1 file removed from the table, 1 changed file with 2 rows updated" in repaired.output
-    assert local_world.totals() == [5, 6]
-
-
-def test_wrong_use_is_refused(run: Run) -> None:
-    assert run("index", "sales", "--check", "--repair").exit_code == 2
-
-
 def test_a_plan_says_that_new_objects_are_registered_and_that_the_partition_then_fails(
     local_world: World, run: Run
 ) -> None:

@@ -234,20 +234,3 @@ def test_dev_writes_settings_only_beside_the_config(
     assert said.strip().endswith(f"Runs and logs: {of_deployment if is_set else beside}")
     assert (beside / "dagster.yaml").exists() is not is_set
     assert not (of_deployment / "dagster.yaml").exists()
-
-
-@pytest.mark.more
-def test_the_templates_are_part_of_the_wheel(tmp_path: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
-    source = tmp_path / "source"
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "lake_assets", source / "lake_assets", ignore=shutil.ignore_patterns("__pycache__"))
-
-    subprocess.run([*pip, "--wheel-dir", str(tmp_path), str(source)], check=True, timeout=120)
-
-    (wheel,) = tmp_path.glob("*.whl")
-    shutil.unpack_archive(wheel, tmp_path / "installed", "zip")
-    shipped = names(tmp_path / "installed" / "lake_assets" / "templates" / "starter")
-    assert shipped >= {"lake.yaml", "workspace.yaml", "dagster.yaml", "README.md", "gitignore"}

@@ -85,13 +85,10 @@ def folder(local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "then", ["a plan", *more(["a pipe", "fail"]), pytest.param("\x03", marks=pytest.mark.more, id="Ctrl-C")]
-)
+@pytest.mark.parametrize("then", ["a plan", *more(["fail"]), pytest.param("\x03", marks=pytest.mark.more, id="Ctrl-C")])
 def test_a_bar_says_how_far_and_how_fast_it_is_and_leaves_the_terminal_as_it_was(folder: Path, then: str) -> None:
-    """A plan that ends, one into a file, one that fails after the bar, and one that Ctrl-C interrupts."""
-    pipe = folder / "out" if then == "a pipe" else None
-    with on_terminal([sys.executable, "-c", PROGRAM], pipe=pipe) as terminal:
+    """A plan that ends, one that fails after the bar, and one that Ctrl-C interrupts."""
+    with on_terminal([sys.executable, "-c", PROGRAM]) as terminal:
         terminal.read_until(BAR)
         terminal.read_until("left")
         if then == "\x03":
@@ -108,12 +105,8 @@ def test_a_bar_says_how_far_and_how_fast_it_is_and_leaves_the_terminal_as_it_was
     assert terminal.written.rindex(f"{CURSOR}h") > terminal.written.rindex(f"{CURSOR}l")
     if then == "fail":
         assert left == ["Error: the second fails: try again."]
-    elif pipe is None:
-        assert left[-1].startswith("Interrupted." if then == "\x03" else "to read: 2 objects")
     else:
-        assert left == []
-        assert "\x1b" not in pipe.read_text()
-        assert "to read: 2 objects" in pipe.read_text()
+        assert left[-1].startswith("Interrupted." if then == "\x03" else "to read: 2 objects")
 
 
 class AtOnce:
@@ -189,7 +182,6 @@ def test_records_that_are_generated_into_a_file_have_a_bar_and_those_into_a_pipe
 @pytest.mark.parametrize(
     ("unit", "done", "total", "seconds", "text"),
     [
-        ("partitions", 0, 10, 5, "0/10 partitions "),
         ("partitions", 2, 10, 4, "2/10 partitions 0.5/s, 16 s left"),
         ("partitions", 12_000, None, 4, "12,000 partitions 3,000/s"),
         ("partitions", 1, 601, 1, "1/601 partitions 1/s, 10 min left"),
@@ -205,22 +197,6 @@ def test_the_figures_of_a_bar(unit: str, done: int, total: int | None, seconds: 
     (task,) = progress.tasks
 
     assert f"{Done().render(task)} {Pace().render(task)}" == text
-
-
-@pytest.mark.more
-def test_a_statement_of_duckdb_is_counted_as_far_as_it_is() -> None:
-    recorded = Recorded()
-    with duckdb.connect(config={"threads": 1}) as connection, watching(recorded.watch):
-        connection.execute("CREATE TABLE numbers AS SELECT range AS number FROM range(2_000_000)")
-        for _ in range(50):  # until one took long enough
-            with followed(connection, "test"):
-                connection.execute("SELECT max(md5(number::VARCHAR)) FROM numbers").fetchall()
-            unit, done, total = recorded.counts["test"]
-            if done:
-                break
-
-    assert (unit, total) == ("%", 100)
-    assert 0 < done <= 100
 
 
 Counts = dict[str, tuple[str, int, int | None]]
@@ -245,6 +221,22 @@ class Recorded:
 
     def describe(self, doing: str | None, /) -> None:
         pass
+
+
+@pytest.mark.more
+def test_a_statement_of_duckdb_is_counted_as_far_as_it_is() -> None:
+    recorded = Recorded()
+    with duckdb.connect(config={"threads": 1}) as connection, watching(recorded.watch):
+        connection.execute("CREATE TABLE numbers AS SELECT range AS number FROM range(2_000_000)")
+        for _ in range(50):  # until one took long enough
+            with followed(connection, "test"):
+                connection.execute("SELECT max(md5(number::VARCHAR)) FROM numbers").fetchall()
+            unit, done, total = recorded.counts["test"]
+            if done:
+                break
+
+    assert (unit, total) == ("%", 100)
+    assert 0 < done <= 100
 
 
 def test_a_file_is_counted_by_its_own_bytes(tmp_path: Path) -> None:

@@ -100,14 +100,14 @@ def test_a_cell_is_as_wide_as_its_longest_line(config: Path) -> None:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("is_plain", [True, False])
-def test_a_real_terminal_has_colours_unless_no_color_is_set(config: Path, *, is_plain: bool) -> None:
+def test_a_real_terminal_has_colours(config: Path) -> None:
+    """The other tests set `NO_COLOR`."""
     program = "from lake_assets.cli import main; main()"
     words = [sys.executable, "-c", program, "--config", str(config), "validate"]
-    with on_terminal(words, {"NO_COLOR": "1"} if is_plain else {}) as terminal:
+    with on_terminal(words) as terminal:
         assert terminal.read_all() == 0, terminal.written
 
-    assert ("\x1b" in terminal.written) is not is_plain
+    assert "\x1b" in terminal.written
 
 
 def test_no_command_prints_by_click_itself() -> None:

@@ -9,8 +9,7 @@ from click.testing import Result
 
 from lake_assets.cli import main
 from lake_assets.cli.log_format import is_quiet
-from lake_assets.cli.verbosity import line_of
-from lake_assets.events import LOGGER, OFF, Event
+from lake_assets.events import LOGGER, OFF
 from lake_assets_tests.cli.conftest import Run, named
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -135,11 +134,3 @@ def test_the_state_ends_with_the_command(run: Run) -> None:
     assert not is_quiet()
     assert logging.getLogger(LOGGER).level == OFF
     assert [type(handler) for handler in logging.getLogger(LOGGER).handlers] == [logging.NullHandler]
-
-
-def test_a_line_says_what_where_and_how_much() -> None:
-    retried = Event(event="retry", stream="sales", retry=1, kind="conflict", message="again\x1b[2J")
-
-    assert line_of(retried) == "retry                  sales  retry 1, conflict, again\x1b[2J"  # echo escapes it
-    maintained = Event(event="step", step="maintain", lake="shop", seconds=1.5, snapshots=1, files=2, bytes=1000)
-    assert line_of(maintained) == "maintain      1.500 s  shop  2 files, 1 snapshot, 1.0 kB"

@@ -1,9 +1,12 @@
-"""The columns that a stream declares, as the config has them."""
+"""The columns that a stream declares, as the config has them, and their types as texts."""
 
+import pyarrow as pa
 import pytest
 
+from lake_assets.config.column_types import arrow_type
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
+from lake_assets.lake.schema.types import SIMPLE, sql_type
 from lake_assets_tests.config.test_load import GOOD, parsed
 
 
@@ -23,15 +26,20 @@ def test_a_column_is_a_description_or_has_keys() -> None:
     ("columns", "more", "message"),
     [
         ("{a: {type: money}}", "", "columns.a.type: 'money' is not a column type: use boolean"),
-        ("{a: {kind: text}}", "", "columns.a.kind: unknown key"),
         ("{a: x, A: y}", "", "columns.a and columns.A differ only in the case of their letters: remove one"),
         ("{a: {omit: true, type: int, from: b}}", "", "columns.a: omit leaves the column out: remove from, type"),
         ("{a: {from: X}, b: {from: x}}", "", "columns.a and columns.b are both from 'x': remove one of them"),
         ("{a: {from: b}}", "    mode: index\n", "columns.a: mode: index registers files as they are: remove from, or"),
         ("{Region: {type: string}}", "", "can have a description only, because partitions decides the rest: remove t"),
         ("{a: {type: time}}", "    format: csv\n", "columns.a.type: time is not read from csv: declare string, and"),
-        ('{a: {type: "int[]"}}', "    format: csv\n", r"columns.a.type: int\[\] is not read from csv"),
         ('{a: {type: "struct(x uuid)"}}', "    format: json\n", "is not read from json"),
+        ("{a: {default: 1}}", "", "columns.a: default needs the column's type: add type"),
+        ("{a: {format: '0,0'}}", "", "columns.a: format needs the column's type: add type"),
+        ("{a: {type: 'decimal(4,2)', default: 123.456}}", "", r"default 123.456 is no decimal128\(4, 2\)"),
+        ("{a: {type: date, default: 11.02.2026}}", "", "default '11.02.2026' is no date32"),
+        ("{a: {type: date, format: dd.mm.yyyy}}", "", "format 'dd.mm.yyyy' has no directive of strptime: write one"),
+        ("{a: {type: double, format: '%d'}}", "", "'%d' is no format of numbers: write one such as '#,##0.00'"),
+        ("{a: {type: varchar, format: '0.0'}}", "", "as a number or a time, not as varchar: remove format"),
     ],
 )
 def test_what_a_declared_column_cannot_be_is_refused_with_the_fix(columns: str, more: str, message: str) -> None:
@@ -47,24 +55,6 @@ def test_a_column_that_partitions_come_from_keeps_its_name() -> None:
             parsed(f"{text}    columns: {columns}\n")
 
 
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        ("{default: 1}", "columns.a: default needs the column's type: add type"),
-        ("{format: '0,0'}", "columns.a: format needs the column's type: add type"),
-        ("{type: integer, default: x}", "columns.a: default 'x' is no int32"),
-        ("{type: 'decimal(4,2)', default: 123.456}", r"default 123.456 is no decimal128\(4, 2\)"),
-        ("{type: date, default: 11.02.2026}", "default '11.02.2026' is no date32"),
-        ("{type: date, format: dd.mm.yyyy}", "format 'dd.mm.yyyy' has no directive of strptime: write one such as"),
-        ("{type: double, format: '%d'}", "'%d' is no format of numbers: write one such as '#,##0.00'"),
-        ("{type: varchar, format: '0.0'}", "as a number or a time, not as varchar: remove format"),
-    ],
-)
-def test_a_default_or_a_format_that_is_not_of_the_type_is_refused(column: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        stream(f"{{a: {column}}}")
-
-
 def test_a_default_is_a_value_of_its_type() -> None:
     defaults = {
         "integer": 3,
@@ -76,3 +66,27 @@ def test_a_default_is_a_value_of_its_type() -> None:
     }
     for kind, value in defaults.items():
         assert stream(f"{{a: {{type: '{kind}', default: {value}}}}}").declared["a"].default is not None, kind
+
+
+NESTED = 'STRUCT("a, ""b" DECIMAL(3,1)[], "c" MAP(VARCHAR, STRUCT("x" TIMESTAMPTZ)))[]'
+
+
+def test_each_type_that_a_table_can_get_is_read_as_it_is_named_or_shorter() -> None:
+    for sql in (*SIMPLE.values(), "TIMESTAMPTZ", "DECIMAL(38,0)", "INTEGER[][]", NESTED):
+        assert sql_type(arrow_type(sql), "c") == sql
+    assert arrow_type("string") == arrow_type("Text") == pa.string()
+    assert arrow_type("timestamp  with time zone") == pa.timestamp("us", "UTC")
+    assert arrow_type("numeric(5, 1)") == pa.decimal128(5, 1)
+    struct = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.float64()))])
+    assert arrow_type("struct(x int, y  double[])") == struct
+
+
+@pytest.mark.parametrize("text", ["", "x", "decimal(39,0)", "decimal(2,3)", "struct(x)", "map(int,int"])
+def test_another_text_is_refused_with_those_that_there_are(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a column type: use boolean, .*, struct\(name type, …\)"):
+        arrow_type(text)
+
+
+def test_a_type_of_any_depth_ends() -> None:
+    with pytest.raises(ValueError, match="more than 20 nested"):
+        arrow_type("map(int, " * 5000 + "int" + ")" * 5000)

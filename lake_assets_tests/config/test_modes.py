@@ -40,14 +40,11 @@ def config(lake: dict[str, Any] | None = None, **stream: Any) -> LakeConfig:
         ("replace", {"owns_source": True}, "owns_source is for mode: index"),
         ("append", {"checks": {"blocking": ["indexed_objects"]}}, "a check of mode: index: remove it"),
         ("index", {"transform": {"sql": "SELECT 1"}}, "registers files as they are, untransformed"),
-        ("index", {"compression": "zstd"}, "compression is for written files"),
-        ("index", {"target_file_size": "256MiB"}, "target_file_size is for written files"),
         ("index", {"copy": "any"}, "copy is for written files"),
         ("index", {"on_empty": "clear"}, "only adds files"),
         ("index", {"schema_policy": "evolve"}, "schema_policy: evolve is for tables that a refresh writes"),
         ("index", {"source": "gs://landing"}, "accesses Google Cloud Storage with an HMAC key"),
         ("index", {"commit_batch": 2}, "all partitions in one commit already: remove commit_batch"),
-        ("replace", {"commit_batch": 0}, "commit_batch"),
     ],
 )
 def test_what_does_not_fit_the_mode_is_refused(mode: str, options: dict[str, Any], message: str) -> None:

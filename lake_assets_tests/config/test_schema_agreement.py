@@ -1,20 +1,25 @@
 """What `validate` takes the JSON Schema takes, as it is written: an editor and `dg check yaml` mark only faults."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
+import pendulum
 import pytest
 import yaml
 from dagster_shared.yaml_utils import DagsterYamlLoader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lake_assets.config.editor_schema import LAYOUT, TIME_ZONE
 from lake_assets.config.load import parse_config
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError
+from lake_assets.errors import ConfigError, LayoutError
+from lake_assets.layout.template import Template
+from lake_assets_tests.layout.strategies import templates
 
 # Every key of the config that can be, in its long form.
 WRITTEN = """\
@@ -119,19 +124,20 @@ runs: {launcher: spark_submit, command: /opt/spark/bin/spark-submit, deploy_mode
        config: "s3://runs/lake.yaml", environment: {AWS_REGION: eu}}
 """
 
-# What may be written for a value, as YAML has it.
+# What may be written for a value, as YAML has it; two spaces are between them.
 FORMS = """
-~ "" yes NO on true False 0 1 -1 3 12 1.5 2.0 1e3 1.0e+3 .inf .nan 1_000 010 1:30 0x1F 99999999999999999999 "5" " 5 "
-"5.0" "1_000" "+5" "1e3" "inf" "true" "T" "YES" "off" "0" "x1" 2026-01-01 "2026-01-01" 2026-01-01T00:00:00
-"2026-01-01T00:00:00" "2026-01-01 00:00" "2026-1-1" "86400" 86400 2026-02-01T10:00:00Z [] {} [a] [1] [NW,~] {a: b}
-${FIVE} "${FIVE}" ${FIVE:-7} ${NONE:-5} ${NONE:-} ${YES} ${DATE} ${TEXT} x${FIVE} ${SIZE} ${WORD} a "a b" "é" main sales
-10MB "10 mib" ".5MB" 1MiB "5" -5MB 5lightyears "@daily" "0 0 * * *" "0 0 L * *" "60 * * * *" UTC Europe/Berlin
-europe/berlin posix/UTC +01:00 EST localtime s3://bucket/x gs://bucket/x r2://a/bucket/x /data data ~/data ~nobody/x
-abfss://c@account.dfs.core.windows.net/x http://host/x https://host/x s3://bucket/*/x "*" "{region}" "{region"
-"{date,,YYYY}" "{ts}" "{'a,b'}" "d={now(),,DD}" {type: local} {type: s3, bucket: abc} {type: "${S3}", bucket: abc}
-{type: objects} {cron: "0 * * * *"} {cron: "${CRON}", lookback: "3"} {sql: SELECT 1} {function: a.b:c} team:x a@b.cd
-string day hour "${DAY}" decimal(1,1) bigint[] {type: integer} {type: day, from: ts} __HIVE_DEFAULT_PARTITION__
-"AccountName=a;AccountKey=k" ${HALF {{env.X}} "{{ env.X }}" null_ ledger [ledger, "${LEDGER}"] [1.10, 007]
+~  ""  yes  NO  on  true  False  0  1  -1  3  12  1.5  2.0  1e3  1.0e+3  .inf  .nan  1_000  010  1:30  0x1F
+99999999999999999999  "5"  " 5 "  "5.0"  "1_000"  "+5"  "1e3"  "inf"  "true"  "T"  "YES"  "off"  "0"  "x1"  2026-01-01
+"2026-01-01"  2026-01-01T00:00:00  "2026-01-01T00:00:00"  "2026-01-01 00:00"  "2026-1-1"  "86400"  86400
+2026-02-01T10:00:00Z  []  {}  [a]  [1]  [NW,~]  {a: b}  ${FIVE}  "${FIVE}"  ${FIVE:-7}  ${NONE:-5}  ${NONE:-}  ${YES}
+${DATE}  ${TEXT}  x${FIVE}  ${SIZE}  ${WORD}  a  "a b"  "é"  main  sales  10MB  "10 mib"  ".5MB"  1MiB  "5"  -5MB
+5lightyears  "@daily"  "0 0 * * *"  "0 0 L * *"  "60 * * * *"  UTC  Europe/Berlin  europe/berlin  posix/UTC  +01:00
+EST  localtime  s3://bucket/x  gs://bucket/x  r2://a/bucket/x  /data  data  ~/data  ~nobody/x
+abfss://c@account.dfs.core.windows.net/x  http://host/x  https://host/x  s3://bucket/*/x  "*"  "{region}"  "{region"
+"{date,,YYYY}"  "{ts}"  "{'a,b'}"  "d={now(),,DD}"  {type: local}  {type: s3, bucket: abc}
+{type: "${S3}", bucket: abc}  {type: objects}  {cron: "0 * * * *"}  {cron: "${CRON}", lookback: "3"}  {sql: SELECT 1}
+{function: a.b:c}  team:x  a@b.cd  string  day  hour  "${DAY}"  decimal(1,1)  bigint[]  {type: integer}
+{type: day, from: ts}  __HIVE_DEFAULT_PARTITION__  "AccountName=a;AccountKey=k"
 """
 ENVIRONMENT = {
     "FIVE": "5", "YES": "yes", "DATE": "2026-02-01", "TEXT": "text", "SIZE": "128MiB", "WORD": "evolve", "S3": "s3",
@@ -196,25 +202,11 @@ def written(edits: list[tuple[tuple[Any, ...], str]]) -> str:
 DATA = yaml.load(WRITTEN, Loader=DagsterYamlLoader)
 
 
-def yaml_forms() -> list[str]:
-    """Each of `FORMS`: parts in quotes or brackets are one."""
-    found, depth, quoted, form = [], 0, False, ""
-    for letter in FORMS.replace("\n", " ") + " ":
-        quoted ^= letter == '"'
-        depth += 0 if quoted else (letter in "[{") - (letter in "]}")
-        if letter == " " and not quoted and depth <= 0:
-            found += [form] if form else []
-            form, depth = "", 0
-        else:
-            form += letter
-    return found
-
-
 @st.composite
 def edits(draw: st.DrawFn) -> tuple[tuple[Any, ...], str]:
     """A key of the config, and what is written there: in most cases what its type may take."""
     place = draw(st.sampled_from(list(leaves(DATA))))
-    forms = st.sampled_from(yaml_forms()) | st.text(max_size=8).map(json.dumps)
+    forms = st.sampled_from(re.split(r" {2}|\n", FORMS.strip())) | st.text(max_size=8).map(json.dumps)
     match at(DATA, place):
         case bool():
             forms |= st.sampled_from(["true", "no", "1", "0", '"Yes"', '"0"', "${YES}"])
@@ -227,7 +219,7 @@ def edits(draw: st.DrawFn) -> tuple[tuple[Any, ...], str]:
 
 
 @pytest.mark.more
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(edits())
 def test_what_validate_takes_the_schema_takes(edit: tuple[tuple[Any, ...], str]) -> None:
     text = written([edit])
@@ -271,3 +263,33 @@ def test_the_schema_still_refuses_what_is_wrong_in_one_key(place: tuple[Any, ...
 
     assert not accepted(text, {})
     assert refusals(text)
+
+
+def fits(text: str) -> bool:
+    return re.search(LAYOUT["pattern"], text) is not None
+
+
+@given(templates())
+def test_every_layout_fits(text: str) -> None:
+    assert fits(text)
+
+
+@given(st.text("{{}},'aéYDH/=-()* ", max_size=12))
+def test_a_text_that_does_not_fit_is_no_layout(text: str) -> None:
+    if not fits(text):
+        with pytest.raises(LayoutError):
+            Template.parse(text)
+
+
+def test_a_malformed_layout_does_not_fit_and_one_with_variables_or_quotes_does() -> None:
+    malformed = ["{region/{date}", "{region", "region}", "{a,b,c}", "{a,b,YY,}", "{a,b,yy}", "", "region=*/{date}"]
+    assert [text for text in malformed if fits(text)] == []
+    assert all(map(fits, ["${LAYOUT}", "{{ env.LAYOUT }}", "raw/${DEPTH:-{region}}", "{'a,{b}''(c)',,YYYY}"]))
+
+
+def test_every_zone_that_the_schema_names_exists() -> None:
+    zones = TIME_ZONE["anyOf"][0]["enum"]
+
+    assert {"UTC", "Europe/Berlin", "US/Pacific"} <= set(zones)
+    assert all(pendulum.timezone(zone) for zone in zones)
+    assert LakeConfig.model_json_schema()["$defs"]["Stream"]["properties"]["time_zone"]["anyOf"][0]["enum"] == zones

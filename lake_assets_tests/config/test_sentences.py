@@ -28,19 +28,15 @@ def without_column(told: str) -> str:
         ("type: sqlite, ", "", "4: lakes.retail.catalog: has no type: add 'type'"),
         ("{table: sales}", "sales", "12: streams.sales.destination: must be a mapping: write its keys"),
         ("s3://landing", "s3://Landing", "8: streams.sales.source.bucket: has the wrong form: write the b"),
-        ("2026-01-01", "soon", "11: streams.sales.partitions.date.start: must be a date: write it as 2026-01-31"),
         ("type: date", "type: dat", "11: streams.sales.partitions.date.type: is not one of the allowed words"),
         (CONFIG, "- a", "1: the file: must be a mapping: write its keys with their values, such as {key: value}"),
         ("    source: s3://landing/sales\n", "", "7: streams.sales.source: is missing"),
         ("  sales:\n", "  sa-les:\n", "7: streams.sa-les: 'sa-les' is not an identifier"),
-        ("region: {", "re gion: {", "10: streams.sales.partitions.re gion: 're gion' is not an identifier"),
-        ("{table: sales}", '{table: "a; DROP"}', "12: streams.sales.destination.table: 'a; DROP' is not an identifier"),
         ("[NW]", "[NO]", "10: streams.sales.partitions.region.values"),
         (", start: 2026-01-01", "", "11: streams.sales.partitions.date: a date column needs start"),
         ("2026-01-01", "2026-01-01, end: 2025-01-01", "11: streams.sales.partitions.date: end 2025-01-01 is before s"),
         ("{table: sales}", "{table: sales}\n    lake: other", "13: stream sales has the unknown lake 'other'"),
         ("{table: sales}", "{table: ingest_runs}", "12: stream sales would fill the lake's own table ingest_runs"),
-        ("storage: data", "storage: ftp://x/y", "5: lakes.retail.storage: ftp:// is not a known storage"),
         ("s3://landing/sales", "s3://landing/../sales", "8: streams.sales.source"),
     ],
 )
@@ -56,8 +52,6 @@ def test_each_kind_of_fault_has_a_sentence(old: str, new: str, told: str) -> Non
     ("added", "told"),
     [
         ("max_partitions_per_run: 1.5", "max_partitions_per_run: must be a whole number"),
-        ("max_partitions_per_run: 0", "max_partitions_per_run: must be 1 or more"),
-        ("sensor: {budget: 90}", "sensor.budget: must be 25 or less: write a smaller number"),
         ("freshness: {fail_hours: a}", "freshness.fail_hours: must be a number"),
         ("owns_source: maybe", "owns_source: must be true or false"),
         ("target_file_size: big", "target_file_size: must be a size: write a number and a unit"),
@@ -65,7 +59,6 @@ def test_each_kind_of_fault_has_a_sentence(old: str, new: str, told: str) -> Non
         ("kinds: [a, b, c, d]", "kinds: has too many entries: leave 3 at most"),
         ("landing: {columns: {}}", "landing.columns: has too few entries: write 1"),
         ("tags: {a: [b]}", "tags.a: must be a text"),
-        ("transform: {function: x}", "transform.function: has the wrong form: write package.module:name"),
         ("transform: {}", "transform: give either sql or function"),
         ("layout: 'r={region}/{date'", "layout"),
         ("owners: [me]", "owners"),
@@ -88,8 +81,7 @@ def test_each_key_of_a_stream_too(added: str, told: str) -> None:
             "landing.outputs.1.pth: unknown key: did you mean path?",
         ),
         ("start:", "strat:", "date.strat: unknown key: did you mean start?"),
-        # `url` is a key of a web server's storage, `interval` one of a sensor: neither is meant elsewhere.
-        ("type: date,", "url: x, type: date,", "url: unknown key: remove it, or use one of empty, end, from, in, "),
+        # `interval` is a key of a sensor, which is not meant elsewhere.
         ("    source:", "    intervall: x\n    source:", "intervall: unknown key: remove it, or use one of after_load"),
     ],
 )

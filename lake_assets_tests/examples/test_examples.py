@@ -3,10 +3,7 @@
 import ast
 import csv
 import datetime as dt
-import importlib.util
-import os
 import runpy
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +12,6 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from dev.servers.absent import absent
 from lake_assets import open_stream
 from lake_assets.templates.starter.project import start
 from lake_assets_tests.examples import EXAMPLES
@@ -146,28 +142,3 @@ def test_the_asset_downstream_reads_what_the_stream_ingested(project: Path) -> N
         rows = list(csv.DictReader(file))
     assert [row["store_id"] for row in rows] == ["1", "3"]
     assert sum(float(row["total_sum"]) for row in rows) == pytest.approx(9280.68 + 9608.73)
-
-
-@pytest.mark.soak
-@pytest.mark.dagster
-def test_dg_checks_the_project(project: Path, tmp_path: Path) -> None:
-    if importlib.util.find_spec("dagster_dg_cli") is None:
-        absent("no `dg`: the package dagster-dg-cli is not installed")
-    environment = os.environ | {
-        "PYTHONPATH": str(project / "src"),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "HOME": str(tmp_path),
-        "DG_CLI_CONFIG": str(tmp_path / "absent.toml"),
-    }
-
-    done = subprocess.run(
-        [sys.executable, "-c", "from dagster_dg_cli.cli import main; main()", "check", "defs"],
-        cwd=project,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert "All component YAML validated successfully" in done.stdout, done.stdout + done.stderr
-    assert "All definitions loaded successfully" in done.stdout, done.stdout + done.stderr

@@ -6,7 +6,7 @@ import pytest
 
 from lake_assets.config.catalogs import MotherDuckCatalog, SqliteCatalog
 from lake_assets.config.load import load_config
-from lake_assets.config.storages import LocalStorage, S3Storage, WebStorage
+from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.errors import ConfigError
 from lake_assets.importers.flight import flight_config
 from lake_assets.streams.calendar import Calendar, recent_texts
@@ -130,31 +130,27 @@ def test_a_tick_refreshes_the_partition_that_is_loaded() -> None:
         assert recent_texts(stream, at, stream.schedule.lookback) == {"year": (expected, expected)}
 
 
-def test_the_column_in_the_files_takes_any_glob_of_a_folder_and_files() -> None:
-    for root, files in (
-        ("s3://bucket/x", "/*.parquet"),
-        ("s3://bucket", "/*/2026-??/part-[0-9].parquet"),
-        ("/data", "/**/*.parquet"),
-        (".", "/*.parquet"),
-        ("gs://bucket", "/*"),
-    ):
-        glob = {"SOURCE_GLOB": f"{root}{files}", "HIVE_PARTITIONING": "False"}
-        stream = flight_config(LEAST | glob).streams["stats"]
+@pytest.mark.parametrize(
+    ("glob", "in_path", "root", "files"),
+    [
+        ("s3://bucket/*/2026-??/part-[0-9].parquet", "False", "s3://bucket", "/*/2026-??/part-[0-9].parquet"),
+        ("./*.parquet", "False", str(Path.cwd()), "/*.parquet"),
+        ("https://host/x.parquet", "False", "https://host", "/x.parquet"),
+        ("https://host/x/year=*/all.parquet", "True", "https://host/x", "all.parquet"),
+    ],
+    ids=["bucket", "folder", "web file", "web folders"],
+)
+def test_the_glob_of_a_source_is_its_folder_and_files(glob: str, in_path: str, root: str, files: str) -> None:
+    stream = flight_config(LEAST | {"SOURCE_GLOB": glob, "HIVE_PARTITIONING": in_path}).streams["stats"]
 
-        assert (stream.source.root, stream.files) == (str(Path.cwd()) if root == "." else root, files)
-        assert stream.selects_rows
-        assert stream.template.text == ""
-    for glob_text in ("*.parquet", "s3://*/x.parquet", "/data/", "/data/**", "s3://bucket"):
+    assert (stream.source.root, stream.files) == (root, files)
+    assert stream.template.text == ("year={year}" if in_path == "True" else "")
+
+
+def test_a_glob_has_a_folder_before_its_first_wildcard() -> None:
+    for glob in ("*.parquet", "s3://*/x.parquet", "/data/", "s3://bucket"):
         with pytest.raises(ConfigError, match="a folder before its first wildcard, and files"):
-            flight_config(LEAST | {"SOURCE_GLOB": glob_text, "HIVE_PARTITIONING": "false"})
-
-
-def test_a_web_servers_files_are_named() -> None:
-    named = flight_config(LEAST | {"SOURCE_GLOB": "https://host/x/year=*/all.parquet"}).streams["stats"]
-    alone = flight_config(LEAST | {"SOURCE_GLOB": "https://host/x.parquet", "HIVE_PARTITIONING": "false"})
-
-    assert (named.source, named.files) == (WebStorage(url="https://host/x"), "all.parquet")
-    assert (alone.streams["stats"].source.root, alone.streams["stats"].files) == ("https://host", "/x.parquet")
+            flight_config(LEAST | {"SOURCE_GLOB": glob, "HIVE_PARTITIONING": "false"})
 
 
 def test_the_folder_of_the_one_value_that_is_loaded_may_be_named() -> None:

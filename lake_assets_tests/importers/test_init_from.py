@@ -308,7 +308,6 @@ NULL = "__HIVE_DEFAULT_PARTITION__"
         (["_draft", ".NET", "Books"], "{folder_1}", {"folder_1": {"values": [".NET", "Books", "_draft"]}}),
         *more(
             [
-                (["1", "2", NULL], "{folder_1}", {"folder_1": {"type": "integer"}}),
                 (
                     ["_draft/2026-02-11", ".NET/2026-02-12", f"{NULL}/2026-02-12"],
                     "{folder_1}/{date}",

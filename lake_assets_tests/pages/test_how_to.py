@@ -1,13 +1,16 @@
 """Pages whose commands begin in an empty folder, each with the outputs that it shows."""
 
 import datetime as dt
+import json
 import os
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 from dev.plain_client import install_extensions
+from dev.servers.absent import absent
 from lake_assets.api.stream import open_stream
 from lake_assets.config.load import load_config
 from lake_assets.errors import SchemaError
@@ -80,7 +83,6 @@ def test_the_scripts_that_read_the_lake(folder: Path, monkeypatch: pytest.Monkey
     assert [path.stem for path in Path.cwd().glob("*.py") if path.stem not in run] == []
 
 
-@pytest.mark.more
 @pytest.mark.usefixtures("spark", "folder")
 def test_the_variables_of_a_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     page = DOCS / "flight.md"
@@ -93,3 +95,17 @@ def test_the_variables_of_a_flight(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(*word.split("=", 1))
 
     follow([each for each in shown(page) if each.output is not None])
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_page_for_scripts() -> None:
+    if shutil.which("jq") is None:
+        absent("no jq: apt-get install jq")
+    page = HOW_TO / "use-in-scripts.md"
+    (config,) = fenced(page.read_text("utf-8"), "yaml")
+
+    outputs = follow(shown(page), {"lake-assets --config index.yaml": lambda: Path("index.yaml").write_text(config)})
+
+    documents = {path.stem for path in Path().glob("*.json")} - {"lake.schema"}
+    assert documents == {"validate", "doctor", "plan", "run", "index", "report", "check", "maintain"}
+    assert all(json.loads(line) for line in outputs[-1].splitlines())
