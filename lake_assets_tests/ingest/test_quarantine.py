@@ -76,32 +76,6 @@ def test_a_bad_object_is_left_out_and_the_others_and_other_partitions_are_commit
 
 
 @pytest.mark.parametrize(
-    ("kind", "mode", "name"),
-    [
-        *((kind, "replace", "z.parquet") for kind in [*BADS][::2]),
-        *more((kind, "replace", "z.parquet") for kind in [*BADS][1::2]),
-        ("a damaged page", "append", "z.parquet"),
-        ("another type", "replace", "a.parquet"),
-        *more([("no Parquet", "append", "a.parquet"), ("rows of another partition", "append", "z.parquet")]),
-    ],
-)
-def test_each_kind_of_bad_object_is_left_out_whichever_is_the_first(
-    local: World, kind: str, mode: str, name: str
-) -> None:
-    local.options |= {"mode": mode}
-    local.commit(NW, 1, name=GOOD)
-    local.land(NW, BADS[kind], name)
-
-    row = local.ingest(NW).row
-
-    assert (row.status, row.files_quarantined) == ("committed", 1)
-    assert (row.rows_before, row.row_count) == (1, 1 if mode == "replace" else 0)
-    assert local.ingest(NW).row.status == "skipped"
-    assert local.totals() == [1]
-    assert list(reasons(local)) == [name]
-
-
-@pytest.mark.parametrize(
     ("name", "mode"), [("a.parquet", "replace"), ("z.parquet", "append"), *more([("z.parquet", "replace")])]
 )
 def test_an_object_that_is_left_out_changes_no_column(local: World, name: str, mode: str) -> None:

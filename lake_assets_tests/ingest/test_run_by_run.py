@@ -108,13 +108,18 @@ RUNS: dict[str, Sequence[Step]] = {
         ("c=", "append 1 to 1", [1]),
         ("", "skipped", [1]),
     ],
-    "quarantined objects are tried again when they change and by force": [
+    "objects of each kind are quarantined, and tried again when they change and by force": [
         QUARANTINE,
         ("a=1 bad=!no_Parquet", "replace 0 to 1, 1 quarantined", [1]),
         ("", "skipped", [1]),
         ("bad=2", "replace 1 to 2", [1, 2]),
         ("bad=!another_type", "replace 2 to 1, 1 quarantined", [1]),
         ("force", "replace 1 to 1, 1 quarantined", [1]),
+        ("bad=!a_damaged_page", "replace 1 to 1, 1 quarantined", [1]),
+        ("bad=!a_missing_column", "replace 1 to 1, 1 quarantined", [1]),
+        ("bad=!rows_of_another_partition", "replace 1 to 1, 1 quarantined", [1]),
+        ("bad=!empty", "replace 1 to 1, 1 quarantined", [1]),
+        ("-bad 0=!another_type", "replace 1 to 1, 1 quarantined", [1]),  # it is the first now
     ],
     "the first object that can be read makes the table": [
         QUARANTINE,
@@ -319,7 +324,7 @@ MORE_RUNS: dict[str, Sequence[Step]] = {
         APPEND | QUARANTINE,
         ("a=1", "append 0 to 1", [1]),
         ("-a bad=!empty", "append 1 to 1, 1 quarantined", [1]),
-        ("bad=!a_missing_column", "append 1 to 1, 1 quarantined", [1]),
+        ("bad=!a_damaged_page", "append 1 to 1, 1 quarantined", [1]),
         ("bad=2", "append 1 to 2", [1, 2]),
         ("", "skipped", [1, 2]),
         ("bad=3", "fails bad.parquet has changed since the rows were appended and is pending", [1, 2]),
@@ -336,7 +341,7 @@ def test_runs_of_a_partition(local_world: World, runs: str) -> None:
     _follow(local_world, (RUNS | MORE_RUNS)[runs])
 
 
-ENCRYPTED_RUNS = "quarantined objects are tried again when they change and by force"
+ENCRYPTED_RUNS = "objects of each kind are quarantined, and tried again when they change and by force"
 
 
 @pytest.mark.parametrize(
