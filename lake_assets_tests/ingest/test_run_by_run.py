@@ -82,6 +82,8 @@ RUNS: dict[str, Sequence[Step]] = {
         ("b=!no_rows_of_another_type", r"fails b\.parquet is string and is pending", [1]),
         {"on_empty": "clear"},
         ("-b", "replace 1 to 0 clear", []),
+        "DROP TABLE lake.sales",
+        ("", "skipped clear", None),
     ],
     "append: a changed object fails the run, or replaces the partition": [
         APPEND,
