@@ -114,6 +114,17 @@ def test_a_partition_where_nothing_landed_follows_the_policy(indexed_world: Worl
         assert partitions_in_ledger(lake, indexed_world.stream.table) == set()
 
 
+def test_an_encrypted_lake_is_refused(indexed_world: World) -> None:
+    indexed_world.land(NW, sales(1))
+    with indexed_world.stream.lake.open(create=True) as lake:
+        lake.rows("UPDATE __ducklake_metadata_lake.ducklake_metadata SET value = 'true' WHERE key = 'encrypted'")
+
+    (outcome,) = index(indexed_world).values()
+
+    assert isinstance(outcome.error, CatalogError)
+    assert "the lake is encrypted" in str(outcome.error)
+
+
 @pytest.mark.parametrize("lost", ["landing zone", "catalog"])
 def test_what_is_lost_before_the_decision_is_the_error_of_every_named_partition(
     indexed_world: World, monkeypatch: pytest.MonkeyPatch, lost: str
