@@ -1,6 +1,6 @@
-"""Runs of several partitions, for the tests of `commit_batch`."""
+"""Runs of several partitions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -20,10 +20,12 @@ def land_all(world: World, first: float, name: str = "batch_1.parquet") -> None:
         world.land(text, sales(first + number, first + number + 0.5), name)
 
 
-def ingest_texts(world: World, texts: Sequence[str] = TEXTS, **options: Any) -> dict[str, Outcome]:
+def ingest_texts(
+    world: World, texts: Sequence[str] = TEXTS, checkpoint: Callable[[], None] = lambda: None, **options: Any
+) -> dict[str, Outcome]:
     """The outcomes of one run, by the partition's text."""
     by_partition = {world.partition(text): text for text in texts}
-    outcomes = ingest_all(world.stream, by_partition, world.sessions, IngestOptions(**options))
+    outcomes = ingest_all(world.stream, by_partition, world.sessions, IngestOptions(**options), checkpoint)
     return {by_partition[outcome.partition]: outcome for outcome in outcomes}
 
 

@@ -9,11 +9,6 @@ from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, World
 
-BOTH_IN_ROWS = {
-    "region": {"values": ["NW", "SW"], "in": "rows"},
-    "date": {"type": "date", "start": "2026-02-10", "end": "2026-02-12", "in": "rows"},
-}
-LISTED = {"partitions": {"region": {"values": ["NW"]}, "date": {"values": ["2026-02-11"]}}}
 NARROW = pa.table({"id": pa.array([0], pa.int32()), "total": pa.array([1.0])})
 FOLDER = "_dead_letters/sales/region=NW/date=2026-02-11/"
 BIG = 3_000_000_000

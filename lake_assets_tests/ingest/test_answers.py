@@ -19,7 +19,6 @@ import pytest
 from dev.plain_client import plain_client
 from lake_assets.errors import SchemaError
 from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES, STRATEGIES
-from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.values.columns import leaf
 from lake_assets_tests.values.plain import constant
@@ -81,24 +80,11 @@ def differences(client: duckdb.DuckDBPyConnection) -> list[tuple[object, ...]]:
     return result
 
 
-def ingest(world: World, text: str) -> None:
-    if world.options["mode"] == "index":
-        for outcome in index(world, text).values():
-            if outcome.error is not None:
-                raise outcome.error
-    else:
-        world.ingest(text)
-
-
-def only(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def way_of(world: World, monkeypatch: pytest.MonkeyPatch, strategy: str, mode: str) -> World:
     """Let only this strategy commit; an encrypted lake leaves no other than INSERT."""
     if strategy == "extension":
         monkeypatch.setattr("lake_assets.lake.commit.strategy.STRATEGIES", STRATEGIES[1:])
         monkeypatch.setattr("lake_assets.lake.commit.strategy.REGISTER_STRATEGIES", REGISTER_STRATEGIES[1:])
-
-
-def way_of(world: World, monkeypatch: pytest.MonkeyPatch, strategy: str, mode: str) -> World:
-    only(strategy, monkeypatch)
     if strategy == "insert":
         world.lake_options = {"attach_options": {"encrypted": True}}
     modes = {"mode": "replace", "copy": "always"} if mode == "copy" else {"mode": mode}
@@ -177,7 +163,7 @@ def test_answers_about_the_ends_of_types(
         rows = extremes(part, {} if mode in ("copy", "index") else NAN)
         text = f"n=5,day=2026-01-0{day}"
         objects[world.land(text, by_pyarrow(rows, row_group_size=1))] = text
-        ingest(world, text)
+        world.ingest(text)
 
     with compared(world, objects) as client:
         assert differences(client) == []
@@ -197,4 +183,4 @@ def test_a_value_beyond_the_ends_of_a_type_is_refused_by_column(
             world.land(text, by_pyarrow(pa.table({"i": [1, 2, 3], name: column}), 3, write_statistics=written))
 
             with pytest.raises(SchemaError, match=f"column '{name}.*' of the object .* has a "):
-                ingest(world, text)
+                world.ingest(text)

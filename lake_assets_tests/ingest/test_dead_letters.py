@@ -16,11 +16,10 @@ from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
+from lake_assets_tests.ingest.landed_as import load
 from lake_assets_tests.ingest.lettering import (
     BIG,
-    BOTH_IN_ROWS,
     FOLDER,
-    LISTED,
     NARROW,
     letters,
     made,
@@ -28,6 +27,7 @@ from lake_assets_tests.ingest.lettering import (
     visible,
     wide,
 )
+from lake_assets_tests.ingest.test_in_rows import both_in_rows, put
 from lake_assets_tests.world import NW, SW, World, plan
 
 
@@ -44,8 +44,7 @@ def local(local_world: World) -> World:
 
 
 def test_rows_that_do_not_fit_go_beside_the_landing_zone_and_the_others_are_committed(lettering: World) -> None:
-    lettering.land(NW, NARROW, "a.parquet")
-    lettering.ingest(NW)
+    load(lettering, NARROW)
     uri = lettering.land(NW, wide(1, BIG, 3), "b.parquet")
 
     result = lettering.ingest(NW)
@@ -68,8 +67,7 @@ def test_rows_that_do_not_fit_go_beside_the_landing_zone_and_the_others_are_comm
         (result.row.run_id, result.row.snapshot_id, uri, 1, letter["_reason"])
     ]
     assert lettering.ingest(NW).row.status == "skipped"
-    lettering.land(SW, NARROW)
-    assert lettering.ingest(SW).row.rows_dead_lettered == 0
+    assert load(lettering, NARROW, SW).rows_dead_lettered == 0
     assert check(lettering, "row_counts").passed
     found = check(lettering, "dead_letters")
     assert not found.passed
@@ -89,12 +87,6 @@ GIVEN: dict[str, tuple[pa.Array, pa.Array, Any, str]] = {
         Decimal("1.2345"),
         "1.2345",
     ),
-    "large": (
-        pa.array(["1.00"]).cast(pa.decimal128(4, 2)),
-        pa.array(["2.50", "1234.00"]).cast(pa.decimal128(12, 2)),
-        Decimal("1234.00"),
-        "1234.00",
-    ),
     "float": (pa.array([1.0], pa.float32()), pa.array([0.5, 0.1], pa.float64()), 0.1, "0.1"),
     "moment": (
         pa.array([0], pa.timestamp("us")),
@@ -108,21 +100,13 @@ GIVEN: dict[str, tuple[pa.Array, pa.Array, Any, str]] = {
         [4, BIG],
         f"[4, {BIG}]",
     ),
-    "struct": (
-        pa.array([{"a": 1}], pa.struct([("a", pa.int32())])),
-        pa.array([{"a": 2}, {"a": BIG}], pa.struct([("a", pa.int64())])),
-        {"a": BIG},
-        str(BIG),
-    ),
 }
 
 
 def test_each_kind_of_value_that_a_narrower_type_cannot_hold(local: World) -> None:
-    local.land(NW, pa.table({name: known for name, (known, *_) in GIVEN.items()}), "a.parquet")
-    local.ingest(NW)
-    local.land(NW, pa.table({name: given for name, (_, given, *_) in GIVEN.items()}), "b.parquet")
+    load(local, pa.table({name: known for name, (known, *_) in GIVEN.items()}))
 
-    row = local.ingest(NW).row
+    row = load(local, pa.table({name: given for name, (_, given, *_) in GIVEN.items()}), name="b")
 
     assert (row.row_count, row.rows_dead_lettered) == (2, 1)
     (letter,) = letters(local)
@@ -137,9 +121,8 @@ def test_each_kind_of_value_that_a_narrower_type_cannot_hold(local: World) -> No
 def test_rows_of_another_partition_are_left_out_by_each_column(local: World) -> None:
     made(local)
     rows = wide(1, 2, BIG).append_column("region", pa.array(["NW", "SW", "SW"]))
-    local.land(NW, rows, "b.parquet")
 
-    assert local.ingest(NW).row.rows_dead_lettered == 2
+    assert load(local, rows, name="b").rows_dead_lettered == 2
     first, second = letters(local)
     assert first["_reason"] == ("region is SW, so the row belongs to another partition than region=NW/date=2026-02-11")
     assert second["_reason"] == f"{first['_reason']}; column 'id' has the value {BIG}, which int32 cannot hold"
@@ -176,30 +159,17 @@ def test_rows_are_written_in_bounded_parts_with_their_numbers_in_the_object_by_e
     assert max(pq.read_metadata(uri).num_row_groups for uri in visible(local)) == 2  # all were written before the end
 
 
-def test_an_object_of_bad_rows_only_commits_the_partition_without_rows(local: World) -> None:
-    made(local)
-    local.unland(NW, "a.parquet")
-    local.land(NW, wide(BIG, BIG), "b.parquet")
-
-    row = local.ingest(NW).row
-
-    assert (row.status, row.row_count, row.rows_before, row.rows_dead_lettered) == ("committed", 0, 1, 2)
-    assert check(local, "row_counts").passed
-    assert local.ingest(NW).row.status == "skipped"
-
-
 def test_a_new_try_of_the_partition_supersedes_its_letters(local: World) -> None:
     made(local)
-    local.land(NW, wide(1, BIG), "b.parquet")
-    local.ingest(NW)
+    load(local, wide(1, BIG), name="b")
     first = visible(local)
+    planned = plan(local.stream, local.partition(NW), force=True)
+    assert (planned.letters, planned.letters_now) == (f"{local.stream.source.root}/{FOLDER}", 1)
     assert local.ingest(NW, force=True).row.rows_dead_lettered == 1
     assert len(visible(local)) == 2
     assert "1 landed row is" in check(local, "dead_letters").description
 
-    local.land(NW, wide(1, 2), "b.parquet")
-
-    assert local.ingest(NW).row.rows_dead_lettered == 0
+    assert load(local, wide(1, 2), name="b").rows_dead_lettered == 0
     assert check(local, "dead_letters").passed
     assert check(local, "row_counts").passed
     assert read_state(local.stream).dead_letters == []
@@ -256,15 +226,13 @@ def test_bad_objects_fail_the_partition_or_are_quarantined_and_bad_rows_are_lett
 
 def test_letters_are_no_landed_objects(local: World) -> None:
     """Neither for a pattern of all folders, nor for the report's list of objects in no partition."""
-    local.options |= {"files": "/**/*.parquet", "partitions": BOTH_IN_ROWS}
+    local.options |= {"files": "/**/*.parquet", **both_in_rows()}
     table = pa.table({"id": pa.array([0], pa.int32()), "region": ["NW"], "date": [dt.date(2026, 2, 11)]})
-    with local.landing.create("in/a.parquet") as file:
-        pq.write_table(table, file)
+    put(local, "in/a.parquet", table)
     local.ingest(NW)
     ids = pa.array([1, BIG, BIG], pa.int64())
     table = pa.table({"id": ids, "region": ["NW", "NW", "SW"], "date": [dt.date(2026, 2, 11)] * 3})
-    with local.landing.create("in/b.parquet") as file:
-        pq.write_table(table, file)
+    put(local, "in/b.parquet", table)
 
     assert local.ingest(NW).row.rows_dead_lettered == 1  # the row of SW is that of another run
     assert local.ingest(NW).row.status == "skipped"
@@ -274,30 +242,30 @@ def test_letters_are_no_landed_objects(local: World) -> None:
     assert read_state(local.stream).left_out.unmatched == ()
 
 
-def test_mode_append_adds_the_good_rows_of_new_objects(local: World) -> None:
-    local.options |= {"mode": "append"}
+@pytest.mark.parametrize("mode", ["replace", "append"])
+def test_an_object_of_bad_rows_only_is_committed_without_rows(local: World, mode: str) -> None:
+    local.options |= {"mode": mode}
     made(local)
-    local.land(NW, wide(1, BIG), "b.parquet")
-    assert local.ingest(NW).row.rows_dead_lettered == 1
-    local.land(NW, wide(BIG), "c.parquet")
+    assert load(local, wide(1, BIG), name="b").rows_dead_lettered == 1
+    for name in "ab":
+        local.unland(NW, f"{name}.parquet")
 
-    row = local.ingest(NW).row
+    row = load(local, wide(BIG), name="c")
 
-    assert (row.status, row.row_count, row.rows_dead_lettered) == ("committed", 0, 1)
+    assert (row.status, row.row_count, row.rows_before, row.rows_dead_lettered) == ("committed", 0, 2, 1)
     assert local.ingest(NW).row.status == "skipped"
-    assert "2 landed rows" in check(local, "dead_letters").description
+    landed = "1 landed row is" if mode == "replace" else "2 landed rows"
+    assert landed in check(local, "dead_letters").description
     assert check(local, "row_counts").passed
 
 
 def test_evolve_widens_what_ducklake_can_and_the_rest_are_letters(local: World) -> None:
     local.options |= {"schema_policy": "evolve"}
     cents = pa.array(["1.00"]).cast(pa.decimal128(10, 2))
-    local.land(NW, pa.table({"id": pa.array([0], pa.int32()), "price": cents}), "a.parquet")
-    local.ingest(NW)
+    load(local, pa.table({"id": pa.array([0], pa.int32()), "price": cents}))
     prices = pa.array(["2.5000", "1.2345"]).cast(pa.decimal128(12, 4))
-    local.land(NW, pa.table({"id": [BIG, 1], "price": prices, "new": ["x", "y"]}), "b.parquet")
 
-    assert local.ingest(NW).row.rows_dead_lettered == 1
+    assert load(local, pa.table({"id": [BIG, 1], "price": prices, "new": ["x", "y"]}), name="b").rows_dead_lettered == 1
     assert local.query("SELECT id, price::VARCHAR, new FROM lake.sales ORDER BY id") == [
         (0, "1.00", None),
         (BIG, "2.50", "x"),
@@ -321,9 +289,8 @@ def test_letters_go_to_their_folder(
         options = {"dead_letters": {"to": root}}
     local.options |= options
     made(local)
-    local.land(NW, wide(1, BIG, 3), "b.parquet")
 
-    row = local.ingest(NW).row
+    row = load(local, wide(1, BIG, 3), name="b")
 
     assert (row.row_count, row.rows_dead_lettered) == (3, 1)
     assert [row["id"] for row in letters(local)] == [BIG]
@@ -338,8 +305,7 @@ def test_copies_stay_where_footers_prove_that_all_rows_fit(local: World, extra: 
     local.options |= {"copy": "always"} | extra
     made(local)
     local.land(NW, NARROW, "b.parquet")
-    other = NARROW.append_column("region", pa.array(["SW"]))
-    local.land(NW, other, "c.parquet")
+    local.land(NW, NARROW.append_column("region", pa.array(["SW"])), "c.parquet")
 
     row = local.ingest(NW).row
 
@@ -352,24 +318,6 @@ def test_a_column_with_a_name_of_the_letters_is_refused(local: World) -> None:
 
     with pytest.raises(SchemaError, match="column '_row', which is a name of the dead letters' own columns"):
         local.ingest(NW)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"on_bad_row": "dead_letter", "mode": "index"}, "on_bad_row: dead_letter is for modes that write rows"),
-        ({"dead_letters": {"to": "/tmp/x"}}, "dead_letters is for on_bad_row: dead_letter"),
-        ({"checks": {"blocking": ["dead_letters"]}}, "checks.blocking names dead_letters"),
-        (
-            {"on_bad_row": "dead_letter", "source": "https://example.com/sales", "files": "a.parquet"} | LISTED,
-            "the source, which is a web server",
-        ),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(local_world: World, options: dict[str, Any], message: str) -> None:
-    local_world.options = options
-    with pytest.raises(ValidationError, match=message):
-        _ = local_world.config
 
 
 def test_a_storage_for_letters_is_not_the_lakes_and_an_encrypted_lake_needs_a_permission(
@@ -386,17 +334,6 @@ def test_a_storage_for_letters_is_not_the_lakes_and_an_encrypted_lake_needs_a_pe
     assert local.config
 
 
-def test_the_plan_names_the_letters(local: World) -> None:
-    made(local)
-    local.land(NW, wide(1, BIG), "b.parquet")
-    local.ingest(NW)
-
-    planned = plan(local.stream, local.partition(NW), force=True)
-
-    assert planned.letters == f"{local.stream.source.root}/{FOLDER}"
-    assert planned.letters_now == 1
-
-
 def test_rows_whose_derived_value_is_another_or_none_are_left_out(local: World) -> None:
     local.options |= {
         "layout": "date={ts,,YY}-{ts,,MM}-{ts,,DD}",
@@ -405,8 +342,7 @@ def test_rows_whose_derived_value_is_another_or_none_are_left_out(local: World) 
     year_one = -62_135_596_800_000_000  # microseconds before 1970
     moments = [dt.datetime(2025, 2, 18, 10, tzinfo=dt.UTC), dt.datetime(2025, 2, 19, tzinfo=dt.UTC)]
     micros = pa.array([*(int(moment.timestamp() * 1e6) for moment in moments), year_one - 10**15], pa.int64())
-    with local.landing.create("date=2025-02-18/a.parquet") as file:
-        pq.write_table(pa.table({"id": [1, 2, 3], "ts": micros.view(pa.timestamp("us"))}), file)
+    put(local, "date=2025-02-18/a.parquet", pa.table({"id": [1, 2, 3], "ts": micros.view(pa.timestamp("us"))}))
 
     assert local.ingest("date=2025-02-18").row.rows_dead_lettered == 2
 

@@ -8,7 +8,7 @@ from lake_assets.errors import PartitionError
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.forget import forget
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World
 
 
 def test_all_rows_of_a_partition_are_deleted_and_none_of_others(local_world: World) -> None:
@@ -31,8 +31,7 @@ def test_all_rows_of_a_partition_are_deleted_and_none_of_others(local_world: Wor
 
 def test_a_held_partition_is_not_forgotten(local_world: World) -> None:
     local_world.options["on_empty"] = "clear"
-    local_world.land(NW, sales(1))
-    first = local_world.ingest(NW).row.snapshot_id
+    first = local_world.commit(NW, 1).snapshot_id
     local_world.unland(NW)
     emptied = local_world.ingest(NW).row.snapshot_id
     assert first is not None

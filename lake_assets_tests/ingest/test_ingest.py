@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import EmptySourceError, SchemaError, SourceChangedError, SourceError
-from lake_assets.ingest.api import ingest, ingest_all
+from lake_assets.errors import SchemaError, SourceChangedError, SourceError
+from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import TRIES
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
+from lake_assets_tests.ingest.landed_as import load
 from lake_assets_tests.ingest.test_quarantine import spoiled
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
@@ -96,18 +97,6 @@ def test_awkward_partition_values_round_trip(world: World) -> None:
     assert {(partition.values[0],) for partition in partitions} <= set(pruning)
 
 
-@pytest.mark.parametrize("mode", ["replace", "append", "index"])
-def test_a_run_whose_plan_is_refused_whole_creates_no_lake(local_world: World, mode: str) -> None:
-    local_world.options["mode"] = mode
-    local_world.land(SW, sales(1))
-
-    with pytest.raises(EmptySourceError, match="on_empty"):
-        ingest(local_world.stream, local_world.partition(NW), local_world.sessions)
-
-    with local_world.stream.lake.open_if_exists() as lake:
-        assert lake is None
-
-
 @pytest.mark.more
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True)
 def test_a_dropped_table_is_recreated_completely_by_several_runs(world: World) -> None:
@@ -129,11 +118,9 @@ def test_a_dropped_table_is_recreated_completely_by_several_runs(world: World) -
 @pytest.mark.parametrize("world", [("sqlite", "local"), *more([(("postgres", "local"),)])], indirect=True)
 def test_a_text_that_no_catalog_can_hold_as_a_bound_is_ingested(world: World) -> None:
     for text in ("first", "ab\0zz", "last"):
-        world.land(NW, pa.table({"text": ["aa", text]}))
-        world.ingest(NW)
+        load(world, pa.table({"text": ["aa", text]}))
     assert world.query("SELECT text FROM lake.sales ORDER BY ALL") == [("aa",), ("last",)]
-    world.land(SW, pa.table({"text": ["ab\0zz"]}))
-    world.ingest(SW)
+    load(world, pa.table({"text": ["ab\0zz"]}), SW)
     assert world.query("SELECT text FROM lake.sales WHERE region = 'SW'") == [("ab\0zz",)]
 
 
@@ -180,8 +167,6 @@ def test_a_partition_that_changes_at_every_read_is_refused_and_the_old_one_stays
         pytest.param(b"", id="zero-bytes"),
         pytest.param(b"PAR1" + b"\0" * 100 + b"PAR1", id="no-footer"),
         pytest.param(spoiled(), id="a-damaged-page"),
-        pytest.param(b"PAR1", id="cut", marks=pytest.mark.more),
-        pytest.param(b"not parquet at all", id="text", marks=pytest.mark.more),
     ],
 )
 def test_a_damaged_object_is_named_and_the_partition_stays(world: World, bad: bytes) -> None:
@@ -203,9 +188,8 @@ def test_a_table_that_was_there_before_us_is_used_as_it_is(local_world: World) -
     with local_world.stream.lake.open(create=True) as lake:
         lake.rows("CREATE TABLE lake.sales (region VARCHAR, total DOUBLE, date DATE, id BIGINT)")
         lake.rows("INSERT INTO lake.sales VALUES ('NW', 5, '2026-02-11', 1), ('XX', 6, '2026-02-11', 1)")
-    local_world.land(NW, sales(1))
 
-    local_world.ingest(NW)
+    local_world.commit(NW, 1)
 
     assert local_world.totals() == [1, 6]
 

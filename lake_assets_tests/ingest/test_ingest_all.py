@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from itertools import count
-from pathlib import Path
-from threading import Lock
 from typing import Any, NoReturn
 from unittest.mock import Mock
 
@@ -14,15 +12,11 @@ import pytest
 from lake_assets.errors import (
     CatalogLockedError,
     EmptySourceError,
-    OutsidePartitionError,
     SourceError,
     SparkUnavailableError,
 )
 from lake_assets.events import Event, listening
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.index.index_run import index_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.replace import write_step as writing
 from lake_assets.ingest.replace.replace_run import COMMITS, ReplaceRun
 from lake_assets.ingest.run import passing_on_interrupts
@@ -30,23 +24,12 @@ from lake_assets.lake.commit.strategy import commit
 from lake_assets.parquet.job import Job, JobResult
 from lake_assets.report.state import read_state
 from lake_assets.spark.pass_through import pass_through
+from lake_assets_tests.ingest.batches import ingest_texts
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.world import NW, SW, World, sales
 
-DATE = {"type": "date", "start": "2026-02-01"}
 NE = "region=NE,date=2026-02-11"
 TEXTS = [f"region=R{number},date=2026-02-1{day}" for number in range(6) for day in range(3)]
-
-
-def ingested(
-    world: World, *texts: str, checkpoint: Callable[[], None] = lambda: None, **options: Any
-) -> dict[str, Outcome]:
-    """The outcomes by the partition's text."""
-    by_partition = {world.partition(text): text for text in texts}
-    return {
-        by_partition[outcome.partition]: outcome
-        for outcome in ingest_all(world.stream, by_partition, world.sessions, IngestOptions(**options), checkpoint)
-    }
 
 
 def land(world: World, *texts: str) -> None:
@@ -72,32 +55,16 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-@pytest.mark.parametrize("mode", ["replace", "index"])
-def test_a_partition_outside_the_config_is_refused_with_all_others(local_world: World, mode: str) -> None:
-    local_world.options = {"mode": mode, "partitions": {"region": {"values": ["NW", "SW"]}, "date": DATE}}
-    local_world.land(NW, sales(1))
-    partitions = [local_world.partition(text) for text in (NW, NE)]
-
-    with pytest.raises(OutsidePartitionError, match="region=NE is not in `values`"):
-        list(ingest_all(local_world.stream, partitions, local_world.sessions))
-    with pytest.raises(OutsidePartitionError, match="region=NE is not in `values`"):
-        list(index_all(local_world.stream, partitions, options=IngestOptions(run_id="x")))
-
-    assert not Path(local_world.catalog["path"]).exists()
-
-
-@pytest.mark.parametrize(("options", "commits"), [({}, 1), ({"commit_batch": 1}, 18)])
 def test_all_partitions_share_one_job_and_a_second_run_reads_changed_ones_only(
-    local_world: World, jobs: list[int], options: dict[str, int], commits: int
+    local_world: World, jobs: list[int]
 ) -> None:
-    local_world.options = dict(options)
     for number, text in enumerate(TEXTS):
         local_world.land(text, sales(number, number + 0.5))
 
-    outcomes = ingested(local_world, *TEXTS)
+    outcomes = ingest_texts(local_world, TEXTS)
 
     assert jobs == [18]
-    assert len({outcome.row.snapshot_id for outcome in outcomes.values()}) == commits
+    assert len({outcome.row.snapshot_id for outcome in outcomes.values()}) == 1
     assert len({row.run_id for row in local_world.ledger()}) == 1
     rows = local_world.query("SELECT region, date::VARCHAR, list(total ORDER BY total) FROM lake.sales GROUP BY ALL")
     assert {f"region={region},date={date}": totals for region, date, totals in rows} == {
@@ -106,7 +73,7 @@ def test_all_partitions_share_one_job_and_a_second_run_reads_changed_ones_only(
 
     for number in (5, 9):
         local_world.land(TEXTS[number], sales(100 + number))
-    again = ingested(local_world, *TEXTS)
+    again = ingest_texts(local_world, TEXTS)
     assert jobs == [18, 2]
     assert [text for text in TEXTS if again[text].row.status == "committed"] == [TEXTS[5], TEXTS[9]]
     assert local_world.totals()[-2:] == [105, 109]
@@ -117,7 +84,7 @@ def test_bad_partitions_fail_alone_and_the_first_good_one_makes_the_table(local_
         local_world.land(text, b"no Parquet")
     land(local_world, SW, TEXTS[1])
 
-    outcomes = ingested(local_world, NW, SW, *TEXTS[:2], NE)
+    outcomes = ingest_texts(local_world, [NW, SW, *TEXTS[:2], NE])
 
     assert jobs == [3]  # without the one that was to make the table
     assert {type(outcomes[text].error) for text in (NW, TEXTS[0])} == {SourceError}
@@ -140,7 +107,7 @@ def test_if_a_job_fails_each_partition_is_retried_on_its_own(
 
     monkeypatch.setattr(writing, "pass_through", brought_down)
 
-    outcomes = ingested(local_world, NW, SW)
+    outcomes = ingest_texts(local_world, [NW, SW])
 
     assert str(outcomes[SW].error) == "an executor was lost."
     assert local_world.totals() == [1]
@@ -160,7 +127,7 @@ def test_without_spark_no_partition_is_tried_and_those_without_objects_are_clear
     local_world.sessions = starts = Mock(side_effect=no_java)
     monkeypatch.setattr(ReplaceRun, "group", 2)
 
-    outcomes = ingested(local_world, TEXTS[0], NW, *TEXTS[1:3])
+    outcomes = ingest_texts(local_world, [TEXTS[0], NW, *TEXTS[1:3]])
 
     assert starts.call_count == 1
     assert (outcomes[NW].error, outcomes[NW].row.status) == (None, "committed")
@@ -186,7 +153,7 @@ def test_after_an_error_of_all_no_partition_is_cleared_or_written(local_world: W
     local_world.options["on_empty"] = "clear"
     cleared = [f"region=R{number},date=2026-02-11" for number in range(COMMITS + 1)]  # two openings of the lake
     land(local_world, *cleared)
-    ingested(local_world, *cleared)
+    ingest_texts(local_world, cleared)
     for text in cleared:
         local_world.unland(text)
     local_world.land(NW, sales(2))
@@ -196,7 +163,7 @@ def test_after_an_error_of_all_no_partition_is_cleared_or_written(local_world: W
         raise CatalogLockedError("another process has locked the catalog:", "run it again.")
 
     with before("commit", lock):
-        outcomes = ingested(local_world, *cleared, NW)
+        outcomes = ingest_texts(local_world, [*cleared, NW])
 
     (error,) = {outcome.error for outcome in outcomes.values()}
     assert isinstance(error, CatalogLockedError)
@@ -209,7 +176,7 @@ def test_an_unreachable_catalog_ends_the_run_at_once(local_world: World, monkeyp
     local_world.catalog = {"type": "sqlite", "path": "/proc/no/such/catalog.sqlite"}
     monkeypatch.setattr(ReplaceRun, "group", 1)
 
-    (error,) = {outcome.error for outcome in ingested(local_world, *TEXTS[:3]).values()}
+    (error,) = {outcome.error for outcome in ingest_texts(local_world, TEXTS[:3]).values()}
 
     assert error is not None
     assert len(error.__notes__) == 1  # that no ledger row could be written, told once
@@ -233,7 +200,7 @@ def test_an_interrupt_of_a_checkpoint_cancels_only_partitions_that_have_begun(
     monkeypatch.setattr(ReplaceRun, "group", 2)
 
     with pytest.raises(KeyboardInterrupt):
-        ingested(local_world, NW, SW, NE, checkpoint=at_call(2))
+        ingest_texts(local_world, [NW, SW, NE], checkpoint=at_call(2))
 
     assert statuses(local_world) == {NW: "cancelled", SW: "cancelled"}
     assert {row.error for row in local_world.ledger()} == {None}
@@ -264,25 +231,11 @@ def test_an_interrupt_while_the_lake_is_opened_for_commits_leaves_its_lock(
         return Interrupted(opened(**options)) if len(calls) == 3 else opened(**options)
 
     monkeypatch.setattr(stream.lake, "open", third)
-    monkeypatch.setattr(stream.lake, "_turn", Turn())
 
     with pytest.raises(KeyboardInterrupt):
         list(ingest_all(stream, [local_world.partition(NW)], local_world.sessions))
 
     assert [row.status for row in local_world.ledger()] == ["cancelled"]
-
-
-class Turn:
-    """A lock that fails after a minute if another block holds it, where a real one blocks for ever."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-
-    def __enter__(self) -> None:
-        assert self.lock.acquire(timeout=60), "another block holds the lock"
-
-    def __exit__(self, *error: object) -> None:
-        self.lock.release()
 
 
 @pytest.mark.parametrize("mode", ["replace", "index"])
@@ -301,7 +254,7 @@ def test_a_partition_whose_commit_went_through_before_an_interrupt_is_committed(
     monkeypatch.setattr(f"lake_assets.ingest.{run}.commit", interrupted)
     events: list[Event] = []
     with listening(events.append), pytest.raises(KeyboardInterrupt):
-        ingested(local_world, NW, SW)
+        ingest_texts(local_world, [NW, SW])
 
     other = "cancelled" if mode == "replace" else "committed"  # mode index commits them together
     assert statuses(local_world) == {NW: "committed", SW: other}
@@ -320,7 +273,7 @@ def test_an_error_that_an_interrupt_made_is_none_of_the_partition_s(local_world:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ingested(local_world, NW, SW, checkpoint=check)
+        ingest_texts(local_world, [NW, SW], checkpoint=check)
 
     assert statuses(local_world) == {NW: "cancelled", SW: "failed"}
 
@@ -334,11 +287,11 @@ def test_a_cancelled_run_does_not_change_the_state_of_a_partition(
 ) -> None:
     local_world.land(NW, landed)
     if status:
-        ingested(local_world, NW)
+        ingest_texts(local_world, [NW])
     (earlier,) = (item for item in read_state(local_world.stream).partitions if item.objects)
 
     with pytest.raises(KeyboardInterrupt):
-        ingested(local_world, NW, force=True, checkpoint=at_call(2))
+        ingest_texts(local_world, [NW], force=True, checkpoint=at_call(2))
 
     (after,) = (item for item in read_state(local_world.stream).partitions if item.objects)
     assert [row.status for row in local_world.ledger()] == ["cancelled", *([status] if status else [])]
@@ -350,7 +303,7 @@ def test_large_partitions_get_a_job_each(local_world: World, jobs: list[int], mo
     monkeypatch.setattr("lake_assets.ingest.replace.replace_run.GROUP_BYTES", 1)
     land(local_world, NW, SW)
 
-    outcomes = ingested(local_world, NW, SW)
+    outcomes = ingest_texts(local_world, [NW, SW])
 
     assert jobs == [1, 1]
     assert {outcome.error for outcome in outcomes.values()} == {None}

@@ -1,7 +1,7 @@
 """The events of a run: their figures are those of the ledger, and each partition has one outcome."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,10 @@ import pytest
 from lake_assets.errors import EmptySourceError
 from lake_assets.events import Event, listening, report
 from lake_assets.history.restore import restore
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import counted_outcomes
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets_tests.ingest.batches import ingest_texts
 from lake_assets_tests.world import NW, SW, World, sales
 
 EMPTY, SE = "region=NE,date=2026-02-11", "region=SE,date=2026-02-11"
@@ -44,10 +43,6 @@ def test_the_partitions_of_a_run_are_counted_without_those_of_other_streams_and_
     assert counts == {"committed": 1, "failed": 1, "rows": 2}
 
 
-def ingest(world: World, *texts: str, checkpoint: Callable[[], None] = lambda: None, **options: Any) -> None:
-    list(ingest_all(world.stream, map(world.partition, texts), world.sessions, IngestOptions(**options), checkpoint))
-
-
 def of(seen: list[Event], event: str) -> list[Event]:
     return [found for found in seen if found.event == event]
 
@@ -57,7 +52,7 @@ def test_a_commit_is_steps_and_an_outcome_with_the_figures_of_its_ledger_row(
 ) -> None:
     local_world.land(NW, sales(1, 2))
 
-    ingest(local_world, NW, run_id="r")
+    ingest_texts(local_world, [NW], run_id="r")
 
     (row,) = local_world.ledger()
     steps = {event.step: event for event in of(seen, "step")}
@@ -76,12 +71,12 @@ def test_a_commit_is_steps_and_an_outcome_with_the_figures_of_its_ledger_row(
 
 def test_each_partition_has_one_outcome(local_world: World, seen: list[Event]) -> None:
     local_world.land(NW, sales(1))
-    ingest(local_world, NW)
+    ingest_texts(local_world, [NW])
     local_world.land(SW, b"no parquet")
     local_world.land(SE, sales(1, 2, 3))
     seen.clear()
 
-    ingest(local_world, NW, SW, EMPTY, SE)
+    ingest_texts(local_world, [NW, SW, EMPTY, SE])
 
     (job,) = (event for event in of(seen, "step") if event.step == "job")
     assert (job.partitions, job.partition, job.rows, job.objects) == (2, None, 3, 2)
@@ -104,7 +99,7 @@ def test_mode_index_reports_its_registration(local_world: World, seen: list[Even
     local_world.options = {"mode": "index"}
     local_world.land(NW, sales(1, 2))
 
-    ingest(local_world, NW)
+    ingest_texts(local_world, [NW])
 
     steps = {event.step: event for event in of(seen, "step")}
     assert list(steps) == ["list", "register"]
@@ -122,7 +117,7 @@ def test_a_cancelled_run_says_what_became_of_its_partitions(local_world: World, 
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ingest(local_world, NW, checkpoint=press)
+        ingest_texts(local_world, [NW], checkpoint=press)
 
     assert [event.status for event in of(seen, "partition")] == ["cancelled"]
     assert [(event.status, event.level) for event in of(seen, "run")] == [("cancelled", logging.WARNING)]
@@ -141,7 +136,7 @@ def test_a_conflict_is_an_event_of_its_partition(
         return replace(*arguments)
 
     monkeypatch.setattr(strategy, "_replace", conflicting)
-    ingest(local_world, NW)
+    ingest_texts(local_world, [NW])
 
     assert [(e.retry, e.kind, e.partition) for e in of(seen, "retry")] == [
         (1, "conflict", "region=NW/date=2026-02-11"),

@@ -12,12 +12,11 @@ import pytest
 from lake_assets.checks.check_run import checks_of
 from lake_assets.checks.result import Scope
 from lake_assets.errors import LakeAssetsError, StorageError
-from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.replace import write_step
 from lake_assets.parquet.landed import Landed
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import by_partition, check
-from lake_assets_tests.ingest.encrypted import ENCRYPTED
+from lake_assets_tests.ingest.batches import ingest_texts
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -46,9 +45,6 @@ BADS: dict[str, Any] = {
 }
 
 
-MODES = pytest.mark.parametrize("mode", ["replace", *more(["append"])])
-
-
 @pytest.fixture
 def local(local_world: World) -> World:
     local_world.options = {"on_bad_object": "quarantine"}
@@ -61,76 +57,36 @@ def reasons(world: World) -> dict[str, str]:
     return {uri.rpartition("/")[2]: reason for uri, reason in rows}
 
 
-def test_a_bad_object_is_left_out_and_the_others_are_committed(world: World) -> None:
+def test_a_bad_object_is_left_out_and_the_others_and_other_partitions_are_committed(world: World) -> None:
     world.options = {"on_bad_object": "quarantine"}
     world.land(NW, sales(1, 2), GOOD)
     uri = world.land(NW, b"x" * 100, BAD)
     world.land(SW, sales(3), GOOD)
 
-    row = world.ingest(NW).row
+    outcomes = ingest_texts(world, [NW, SW])
 
+    row = outcomes[NW].row
     assert (row.status, row.row_count, row.files_quarantined, row.source_files) == ("committed", 2, 1, 2)
-    assert world.totals() == [1, 2]
-    assert world.query("SELECT count(*) FROM lake.ingest_files") == [(2,)]
+    assert (outcomes[SW].status, outcomes[SW].row.files_quarantined) == ("committed", 0)
+    assert world.totals() == [1, 2, 3]
+    assert world.query("SELECT count(*) FROM lake.ingest_files") == [(3,)]
     (reason,) = reasons(world).values()
     assert reason.startswith(f"the object {uri} cannot be read as Parquet: ")
     assert world.ingest(NW).row.status == "skipped"
-    assert world.ingest(SW).row.files_quarantined == 0
 
 
 @pytest.mark.parametrize(
-    ("kind", "mode", "name"),
-    [
-        *((kind, "replace", "z.parquet") for kind in [*BADS][::2]),
-        *more((kind, "replace", "z.parquet") for kind in [*BADS][1::2]),
-        ("a damaged page", "append", "z.parquet"),
-        ("another type", "replace", "a.parquet"),
-        *more((kind, "append", "z.parquet") for kind in BADS if kind != "a damaged page"),
-        *more((kind, mode, "a.parquet") for kind in BADS for mode in ("replace", "append") if kind != "another type"),
-    ],
+    ("name", "mode"), [("a.parquet", "replace"), ("z.parquet", "append"), *more([("z.parquet", "replace")])]
 )
-def test_each_kind_of_bad_object_is_left_out_whichever_is_the_first(
-    local: World, kind: str, mode: str, name: str
-) -> None:
-    local.options |= {"mode": mode}
-    local.land(NW, sales(1), GOOD)
-    local.ingest(NW)
-    local.land(NW, BADS[kind], name)
-
-    row = local.ingest(NW).row
-
-    assert (row.status, row.files_quarantined) == ("committed", 1)
-    assert (row.rows_before, row.row_count) == (1, 1 if mode == "replace" else 0)
-    assert local.ingest(NW).row.status == "skipped"
-    assert local.totals() == [1]
-    assert list(reasons(local)) == [name]
-
-
-@pytest.mark.parametrize(
-    ("policy", "name", "mode"),
-    [
-        ("evolve", "a_bad.parquet", "replace"),
-        ("evolve", "z_bad.parquet", "append"),
-        *more(
-            [
-                ("evolve", "z_bad.parquet", "replace"),
-                ("ignore_extra", "a_bad.parquet", "append"),
-                ("ignore_extra", "z_bad.parquet", "replace"),
-            ]
-        ),
-    ],
-)
-def test_an_object_that_is_left_out_changes_no_column(local: World, policy: str, name: str, mode: str) -> None:
-    local.options |= {"schema_policy": policy, "mode": mode}
-    local.land(NW, sales(1), GOOD)
-    local.ingest(NW)
+def test_an_object_that_is_left_out_changes_no_column(local: World, name: str, mode: str) -> None:
+    local.options |= {"schema_policy": "evolve", "mode": mode}
+    local.commit(NW, 1, name="good.parquet")
     columns = [column for column, *_ in local.query("DESCRIBE lake.sales")]
     local.land(NW, WRONG_TYPE.append_column("more", pa.array(["x"])), name)
     local.land(NW, sales(2).append_column("other", pa.array(["y"])), "other.parquet")
 
     assert local.ingest(NW).row.files_quarantined == 1
-    added = ["other"] if policy == "evolve" else []
-    assert [column for column, *_ in local.query("DESCRIBE lake.sales")] == columns + added
+    assert [column for column, *_ in local.query("DESCRIBE lake.sales")] == [*columns, "other"]
     assert local.totals() == [1, 2]
     assert list(reasons(local)) == [name]
 
@@ -147,8 +103,7 @@ def test_many_bad_objects_are_found_by_one_more_job(local: World, monkeypatch: p
 
         return run
 
-    local.land(NW, sales(1), GOOD)
-    local.ingest(NW)
+    local.commit(NW, 1, name=GOOD)
     for number in range(20):
         local.land(NW, WRONG_TYPE, f"{number}.parquet")
     for name in ("pass_through", "bad_objects"):
@@ -174,8 +129,7 @@ def test_an_object_that_is_repaired_while_the_others_are_read_is_not_left_out(
         local.land(NW, sales(2), BAD)
         return found
 
-    local.land(SW, sales(9), GOOD)
-    local.ingest(SW)
+    local.commit(SW, 9, name=GOOD)
     monkeypatch.setattr(write_step, "bad_objects", repairing)
 
     assert local.ingest(NW).row.files_quarantined == 0
@@ -184,8 +138,7 @@ def test_an_object_that_is_repaired_while_the_others_are_read_is_not_left_out(
 
 def test_on_empty_keep_tries_a_partition_of_bad_objects_only_in_every_run(local: World) -> None:
     local.options |= {"on_empty": "keep"}
-    local.land(NW, sales(1), BAD)
-    local.ingest(NW)
+    local.commit(NW, 1, name=BAD)
     local.land(NW, WRONG_TYPE, BAD)
 
     for _ in range(2):
@@ -195,23 +148,12 @@ def test_on_empty_keep_tries_a_partition_of_bad_objects_only_in_every_run(local:
         assert reasons(local) == {}  # nothing was committed, so the manifest has no row of the object
         assert check(local, "quarantine").passed
         assert not check(local, "landing_zone").passed
-    assert local.totals() == [1]
-    local.land(NW, sales(2), BAD)
-    assert local.ingest(NW).row.status == "committed"
-    assert local.totals() == [2]
-
-
-def test_a_partition_of_an_empty_object_fails_with_its_name(local: World) -> None:
-    local.land(NW, b"", BAD)
-
-    with pytest.raises(LakeAssetsError, match=r"bad\.parquet is empty \(0 bytes\)"):
-        local.ingest(NW)
+    assert local.commit(NW, 2, name=BAD).status == "committed"
 
 
 @pytest.mark.more
-@MODES
-def test_a_transform_has_the_rows_of_the_other_objects(local: World, mode: str) -> None:
-    local.options |= {"mode": mode, "transform": {"sql": "SELECT id, total * 10 AS total FROM source"}}
+def test_a_transform_has_the_rows_of_the_other_objects_and_keeps_an_error_of_its_own(local: World) -> None:
+    local.options |= {"transform": {"sql": "SELECT id, total * 10 AS total FROM source"}}
     local.land(NW, sales(1), "a.parquet")
     local.land(NW, WRONG_TYPE, "b.parquet")
     local.land(NW, b"x" * 100, "c.parquet")
@@ -219,13 +161,7 @@ def test_a_transform_has_the_rows_of_the_other_objects(local: World, mode: str) 
 
     assert local.ingest(NW).row.files_quarantined == 3
     assert local.totals() == [10]
-
-
-@pytest.mark.more
-def test_an_error_of_the_transform_itself_stays(local: World) -> None:
     local.options |= {"transform": {"sql": "SELECT nothing FROM source"}}
-    local.land(NW, sales(1))
-
     with pytest.raises(LakeAssetsError, match="nothing"):
         local.ingest(NW)
 
@@ -247,32 +183,6 @@ def test_a_copied_partition_leaves_out_an_object_with_a_wrong_checksum(local: Wo
     assert list(reasons(local)) == [BAD]
 
 
-@MODES
-def test_an_encrypted_lake_leaves_out_bad_objects_too(local: World, mode: str) -> None:
-    local.options |= {"mode": mode}
-    local.lake_options = ENCRYPTED
-    local.land(NW, sales(1), GOOD)
-    local.ingest(NW)
-    local.land(NW, b"x" * 100, BAD)
-    local.land(NW, sales(2), "more.parquet")
-
-    assert local.ingest(NW).row.files_quarantined == 1
-    assert local.ingest(NW).row.status == "skipped"
-    assert local.totals() == [1, 2]
-
-
-def test_partitions_leave_out_each_by_itself(local: World) -> None:
-    for text in (NW, SW):
-        local.land(text, sales(1), GOOD)
-    local.land(NW, WRONG_TYPE, BAD)
-    partitions = [local.partition(text) for text in (NW, SW)]
-
-    outcomes = ingest_all(local.stream, partitions, local.sessions)
-
-    left_out = {o.partition: o.result and o.result.row.files_quarantined for o in outcomes}
-    assert left_out == {partitions[0]: 1, partitions[1]: 0}
-
-
 def test_a_landing_zone_that_cannot_be_reached_leaves_nothing_out(
     local: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,12 +198,11 @@ def test_a_landing_zone_that_cannot_be_reached_leaves_nothing_out(
         local.ingest(NW)
 
 
-@MODES
+@pytest.mark.parametrize("mode", ["replace", *more(["append"])])
 def test_checks_and_report_name_the_object_while_it_is_there(local: World, mode: str) -> None:
     local.options |= {"mode": mode}
     for text in (NW, SW):
-        local.land(text, sales(1), GOOD)
-        local.ingest(text)
+        local.commit(text, 1, name=GOOD)
     local.land(NW, WRONG_TYPE, BAD)
     local.ingest(NW)
     local.land(NW, sales(2), "more.parquet")
@@ -304,8 +213,7 @@ def test_checks_and_report_name_the_object_while_it_is_there(local: World, mode:
         result = check(local, "quarantine", scope)
         assert (result.passed, dict(result.numbers)) == (False, {"objects": 1, "partitions": 1})
         assert BAD in result.named[0]
-        others = [check(local, name, scope) for name in checks_of(local.stream) if name != "quarantine"]
-        assert [other for other in others if not other.passed] == []
+        assert all(check(local, name, scope).passed for name in checks_of(local.stream) if name != "quarantine")
     assert by_partition(local, "quarantine", both) == {local.partition(NW): False, local.partition(SW): True}
     (state,) = [p for p in read_state(local.stream).partitions if p.quarantined]
     assert (str(state.partition), state.state, state.rows) == ("region=NW/date=2026-02-11", "committed", 2)

@@ -48,13 +48,23 @@ PATH_COLUMNS: list[tuple[dict[str, Any], str]] = [
     (HOURS | {"path_columns": {"hour": "float"}}, "path_columns.hour"),
     ({"layout": "{region}/{date}/{ts,,HH}", "path_columns": {"ts": "date"}}, "path_columns.ts is date, and the"),
 ]
+LISTED = {"region": {"values": ["NW"]}, "date": {"values": ["2026-02-11"]}}
+WEB = {"source": "https://example.com/sales", "files": "a.parquet", "partitions": LISTED}
+DEAD_LETTERS: list[tuple[dict[str, Any], str]] = [
+    ({"on_bad_row": "dead_letter", "mode": "index"}, "on_bad_row: dead_letter is for modes that write rows"),
+    ({"dead_letters": {"to": "/tmp/x"}}, "dead_letters is for on_bad_row: dead_letter"),
+    ({"checks": {"blocking": ["dead_letters"]}}, "checks.blocking names dead_letters"),
+    (WEB | {"on_bad_row": "dead_letter"}, "the source, which is a web server"),
+]
 QUARANTINE: list[tuple[dict[str, Any], str]] = [
     ({"mode": "index", "on_bad_object": "quarantine"}, "on_bad_object: quarantine is for mode: replace"),
     ({"checks": {"blocking": ["quarantine"]}}, "checks.blocking names quarantine"),
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), [*FORMATS, *RESCUE, *FILE_COLUMNS, *PATH_COLUMNS, *QUARANTINE])
+@pytest.mark.parametrize(
+    ("options", "message"), [*FORMATS, *RESCUE, *FILE_COLUMNS, *PATH_COLUMNS, *DEAD_LETTERS, *QUARANTINE]
+)
 def test_options_that_do_not_fit_each_other_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         _ = World.in_folder(tmp_path, no_session, **options).config

@@ -225,9 +225,9 @@ def test_a_column_that_tells_the_partition_is_read_and_not_rescued(local_world: 
 
 @pytest.mark.more
 @pytest.mark.parametrize("mode", ["append", "replace"])
-def test_an_encrypted_lake_and_one_that_grows_rescue_too(either_lake: World, mode: str) -> None:
-    rescuing(either_lake, "csv", mode=mode, columns=TOTAL)
+def test_an_encrypted_lake_rescues_too(local_encrypted: World, mode: str) -> None:
+    rescuing(local_encrypted, "csv", mode=mode, columns=TOTAL)
     for number in range(2):
-        load(either_lake, landed("csv", {"id": number, "total": "x"}), name=str(number))
+        load(local_encrypted, landed("csv", {"id": number, "total": "x"}), name=str(number))
 
-    assert rows(either_lake) == [(number, None, {"total": "x"}) for number in range(2)]
+    assert rows(local_encrypted) == [(number, None, {"total": "x"}) for number in range(2)]

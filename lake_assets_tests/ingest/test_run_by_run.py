@@ -20,7 +20,7 @@ from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.test_quarantine import BADS
 from lake_assets_tests.maintenance.test_run import newest_snapshot
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, World, plan, sales
 
 Step = dict[str, Any] | str | tuple[str, str, list[float] | None]
@@ -49,12 +49,6 @@ HELD: Sequence[Step] = (
 )
 
 RUNS: dict[str, Sequence[Step]] = {
-    "an unchanged partition is skipped unless it is forced": [
-        ("a=1,2", "replace 0 to 2", [1, 2]),
-        ("", "skipped", [1, 2]),
-        ("force", "replace 2 to 2", [1, 2]),
-        ("b=3", "replace 2 to 3", [1, 2, 3]),
-    ],
     "new, changed, vanished and bad objects": [
         ("a=0 b=1", "replace 0 to 2", [0, 1]),
         ("-b c=9", "replace 2 to 2", [0, 9]),
@@ -64,43 +58,41 @@ RUNS: dict[str, Sequence[Step]] = {
         ("bad=!empty", r"fails bad\.parquet is empty and is pending", [7, 8]),
         ("-bad", "skipped", [7, 8]),
     ],
-    "without record_skipped a run that finds nothing new is not recorded": [
-        UNRECORDED,
+    "without record_skipped a run that finds what the last one found is not recorded": [
+        UNRECORDED | {"on_empty": "keep"},
         ("a=1", "replace 0 to 1", [1]),
         ("", "skipped unrecorded", [1]),
-        {"record_skipped": True},
-        ("", "skipped", [1]),
-    ],
-    "without record_skipped a skip after a failure is recorded once": [
-        UNRECORDED,
-        ("a=1", "replace 0 to 1", [1]),
         ("bad=!empty", r"fails bad\.parquet is empty and is pending", [1]),
         ("-bad", "skipped", [1]),
         ("", "skipped unrecorded", [1]),
+        ("-a", "skipped keep", [1]),
+        ("", "skipped keep unrecorded", [1]),
+        ("b=1", "replace 1 to 1", [1]),
+        {"record_skipped": True},
+        ("", "skipped", [1]),
     ],
-    "an object without rows has the columns of the table": [
-        {"on_empty": "keep"},
-        ("a=1", "replace 0 to 1", [1]),
-        ("-a b=!no_rows_of_another_type", r"fails b\.parquet is string and is pending", [1]),
-    ],
-    "on_empty clears": [
+    "on_empty decides on a partition without rows": [
         {"on_empty": "clear"},
         ("", "skipped clear", None),
+        {"on_empty": "fail"},
         ("a=1", "replace 0 to 1", [1]),
-        ("-a", "replace 1 to 0 clear", []),
+        ("-a", "fails on_empty", [1]),
+        ("b=", "fails on_empty and is pending", [1]),
+        {"on_empty": "keep"},
+        ("b=!no_rows_of_another_type", r"fails b\.parquet is string and is pending", [1]),
+        {"on_empty": "clear"},
+        ("-b", "replace 1 to 0 clear", []),
+        "DROP TABLE lake.sales",
+        ("", "skipped clear", None),
     ],
-    "append: a changed object fails the run": [
+    "append: a changed object fails the run, or replaces the partition": [
         APPEND,
         ("a=1", "append 0 to 1", [1]),
         ("a=2,3 b=4", r"fails a\.parquet has changed.*on_changed: refresh and is pending", [1]),
-    ],
-    "append: on_changed replaces the partition": [
-        APPEND | {"on_changed": "refresh"},
-        ("a=1", "append 0 to 1", [1]),
-        ("b=2", "append 1 to 2", [1, 2]),
-        ("a=10,11 c=3", "replace 2 to 4", [2, 3, 10, 11]),
-        ("", "skipped", [2, 3, 10, 11]),
-        ("d=20", "append 4 to 5", [2, 3, 10, 11, 20]),
+        {"on_changed": "refresh"},
+        ("", "replace 1 to 3", [2, 3, 4]),
+        ("", "skipped", [2, 3, 4]),
+        ("d=20", "append 3 to 4", [2, 3, 4, 20]),
     ],
     "append: a bad object fails the run": [
         APPEND,
@@ -108,6 +100,8 @@ RUNS: dict[str, Sequence[Step]] = {
         ("b=2 bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet and is pending", [1]),
         ("bad=!empty", r"fails bad\.parquet is empty and is pending", [1]),
         ("-bad -a", "append 1 to 2", [1, 2]),
+        "DROP TABLE lake.sales",  # so that all objects are new
+        ("", "append 0 to 1", [2]),
     ],
     "append: on_empty is for partitions that never had a row": [
         APPEND,
@@ -116,13 +110,18 @@ RUNS: dict[str, Sequence[Step]] = {
         ("c=", "append 1 to 1", [1]),
         ("", "skipped", [1]),
     ],
-    "quarantined objects are tried again when they change and by force": [
+    "objects of each kind are quarantined, and tried again when they change and by force": [
         QUARANTINE,
         ("a=1 bad=!no_Parquet", "replace 0 to 1, 1 quarantined", [1]),
         ("", "skipped", [1]),
         ("bad=2", "replace 1 to 2", [1, 2]),
         ("bad=!another_type", "replace 2 to 1, 1 quarantined", [1]),
         ("force", "replace 1 to 1, 1 quarantined", [1]),
+        ("bad=!a_damaged_page", "replace 1 to 1, 1 quarantined", [1]),
+        ("bad=!a_missing_column", "replace 1 to 1, 1 quarantined", [1]),
+        ("bad=!rows_of_another_partition", "replace 1 to 1, 1 quarantined", [1]),
+        ("bad=!empty", "replace 1 to 1, 1 quarantined", [1]),
+        ("-bad 0=!another_type", "replace 1 to 1, 1 quarantined", [1]),  # it is the first now
     ],
     "the first object that can be read makes the table": [
         QUARANTINE,
@@ -158,31 +157,27 @@ RUNS: dict[str, Sequence[Step]] = {
         APPEND,
         ("d=3", "append 3 to 4", [0, 1, 2, 3]),
     ],
-    "index: new and bad objects": [
+    "index: new and bad objects, and those without rows": [
         INDEX,
         ("a=1", "index 0 to 1", [1]),
         ("b=2 bad=!no_Parquet", r"fails bad\.parquet cannot be read as Parquet and is pending", [1, 2]),
         ("bad=!empty", r"fails bad\.parquet cannot be read as Parquet: it is empty and is pending", [1, 2]),
         ("-bad", "skipped", [1, 2]),
+        ("c=", "index 2 to 2", [1, 2]),
         ("-b", "skipped", None),
     ],
-    "bad objects only are as no rows, on_empty clear": [
-        QUARANTINE | {"on_empty": "clear"},
+    "bad objects only are as no rows": [
+        QUARANTINE | {"on_empty": "keep"},
         ("bad=1", "replace 0 to 1", [1]),
+        ("bad=!another_type", "skipped keep, 1 quarantined and is pending", [1]),
+        {"on_empty": "fail"},
+        ("", r"fails column 'total' of the object .*bad\.parquet is string and is pending", [1]),
+        ("bad=!empty", r"fails bad\.parquet is empty \(0 bytes\) and is pending", [1]),
+        {"on_empty": "clear"},
         ("bad=!another_type", "replace 1 to 0 clear, 1 quarantined", []),
     ],
 }
 MORE_RUNS: dict[str, Sequence[Step]] = {
-    "an empty source fails by default": [
-        ("a=1", "replace 0 to 1", [1]),
-        ("-a", "fails on_empty", [1]),
-        ("b=", "fails on_empty and is pending", [1]),
-    ],
-    "on_empty keeps": [
-        {"on_empty": "keep"},
-        ("a=1", "replace 0 to 1", [1]),
-        ("-a", "skipped keep", [1]),
-    ],
     "append: objects of rows that a restore took back stay known": [
         APPEND,
         ("a=0", "append 0 to 1", [0]),
@@ -195,9 +190,12 @@ MORE_RUNS: dict[str, Sequence[Step]] = {
         ("e=4", "skipped held", [0, 1]),
         ("force", "replace 2 to 5 held", [0, 1, 2, 3, 4]),
     ],
-    "a hold stays when force replaces the rows": [
+    "a hold stays when force replaces the rows, and the present rows can be held": [
         *HELD,
         ("force", "replace 2 to 1 held", [3]),
+        ("release", "release 1 to 1 released", [3]),
+        ("", "skipped", [3]),
+        ("hold:4", "restore 1 to 1 held", [3]),
         ("a=4", "skipped held", [3]),
         ("release", "release 1 to 1 released and is pending", [3]),
         ("", "replace 1 to 1", [4]),
@@ -229,24 +227,6 @@ MORE_RUNS: dict[str, Sequence[Step]] = {
         ("a=5", r"fails a\.parquet has changed since the rows were appended and is pending", [1, 2, 3]),
         ("force", "replace 3 to 1", [5]),
     ],
-    "without record_skipped the loss of all objects is recorded once": [
-        UNRECORDED | {"on_empty": "keep"},
-        ("a=1", "replace 0 to 1", [1]),
-        ("-a", "skipped keep", [1]),
-        ("", "skipped keep unrecorded", [1]),
-        ("b=1", "replace 1 to 1", [1]),
-    ],
-    "index: without record_skipped a run that finds nothing new is not recorded": [
-        INDEX | UNRECORDED,
-        ("a=1", "index 0 to 1", [1]),
-        ("", "skipped unrecorded", [1]),
-    ],
-    "append: all objects are new after a dropped table": [
-        APPEND,
-        ("a=1", "append 0 to 1", [1]),
-        "DROP TABLE lake.sales",
-        ("", "append 0 to 1", [1]),
-    ],
     "append: on_bad_object fail takes quarantined objects for new ones": [
         APPEND | QUARANTINE,
         ("a=1", "append 0 to 1", [1]),
@@ -262,11 +242,6 @@ MORE_RUNS: dict[str, Sequence[Step]] = {
         ("a=5 b=!no_Parquet", "replace 2 to 1, 1 quarantined", [5]),
         ("", "skipped", [5]),
         ("b=6", "append 1 to 2", [5, 6]),
-    ],
-    "append: an empty object beside vanished ones is left out": [
-        APPEND | QUARANTINE,
-        ("a=1", "append 0 to 1", [1]),
-        ("-a bad=!empty", "append 1 to 1, 1 quarantined", [1]),
     ],
     "quarantined objects are left alone by another mode": [
         QUARANTINE,
@@ -285,17 +260,6 @@ MORE_RUNS: dict[str, Sequence[Step]] = {
         ("restore:2", "restore 2 to 1, 1 quarantined and is pending", [1]),
         ("", "skipped", [1]),
         ("c=3", "append 1 to 2", [1, 3]),
-    ],
-    "a released partition with the landed objects is skipped": [
-        *HELD,
-        ("force", "replace 2 to 1 held", [3]),
-        ("release", "release 1 to 1 released", [3]),
-        ("", "skipped", [3]),
-    ],
-    "the present rows can be held": [
-        ("a=2", "replace 0 to 1", [2]),
-        ("hold:1", "restore 1 to 1 held", [2]),
-        ("a=3", "skipped held", [2]),
     ],
     "a restore of the present rows ends a hold": [
         *HELD,
@@ -322,11 +286,6 @@ MORE_RUNS: dict[str, Sequence[Step]] = {
         ("repair", "repair 3 to 5", [4, 9, 10, 20, 30]),
         ("", "skipped", [4, 9, 10, 20, 30]),
     ],
-    "index: a repair ends all files": [
-        INDEX,
-        ("a=1", "index 0 to 1", [1]),
-        ("-a repair", "repair 1 to 0", []),
-    ],
     "index: the path of a file that lost its rows has ended": [
         INDEX,
         ("a=1,2 b=3 c=4", "index 0 to 4", [1, 2, 3, 4]),
@@ -339,6 +298,14 @@ MORE_RUNS: dict[str, Sequence[Step]] = {
         ("a=3", "index 0 to 1", [3]),
         ("late=", "index 1 to 1", [3]),
         ("late=8 repair", "fails late.parquet changed after the lake recorded it and is pending", [3]),
+        ("-a -late repair", "repair 1 to 0", []),
+    ],
+    "index: an object that replaces one whose rows were deleted is refused": [
+        INDEX,
+        ("a=1", "index 0 to 1", [1]),
+        "DELETE FROM lake.sales",
+        ("", "skipped", []),
+        ("a=7", "fails a.parquet changed after the lake recorded it and is pending", []),
     ],
     "index: an object that returns after its rows were cleared is refused": [
         INDEX,
@@ -355,32 +322,14 @@ MORE_RUNS: dict[str, Sequence[Step]] = {
         ("b=2", "fails a.parquet was registered before and has ended and is pending", [2]),
         ("", "fails a.parquet was registered before and has ended and is pending", [2]),
     ],
-    "append: a quarantined object is a new one when it changes, on_changed fail": [
+    "append: a quarantined object is a new one when it changes": [
         APPEND | QUARANTINE,
         ("a=1", "append 0 to 1", [1]),
-        ("bad=!empty", "append 1 to 1, 1 quarantined", [1]),
-        ("bad=!a_missing_column", "append 1 to 1, 1 quarantined", [1]),
+        ("-a bad=!empty", "append 1 to 1, 1 quarantined", [1]),
+        ("bad=!a_damaged_page", "append 1 to 1, 1 quarantined", [1]),
         ("bad=2", "append 1 to 2", [1, 2]),
         ("", "skipped", [1, 2]),
         ("bad=3", "fails bad.parquet has changed since the rows were appended and is pending", [1, 2]),
-    ],
-    "append: a quarantined object is a new one when it changes, on_changed refresh": [
-        APPEND | QUARANTINE | {"on_changed": "refresh"},
-        ("a=1", "append 0 to 1", [1]),
-        ("bad=!another_type", "append 1 to 1, 1 quarantined", [1]),
-        ("bad=!no_Parquet", "append 1 to 1, 1 quarantined", [1]),
-        ("bad=2", "append 1 to 2", [1, 2]),
-        ("bad=3", "replace 2 to 2", [1, 3]),
-    ],
-    "bad objects only are as no rows, on_empty keep": [
-        QUARANTINE | {"on_empty": "keep"},
-        ("bad=1", "replace 0 to 1", [1]),
-        ("bad=!another_type", "skipped keep, 1 quarantined and is pending", [1]),
-    ],
-    "bad objects only are as no rows, on_empty fail": [
-        QUARANTINE,
-        ("bad=1", "replace 0 to 1", [1]),
-        ("bad=!another_type", r"fails column 'total' of the object .*bad\.parquet is string and is pending", [1]),
     ],
 }
 
@@ -394,8 +343,16 @@ def test_runs_of_a_partition(local_world: World, runs: str) -> None:
     _follow(local_world, (RUNS | MORE_RUNS)[runs])
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("runs", [name for name, steps in RUNS.items() if not _uses_index(steps)])
+ENCRYPTED_RUNS = "objects of each kind are quarantined, and tried again when they change and by force"
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        ENCRYPTED_RUNS,
+        *soak(name for name, steps in RUNS.items() if name != ENCRYPTED_RUNS and not _uses_index(steps)),
+    ],
+)
 def test_runs_of_a_partition_in_an_encrypted_lake(local_world: World, runs: str) -> None:
     local_world.lake_options = ENCRYPTED
     _follow(local_world, RUNS[runs])
@@ -408,19 +365,14 @@ def test_runs_of_a_partition_in_an_encrypted_lake(local_world: World, runs: str)
 @pytest.mark.parametrize(
     "runs",
     [
-        "without record_skipped a run that finds nothing new is not recorded",
-        "append: on_changed replaces the partition",
+        "without record_skipped a run that finds what the last one found is not recorded",
+        "append: a changed object fails the run, or replaces the partition",
         "append: rows of vanished objects stay",
         "append: a bad object fails the run",
     ],
 )
 def test_runs_of_a_partition_in_another_lake(world: World, runs: str) -> None:
     _follow(world, (RUNS | MORE_RUNS)[runs])
-
-
-def test_a_run_that_raises_is_not_skipped(local_world: World) -> None:
-    local_world.land(NW, b"no Parquet")
-    assert re.match(r"fails .*batch_1\.parquet cannot be read as Parquet", _run(local_world, "", "skipped"))
 
 
 def _follow(world: World, steps: Sequence[Step]) -> None:

@@ -1,20 +1,24 @@
 """The landed files that can be registered, by columns, partition columns, layouts and names."""
 
+import datetime as dt
 import io
 import re
 from decimal import Decimal
-from pathlib import Path
+from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lake_assets.config.streams import Stream
 from lake_assets.errors import SchemaError, SourceError
 from lake_assets.ingest.index.index_plan import plan_index
-from lake_assets.ingest.index.index_run import index_all
+from lake_assets.ingest.index.verify import repair_indexed
+from lake_assets.landing.retail import Retail
+from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.ingest.index.indexing import index, with_partition
-from lake_assets_tests.ingest.test_in_rows import put
+from lake_assets_tests.ingest.test_derived import ARRIVAL_CLOCK, FEB_18, FEB_19, LAYOUT, RECORDS, at, land, options
+from lake_assets_tests.ingest.test_in_rows import TWO_WORLDS, put
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
@@ -55,17 +59,6 @@ def test_the_first_file_that_can_be_read_makes_the_table(indexed_world: World) -
     assert indexed_world.totals() == [1]
 
 
-def test_a_file_without_rows_is_noted_and_nothing_else(indexed_world: World) -> None:
-    indexed_world.land(NW, sales())
-    indexed_world.land(SW, sales(1))
-
-    outcomes = index(indexed_world)
-
-    assert all(outcome.error is None for outcome in outcomes.values())
-    assert len(indexed_world.live_files()) == 1
-    assert index(indexed_world) == {}
-
-
 TWO = [1, 2]
 NARROW = [
     (pa.int16(), pa.int64(), [7, -8], "9223372036854775807"),
@@ -103,38 +96,6 @@ def test_narrower_types_are_registered_and_found(
                 assert found == [every], condition
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        (pa.float32(), "column 'total' of .* is float, and conditions on the table's double would"),
-        *more([(pa.float16(), "which DuckLake does not read as the table's double")]),
-    ],
-    ids=str,
-)
-def test_a_narrower_float_that_readers_would_take_for_another_is_refused(
-    indexed_world: World, kind: pa.DataType, reason: str
-) -> None:
-    indexed_world.land(NW, sales(1))
-    index(indexed_world)
-    indexed_world.land(NW, pa.table({"id": [1], "total": pa.array([0.1], kind)}), "bad.parquet")
-
-    assert_refused(indexed_world, reason)
-
-
-def assert_refused(world: World, reason: str) -> None:
-    (outcome,) = index(world).values()
-    assert isinstance(outcome.error, SchemaError)
-    assert re.search(reason, str(outcome.error))
-
-
-def test_lists_in_sparks_old_form_are_refused_by_column(indexed_world: World, tmp_path: Path) -> None:
-    """DuckLake would give NULL for every value."""
-    pq.write_table(pa.table({"id": [1], "l": [[1, None]]}), tmp_path / "a", store_schema=False, compression="none")
-    indexed_world.land(NW, (tmp_path / "a").read_bytes().replace(b"list", b"bagg"))
-
-    assert_refused(indexed_world, r"column 'l' of .* old form \(l.bagg.element\).*writeLegacyFormat")
-
-
 def patched(codec: int) -> bytes:
     """A file whose footer names another codec than LZ4_RAW, by Thrift's number."""
     sink = io.BytesIO()
@@ -149,26 +110,50 @@ def split(column: pa.Array) -> bytes:
     return sink.getvalue()
 
 
-@pytest.mark.usefixtures("strategy")
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        (split(pa.array([1])), "column 'x' of .*unread.parquet is INT64 encoded by BYTE_STREAM_SPLIT, which DuckDB"),
-        (patched(5), "is compressed by LZ4, which DuckDB"),
-        *more(
-            [
-                (split(pa.array([b"ab"], pa.binary(2))), "FIXED_LEN_BYTE_ARRAY encoded by BYTE_STREAM_SPLIT"),
-                (patched(3), "is compressed by LZO, which DuckDB"),
-            ]
-        ),
-    ],
-)
-def test_a_form_that_duckdb_cannot_read_is_refused_by_column(indexed_world: World, body: bytes, reason: str) -> None:
-    with pytest.raises(duckdb.Error):
-        duckdb.sql(f"FROM read_parquet('{indexed_world.land(NW, body, 'unread.parquet')}')").fetchall()
+def old_list() -> bytes:
+    """A list in Spark's old form, of which DuckLake would give NULL for every value."""
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"x": [[1, None]]}), sink, store_schema=False, compression="none")
+    return sink.getvalue().replace(b"list", b"bagg")
 
-    assert_refused(indexed_world, reason)
-    assert indexed_world.query("SELECT count(*) FROM lake.sales") == [(0,)]
+
+def only(column: pa.Array) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"x": column}), sink)
+    return sink.getvalue()
+
+
+MISREAD: dict[str, tuple[list[object], bytes, str]] = {
+    "float": ([0.5], only(pa.array([0.1], pa.float32())), "is float, and conditions on the table's double would"),
+    "old list": ([[1]], old_list(), r"old form \(x.bagg.element\).*writeLegacyFormat"),
+    "split integer": ([1], split(pa.array([1])), "is INT64 encoded by BYTE_STREAM_SPLIT, which DuckDB"),
+    "LZ4": (["a"], patched(5), "is compressed by LZ4, which DuckDB"),
+}
+MORE_MISREAD: dict[str, tuple[list[object], bytes, str]] = {
+    "half float": ([0.5], only(pa.array([0.1], pa.float16())), "which DuckLake does not read as the table's double"),
+    "split bytes": (
+        [b"ab"],
+        split(pa.array([b"ab"], pa.binary(2))),
+        "FIXED_LEN_BYTE_ARRAY encoded by BYTE_STREAM",
+    ),
+    "LZO": (["a"], patched(3), "is compressed by LZO, which DuckDB"),
+    "no value": ([{"a": "x"}], only(pa.array([{"a": None}])), r"has no value and no type \(struct<a: null>\)"),
+}
+
+
+@pytest.mark.usefixtures("strategy")
+@pytest.mark.parametrize("kind", [*MISREAD, *more(MORE_MISREAD)])
+def test_a_file_that_readers_would_misread_is_refused_by_column(indexed_world: World, kind: str) -> None:
+    values, body, reason = (MISREAD | MORE_MISREAD)[kind]
+    indexed_world.land(NW, pa.table({"x": values}))
+    index(indexed_world)
+    uri = indexed_world.land(NW, body, "misread.parquet")
+
+    (outcome,) = index(indexed_world).values()
+
+    assert isinstance(outcome.error, SchemaError)
+    assert re.match(f"column 'x' of the object {uri} .*{reason}", str(outcome.error))
+    assert indexed_world.query("SELECT count(*) FROM lake.sales") == [(1,)]
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), *more([pa.float64()])], ids=str)
@@ -181,23 +166,16 @@ def test_split_floats_are_registered(indexed_world: World, kind: pa.DataType) ->
     assert indexed_world.query("SELECT x FROM lake.sales WHERE x > 1") == [(1.5,)]
 
 
-@pytest.mark.parametrize("nested", [False, *more([True])])
-def test_a_column_without_values_is_refused_where_ducklake_does_not_read_it(
-    indexed_world: World, *, nested: bool
-) -> None:
+def test_a_column_without_values_is_refused_where_ducklake_does_not_read_it(indexed_world: World) -> None:
     """DuckLake's own `ducklake_add_data_files` takes it as INTEGER."""
-    with_value = pa.array([{"a": "x"}]) if nested else pa.array(["x"])
-    without = pa.array([{"a": None}]) if nested else pa.nulls(1)
-    indexed_world.land(NW, pa.table({"id": [1], "number": [2], "text": with_value}))
+    indexed_world.land(NW, pa.table({"id": [1], "number": [2], "text": ["x"]}))
     index(indexed_world)
-    numbers = pa.table({"id": [2], "number": pa.nulls(1), "text": with_value})
-    indexed_world.land(NW, numbers, "numbers.parquet")
-    uri = indexed_world.land(NW, pa.table({"id": [3], "number": [4], "text": without}), "texts.parquet")
+    indexed_world.land(NW, pa.table({"id": [2], "number": pa.nulls(1), "text": ["x"]}), "numbers.parquet")
+    uri = indexed_world.land(NW, pa.table({"id": [3], "number": [4], "text": pa.nulls(1)}), "texts.parquet")
 
     (outcome,) = index(indexed_world).values()
 
-    assert isinstance(outcome.error, SchemaError)
-    message = f"column 'text' of the object {uri} has no value and no type ({without.type}), and DuckLake reads such a"
+    message = f"column 'text' of the object {uri} has no value and no type (null), and DuckLake reads such a"
     assert str(outcome.error).startswith(message)
     assert str(outcome.error).endswith("or use mode: replace, which rewrites it.")
     assert indexed_world.query("SELECT id, number FROM lake.sales ORDER BY id") == [(1, 2), (2, None)]
@@ -286,19 +264,9 @@ def test_a_path_whose_entry_has_ended_is_not_registered_again(indexed_world: Wor
     assert indexed_world.totals() == [2]
 
 
-def test_files_of_another_table_of_the_lake_are_refused(indexed_world: World) -> None:
-    uri = indexed_world.land(NW, sales(1))
-    index(indexed_world)
-    indexed_world.options |= {"destination": {"table": "other"}}
-    stream = indexed_world.stream
-
-    (outcome,) = index_all(stream)
-
-    assert f"the object {uri} is a file of another table" in str(outcome.error)
-
-
-def test_a_plan_names_what_the_registration_finds_first(indexed_world: World) -> None:
-    """An object that does not fit the table, and is a file of another one."""
+def test_files_of_another_table_of_the_lake_are_refused_and_a_plan_names_what_the_run_finds_first(
+    indexed_world: World,
+) -> None:
     first = indexed_world.options
     indexed_world.options = first | {"destination": {"table": "other"}}
     indexed_world.land(NW, pa.table({"id": ["a"]}))
@@ -308,7 +276,146 @@ def test_a_plan_names_what_the_registration_finds_first(indexed_world: World) ->
     index(indexed_world, SW)
 
     made = plan(indexed_world.stream, indexed_world.partition(NW))
-    (outcome,) = index(indexed_world, NW).values()
+    (outcome,) = index(indexed_world, NW).values()  # it does not fit either
 
     assert made.columns == (str(outcome.error).rstrip("."),)
     assert "another table" not in made.columns[0]
+    indexed_world.options = first | {"destination": {"table": "third"}}
+    (outcome,) = index(indexed_world, SW).values()
+    assert "batch_1.parquet is a file of another table" in str(outcome.error)
+
+
+# Partition columns that are derived from another column of the files or the layout.
+
+REGIONS = ("NW", "NE", "MW", "SE", "SW")
+NOW = "{now(),,YY}-{now(),,MM}-{now(),,DD}"
+ARRIVAL: dict[str, Any] = {
+    "mode": "index",
+    "layout": f"region={{store_region}}/date={NOW}",
+    "partitions": {
+        "region": {"from": "store_region"},
+        "arrival_date": {"type": "date", "from": "date", "start": "2025-01-01"},
+    },
+}
+UNNAMED = {"layout": "{ts,,YY}/{ts,,MM}/{ts,,DD}"}
+STATEMENT = "SELECT id, ts, date::VARCHAR FROM lake.sales ORDER BY id"
+
+
+def rows(*days: int, ids: int = 0) -> pa.Table:
+    return pa.table({"id": range(ids, ids + len(days)), "ts": [at(10, day) for day in days]})
+
+
+@pytest.mark.usefixtures("strategy")
+@pytest.mark.parametrize(
+    ("strategy", "folders"),
+    [("direct", {}), ("direct", UNNAMED | {"landing": {"keep_path_columns": True}}), *more([("extension", {})])],
+    indirect=["strategy"],
+)
+def test_landed_records_are_registered_with_both_columns(local_world: World, folders: dict[str, Any]) -> None:
+    local_world.options = options(mode="index", **folders)
+    land(local_world, *RECORDS)
+
+    done = index(local_world)
+
+    assert {path: one.error for path, one in done.items()} == {FEB_18: None, FEB_19: None}
+    assert [row[::2] for row in local_world.query(STATEMENT)] == [
+        (1, "2025-02-18"),
+        (2, "2025-02-18"),
+        (3, "2025-02-19"),
+    ]
+    assert local_world.query("SELECT id FROM lake.sales WHERE date = DATE '2025-02-19'") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    ("zone", "kind"),
+    [("Europe/Berlin", pa.timestamp("ms", "UTC")), *more([("UTC", pa.timestamp("us")), ("UTC", pa.string())])],
+)
+def test_a_row_of_another_day_is_found_by_statistics_or_by_reading(
+    local_world: World, zone: str, kind: pa.DataType
+) -> None:
+    local_world.options = options(mode="index", layout={"template": LAYOUT, "time_zone": zone})
+    for name, *days in (("good", 18, 18), ("bad", 18, 19), ("worse", 19, 19)):
+        table = rows(*days)
+        put(local_world, f"{FEB_18}/{name}.parquet", table.set_column(1, "ts", table["ts"].cast(kind)))
+
+    error = str(index(local_world)[FEB_18].error)
+
+    assert error.startswith("2 of 3 new objects of date=2025-02-18 were not registered")
+    for name in ("bad", "worse"):
+        assert f"{name}.parquet has a row with ts='2025-02-19 10:00:00" in error
+    assert f"which is date=2025-02-19 in the time zone {zone}, and belongs to date=2025-02-18" in error
+    assert local_world.query("SELECT count(*) FROM lake.sales") == [(2,)]
+
+
+def test_nulls_are_of_the_null_partition(local_world: World) -> None:
+    local_world.options = options(mode="index")
+    nulls = pa.table({"id": [1], "ts": pa.nulls(1, pa.timestamp("us"))})
+    put(local_world, "date=default_ts-default_ts-default_ts/a.parquet", nulls)
+    put(local_world, f"{FEB_18}/a.parquet", nulls)
+
+    done = index(local_world, outside=True)
+
+    assert "is neither in the file nor" in str(done["date=__HIVE_DEFAULT_PARTITION__"].error)
+    assert "has a row with ts=NULL, which is date=NULL" in str(done[FEB_18].error)
+
+
+def test_folders_without_names_need_the_columns_in_the_files(local_world: World) -> None:
+    local_world.options = options(mode="index", **UNNAMED)
+    land(local_world, *RECORDS)
+
+    errors = [str(outcome.error) for outcome in index(local_world).values()]
+
+    assert all("land the column in the file too (landing: keep_path_columns: true)" in error for error in errors)
+
+
+@TWO_WORLDS
+def test_a_folder_of_another_name_is_mapped_to_the_column_also_by_a_repair(
+    world: World,
+) -> None:
+    world.options = ARRIVAL
+    table = pa.table({"id": [1], "date": [dt.date(2020, 1, 1)]})
+    for day in (18, 19):
+        put(world, f"region=NW/date=2025-02-{day}/a.parquet", table)
+    kept = table.append_column("arrival_date", pa.array([dt.date(2025, 2, 20)]))
+    put(world, "region=NW/date=2025-02-20/a.parquet", kept)
+
+    done = index(world)
+
+    assert [item.error for item in done.values()] == [None] * 3
+    assert world.query("SELECT region, date::VARCHAR, arrival_date::VARCHAR FROM lake.sales ORDER BY ALL") == [
+        ("NW", "2020-01-01", f"2025-02-{day}") for day in (18, 19, 20)
+    ]
+    mappings = "SELECT count(*) FROM __ducklake_metadata_lake.ducklake_column_mapping"
+    before = world.query(mappings)
+    put(world, "region=NW/date=2025-02-19/a.parquet", pa.concat_tables([table] * 99))
+    assert repair_indexed(world.stream).renewed == 1
+    assert world.query("SELECT count(*) FROM lake.sales WHERE arrival_date = DATE '2025-02-19'") == [(99,)]
+    assert world.query(mappings) == before
+
+
+@pytest.mark.usefixtures("strategy")
+@pytest.mark.parametrize("strategy", ["extension"], indirect=True)
+def test_the_extension_strategy_refuses_such_a_folder(local_world: World) -> None:
+    local_world.options = ARRIVAL
+    put(local_world, "region=NW/date=2025-02-18/a.parquet", pa.table({"id": [1], "date": [dt.date(2020, 1, 1)]}))
+
+    (outcome,) = index(local_world).values()
+
+    reason = "has arrival_date in a folder date=…, and DuckLake's extension reads only arrival_date=…"
+    assert reason in str(outcome.error)
+
+
+@pytest.mark.parametrize("keep", [False, *more([True])])
+def test_the_reference_pipelines_own_paths_run_from_end_to_end(local_world: World, *, keep: bool) -> None:
+    local_world.options = ARRIVAL | {"landing": {"keep_path_columns": keep}}
+    retail = Retail(stores=5, regions=REGIONS, days=2, seed=1, per_store=20)
+    records = pa.concat_tables([block.rename_columns({"region": "store_region"}) for block in retail.blocks()])
+    stream: Stream = local_world.config.streams["sales"]
+    with LandingWriter("sales", stream, clock=lambda: ARRIVAL_CLOCK) as writer:
+        writer.write(records)
+
+    assert all(outcome.error is None for outcome in index(local_world).values())
+
+    assert local_world.query("SELECT count(*), count(DISTINCT region) FROM lake.sales") == [(records.num_rows, 5)]
+    assert local_world.query("SELECT DISTINCT arrival_date::VARCHAR FROM lake.sales") == [("2025-02-20",)]
+    assert local_world.query("SELECT count(DISTINCT date) FROM lake.sales WHERE region = 'NW'") == [(2,)]

@@ -1,26 +1,36 @@
-"""Registration in place: each landed file becomes a lake file once, as it is."""
+"""Registration in place: each landed file becomes a lake file once, as it is, and is repaired if it changes."""
 
 import datetime as dt
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 from dev.plain_client import plain_client
-from lake_assets.errors import CatalogError, CatalogUnreachableError, EmptySourceError, StorageError
+from lake_assets.errors import (
+    AbsentStorageError,
+    CatalogError,
+    CatalogUnreachableError,
+    EmptySourceError,
+    StorageError,
+)
 from lake_assets.events import listening
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.ingest.index.index_plan import IndexPlan, plan_index
 from lake_assets.ingest.index.index_run import IndexRun, index_all
-from lake_assets.lake.commit.direct import register_directly
+from lake_assets.ingest.index.verify import check_indexed, repair_indexed
+from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.lake.ledger.read import partitions_in_ledger
+from lake_assets.report.state import read_state
 from lake_assets.storage.store import Store
-from lake_assets_tests.ingest.index.indexing import index
+from lake_assets.streams.pending import scan_landing
+from lake_assets_tests.ingest.encrypted import nobody
+from lake_assets_tests.ingest.index.indexing import index, with_partition
+from lake_assets_tests.ingest.test_ingest_all import at_call
 from lake_assets_tests.tiers import more
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, plan, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-12"
 
@@ -54,24 +64,6 @@ def test_landed_files_become_lake_files_once_on_every_catalog_and_storage(world:
     assert manifest == [(obj.uri, obj.etag, obj.size) for obj in sorted(listed, key=lambda o: o.uri)]
 
 
-def test_a_row_has_the_seconds_of_its_partition_before_the_commit(indexed_world: World) -> None:
-    for text in (NW, SW):
-        indexed_world.land(text, sales(1))
-    indexed_world.land(NW, b"no Parquet", "bad.parquet")
-
-    outcomes = index(indexed_world)
-
-    rows = [row for row in indexed_world.ledger() if row.status == "committed"]
-    assert len(rows) == 2
-    for row in rows:
-        steps = outcomes[row.load_partition].seconds
-        assert row.seconds is not None
-        assert steps["list"] < row.seconds < sum(steps.values())
-    made = plan_stream(indexed_world.stream, [indexed_world.partition(NW)])
-    assert made.pace is not None
-    assert made.pace.each > 0
-
-
 @pytest.mark.usefixtures("strategy")
 def test_a_file_of_nulls_beside_others_hides_no_value_of_theirs(indexed_world: World) -> None:
     for text, values in ((NW, [None]), (SW, [3, 70])):
@@ -87,42 +79,23 @@ def test_a_file_of_nulls_beside_others_hides_no_value_of_theirs(indexed_world: W
 
 @pytest.mark.parametrize("strategy", ["direct", "extension"], indirect=True)
 @pytest.mark.usefixtures("strategy")
-def test_either_strategy_registers_many_partitions_in_one_snapshot(indexed_world: World) -> None:
+def test_either_strategy_registers_many_partitions_in_one_snapshot_without_spark(indexed_world: World) -> None:
     texts = [f"region=R{number},date=2026-02-1{day}" for number in range(3) for day in range(2)]
     for number, text in enumerate(texts):
         indexed_world.land(text, sales(number))
         indexed_world.land(text, sales(number + 0.5), "batch_2.parquet")
+    partitions = [indexed_world.partition(text) for text in texts]
 
-    outcomes = index(indexed_world)
+    outcomes = list(ingest_all(indexed_world.stream, partitions, nobody))
 
-    assert all(outcome.error is None for outcome in outcomes.values())
-    rows = indexed_world.ledger()
-    assert len({row.snapshot_id for row in rows}) == 1
-    assert len(rows) == len(texts)
-    assert {row.row_count for row in rows} == {2}
+    assert {(outcome.status, outcome.row.row_count) for outcome in outcomes} == {("committed", 2)}
+    for outcome in outcomes:  # a row has the seconds before the commit
+        assert outcome.seconds["list"] < (outcome.row.seconds or 0) < sum(outcome.seconds.values())
     assert [indexed_world.totals(text) for text in texts[:2]] == [[0, 0.5], [1, 1.5]]
-    assert index(indexed_world) == {}
     messages = indexed_world.query("SELECT commit_message FROM lake.snapshots() WHERE author = 'lake_assets'")
-    assert messages == [(f"sales 6 partitions: index by run {rows[0].run_id}",)]
-
-
-def test_ingest_of_a_stream_in_mode_index_registers(indexed_world: World) -> None:
-    indexed_world.land(NW, sales(1))
-    indexed_world.land(SW, sales(2))
-
-    outcomes = list(ingest_all(indexed_world.stream, [indexed_world.partition(t) for t in (NW, SW)], no_spark))
-
-    assert [outcome.result.row.status for outcome in outcomes if outcome.result] == ["committed"] * 2
-    assert len({obj.result.row.snapshot_id for obj in outcomes if obj.result}) == 1
-    (again,) = ingest_all(indexed_world.stream, [indexed_world.partition(NW)], no_spark)
-    assert again.result is not None
-    assert again.result.row.status == "skipped"
-    assert [row.status for row in indexed_world.ledger(NW)] == ["skipped", "committed"]
-    assert indexed_world.totals() == [1, 2]
-
-
-def no_spark() -> Any:
-    pytest.fail("Spark was asked for")
+    assert messages == [(f"sales 6 partitions: index by run {outcomes[0].row.run_id}",)]
+    assert {outcome.status for outcome in ingest_all(indexed_world.stream, partitions, nobody)} == {"skipped"}
+    assert index(indexed_world) == {}
 
 
 def test_a_partition_where_nothing_landed_follows_the_policy(indexed_world: World) -> None:
@@ -152,11 +125,23 @@ def test_an_encrypted_lake_is_refused(indexed_world: World) -> None:
     assert "the lake is encrypted" in str(outcome.error)
 
 
-def test_an_unreachable_landing_zone_fails_every_named_partition(indexed_world: World) -> None:
+@pytest.mark.parametrize("lost", ["landing zone", "catalog"])
+def test_what_is_lost_before_the_decision_is_the_error_of_every_named_partition(
+    indexed_world: World, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    def away(*_: object) -> None:
+        raise CatalogUnreachableError("the catalog is unreachable:", "start it.")
+
+    if lost == "catalog":
+        monkeypatch.setattr("lake_assets.ingest.plan.partitions_in_ledger", away)
+        indexed_world.land(NW, sales(1))
+        index(indexed_world, NW)
+
     outcomes = index(indexed_world, NW, SW)
 
-    assert [type(outcome.error).__name__ for outcome in outcomes.values()] == ["AbsentStorageError"] * 2
-    assert [row.status for row in indexed_world.ledger()] == ["failed"] * 2
+    expected = CatalogUnreachableError if lost == "catalog" else AbsentStorageError
+    assert [type(outcome.error) for outcome in outcomes.values()] == [expected] * 2
+    assert [row.status for row in indexed_world.ledger(SW)] == ["failed"]
 
 
 def test_an_interrupt_in_the_callers_loop_hides_no_partition_of_the_transaction(indexed_world: World) -> None:
@@ -171,46 +156,25 @@ def test_an_interrupt_in_the_callers_loop_hides_no_partition_of_the_transaction(
     assert len(ended) == 2
 
 
-def test_a_run_that_is_cancelled_between_its_transactions_keeps_registered_objects(
-    indexed_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lake_assets.ingest.index.index_run.FILES", 1)
-    for number, text in enumerate((NW, SW)):
-        indexed_world.land(text, sales(number))
-
-    with pytest.raises(KeyboardInterrupt):
-        index(indexed_world, checkpoint=interrupting(lambda: None))
-
-    assert indexed_world.totals() == [0]
-    assert [row.status for row in indexed_world.ledger()] == ["cancelled", "committed"]
-    index(indexed_world)
-    assert indexed_world.totals() == [0, 1]
-
-
-def interrupting(step: Callable[..., None]) -> Callable[..., None]:
-    """The step, whose second call is an interrupt."""
-    calls = []
-
-    def call(*arguments: Any) -> None:
-        calls.append(arguments)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        step(*arguments)
-
-    return call
-
-
-def test_a_run_that_is_cancelled_in_its_second_transaction_leaves_the_third_unnamed(
-    indexed_world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("place", ["before", "within"])
+def test_a_run_that_is_cancelled_at_its_second_transaction_keeps_the_first_and_leaves_the_third_unnamed(
+    indexed_world: World, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     texts = (NW, SW, NULL)
     for number, text in enumerate(texts):
         indexed_world.land(text, sales(number))
+    interrupt, register = at_call(2), IndexRun.register
+
+    def interrupted(run: IndexRun, chunk: Sequence[PartitionRun]) -> None:
+        interrupt()
+        register(run, chunk)
+
     with monkeypatch.context() as patch:
         patch.setattr("lake_assets.ingest.index.index_run.FILES", 1)
-        patch.setattr(IndexRun, "register", interrupting(IndexRun.register))
+        if place == "within":
+            patch.setattr(IndexRun, "register", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            index(indexed_world, *texts)
+            index(indexed_world, *texts, checkpoint=interrupt if place == "before" else lambda: None)
 
     rows = {row.load_partition: row.status for row in indexed_world.ledger()}
     assert rows == {indexed_world.partition(NW).path: "committed", indexed_world.partition(SW).path: "cancelled"}
@@ -234,27 +198,6 @@ def test_on_s3_too_a_damaged_file_fails_alone_and_names_may_be_odd(world: World)
     assert query in str(outcome.error)
 
 
-def test_a_registration_whose_answer_was_lost_is_not_done_twice(
-    indexed_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[object] = []
-
-    def lost(*arguments: Any) -> Any:
-        calls.append(register_directly(*arguments))
-        raise CatalogError("the answer was lost:") from duckdb.TransactionException("database is locked")
-
-    monkeypatch.setattr("lake_assets.lake.commit.strategy.REGISTER_STRATEGIES", (lost,))
-    indexed_world.land(NW, sales(1))
-    indexed_world.land(SW, sales(2))
-
-    outcomes = index(indexed_world)
-
-    assert len(calls) == 1
-    assert [outcome.result.row for outcome in outcomes.values() if outcome.result] == calls[0]
-    assert indexed_world.totals() == [1, 2]
-    assert len(indexed_world.ledger()) == 2
-
-
 @pytest.mark.parametrize("failure", [CatalogError("the catalog is away."), *more([KeyboardInterrupt()])])
 def test_committed_partitions_do_not_fail_when_others_cannot_be_recorded(
     indexed_world: World, monkeypatch: pytest.MonkeyPatch, failure: BaseException
@@ -272,17 +215,13 @@ def test_committed_partitions_do_not_fail_when_others_cannot_be_recorded(
     monkeypatch.setattr("lake_assets.ingest.index.index_run.skip", fails_once)
     outcomes = index_all(indexed_world.stream, plan=IndexPlan((*stale.partitions, new)))
 
-    if isinstance(failure, CatalogError):
-        assert {str(outcome.partition): outcome.error for outcome in outcomes} == {
-            indexed_world.partition(NW).path: None,
-            indexed_world.partition(SW).path: failure,
-        }
-    else:
-        with pytest.raises(KeyboardInterrupt):
-            list(outcomes)
+    is_error = isinstance(failure, CatalogError)
+    with nullcontext() if is_error else pytest.raises(KeyboardInterrupt):
+        errors = {str(outcome.partition): outcome.error for outcome in outcomes}
+        assert errors == {indexed_world.partition(NW).path: None, indexed_world.partition(SW).path: failure}
 
     assert [row.status for row in indexed_world.ledger(NW)] == ["committed"]
-    status = "failed" if isinstance(failure, CatalogError) else "cancelled"
+    status = "failed" if is_error else "cancelled"
     assert [row.status for row in indexed_world.ledger(SW)] == [status, "committed"]
     assert indexed_world.totals() == [1, 2]
 
@@ -312,8 +251,6 @@ def test_an_unreachable_store_is_no_fault_of_its_files(indexed_world: World, mon
         *more(
             [
                 ("integer", "-7", -7),
-                ("year", "2026", 2026),
-                ("month", "2026-02", "2026-02"),
                 ("hour", "2026-02-11-13", "2026-02-11-13"),
             ]
         ),
@@ -334,17 +271,183 @@ def test_partitions_of_all_types_are_read_from_the_path(
     assert list(index(indexed_world)) == []
 
 
-def test_a_catalog_that_is_lost_before_the_decision_is_the_partitions_error(
-    indexed_world: World, monkeypatch: pytest.MonkeyPatch
+# Check and repair of registered files that change or vanish.
+
+
+@pytest.fixture
+def registered(local_world: World) -> World:
+    return indexed(local_world)
+
+
+def indexed(world: World) -> World:
+    world.options = {"mode": "index"}
+    for name in ("a", "b", "c"):
+        world.land(NW, sales(1, 2), f"{name}.parquet")
+    world.land(SW, sales(3))
+    assert all(outcome.error is None for outcome in index_all(world.stream))
+    return world
+
+
+def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> None:
+    indexed(world)
+    before = world.query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
+    changed = world.land(NW, sales(*range(10, 40)), "a.parquet")
+    world.unland(NW, "b.parquet")
+
+    state = check_indexed(world.stream)
+
+    assert [obj.now.uri for obj in state.changed] == [changed]
+    assert [(item.uri.rsplit("/", 1)[1], item.load_partition) for item in state.vanished] == [
+        ("b.parquet", world.partition(NW).path)
+    ]
+    assert check_indexed(world.stream, [world.partition(SW)]).is_consistent
+
+    repaired = repair_indexed(world.stream)
+
+    assert not repaired.errors
+    (row,) = repaired.rows
+    assert (row.mode, row.row_count, row.rows_before, row.files_written) == ("repair", 32, 6, 1)
+    assert row.snapshot_id == before + 1
+    partitions = read_state(world.stream).partitions
+    assert {str(p.partition): (p.state, p.rows, p.is_waiting) for p in partitions if p.objects} == {
+        str(world.partition(NW)): ("committed", 32, False),
+        str(world.partition(SW)): ("committed", 1, False),
+    }
+    assert not scan_landing(world.stream).pending
+    assert world.totals(NW) == [1, 2, *range(10, 40)]
+    for total in (10, 39):
+        assert world.query("SELECT count(*) FROM lake.sales WHERE total = ?", total) == [(1,)]
+    state = check_indexed(world.stream)
+    assert (state.is_consistent, state.registered) == (True, 3)
+    assert repair_indexed(world.stream).rows == ()
+    assert list(index_all(world.stream)) == []
+    # A reader of an old snapshot finds the file that is there.
+    assert world.query(f"SELECT count(*) FROM lake.sales AT (VERSION => {before}) WHERE total = 39") == [(1,)]
+    row_ids = world.query("SELECT count(DISTINCT rowid), count(*) FROM lake.sales")
+    assert row_ids == [(33, 33)]
+
+
+def test_the_lake_can_be_written_after_a_repair(registered: World) -> None:
+    """DuckLake itself deletes, expires and cleans up, and no live landed object is lost."""
+    changed = registered.land(NW, sales(10, 20, 30), "a.parquet")
+    registered.unland(NW, "b.parquet")
+    repair_indexed(registered.stream)
+    registered.land(NW, sales(50), "d.parquet")
+    list(index_all(registered.stream))
+
+    with registered.stream.lake.open() as lake:
+        lake.rows("CALL ducklake_expire_snapshots('lake', older_than => now())")
+        lake.rows("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+        totals = lake.rows("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL")
+        assert totals == [(1,), (2,), (10,), (20,), (30,), (50,)]
+        lake.rows("DELETE FROM lake.sales WHERE total = 20")
+        assert lake.rows("SELECT count(*) FROM lake.sales") == [(6,)]
+
+    assert Path(changed).exists()
+    assert check_indexed(registered.stream).is_consistent
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        pytest.param(with_partition("NW"), "has a row with region='NW'", id="no-longer-fits"),
+        pytest.param(
+            sales(4, 5).rename_columns(["id", "TOTAL"]),
+            "changed, and only DuckLake's extension can read the statistics",
+            id="extension",
+        ),
+    ],
+)
+def test_a_changed_file_that_cannot_be_repaired_stays_reported_and_does_not_hold_up_the_rest(
+    registered: World, rows: pa.Table, reason: str
 ) -> None:
-    def lost(*_: object) -> None:
-        raise CatalogUnreachableError("the catalog is unreachable:", "start it.")
+    changed = registered.land(SW, rows)
+    registered.unland(NW, "b.parquet")
 
-    monkeypatch.setattr("lake_assets.ingest.plan.partitions_in_ledger", lost)
-    indexed_world.land(NW, sales(1))
-    index(indexed_world, NW)
+    repaired = repair_indexed(registered.stream)
 
-    outcomes = index(indexed_world, NW, SW)
+    (error,) = repaired.errors
+    assert f"the object {changed} {reason}" in str(error)
+    assert (repaired.ended, repaired.renewed) == (1, 0)
+    state = check_indexed(registered.stream)
+    assert not state.vanished
+    assert [obj.now.uri for obj in state.changed] == [changed]
+    totals = registered.query("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL")
+    assert totals == [(1,), (1,), (2,), (2,)]
 
-    assert {type(outcome.error) for outcome in outcomes.values()} == {CatalogUnreachableError}
-    assert [row.status for row in indexed_world.ledger(SW)] == ["failed"]
+
+def test_a_file_whose_rows_were_deleted_is_not_repaired(registered: World) -> None:
+    registered.execute("DELETE FROM lake.sales WHERE total = 1")
+    registered.land(NW, sales(10, 20, 30), "a.parquet")
+    with pytest.raises(Exception, match=r"cannot be repaired in place: rows were deleted"):
+        repair_indexed(registered.stream)
+
+
+@pytest.mark.parametrize("is_another", [False, *more([True])])
+def test_a_vanished_object_that_lands_again_is_refused_with_a_hint(registered: World, is_another: bool) -> None:
+    path = file_of(registered, NW, "b.parquet")
+    away = path.rename(registered.landing.uri("away"))
+    repair_indexed(registered.stream)
+    assert check_indexed(registered.stream).is_consistent
+    if is_another:
+        registered.land(NW, sales(5), path.name)
+    else:
+        away.rename(path)  # with the ETag that the manifest has
+
+    (outcome,) = index_all(registered.stream)
+    assert f"the object {path} has landed again" in str(outcome.error)
+    assert [obj.uri for obj in plan_index(registered.stream).changed] == [str(path)]
+    assert "fail: nothing new; 1 changed" in plan(registered.stream, registered.partition(NW)).action
+    assert [(item.now.uri, item.is_live) for item in check_indexed(registered.stream).changed] == [(str(path), False)]
+    (error,) = repair_indexed(registered.stream).errors
+    assert f"the object {path} has landed again after it vanished" in str(error)
+    assert registered.totals(NW) == [1, 1, 2, 2]
+
+    path.rename(path.with_name("d.parquet"))
+    list(index_all(registered.stream))
+    assert registered.totals(NW) == ([1, 1, 2, 2, 5] if is_another else [1, 1, 1, 2, 2, 2])
+    assert check_indexed(registered.stream).is_consistent
+
+
+def file_of(world: World, text: str, name: str) -> Path:
+    return Path(world.landing.uri(f"{world.partition(text).path}/{name}"))
+
+
+def test_an_object_that_a_replacement_missed_is_new_when_it_returns(local_world: World) -> None:
+    """In mode replace no path is registered, so it may be registered now; the others must not be read twice."""
+    local_world.land(NW, sales(1), "a.parquet")
+    local_world.land(NW, sales(2), "b.parquet")
+    local_world.ingest(NW)
+    path = file_of(local_world, NW, "b.parquet")
+    away = path.rename(local_world.landing.uri("away"))
+    local_world.ingest(NW)
+    assert local_world.totals() == [1]
+    away.rename(path)
+    local_world.options = {"mode": "index"}
+
+    assert [obj.uri for obj in plan_index(local_world.stream).new] == [str(path)]
+    list(index_all(local_world.stream))
+
+    assert local_world.totals() == [1, 2]
+    assert check_indexed(local_world.stream).is_consistent
+    assert list(index_all(local_world.stream)) == []
+
+
+def test_changed_objects_fail_their_partition_beside_new_ones_and_no_other(registered: World) -> None:
+    """Their rows have landed, and are not in the lake."""
+    changed = registered.land(NW, sales(10, 20, 30), "a.parquet")
+    registered.land(NW, sales(50), "d.parquet")
+    emptied = registered.land(NW, sales(), "b.parquet")
+
+    outcomes = index(registered, NW, SW)
+
+    text = str(outcomes["region=NW/date=2026-02-11"].error)
+    assert "the rows of 2 of 4 objects of region=NW/date=2026-02-11 are not in the lake:" in text
+    for uri in (changed, emptied):
+        assert f"the object {uri} has changed since it was registered" in text
+    assert registered.query("SELECT count(*) FROM lake.sales WHERE total = 50") == [(1,)]
+    assert outcomes["region=SW/date=2026-02-11"].status == "skipped"
+    row = next(row for row in registered.ledger(NW) if row.status == "failed")
+    assert changed in str(row.error)
+    repair_indexed(registered.stream)
+    assert list(index_all(registered.stream)) == []
