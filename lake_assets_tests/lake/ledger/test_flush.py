@@ -9,7 +9,7 @@ from lake_assets.lake.catalog.inlined import inlined_rows
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct import replace_directly
-from lake_assets.lake.ledger import flush, tables
+from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST
 from lake_assets.lake.session import TableName
@@ -133,34 +133,17 @@ def test_files_without_deleted_rows_keep_the_order(local_world: World, monkeypat
 def test_files_have_small_row_groups_and_large_ones_are_not_merged(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert {
-        "parquet_row_group_size": flush.ROW_GROUP,
-        "target_file_size": f"{flush.LARGE} bytes",
-    } == flush._OPTIONS
-    # All sizes are a tenth, for the inserts take long.
-    monkeypatch.setattr(tables, "INLINED_ROWS", 3_000)
-    monkeypatch.setattr(flush, "MANY", 1_000)
+    monkeypatch.setattr(flush, "MANY", 1)
     monkeypatch.setattr(flush, "FILES", 2)
-    monkeypatch.setattr(flush, "LARGE", 200_000)
-    monkeypatch.setattr(flush, "_OPTIONS", {"parquet_row_group_size": 2_048, "target_file_size": "200kB"})
-    with local_world.stream.lake.open(create=True) as lake:  # no copy of a lake with the usual limits
-        tables.create_ledger(lake)
-    local_world.commit(NW, 1)
-    for _ in range(4):
-        with local_world.stream.lake.open() as lake:
-            lake.rows(
-                "INSERT INTO lake.ingest_runs SELECT * EXCLUDE (n) REPLACE (uuid()::VARCHAR AS source_fingerprint) "
-                "FROM (SELECT * FROM lake.ingest_runs LIMIT 1), range(3_000) AS n(n)"
-            )
+    monkeypatch.setattr(flush, "LARGE", 1)
+    for total in (1, 2):
+        local_world.commit(NW, total)
         local_world.tidy()
 
-    files = local_world.query("FROM ducklake_list_files('lake', 'ingest_runs')")
-    groups = [
-        local_world.query("SELECT DISTINCT row_group_id, row_group_num_rows FROM parquet_metadata(?) ORDER BY 1", file)
-        for file, *_ in files
-    ]
-    assert max(rows for of_file in groups for _, rows in of_file) == 2_048
-    assert len(files) > 1
+    assert [len(files) for files in sorted_files(local_world).values()] == [2, 2]
+    sizes = "SELECT value FROM ducklake_options('lake') WHERE option_name = ? AND scope = 'TABLE'"
+    assert local_world.query(sizes, "parquet_row_group_size") == [(str(flush.ROW_GROUP),)] * 2
+    assert local_world.query(sizes, "target_file_size") == [("64000000",)] * 2
 
 
 DAYS = 40.0  # from now, when maintenance runs
