@@ -6,50 +6,23 @@ import pytest
 
 from dev.plain_client import plain_client
 from lake_assets.history.restore import release
-from lake_assets.ingest.api import ingest_all
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.history.test_restore import back, ingested
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.tiers import more
-from lake_assets_tests.world import NW, SW, World, plan, sales
+from lake_assets_tests.world import NW, World, sales
 
 
-@pytest.fixture
-def held(either_lake: World) -> World:
-    """A world whose partition NW was restored and held, and has other objects than its rows."""
+def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(either_lake: World) -> None:
     first = ingested(either_lake, 1, 2)
     ingested(either_lake, 3)
-    assert "--release" in back(either_lake, first, hold=True).next
-    return either_lake
-
-
-def test_a_refresh_leaves_a_held_partition_alone_and_says_how_to_release_it(held: World) -> None:
-    held.land(SW, sales(7))
-    outcomes = {
-        str(outcome.partition): outcome.result
-        for outcome in ingest_all(held.stream, [held.partition(NW), held.partition(SW)], held.sessions)
-    }
-
-    result = outcomes[held.partition(NW).path]
-    assert result is not None
-    assert result.row.status == "skipped"
-    assert result.row.hold == "held"
-    assert "lake-assets restore sales --partition region=NW,date=2026-02-11 --release" in result.note
-    assert held.totals(NW) == [1, 2]
-    assert held.totals(SW) == [7]
-    assert "skip: held until `lake-assets restore sales" in plan(held.stream, held.partition(NW)).action
-
-
-@pytest.mark.more
-def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(held: World) -> None:
-    first = min(row.snapshot_id for row in held.ledger(NW) if row.snapshot_id)
-    release(held.stream, held.partition(NW))
-    other = dataclasses.replace(held, _opened=None)
+    either_lake.land(NW, sales(4))
+    other = dataclasses.replace(either_lake, _opened=None)
     with before("transaction", lambda _: back(other, first, hold=True)):
-        result = held.ingest(NW)
+        result = either_lake.ingest(NW)
 
     assert (result.row.status, result.row.hold) == ("skipped", "held")
-    assert held.totals(NW) == [1, 2]
+    assert either_lake.totals(NW) == [1, 2]
 
 
 @pytest.mark.parametrize("had_rows", [False, True])

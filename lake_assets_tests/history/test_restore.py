@@ -25,9 +25,15 @@ def ingested(world: World, *totals: float, text: str = NW) -> int:
     return snapshot
 
 
+def objects(world: World, run_id: str) -> list[tuple[Any, ...]]:
+    """What the manifest has of the objects of a run."""
+    return world.query("SELECT uri, etag, size, last_modified FROM lake.ingest_files WHERE run_id = ?", run_id)
+
+
 @pytest.mark.journey
 def test_the_rows_of_a_snapshot_come_back_as_a_new_one(world: World) -> None:
     first = ingested(world, 1, 2, 100)
+    before = world.ledger(NW)[0]
     ingested(world, 7, text=SW)
     second = ingested(world, 4, 5)
     files, ledger = world.data_files(), world.ledger()
@@ -44,59 +50,47 @@ def test_the_rows_of_a_snapshot_come_back_as_a_new_one(world: World) -> None:
     assert (row.mode, row.status, row.row_count, row.rows_before, row.files_copied) == ("restore", "committed", 3, 2, 1)
     assert row == restored.row
     assert row.snapshot_id == second + 1
+    assert row.source_fingerprint == before.source_fingerprint
+    assert objects(world, row.run_id) == objects(world, before.run_id) != []
     assert len(world.data_files() - files) == 1
     assert "has other objects than that snapshot" in restored.next
     assert world.query("SELECT count(*) FROM lake.sales WHERE total > 50") == [(1,)]
     assert world.query("SELECT sum(id) FROM lake.sales WHERE region = 'NW'") == [(3,)]
+    assert plan(world.stream, world.partition(NW)).decision.action == "replace"
+    assert back(world, second).next.startswith("The next refresh leaves it as it is")
+    assert world.ingest(NW).row.status == "skipped"
 
 
-def test_a_path_is_never_registered_twice_and_expiry_keeps_the_restored_rows(world: World) -> None:
-    first = ingested(world, 1, 2)
-    ingested(world, 3)
-    back(world, first)
+def test_a_path_is_never_registered_twice_and_expiry_keeps_the_restored_rows(local_world: World) -> None:
+    first = ingested(local_world, 1, 2)
+    ingested(local_world, 3)
+    back(local_world, first)
 
-    with world.stream.lake.open() as lake:
+    with local_world.stream.lake.open() as lake:
         paths = lake.rows(f"SELECT path FROM {lake.metadata}.ducklake_data_file")
     assert len(paths) == len(set(paths))
-    world.lake_options = {"maintenance": {"expire_older_than": 1e-6, "delete_older_than": 0, "orphans_older_than": 0.5}}
+    local_world.lake_options = {
+        "maintenance": {"expire_older_than": 1e-6, "delete_older_than": 0, "orphans_older_than": 0.5}
+    }
     for days in (1, 2):
-        world.tidy(days)
-    assert len(world.data_files()) == 1
-    assert world.totals(NW) == [1, 2]
+        local_world.tidy(days)
+    assert len(local_world.data_files()) == 1
+    assert local_world.totals(NW) == [1, 2]
 
 
-def objects(world: World, run_id: str) -> list[tuple[Any, ...]]:
-    """What the manifest has of the objects of a run."""
-    return world.query("SELECT uri, etag, size, last_modified FROM lake.ingest_files WHERE run_id = ?", run_id)
-
-
-def test_the_same_objects_again_are_unchanged_and_other_ones_replace_the_restored_rows(local_world: World) -> None:
-    first = ingested(local_world, 1, 2)
-    before = local_world.ledger(NW)[0]
-    second = ingested(local_world, 3)
-    restored = back(local_world, first).row
-
-    assert restored is not None
-    assert restored.source_fingerprint == before.source_fingerprint
-    assert objects(local_world, restored.run_id) == objects(local_world, before.run_id) != []
-    assert plan(local_world.stream, local_world.partition(NW)).decision.action == "replace"
-    assert back(local_world, second).next.startswith("The next refresh leaves it as it is")
-    assert local_world.ingest(NW).row.status == "skipped"
-
-
-def test_rows_that_others_deleted_in_that_snapshot_stay_deleted(world: World) -> None:
-    ingested(world, 1, 2, 3)
-    with world.stream.lake.open() as lake:
-        lake.rows(f"DELETE FROM {world.stream.table.sql} WHERE total = 2")
+def test_rows_that_others_deleted_in_that_snapshot_stay_deleted(local_world: World) -> None:
+    ingested(local_world, 1, 2, 3)
+    with local_world.stream.lake.open() as lake:
+        lake.rows(f"DELETE FROM {local_world.stream.table.sql} WHERE total = 2")
         deleted = lake.current_snapshot()
-    ingested(world, 9)
+    ingested(local_world, 9)
 
-    restored = back(world, deleted)
+    restored = back(local_world, deleted)
 
-    assert world.totals(NW) == [1, 3]
+    assert local_world.totals(NW) == [1, 3]
     assert restored.files is None
-    assert world.ledger(NW)[0].row_count == 2
-    assert world.ledger(NW)[0].files_written == 1
+    assert local_world.ledger(NW)[0].row_count == 2
+    assert local_world.ledger(NW)[0].files_written == 1
 
 
 def test_snapshots_that_cannot_be_restored(local_world: World) -> None:
