@@ -1,6 +1,6 @@
 """The direct strategy and the extension make the same catalog by the same commits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.direct import register_directly
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
-from lake_assets_tests.lake.commit.strategy_pair import NOTHING, StrategyLake, StrategyPair, empty_pair, row
+from lake_assets_tests.lake.commit.strategy_pair import NOTHING, Catalogs, StrategyLake, StrategyPair, empty_pair, row
 from lake_assets_tests.tiers import soak
 
 NW = "region=NW,date=2026-02-11"
@@ -28,7 +28,7 @@ def options(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def pair(catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path) -> StrategyPair:
+def pair(catalog: Catalogs, options: dict[str, Any], tmp_path: Path) -> StrategyPair:
     """A lake with commits by the extension, and one with direct commits; each has one partition."""
     direct, extension = pair = empty_pair(catalog, tmp_path, options)
     for side in (direct, extension):
@@ -70,7 +70,7 @@ def test_new_replaced_cleared_and_extended_partitions(pair: StrategyPair) -> Non
 
 
 @pytest.mark.more
-def test_registered_files(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> None:
+def test_registered_files(catalog: Catalogs, tmp_path: Path) -> None:
     pair = empty_pair(catalog, tmp_path)
 
     def register(files: dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ ONE_FOUND = {"i64 = 10": 1, "i64 >= 10": 1, "i8 < 2": 1, "region = 'NW'": 1, "f3
     "files", [[[row(30), NOTHING, row(9)], [row(100)]], [[NOTHING, NOTHING]]], ids=["some", "null"]
 )
 def test_the_first_files_of_a_table(
-    catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path, files: list[Any]
+    catalog: Catalogs, options: dict[str, Any], tmp_path: Path, files: list[Any]
 ) -> None:
     pair = empty_pair(catalog, tmp_path, options)
     both(pair, NW, *files, row_group_size=2)
