@@ -17,6 +17,7 @@ from lake_assets.errors import CatalogError, ConfigError, StorageError
 from lake_assets.history.restore import restore
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.commit import exporter, strategy
+from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
@@ -167,7 +168,8 @@ def test_a_table_that_was_made_again_exports_nothing_beside_the_changes_of_the_o
 
 
 @pytest.mark.more
-def test_the_extension_refuses_a_delta_of_another_snapshot(local_export: World) -> None:
+@pytest.mark.parametrize("by", [replace_directly, replace_by_extension])
+def test_both_strategies_refuse_a_delta_of_another_snapshot(local_export: World, by: Any) -> None:
     """Without this check, a writer without the lock would make a wrong delta visible."""
     committed(local_export, NW, 1)
     original = exporter.Exports.prepare
@@ -183,7 +185,7 @@ def test_the_extension_refuses_a_delta_of_another_snapshot(local_export: World) 
 
     with (
         mock.patch.object(exporter.Exports, "prepare", late),
-        mock.patch.object(strategy, "STRATEGIES", (replace_by_extension,)),
+        mock.patch.object(strategy, "STRATEGIES", (by,)),
     ):
         last = committed(local_export, NW, 2)
 

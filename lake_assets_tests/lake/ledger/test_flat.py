@@ -1,100 +1,187 @@
-"""What a look at a long ledger or manifest reads: a small part of the files, in which most rows are.
+"""What a look at ledger or manifest reads: the same in a ledger of 100 rows and in one of 20,000.
 
-`end_to_end/test_counts.py` counts what commands ask the catalog for.
+Counted are the rows that the catalog's driver returns, and the row groups of the flushed files that DuckDB reads. The
+lake is not attached, so nothing else reads the catalog.
 """
 
 import datetime as dt
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from lake_assets.lake.catalog.database import CatalogDatabase, catalog_transaction
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import flush
-from lake_assets.lake.ledger.object_history import known_objects, registered_objects
-from lake_assets.lake.ledger.read import last_runs, partitions_in_ledger, read_ledger, recorded_commits
-from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS, MANIFEST, create_ledger
+from lake_assets.lake.ledger.object_history import known_objects, partition_objects, registered_objects
+from lake_assets.lake.ledger.read import last_runs, partitions_in_ledger, read_ledger, recorded_commits, rows_of_run
+from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS, MANIFEST, LedgerRow, create_ledger
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets_tests.lake.worlds import BY_DRIVER
 from lake_assets_tests.world import World
 
-ROWS = 20_000  # of ledger and manifest, nine tenths of them in the first of two files
+SIZES = (100, 20_000)  # rows of the ledger, and of the manifest
+HEADER = 256  # bytes that DuckDB reads for the header of a page, and so of the row group behind a short one
 EACH = 10  # rows of a partition
-PART = 0.25  # of the bytes of all files, at most
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 TABLE = TableName("main", "sales")
-PATH = "region=R00000/date=2026-02-11"
-LAST = ROWS - ROWS // EACH  # the number of the newest run of this partition
 
 
-def fill(world: World) -> None:
-    """A ledger of a run a second, and a manifest of an object each."""
+@dataclass(frozen=True)
+class Counted:
+    """What a look read."""
+
+    catalog_rows: int
+    row_groups: int
+
+
+def path(number: int) -> str:
+    return f"region=R{number:05}/date=2026-02-11"
+
+
+def uri(number: int, size: int) -> str:
+    """The object of one run."""
+    return f"/landing/{path(number % (size // EACH))}/{number:06}.parquet"
+
+
+def moment(number: int) -> dt.datetime:
+    return START + dt.timedelta(seconds=number)
+
+
+def fill(world: World, size: int) -> None:
+    """A ledger of a run a second: nine tenths in one file, one tenth in the next; and a manifest of an object each."""
     at = f"TIMESTAMPTZ '{START}' + to_seconds(n)"
-    partition = f"'region=R' || lpad((n % {ROWS // EACH})::VARCHAR, 5, '0') || '/date=2026-02-11'"
+    partition = f"'region=R' || lpad((n % {size // EACH})::VARCHAR, 5, '0') || '/date=2026-02-11'"
     row = {
-        "run_id": "'run-' || n",
+        "run_id": "'run-' || n // 10",
+        "run_at": at,
         "stream": "'sales'",
         "destination_table": f"'{TABLE}'",
-        "mode": "'index'",
         "load_partition": partition,
+        "mode": "'index'",
         "status": "'committed'",
         "row_count": "n",
-        "snapshot_id": "1",
         "source_fingerprint": "md5(n::VARCHAR)",
+        "started_at": at,
+        "finished_at": at,
+        "uri": f"'/landing/' || {partition} || '/' || lpad(n::VARCHAR, 6, '0') || '.parquet'",
         "etag": "'e'",
         "size": "1",
-        **dict.fromkeys(["run_at", "started_at", "finished_at", "last_modified"], at),
-        "uri": f"'/landing/' || {partition} || '/' || lpad(n::VARCHAR, 6, '0') || '.parquet'",
+        "last_modified": at,
     }
     with DuckLake(world.config.lakes["test"]).open(create=True) as lake:
         create_ledger(lake)
-        # More than 1,000 rows of one statement are not inlined: DuckLake writes them into a file, in the table's order.
-        for own, columns in ((LEDGER, LEDGER_COLUMNS), (MANIFEST, MANIFEST.columns)):
-            table, values = own.name(lake.config), ", ".join(f"{row.get(name, 'NULL')} AS {name}" for name in columns)
-            flush._arrange(lake, table, own.order)
-            for part in ([0, LAST], [LAST, ROWS]):
-                lake.rows(f"INSERT INTO {table.sql} SELECT {values} FROM range(?, ?) AS r(n)", part)
+        columns_of = {LEDGER.name(lake.config): LEDGER_COLUMNS, MANIFEST.name(lake.config): MANIFEST.columns}
+        # More than 1,000 rows of one statement are not inlined: DuckLake writes them into a file, in the same order.
+        for table, order in zip(columns_of, (LEDGER.order, MANIFEST.order), strict=True):
+            flush._arrange(lake, table, order)
+        for part in (range(size * 9 // 10), range(size * 9 // 10, size)):
+            row["snapshot_id"] = str(lake.current_snapshot() + 1)
+            with lake.transaction():
+                for table, columns in columns_of.items():
+                    values = ", ".join(f"{row.get(name, 'NULL')} AS {name}" for name in columns)
+                    lake.rows(
+                        f"INSERT INTO {table.sql} SELECT {values} FROM range(?, ?) AS r(n)", [part.start, part.stop]
+                    )
+            flush.flush_ledger(lake)
 
 
-def looks(world: World) -> Mapping[str, Callable[[LakeSession], bool]]:
+@contextmanager
+def counting(lake: LakeSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Counted]]:
+    """Counts what is read until the returned function is called."""
+    catalog_rows = 0
+    rows = CatalogDatabase.rows
+
+    def noting(database: CatalogDatabase, sql: str, parameters: Any = ()) -> Any:
+        nonlocal catalog_rows
+        found = rows(database, sql, parameters)
+        catalog_rows += len(found)
+        return found
+
+    lake.engine.execute("SET enable_external_file_cache = false")
+    lake.engine.execute("CALL enable_logging('FileSystem')")
+    lake.engine.execute("CALL truncate_duckdb_logs()")
+    with monkeypatch.context() as patched:
+        patched.setattr(CatalogDatabase, "rows", noting)
+        yield lambda: Counted(catalog_rows, read_row_groups(lake))
+
+
+def read_row_groups(lake: LakeSession) -> int:
+    """The row groups of which DuckDB has read a part."""
+    lake.engine.execute("CALL disable_logging()")
+    reads = lake.engine.execute(
+        "SELECT path, pos, bytes FROM duckdb_logs_parsed('FileSystem') WHERE op = 'READ' AND path LIKE '%.parquet'"
+    ).fetchall()
+    found = set()
+    for file in {name for name, *_ in reads}:
+        groups = lake.engine.execute(
+            "SELECT row_group_id, min(coalesce(dictionary_page_offset, data_page_offset)) AS start, "
+            "start + sum(total_compressed_size) FROM parquet_metadata(?) GROUP BY ALL",
+            [file],
+        ).fetchall()
+        for group, start, end in groups:
+            own = [(pos, size) for name, pos, size in reads if name == file and pos < end]
+            if any(pos >= start or pos + size > start + HEADER for pos, size in own):
+                found.add((file, group))
+    return len(found)
+
+
+def looks(world: World, size: int) -> Mapping[str, Callable[[LakeSession], bool]]:
     """Each look, and whether it finds what it should."""
-    partition = world.partition(PATH.replace("/", ","))
-    newest = START + dt.timedelta(seconds=ROWS - 1)
-    wanted = [f"/landing/{PATH}/000000.parquet", f"/landing/{PATH}/other.parquet"]
+    partition = world.partition("region=R00000,date=2026-02-11")
+    last = size - size // EACH  # the number of its newest run
+    newest = moment(size - 1)
+    wanted = [uri(0, size), f"{uri(0, size)}.other"]
+
+    def counts(rows: Sequence[LedgerRow]) -> list[int | None]:
+        return [row.row_count for row in rows]
+
+    def in_a_commit(lake: LakeSession) -> bool:
+        with catalog_transaction(lake) as database:
+            found = partition_objects(lake, "sales", TABLE, [path(0)], wanted, database)
+        return {name: list(objects) for name, objects in found.items()} == {path(0): wanted[:1]}
+
+    def of_partitions(lake: LakeSession) -> bool:
+        found = partition_objects(lake, "sales", TABLE, [path(0), path(1)])
+        return {name: len(objects) for name, objects in found.items()} == {path(0): EACH, path(1): EACH}
+
     return {
-        "runs": lambda lake: [runs.rows for runs in last_runs(lake, TABLE, [partition]).values()] == [LAST],
-        "fingerprint": lambda lake: recorded_commits(lake, TABLE, [partition]).keys() == {PATH},
-        "is known": lambda lake: partitions_in_ledger(lake, TABLE, [PATH, f"{PATH}/x"]) == {PATH},
-        "of a partition": lambda lake: [r.row_count for r in read_ledger(lake, load_partition=PATH, limit=1)] == [LAST],
-        "newest": lambda lake: [r.row_count for r in read_ledger(lake, limit=2)] == [ROWS - 1, ROWS - 2],
+        "runs": lambda lake: [runs.rows for runs in last_runs(lake, TABLE, [partition]).values()] == [last],
+        "fingerprint": lambda lake: recorded_commits(lake, TABLE, [partition]).keys() == {path(0)},
+        "is known": lambda lake: partitions_in_ledger(lake, TABLE, [path(0), f"{path(0)}/x"]) == {path(0)},
+        "of a partition": lambda lake: counts(read_ledger(lake, load_partition=path(0), limit=1)) == [last],
+        "newest": lambda lake: counts(read_ledger(lake, limit=5)) == [size - n for n in range(1, 6)],
         "since": lambda lake: len(read_ledger(lake, since=newest - dt.timedelta(seconds=4))) == 5,
         "before": lambda lake: read_ledger(lake, until=START) == [],
-        "objects": lambda lake: len(known_objects(lake, "sales", TABLE, [PATH])) == EACH,
-        "registered": lambda lake: registered_objects(lake, wanted).keys() == {wanted[0]},
+        "of a run": lambda lake: (
+            len(rows_of_run(lake, "sales", f"run-{(size - 1) // 10}", newest - dt.timedelta(minutes=10))) == 10
+        ),
+        "objects": lambda lake: len(known_objects(lake, "sales", TABLE, [path(0)])) == EACH,
+        "of partitions": of_partitions,
+        "in a commit": in_a_commit,
+        "registered": lambda lake: registered_objects(lake, wanted).keys() == {uri(0, size)},
     }
 
 
 @pytest.mark.more
-def test_looks_read_a_small_part_of_the_files(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flush, "_OPTIONS", {"parquet_row_group_size": 2_048})
-    fill(local_world)
-    parts = {}
-    for name, look in looks(local_world).items():
-        with DuckLake(local_world.config.lakes["test"]).open(read_only=True) as lake:
-            lake.engine.execute("SET enable_external_file_cache = false")
-            lake.engine.execute("CALL enable_logging('FileSystem')")
-            assert look(lake), name
-            assert not lake.is_attached
-            parts[name] = part_read(lake)
+@BY_DRIVER
+def test_looks_read_the_same_in_a_short_and_in_a_long_ledger(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)
+    counts: dict[int, dict[str, Counted]] = {}
+    for size in SIZES:
+        world.lake_options = {"ledger": f"runs_{size}", "manifest": f"objects_{size}"}
+        fill(world, size)
+        counts[size] = {}
+        for name, look in looks(world, size).items():
+            with (
+                DuckLake(world.config.lakes["test"]).open(read_only=True) as lake,
+                counting(lake, monkeypatch) as counted,
+            ):
+                assert look(lake), name
+                assert not lake.is_attached
+                counts[size][name] = counted()
 
-    assert {name: part for name, part in parts.items() if part > PART} == {}
-
-
-def part_read(lake: LakeSession) -> float:
-    """The part of the bytes of a table's files that DuckDB has read."""
-    lake.engine.execute("CALL disable_logging()")
-    reads = lake.engine.execute(
-        "SELECT path, sum(bytes) FROM duckdb_logs_parsed('FileSystem') "
-        "WHERE op = 'READ' AND path LIKE '%.parquet' GROUP BY ALL"
-    ).fetchall()
-    files = {file for path, _ in reads for file in Path(path).parent.iterdir()}
-    return float(sum(size for _, size in reads)) / max(1, sum(file.stat().st_size for file in files))
+    small, large = (counts[size] for size in SIZES)
+    assert small == large
