@@ -110,6 +110,17 @@ def test_an_ingest_that_commits_meanwhile_wins(world: World) -> None:
     assert world.tidy(4).orphans == ()  # its files were removed at once
 
 
+def test_deleted_rows_do_not_return(local_world: World) -> None:
+    local_world.commit(NW, 1, 2, 3)
+    scatter(local_world, NW, 3)
+    local_world.execute("DELETE FROM lake.sales WHERE total = 2")
+
+    (done,) = compacted(local_world)
+
+    assert (done.why, done.files_after) == (None, 1)
+    assert local_world.totals() == [-3, -2, -1, 1, 3]
+
+
 def test_files_of_earlier_columns_are_not_compacted(local_world: World) -> None:
     local_world.commit(NW, 1)
     scatter(local_world, NW, 3)
