@@ -16,7 +16,8 @@ from lake_assets_tests.lake.commit.strategy_pair import NOTHING, Catalogs, Strat
 from lake_assets_tests.tiers import soak
 
 NW = "region=NW,date=2026-02-11"
-SW = "region=a%2Fb O'Hare ünïcode,date=2026-02-11"
+SW = "region=a%2Fb%3D[x]* O'Hare ünïcode,date=2026-02-11"
+NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 POSTGRES = pytest.param("postgres", marks=[pytest.mark.servers, pytest.mark.more])
 
 
@@ -54,6 +55,8 @@ def test_new_replaced_cleared_and_extended_partitions(pair: StrategyPair) -> Non
     both(pair, SW, [row(n) for n in range(20)])
     both(pair, NW, [row(7)])
     both(pair, SW, [row(2)], [row(3)], [row(4)])
+    both(pair, NULL, [row(1)])
+    both(pair, NULL, [row(2), row(3)])
     both(pair, NW)
     both(pair, NW)
     both(pair, NW, [row(n) for n in (30, 9, 100, 2, 77)], [NOTHING, row(8), row(11), NOTHING], row_group_size=2)

@@ -352,14 +352,22 @@ def test_the_newest_list_of_exported_files_remains(
     assert all(uri in latest for _, uri in visible(local_world))
 
 
+CHANGES = {
+    "column": "ALTER TABLE lake.sales ADD COLUMN note VARCHAR",
+    "type": "ALTER TABLE lake.sales ALTER COLUMN id TYPE HUGEINT",
+    "partitioning": "ALTER TABLE lake.sales SET PARTITIONED BY (region)",
+}
+
+
 @BY_DRIVER
-def test_a_change_of_the_table_between_two_commits_of_a_session_is_noticed(world: World) -> None:
+@pytest.mark.parametrize("what", ["partitioning", *more(["column", "type"])])
+def test_a_change_of_the_table_between_two_commits_of_a_session_is_noticed(world: World, what: str) -> None:
     make_table(world)
     with world.stream.lake.open() as lake:
         commit(lake, [prepared(world, NW, 1.0)])
         known = dict(lake.descriptions)
         with plain_client(world.config.lakes["test"], read_only=False) as client:
-            client.execute("ALTER TABLE lake.sales SET PARTITIONED BY (region)")
+            client.execute(CHANGES[what])
         change = prepared(world, NW, 2.0)
         change = replace(change, new=replace(change.new, columns=("id", "total")))  # type: ignore[type-var]
         with pytest.raises(LakeAssetsError):  # by the extension, which the direct strategy leaves it to
