@@ -29,12 +29,12 @@ def test_rows_without_keys_are_inserted_and_deleted(world: World) -> None:
     ]
 
 
-def test_with_keys_rows_are_updated(world: World) -> None:
-    first = ingested(world, 1, 2, 3)
-    world.land(NW, pa.table({"id": [1, 2, 7], "total": [2.0, 30.0, None]}))
-    world.ingest(NW)
+def test_with_keys_rows_are_updated(local_world: World) -> None:
+    first = ingested(local_world, 1, 2, 3)
+    local_world.land(NW, pa.table({"id": [1, 2, 7], "total": [2.0, 30.0, None]}))
+    local_world.ingest(NW)
 
-    found = of(world, first, None, "ID")
+    found = of(local_world, first, None, "ID")
 
     assert (found.inserted, found.deleted, found.updated) == (1, 1, 1)
     assert found.columns == [ChangedColumn("total", 1)]

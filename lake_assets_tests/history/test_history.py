@@ -2,17 +2,11 @@
 
 import pytest
 
-from dev.plain_client import plain_client
-from dev.servers.postgres import PostgresServer
-from dev.servers.postgres_proxy import plain, postgres_proxy
 from lake_assets.errors import CatalogError
 from lake_assets.history.history_entries import HistoryEntry, history
 from lake_assets.lake.catalog.past import past_table
-from lake_assets_tests.faults.writer import make_table, write
 from lake_assets_tests.history.test_restore import back, ingested
-from lake_assets_tests.lake.worlds import ON_POSTGRES
 from lake_assets_tests.world import NW, SW, World
-from lake_assets_tests.world_fixtures import database_on
 
 
 def of(world: World, text: str | None = NW, limit: int = 20) -> list[HistoryEntry]:
@@ -38,22 +32,22 @@ def test_it_has_the_partitions_snapshots_with_their_rows_before_and_after(world:
     assert {entry.partition for entry in of(world, None)} >= {world.partition(NW).path, world.partition(SW).path}
 
 
-def test_other_clients_are_in_it_with_their_author(world: World) -> None:
-    ingested(world, 1, 2, 3)
-    with world.stream.lake.open() as lake:
+def test_other_clients_are_in_it_with_their_author(local_world: World) -> None:
+    ingested(local_world, 1, 2, 3)
+    with local_world.stream.lake.open() as lake:
         with lake.transaction():
-            lake.rows(f"DELETE FROM {world.stream.table.sql} WHERE total = 2")
+            lake.rows(f"DELETE FROM {local_world.stream.table.sql} WHERE total = 2")
             lake.sign("ann", "by hand")
-        lake.rows(f"INSERT INTO {world.stream.table.sql} VALUES (9, 9, 'NW', '2026-02-11')")
+        lake.rows(f"INSERT INTO {local_world.stream.table.sql} VALUES (9, 9, 'NW', '2026-02-11')")
 
-    entries = of(world)
+    entries = of(local_world)
     assert figures(entries) == [
         ("inserted_into_table", 2, 3),
         ("deleted_from_table", 3, 2),
         ("replace", 0, 3),
     ]
     assert [entry.requested_by for entry in entries] == [None, "ann", None]
-    of_table = of(world, None)
+    of_table = of(local_world, None)
     assert figures(of_table)[:3] == figures(entries)
     assert of_table[-1].partition is None
 
@@ -93,29 +87,3 @@ def test_a_table_that_was_dropped_has_no_history_left(local_world: World) -> Non
     local_world.ingest(NW)
 
     assert figures(of(local_world)) == [("replace", 0, 1)]
-
-
-@pytest.mark.more
-@ON_POSTGRES
-def test_it_costs_what_it_shows(world: World, postgres: PostgresServer) -> None:
-    """Of the table and of a partition: the numbers of partitions, files and snapshots do not matter."""
-    with postgres_proxy(postgres) as proxy:
-        world.catalog = database_on(proxy.server)
-        counts: list[list[tuple[str, int]]] = []
-        make_table(world)
-        for times in (4, 8):
-            for number in range(times):
-                for text in (NW, SW, f"region=R{number},date=2026-02-11"):
-                    write(world, text)
-            with plain_client(world.config.lakes["test"], read_only=False) as client:
-                client.execute("UPDATE lake.sales SET id = id + 1")  # one snapshot of another client, in all partitions
-            for wanted in (None, NW):
-                proxy.forget()
-                assert len(of(world, wanted, limit=3)) == 3
-                counts.append([(plain(statement.text)[:120], statement.rows) for statement in proxy.statements])
-
-    small, large = counts[:2], counts[2:]
-    assert large == small
-    for found in small:
-        assert len(found) <= 60
-        assert max(rows for _, rows in found) <= 20

@@ -1,14 +1,19 @@
-"""A partition's rows of an earlier snapshot come back as a new one."""
+"""A partition's rows of an earlier snapshot come back as a new one, and a hold keeps refreshes off them."""
 
+import dataclasses
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from dev.plain_client import plain_client
 from lake_assets.errors import CatalogError, PartitionError, StorageError
-from lake_assets.history.restore import Restored, restore
+from lake_assets.history.restore import Restored, release, restore
+from lake_assets.maintenance.compaction import compact
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
+from lake_assets_tests.ingest.overtaking import before
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 
@@ -25,9 +30,15 @@ def ingested(world: World, *totals: float, text: str = NW) -> int:
     return snapshot
 
 
+def objects(world: World, run_id: str) -> list[tuple[Any, ...]]:
+    """What the manifest has of the objects of a run."""
+    return world.query("SELECT uri, etag, size, last_modified FROM lake.ingest_files WHERE run_id = ?", run_id)
+
+
 @pytest.mark.journey
 def test_the_rows_of_a_snapshot_come_back_as_a_new_one(world: World) -> None:
     first = ingested(world, 1, 2, 100)
+    original = world.ledger(NW)[0]
     ingested(world, 7, text=SW)
     second = ingested(world, 4, 5)
     files, ledger = world.data_files(), world.ledger()
@@ -44,59 +55,47 @@ def test_the_rows_of_a_snapshot_come_back_as_a_new_one(world: World) -> None:
     assert (row.mode, row.status, row.row_count, row.rows_before, row.files_copied) == ("restore", "committed", 3, 2, 1)
     assert row == restored.row
     assert row.snapshot_id == second + 1
+    assert row.source_fingerprint == original.source_fingerprint
+    assert objects(world, row.run_id) == objects(world, original.run_id) != []
     assert len(world.data_files() - files) == 1
     assert "has other objects than that snapshot" in restored.next
     assert world.query("SELECT count(*) FROM lake.sales WHERE total > 50") == [(1,)]
     assert world.query("SELECT sum(id) FROM lake.sales WHERE region = 'NW'") == [(3,)]
+    assert plan(world.stream, world.partition(NW)).decision.action == "replace"
+    assert back(world, second).next.startswith("The next refresh leaves it as it is")
+    assert world.ingest(NW).row.status == "skipped"
 
 
-def test_a_path_is_never_registered_twice_and_expiry_keeps_the_restored_rows(world: World) -> None:
-    first = ingested(world, 1, 2)
-    ingested(world, 3)
-    back(world, first)
+def test_a_path_is_never_registered_twice_and_expiry_keeps_the_restored_rows(local_world: World) -> None:
+    first = ingested(local_world, 1, 2)
+    ingested(local_world, 3)
+    back(local_world, first)
 
-    with world.stream.lake.open() as lake:
+    with local_world.stream.lake.open() as lake:
         paths = lake.rows(f"SELECT path FROM {lake.metadata}.ducklake_data_file")
     assert len(paths) == len(set(paths))
-    world.lake_options = {"maintenance": {"expire_older_than": 1e-6, "delete_older_than": 0, "orphans_older_than": 0.5}}
+    local_world.lake_options = {
+        "maintenance": {"expire_older_than": 1e-6, "delete_older_than": 0, "orphans_older_than": 0.5}
+    }
     for days in (1, 2):
-        world.tidy(days)
-    assert len(world.data_files()) == 1
-    assert world.totals(NW) == [1, 2]
+        local_world.tidy(days)
+    assert len(local_world.data_files()) == 1
+    assert local_world.totals(NW) == [1, 2]
 
 
-def objects(world: World, run_id: str) -> list[tuple[Any, ...]]:
-    """What the manifest has of the objects of a run."""
-    return world.query("SELECT uri, etag, size, last_modified FROM lake.ingest_files WHERE run_id = ?", run_id)
-
-
-def test_the_same_objects_again_are_unchanged_and_other_ones_replace_the_restored_rows(local_world: World) -> None:
-    first = ingested(local_world, 1, 2)
-    before = local_world.ledger(NW)[0]
-    second = ingested(local_world, 3)
-    restored = back(local_world, first).row
-
-    assert restored is not None
-    assert restored.source_fingerprint == before.source_fingerprint
-    assert objects(local_world, restored.run_id) == objects(local_world, before.run_id) != []
-    assert plan(local_world.stream, local_world.partition(NW)).decision.action == "replace"
-    assert back(local_world, second).next.startswith("The next refresh leaves it as it is")
-    assert local_world.ingest(NW).row.status == "skipped"
-
-
-def test_rows_that_others_deleted_in_that_snapshot_stay_deleted(world: World) -> None:
-    ingested(world, 1, 2, 3)
-    with world.stream.lake.open() as lake:
-        lake.rows(f"DELETE FROM {world.stream.table.sql} WHERE total = 2")
+def test_rows_that_others_deleted_in_that_snapshot_stay_deleted(local_world: World) -> None:
+    ingested(local_world, 1, 2, 3)
+    with local_world.stream.lake.open() as lake:
+        lake.rows(f"DELETE FROM {local_world.stream.table.sql} WHERE total = 2")
         deleted = lake.current_snapshot()
-    ingested(world, 9)
+    ingested(local_world, 9)
 
-    restored = back(world, deleted)
+    restored = back(local_world, deleted)
 
-    assert world.totals(NW) == [1, 3]
+    assert local_world.totals(NW) == [1, 3]
     assert restored.files is None
-    assert world.ledger(NW)[0].row_count == 2
-    assert world.ledger(NW)[0].files_written == 1
+    assert local_world.ledger(NW)[0].row_count == 2
+    assert local_world.ledger(NW)[0].files_written == 1
 
 
 def test_snapshots_that_cannot_be_restored(local_world: World) -> None:
@@ -202,3 +201,70 @@ def test_objects_that_were_left_out_are_noted_with_their_reason(local_world: Wor
     found = dict(local_world.query("SELECT uri, reason FROM lake.ingest_files WHERE run_id = ?", restored.run_id))
     assert len(found) == 2
     assert "Parquet" in found[bad]
+
+
+def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(either_lake: World) -> None:
+    first = ingested(either_lake, 1, 2)
+    ingested(either_lake, 3)
+    either_lake.land(NW, sales(4))
+    other = dataclasses.replace(either_lake, _opened=None)
+    with before("transaction", lambda _: back(other, first, hold=True)):
+        result = either_lake.ingest(NW)
+
+    for row in (result.row, either_lake.ingest(NW).row):
+        assert (row.status, row.hold) == ("skipped", "held")
+    assert either_lake.totals(NW) == [1, 2]
+
+
+@pytest.mark.parametrize("had_rows", [False, True])
+def test_a_refresh_that_began_before_an_empty_partition_was_held_does_not_fill_it(
+    local_world: World, had_rows: bool
+) -> None:
+    """No file of the partition says then that it is held."""
+    local_world.options = {"on_empty": "clear"}
+    ingested(local_world, 1)
+    local_world.unland(NW)
+    empty = local_world.ingest(NW).row.snapshot_id
+    if had_rows:
+        ingested(local_world, 2)
+    local_world.land(NW, sales(3))
+    other = dataclasses.replace(local_world, options={}, _opened=None)
+    with before("transaction", lambda _: back(other, empty, hold=True)):
+        result = local_world.ingest(NW)
+
+    assert (result.row.status, result.row.hold) == ("skipped", "held")
+    assert local_world.totals(NW) == []
+
+
+@pytest.mark.parametrize("change", ["UPDATE {} SET total = total + 10", *more(["DELETE FROM {} WHERE total = 1"])])
+def test_rows_that_another_client_changed_are_held_too(local_world: World, change: str) -> None:
+    """DuckLake's extension replaces such rows, and the files of an update have names that DuckLake gave them."""
+    first = ingested(local_world, 1, 2)
+    ingested(local_world, 3)
+    held: list[list[float]] = []
+
+    def hold_and_change(_: object) -> None:
+        back(dataclasses.replace(local_world, _opened=None), first, hold=True)
+        with plain_client(local_world.config.lakes["test"], read_only=False) as client:
+            client.execute(change.format("lake.sales"))
+        held.append(local_world.totals(NW))
+
+    local_world.land(NW, sales(4))
+    with before("transaction", hold_and_change):
+        result = local_world.ingest(NW)
+
+    assert (result.row.status, result.row.hold) == ("skipped", "held")
+    assert local_world.totals(NW) == held[0]
+
+
+def test_a_held_partition_is_not_compacted(local_world: World) -> None:
+    ingested(local_world, 1)
+    for number in range(3):
+        with local_world.stream.lake.open() as lake:
+            lake.rows(f"INSERT INTO {local_world.stream.table.sql} VALUES ({number}, 1, 'NW', '2026-02-11')")
+            snapshot = lake.current_snapshot()
+    back(local_world, snapshot, hold=True)
+
+    assert compact(local_world.stream, 2, local_world.sessions) == []
+    release(local_world.stream, local_world.partition(NW))
+    assert [result.files_before for result in compact(local_world.stream, 2, local_world.sessions)] == [4]

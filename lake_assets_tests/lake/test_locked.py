@@ -20,9 +20,6 @@ from lake_assets.ingest.outcome import blank_row
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.run import record_failures
 from lake_assets.lake import ducklake
-from lake_assets.lake.catalog.files import forget_scheduled
-from lake_assets.lake.commit import strategy as commit
-from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.failures import is_locked
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.flush import flush_ledger
@@ -32,9 +29,8 @@ from lake_assets.lake.retry import under_lock
 from lake_assets.lake.schema.evolve import evolve_table
 from lake_assets.lake.schema.table_setup import create_table, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.maintenance.cleaning import expire_snapshots
-from lake_assets.maintenance.maintenance_run import maintain
-from lake_assets.streams.stream import OpenStream
+from lake_assets.maintenance.cleaning import clean_up, expire_snapshots
+from lake_assets.maintenance.maintenance_run import roots_of
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on
@@ -86,21 +82,32 @@ def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES)
 
 
 COLUMNS = pa.schema([("id", pa.int64()), ("total", pa.float64()), ("more", pa.int64())])
-WRITES: dict[str, Callable[[OpenStream, LakeSession], object]] = {
-    "a table": lambda stream, lake: create_table(lake, TableName("main", "new"), COLUMNS, stream.config.columns),
-    "options of a table": lambda stream, lake: prepare_table(lake, stream.table),
-    "columns": lambda stream, lake: evolve_table(lake, stream.table, [("x", COLUMNS)], stream.config.columns, "run"),
+WRITES: dict[str, Callable[[World, LakeSession], object]] = {
+    "a table": lambda world, lake: create_table(lake, TableName("main", "new"), COLUMNS, world.stream.config.columns),
+    "options of a table": lambda world, lake: prepare_table(lake, world.stream.table),
+    "columns": lambda world, lake: evolve_table(
+        lake, world.stream.table, [("x", COLUMNS)], world.stream.config.columns, "run"
+    ),
     "the ledger": lambda _, lake: create_ledger(lake),
-    "a row of the ledger": lambda stream, lake: record(
-        lake, [blank_row(stream, stream.config.partition(NW), IngestOptions(run_id="run"))]
+    "a row of the ledger": lambda world, lake: record(
+        lake, [blank_row(world.stream, world.partition(NW), IngestOptions(run_id="run"))]
     ),
     "a flush": lambda _, lake: flush_ledger(lake),
     "expiry": lambda _, lake: expire_snapshots(lake, dt.datetime.now(dt.UTC) + LATER),
+    "scheduled files": lambda world, lake: clean_up(
+        lake, roots_of(world.config, "test"), dt.datetime.now(dt.UTC) + LATER
+    ),
 }
 WITHOUT = {  # what is not there before the write
     "options of a table": ("DROP TABLE lake.sales", "CREATE TABLE lake.sales (id BIGINT)"),
     "the ledger": ("DROP TABLE lake.ingest_runs", "DROP TABLE lake.ingest_files"),
+    "scheduled files": ("DELETE FROM lake.sales", "CALL ducklake_expire_snapshots('lake', older_than => now())"),
 }
+WRITTEN = """
+SELECT count(*), max(snapshot_id), (SELECT count(*) FROM ducklake_options('lake')),
+    (SELECT count(*) FROM __ducklake_metadata_lake.ducklake_files_scheduled_for_deletion)
+FROM ducklake_snapshots('lake')
+"""
 
 
 @pytest.fixture
@@ -126,52 +133,13 @@ def test_every_write_is_retried_while_the_catalog_is_locked(
     known: World, write: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known.execute(*WITHOUT.get(write, ()))
-    options = "(SELECT count(*) FROM ducklake_options('lake'))"
-    written = f"SELECT count(*), max(snapshot_id), {options} FROM ducklake_snapshots('lake')"
-    before = known.query(written)
+    before = known.query(WRITTEN)
 
     with known.stream.lake.open() as lake, locked(known, monkeypatch) as again:
-        WRITES[write](known.stream, lake)
+        WRITES[write](known, lake)
 
     assert len(again) >= TRIES
-    assert known.query(written) != before
-
-
-@pytest.mark.more
-@pytest.mark.parametrize("status", ["committed", "skipped"])
-def test_the_row_or_the_commit_of_a_partition_is_retried(
-    local_world: World, status: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commit, "STRATEGIES", (replace_by_extension,))
-    local_world.commit(NW, 1)
-
-    with locked(local_world, monkeypatch) as again:
-        result = local_world.ingest(NW, force=status == "committed")
-
-    assert (result.row.status, len(again) >= TRIES) == (status, True)
-    assert [row.status for row in local_world.ledger()] == [status, "committed"]
-    assert local_world.totals() == [1]
-
-
-@pytest.mark.more
-def test_the_list_of_scheduled_files_is_retried(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    known.execute("DELETE FROM lake.sales")
-    later = dt.datetime.now(dt.UTC) + LATER
-    with known.stream.lake.open() as lake:
-        expire_snapshots(lake, later)
-    failures = [LOCKED] * TRIES
-
-    def forget(session: LakeSession, file_ids: list[int]) -> None:
-        if failures:
-            raise failures.pop()
-        forget_scheduled(session, file_ids)
-
-    monkeypatch.setattr("lake_assets.maintenance.cleaning.forget_scheduled", forget)
-
-    cleaned = maintain(known.config, "test", known.sessions, now=later).cleaned
-
-    assert len(cleaned.kept) == 1
-    assert failures == []
+    assert known.query(WRITTEN) != before
 
 
 def test_a_catalog_that_remains_locked_raises_a_passing_error(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +149,7 @@ def test_a_catalog_that_remains_locked_raises_a_passing_error(known: World, monk
         locked(known, monkeypatch, tries=10**6),
         pytest.raises(CommitConflictError, match=r"a row of the ledger was not written: another process has locked"),
     ):
-        WRITES["a row of the ledger"](known.stream, lake)
+        WRITES["a row of the ledger"](known, lake)
 
 
 def test_conflicts_are_retried_as_often_as_configured(known: World) -> None:

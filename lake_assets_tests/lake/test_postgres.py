@@ -28,7 +28,7 @@ AT = 'connection to server at "::1", port 5432 failed: '
 ATTACH = 'IO Error: Failed to attach DuckLake MetaData "m" at path + "postgres:"Unable to connect to Postgres at "": '
 
 # What the vendor's tables say of each text is tested by `test_vendor_errors.py`; this is what a user is shown of it.
-AWAY = {
+SHOWN = {
     f"{ATTACH}{AT}{REFUSED}\n": "Connection refused",
     f"{AT}FATAL:  the database system is starting up": "the database system is starting up",
     "server closed the connection unexpectedly\n\tThis probably means …": "server closed the connection unexpectedly",
@@ -36,25 +36,20 @@ AWAY = {
         "terminating connection due to administrator command"
     ),
     'TransactionContext Error: Failed to commit: Failed to execute query "ROLLBACK": ': "the connection was lost",
+    # The server has answered.
+    f'{ATTACH}{AT}FATAL:  password authentication failed for user "ann"\n': None,
+    f'{AT}{REFUSED}\n{AT.replace("::1", "127.0.0.1")}FATAL:  password authentication failed for user "ann"': None,
+    "failed to resolve host 'typo': [Errno -2] Name or service not known": None,
+    "Failed to execute query \"INSERT INTO ingest_runs VALUES ('Connection refused')\": ERROR:  disk full": None,
 }
-ANSWERED = [
-    f'{ATTACH}{AT}FATAL:  password authentication failed for user "ann"\n',
-    f'{AT}{REFUSED}\n{AT.replace("::1", "127.0.0.1")}FATAL:  password authentication failed for user "ann"',
-    "failed to resolve host 'typo': [Errno -2] Name or service not known",
-    "Failed to execute query \"INSERT INTO ingest_runs VALUES ('Connection refused')\": ERROR:  disk full",
-]
 
 
-@pytest.mark.parametrize("text", AWAY)
+@pytest.mark.parametrize("text", SHOWN)
 def test_an_unreachable_server_is_recognized_by_its_text(text: str) -> None:
-    error = unreachable(CATALOG, duckdb.IOException(text))
-    assert isinstance(error, CatalogUnreachableError)
-    assert error.problem == f"the catalog postgres://localhost:5432/lake is unreachable: {AWAY[text]}:"
+    error, why = unreachable(CATALOG, duckdb.IOException(text)), SHOWN[text]
 
-
-@pytest.mark.parametrize("text", ANSWERED)
-def test_other_texts_are_not_those_of_an_unreachable_server(text: str) -> None:
-    assert unreachable(CATALOG, duckdb.IOException(text)) is None
+    problem = f"the catalog postgres://localhost:5432/lake is unreachable: {why}:"
+    assert (error and error.problem) == (problem if why else None)
 
 
 def lake_on(catalog: dict[str, Any], world: World) -> DuckLake:
@@ -71,7 +66,7 @@ def locked(lake: DuckLake) -> None:
         pass
 
 
-@pytest.mark.parametrize("wrong", [{"password": "wrong"}, {"database": "none"}, {"user": "nobody"}])
+@pytest.mark.parametrize("wrong", [{"password": "wrong"}, {"database": "none"}])
 def test_a_server_that_refuses_is_not_unreachable(
     local_world: World, postgres: PostgresServer, wrong: dict[str, str]
 ) -> None:

@@ -21,18 +21,6 @@ from lake_assets.lake.vendor_errors import VENDORS, Meaning, matches
 from lake_assets.vendor_texts import Text
 from lake_assets_tests.lake.test_locked import held
 
-NOT_PROVOKED = {
-    "SQLite": {"disk I/O error"},  # `faults/test_disks.py` fills disks
-    "DuckDB": {r'Failed to execute query "ROLLBACK":\s*$', "No space left on device"},
-    "PostgreSQL": {
-        *("timed out", "No route to host", "Network is unreachable", "Temporary failure in name resolution"),
-        *("Connection reset by peer", "Broken pipe", "could not (?:receive data from|send data to) server"),
-        *("connection has been closed unexpectedly", "SYSCALL error: EOF", "no connection to the server"),
-        "the database system is (?:starting up|not yet accepting|in recovery mode)",
-        "No space left on device",
-    },
-    "MotherDuck": {"no database/share named"},
-}
 COLUMNS = ", ".join(f"c{number} INTEGER" for number in range(2100))
 ONE, OTHER = 0, 1
 Step = tuple[int, str]  # which connection executes this statement
@@ -158,44 +146,39 @@ class Provoker:
             said = [refused(lambda: other.execute("SELECT 1")) for _ in range(2)]
             return "\n".join([*said, refused(other.commit)])
 
-    def stoppable(self) -> tuple[StoppablePostgres, Callable[..., "psycopg.Connection[Any]"]]:
+    @property
+    def own(self) -> StoppablePostgres:
+        """A server of this test alone."""
         stoppable = self._request.getfixturevalue("stoppable_postgres")
         assert isinstance(stoppable, StoppablePostgres)
-        server = stoppable.server
-        folder = str(stoppable._installation.data)
+        return stoppable
 
-        def connect(*, superuser: bool) -> "psycopg.Connection[Any]":
-            if superuser:
-                return psycopg.connect(host=folder, port=server.port, user="postgres", autocommit=True)
-            return server.connect()
-
-        return stoppable, connect
+    def by_superuser(self) -> "psycopg.Connection[Any]":
+        folder, port = str(self.own._installation.data), self.own.server.port
+        return psycopg.connect(host=folder, port=port, user="postgres", autocommit=True)
 
     def killed(self) -> str:
-        _, connect = self.stoppable()
-        with connect(superuser=True) as other:
+        with self.by_superuser() as other:
             os.kill(other.info.backend_pid, signal.SIGKILL)
             return refused(lambda: other.execute("SELECT 1"))
 
-    def full(self, *, superuser: bool) -> str:
-        stoppable, connect = self.stoppable()
-        with connect(superuser=True) as admin:
+    def full(self, connect: Callable[[], "psycopg.Connection[Any]"]) -> str:
+        with self.by_superuser() as admin:
             admin.execute("ALTER SYSTEM SET max_connections = 4")
             admin.execute("ALTER SYSTEM SET superuser_reserved_connections = 2")
-        stoppable.stop()
-        stoppable.start()
+        self.own.stop()
+        self.own.start()
         with ExitStack() as stack:
-            return refused(lambda: [stack.enter_context(connect(superuser=superuser)) for _ in range(9)])
+            return refused(lambda: [stack.enter_context(connect()) for _ in range(9)])
 
     def shutting_down(self) -> str:
-        _, connect = self.stoppable()
-        with connect(superuser=True) as admin:
+        with self.by_superuser() as admin:
             ((text,),) = admin.execute("SELECT pg_read_file('postmaster.pid')").fetchall()
             os.kill(int(str(text).split("\n", 1)[0]), signal.SIGTERM)
             message = ""
             while "shutting down" not in message:  # until it has seen the signal
                 try:
-                    connect(superuser=False).close()
+                    self.own.server.connect().close()
                 except psycopg.Error as error:
                     message = str(error)
             return message
@@ -287,9 +270,9 @@ PROVOKED: dict[str, dict[str, Callable[[Provoker], str]]] = {
         "connection is lost": Provoker.ended,
         "terminating connection": Provoker.ended,
         "the database system is shutting down": Provoker.shutting_down,
-        "too many clients already": lambda by: by.full(superuser=True),
+        "too many clients already": lambda by: by.full(by.by_superuser),
         "too many connections for": Provoker.limited,
-        "remaining connection slots are reserved": lambda by: by.full(superuser=False),
+        "remaining connection slots are reserved": lambda by: by.full(by.own.server.connect),
         "authentication failed": lambda by: by.not_connected(password="wrong"),
         "no password supplied": lambda by: by.not_connected(password=None),
         r"no pg_hba\.conf entry": lambda by: by.not_connected(replication="true"),
@@ -320,12 +303,3 @@ def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str,
 
     assert re.search(text.pattern, message, re.IGNORECASE if text.means in {Meaning.LOCKED, Meaning.CONFLICT} else 0)
     assert matches(message, text.means)
-
-
-def test_the_tables_mark_texts_that_no_test_provokes() -> None:
-    tables = {vendor: {text.pattern for text in table if not text.is_provoked} for vendor, table in VENDORS.items()}
-    assert {vendor: patterns for vendor, patterns in tables.items() if patterns} == NOT_PROVOKED
-    provoked = {vendor: [text.pattern for text in table if text.is_provoked] for vendor, table in VENDORS.items()}
-    assert {vendor: sorted(patterns) for vendor, patterns in provoked.items() if patterns} == {
-        vendor: sorted(provokers) for vendor, provokers in PROVOKED.items()
-    }

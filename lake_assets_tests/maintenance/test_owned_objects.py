@@ -14,15 +14,10 @@ from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.metadata import markdown
 from lake_assets.storage.store import Store
 from lake_assets_tests.checks.checked import check
-from lake_assets_tests.ingest.index.indexing import strategy
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
-__all__ = ["strategy"]
-
-WORLDS = pytest.mark.parametrize(
-    "world", [("sqlite", "local"), *more([(("duckdb", "local"),), (("postgres", "s3"),)])], indirect=True
-)
+WORLDS = pytest.mark.parametrize("world", [("sqlite", "local"), *more([(("postgres", "s3"),)])], indirect=True)
 ANOTHER = "it is not the object that was registered"
 BACK = "it exists again after it vanished and was removed from the table"
 UNKNOWN = "it is unknown whether it is the object that was registered"
@@ -164,18 +159,6 @@ def test_an_ended_object_is_deleted_if_ledger_and_manifest_prove_that_it_is_the_
     assert owner.totals() == totals
     if happens is delete_rows:
         assert [name for name in checks_of(owner.stream) if not check(owner, name).passed] == []
-
-
-@pytest.mark.parametrize("strategy", ["direct", *more(["extension"])], indirect=True)
-def test_both_strategies_record_etag_and_size(local_world: World, strategy: str) -> None:
-    assert strategy
-    owner = owning(local_world)
-    delete_rows(owner)
-    other = owner.land(NW, sales(7), "a.parquet")
-
-    cleaned = owner.tidy(30).cleaned
-
-    assert (len(cleaned.deleted), cleaned.others) == (1, (KeptObject(other, ANOTHER),))
 
 
 def test_a_landed_object_in_the_tables_own_folder_is_no_orphan(local_world: World) -> None:

@@ -233,7 +233,7 @@ def test_files_of_a_renamed_or_dropped_table_are_known(local_world: World) -> No
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("world", [("duckdb", "local"), ("postgres", "local")], indirect=True)
+@pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
 def test_of_two_lakes_in_one_catalog_each_keeps_its_own_files(world: World, tmp_path: Path) -> None:
     storage = {"type": "local", "path": str(tmp_path / "other")}
     # In mixed case: a name that is not quoted would not be found.
@@ -277,29 +277,29 @@ def data_files_check(world: World) -> tuple[bool, list[str]]:
 
 
 @pytest.mark.more
-def test_bounds_that_earlier_versions_wrote_are_corrected(world: World) -> None:
-    world.land(NW, sales(1, 2))
-    world.land(SW, sales(3, 4, 5))
-    world.ingest(NW)
-    world.ingest(SW)
+def test_bounds_that_earlier_versions_wrote_are_corrected(local_world: World) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, sales(3, 4, 5))
+    local_world.ingest(NW)
+    local_world.ingest(SW)
     right = [(0, 2, "2026-02-11", "2026-02-11")]
-    assert (ends(world), data_files_check(world)) == (right, (True, []))
-    set_bounds(world, "id", "-9223372036854775808", "9223372036854775807")
-    set_bounds(world, "id", None, None, of_a_file=True)
-    set_bounds(world, "date", "-infinity", "infinity")
-    assert ends(world) == [(-(2**63), 2**63 - 1, "-infinity", "infinity")]
-    assert data_files_check(world) == (False, ["date", "id"])
+    assert (ends(local_world), data_files_check(local_world)) == (right, (True, []))
+    set_bounds(local_world, "id", "-9223372036854775808", "9223372036854775807")
+    set_bounds(local_world, "id", None, None, of_a_file=True)
+    set_bounds(local_world, "date", "-infinity", "infinity")
+    assert ends(local_world) == [(-(2**63), 2**63 - 1, "-infinity", "infinity")]
+    assert data_files_check(local_world) == (False, ["date", "id"])
 
     columns = ("main.sales: id", "main.sales: date")
-    assert world.tidy(dry_run=True).corrected == columns
-    assert data_files_check(world) == (False, ["date", "id"])
-    assert world.tidy().corrected == columns
+    assert local_world.tidy(dry_run=True).corrected == columns
+    assert data_files_check(local_world) == (False, ["date", "id"])
+    assert local_world.tidy().corrected == columns
 
-    assert (ends(world), data_files_check(world)) == (right, (True, []))
-    assert world.tidy().corrected == ()
+    assert (ends(local_world), data_files_check(local_world)) == (right, (True, []))
+    assert local_world.tidy().corrected == ()
     # A file has ended now, and so the catalog alone does not show which bounds are too wide; too narrow ones it does.
-    world.commit(SW, 3, 4, 5, 6)
-    set_bounds(world, "id", "7", "9")
-    assert world.query("SELECT count(*) FROM lake.sales WHERE id < 5") == [(0,)]
-    assert world.tidy().corrected == columns[:1]
-    assert world.query("SELECT count(*) FROM lake.sales WHERE id < 5") == [(6,)]
+    local_world.commit(SW, 3, 4, 5, 6)
+    set_bounds(local_world, "id", "7", "9")
+    assert local_world.query("SELECT count(*) FROM lake.sales WHERE id < 5") == [(0,)]
+    assert local_world.tidy().corrected == columns[:1]
+    assert local_world.query("SELECT count(*) FROM lake.sales WHERE id < 5") == [(6,)]

@@ -215,25 +215,26 @@ _CATALOG = {
 
 
 StrategyPair = tuple[StrategyLake, StrategyLake]
+Catalogs = Callable[[str], dict[str, Any]]
+"""Gives the config of a new catalog by a name."""
 
 
-def empty_pair(
-    catalog: Callable[[str], dict[str, Any]], folder: Path, options: Mapping[str, Any] = MappingProxyType({})
-) -> StrategyPair:
-    """A lake whose commits go directly and one whose commits go by the extension, each with an empty table.
+def empty_lake(
+    catalog: Catalogs, folder: Path, strategy: Strategy, options: Mapping[str, Any] = MappingProxyType({})
+) -> StrategyLake:
+    """A lake with an empty table.
 
     Args:
-        catalog: gives the config of a new catalog by a name.
-        folder: of their data files.
-        options: the `attach_options` of the lakes.
+        catalog: makes the catalog, which has the name of the folder.
+        folder: of the data files.
+        strategy: of the commits.
+        options: the `attach_options`.
     """
+    config = {"catalog": catalog(folder.name), "storage": str(folder), "attach_options": dict(options)}
+    return StrategyLake(strategy, Lake.model_validate(config), folder)
 
-    def lake(name: str) -> Lake:
-        storage = str(folder / name)
-        return Lake.model_validate({"catalog": catalog(name), "storage": storage, "attach_options": dict(options)})
 
-    direct, extension = (
-        StrategyLake(strategy, lake(name), folder / name)
-        for name, strategy in {"direct": replace_directly, "extension": replace_by_extension}.items()
-    )
-    return direct, extension
+def empty_pair(catalog: Catalogs, folder: Path, options: Mapping[str, Any] = MappingProxyType({})) -> StrategyPair:
+    """A lake whose commits go directly and one whose commits go by the extension, each with an empty table."""
+    direct = empty_lake(catalog, folder / "direct", replace_directly, options)
+    return direct, empty_lake(catalog, folder / "extension", replace_by_extension, options)

@@ -13,20 +13,17 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.direct import replace_directly
-from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.test_lost_answer import commit_after, proxy
 from lake_assets_tests.faults.writer import ROWS, make_table, prepared, write, write_together
-from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots
+from lake_assets_tests.ingest.batches import BATCH, TEXTS, ingest_texts, land_all, snapshots
 from lake_assets_tests.lake.commit.test_deltas import exported, exporting, history, rows, stored, visible
 from lake_assets_tests.lake.worlds import ON_POSTGRES
 from lake_assets_tests.world import NW, SW, World
 
-__all__ = ["filled", "proxy"]
-
-FIRST = TEXTS[0]
+__all__ = ["proxy"]
 
 
 @ON_POSTGRES
@@ -61,30 +58,40 @@ def test_two_commits_of_the_same_partition_are_not_one(local_world: World) -> No
     assert local_world.totals() == []
 
 
-@pytest.mark.more
-def test_a_batch_whose_answer_is_lost_is_found(local_world: World, proxy: PostgresProxy, tmp_path: Path) -> None:
+@pytest.fixture
+def filled(local_world: World, tmp_path: Path) -> World:
+    """A committed batch, whose changes were exported, and the objects of the next."""
     local_world.options = dict(BATCH)
-    exporting(local_world, tmp_path / "deltas")
+    exporting(local_world, tmp_path / "deltas", latest=True)
     land_all(local_world, 10)
     ingest_texts(local_world)
     land_all(local_world, 20)
+    return local_world
+
+
+@pytest.mark.more
+def test_a_batch_whose_answer_is_lost_is_found(proxy: PostgresProxy, filled: World) -> None:
     rule = proxy.inject(Rule("lose_answer", commit_after()))
 
-    outcomes = ingest_texts(local_world)
+    outcomes = ingest_texts(filled)
 
     assert rule.times == 0
     assert len(set(snapshots(outcomes).values())) == 1
     assert len(snapshots(outcomes)) == len(TEXTS)
-    assert len(local_world.ledger()) == 2 * len(TEXTS)
+    assert len(filled.ledger()) == 2 * len(TEXTS)
     assert {len(outcome.result.deltas or ()) for outcome in outcomes.values() if outcome.result} == {1}
-    assert rows(exported(local_world)) == rows(history(local_world))
-    assert_sound(local_world)
+    assert rows(exported(filled)) == rows(history(filled))
+    assert_sound(filled)
 
 
 @pytest.mark.more
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_after_an_error_that_proves_nothing_the_ledger_says_whether_the_batch_was_committed(
-    filled: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_committed: bool
+    filled: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_committed: bool,
 ) -> None:
     def fails(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
         if is_committed or len(changes) == 1:
@@ -100,33 +107,8 @@ def test_after_an_error_that_proves_nothing_the_ledger_says_whether_the_batch_wa
     assert len(found) == len(TEXTS)
     assert len(set(found.values())) == (1 if is_committed else len(TEXTS))
     assert ("6 partitions are committed one by one: the disk failed" in caplog.text) != is_committed
-    assert_sound(filled)
-
-
-@pytest.mark.more
-def test_a_batch_exports_the_changes_of_each_partition_once(
-    filled: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    exporting(filled, tmp_path / "deltas", latest=True)
-    first = snapshots(ingest_texts(filled))
-    land_all(filled, 21)
-    second = snapshots(ingest_texts(filled))
-
-    since = min(first.values())
-    assert rows(exported(filled)) == rows(history(filled, since))
-    assert {snapshot for snapshot, _ in visible(filled)} == {*first.values(), *second.values()}
-    assert len(visible(filled)) == 2 * len(TEXTS)
-    assert stored(filled) == {uri for _, uri in visible(filled)}
-    times = set(exported(filled)["_committed_at"].to_pylist())
-    assert times == set(history(filled, since)["_committed_at"].to_pylist())
-    assert len(times) == 2
+    assert stored(filled) == {uri for _, uri in visible(filled)}  # without those of a batch that was split
+    assert rows(exported(filled)) == rows(history(filled))
     latest = (tmp_path / "deltas" / "_latest.json").read_text()
     assert all(uri in latest for _, uri in visible(filled))
-
-    monkeypatch.setattr(strategy, "STRATEGIES", (replace_by_extension,))  # which commits each by itself
-    land_all(filled, 22)
-    singly = snapshots(ingest_texts(filled))
-
-    assert len(set(singly.values())) == len(TEXTS)
-    assert stored(filled) == {uri for _, uri in visible(filled)}  # those of the batch were removed
-    assert rows(exported(filled)) == rows(history(filled, since))
+    assert_sound(filled)

@@ -21,7 +21,6 @@ from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
-from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 META = ["_change", "_snapshot", "_run_id", "_committed_at"]
@@ -77,12 +76,8 @@ def rows(table: pa.Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in order) for row in table.to_pylist())
 
 
-def test_each_commit_exports_what_history_says(world: World, tmp_path: Path) -> None:
-    to = tmp_path / "deltas" if world.storage["type"] == "local" else world.storage | {"prefix": "deltas"}
-    if isinstance(to, dict):
-        world.storage = world.storage | {"prefix": "lake"}
-        world.source = world.source | {"prefix": "landing"} if world.source["type"] != "local" else world.source
-    exporting(world, to)
+def test_each_commit_exports_what_history_says(local_export: World) -> None:
+    world = local_export
     committed(world, NW, 1, 2)
     committed(world, SW, 7)
     last = committed(world, NW, 1, 3, 3)
@@ -149,11 +144,8 @@ def test_rows_that_another_client_deleted_are_not_exported_as_removed(local_expo
     ]
 
 
-@pytest.mark.parametrize("mode", ["append", *more(["replace"])])
-def test_a_table_that_was_made_again_exports_nothing_beside_the_changes_of_the_one_before(
-    mode: str, local_export: World
-) -> None:
-    local_export.options = local_export.options | {"mode": mode}
+def test_a_table_that_was_made_again_exports_nothing_beside_the_changes_of_the_one_before(local_export: World) -> None:
+    local_export.options = local_export.options | {"mode": "append"}
     last = committed(local_export, NW, 1, 2)
     before = visible(local_export), stored(local_export)
     local_export.execute("DROP TABLE lake.sales")
@@ -255,7 +247,7 @@ def test_the_metadata_of_a_commit_says_how_to_take_it_back(local_world: World) -
     assert "undo" not in metadata_of(new)
 
 
-def test_a_failed_run_makes_nothing_visible(local_export: World) -> None:
+def test_the_files_of_a_failed_run_are_never_visible_and_deleted_later(local_export: World) -> None:
     committed(local_export, NW, 1)
     local_export.land(NW, sales(2))
     with (
@@ -264,10 +256,41 @@ def test_a_failed_run_makes_nothing_visible(local_export: World) -> None:
     ):
         local_export.ingest(NW)
     assert len(visible(local_export)) == 1
+    orphans = stored(local_export) - {uri for _, uri in visible(local_export)}
 
     last = committed(local_export, NW, 2)
     assert [snapshot for snapshot, _ in visible(local_export)][-1] == last
     assert rows(exported(local_export)) == rows(history(local_export))
+    assert local_export.tidy().deltas == ()  # an active run may commit it
+    assert {delta.uri for delta in local_export.tidy(4).deltas} == orphans != set()
+    assert stored(local_export) == {uri for _, uri in visible(local_export)}
+
+
+def test_maintenance_deletes_old_files_and_no_others_and_lists_the_newest(local_world: World, tmp_path: Path) -> None:
+    world, folder = exporting(local_world, tmp_path / "deltas", latest=True), tmp_path / "deltas"
+    retention, latest = {"maintenance": {"delta_retention": 30}}, folder / "_latest.json"
+    committed(world, NW, 1)
+    committed(world, SW, 2)
+    both = {uri for _, uri in visible(world)}
+    others = [folder / "20260101T000000.000000Z-000000000001-00000000-00000000-000.parquet", folder / "mine.parquet"]
+    for other in others:
+        other.write_bytes(b"of another lake, or of somebody else")
+    latest.unlink()  # as after a kill between a commit and the list
+
+    assert world.tidy(3000).deltas == ()
+    assert {file["uri"] for file in json.loads(latest.read_text())["files"]} == both
+    world.lake_options = retention
+    assert world.tidy(29).deltas == ()
+    assert {delta.uri for delta in world.tidy(31, dry_run=True).deltas} == {uri for _, uri in visible(world)} == both
+
+    result = world.tidy(31)
+
+    assert {delta.uri for delta in result.deltas} == both
+    assert all(delta.size > 0 for delta in result.deltas)
+    assert visible(world) == []
+    assert stored(world) == {str(other) for other in others}
+    assert json.loads(latest.read_text())["files"] == []
+    assert world.totals() == [1, 2]
 
 
 def test_a_storage_that_refuses_the_export_fails_the_run_and_names_it(local_export: World, tmp_path: Path) -> None:

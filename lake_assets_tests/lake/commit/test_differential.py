@@ -1,6 +1,6 @@
 """The direct strategy and the extension make the same catalog by the same commits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.direct import register_directly
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
-from lake_assets_tests.lake.commit.strategy_pair import NOTHING, StrategyLake, StrategyPair, empty_pair, row
+from lake_assets_tests.lake.commit.strategy_pair import NOTHING, Catalogs, StrategyLake, StrategyPair, empty_pair, row
 from lake_assets_tests.tiers import soak
 
 NW = "region=NW,date=2026-02-11"
-SW = "region=SW,date=2026-02-11"
+SW = "region=a%2Fb%3D[x]* O'Hare ünïcode,date=2026-02-11"
+NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 POSTGRES = pytest.param("postgres", marks=[pytest.mark.servers, pytest.mark.more])
 
 
@@ -28,7 +29,7 @@ def options(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def pair(catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path) -> StrategyPair:
+def pair(catalog: Catalogs, options: dict[str, Any], tmp_path: Path) -> StrategyPair:
     """A lake with commits by the extension, and one with direct commits; each has one partition."""
     direct, extension = pair = empty_pair(catalog, tmp_path, options)
     for side in (direct, extension):
@@ -54,6 +55,8 @@ def test_new_replaced_cleared_and_extended_partitions(pair: StrategyPair) -> Non
     both(pair, SW, [row(n) for n in range(20)])
     both(pair, NW, [row(7)])
     both(pair, SW, [row(2)], [row(3)], [row(4)])
+    both(pair, NULL, [row(1)])
+    both(pair, NULL, [row(2), row(3)])
     both(pair, NW)
     both(pair, NW)
     both(pair, NW, [row(n) for n in (30, 9, 100, 2, 77)], [NOTHING, row(8), row(11), NOTHING], row_group_size=2)
@@ -70,37 +73,7 @@ def test_new_replaced_cleared_and_extended_partitions(pair: StrategyPair) -> Non
 
 
 @pytest.mark.more
-def test_time_travel_changes_and_expiry_are_the_same(pair: StrategyPair) -> None:
-    both(pair, NW, [row(1)])
-    both(pair, NW, [row(2), row(3)])
-    last = pair[0].query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
-    for sql in [
-        *[f"SELECT i64 FROM lake.t AT (VERSION => {last - age}) ORDER BY ALL" for age in range(3)],
-        f"SELECT i64, rowid FROM ducklake_table_insertions('lake', 'main', 't', {last - 1}, {last}) ORDER BY ALL",
-        f"SELECT i64, rowid FROM ducklake_table_deletions('lake', 'main', 't', {last - 1}, {last}) ORDER BY ALL",
-    ]:
-        direct, extension = (side.query(sql) for side in pair)
-        assert direct == extension
-        assert direct
-    for side in pair:
-        side.execute("CALL ducklake_expire_snapshots('lake', older_than => now())")
-        side.execute("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
-        assert {file.name for file in side.folder.rglob("*.parquet")} == {"3-0.parquet"}
-        assert side.query("SELECT i64 FROM lake.t ORDER BY 1") == [(20,), (30,)]
-
-
-@pytest.mark.soak
-def test_partition_values_that_paths_encode(pair: StrategyPair) -> None:
-    values = ["a%2Fb", "O'Hare", "ünïcode", "N%2FA x", "a%3Db", "__HIVE_DEFAULT_PARTITION__", "[x]*"]
-    for value in values:
-        both(pair, f"region={value},date=2026-02-11", [row(1)])
-    for value in values[::2]:
-        both(pair, f"region={value},date=2026-02-11", [row(2), row(3)])
-    agree(pair)
-
-
-@pytest.mark.more
-def test_registered_files(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> None:
+def test_registered_files(catalog: Catalogs, tmp_path: Path) -> None:
     pair = empty_pair(catalog, tmp_path)
 
     def register(files: dict[str, Any]) -> None:
@@ -153,32 +126,23 @@ def test_partitions_of_more_than_whole_files_are_left_to_the_extension(pair: Str
     refused(direct, "another partitioning")
 
 
+ONE_FOUND = {"i64 = 10": 1, "i64 >= 10": 1, "i8 < 2": 1, "region = 'NW'": 1, "f32 = 0.5": 1, "text LIKE 'ü1%'": 1}
+
+
 @pytest.mark.more
+@pytest.mark.parametrize(
+    "files", [[[row(30), NOTHING, row(9)], [row(100)]], [[NOTHING, NOTHING]]], ids=["some", "null"]
+)
 def test_the_first_files_of_a_table(
-    catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path
+    catalog: Catalogs, options: dict[str, Any], tmp_path: Path, files: list[Any]
 ) -> None:
-    pair = empty_pair(catalog, tmp_path / "with values", options)
-    both(pair, NW, [row(30), NOTHING, row(9)], [row(100)], row_group_size=2)
+    pair = empty_pair(catalog, tmp_path, options)
+    both(pair, NW, *files, row_group_size=2)
     agree(pair)
     both(pair, SW, [NOTHING])
     both(pair, NW, [row(1)])
     agree(pair)
-    with_nulls = "SELECT count(*), count(i64), max(i64) FROM lake.t"
-    assert [side.query(with_nulls) for side in pair] == [[(2, 1, 10)]] * 2
-
-
-@pytest.mark.more
-def test_the_first_files_of_a_table_may_be_all_null(
-    catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path
-) -> None:
-    pair = empty_pair(catalog, tmp_path, options)
-    both(pair, NW, [NOTHING, NOTHING])
-    agree(pair)
-    both(pair, NW, [row(1)])
-    agree(pair)
-    counted(
-        pair, {"i64 = 10": 1, "i64 >= 10": 1, "i8 < 2": 1, "region = 'NW'": 1, "f32 = 0.5": 1, "text LIKE 'ü1%'": 1}
-    )
+    counted(pair, {"true": 2} | ONE_FOUND)
 
 
 def counted(pair: StrategyPair, conditions: Mapping[str, int]) -> None:
@@ -206,54 +170,44 @@ def test_the_first_file_after_changed_columns(pair: StrategyPair) -> None:
         "FROM __ducklake_metadata_lake.ducklake_name_mapping ORDER BY ALL"
     )
     assert pair[0].query(names) == pair[1].query(names)
-    assert [side.query("SELECT small, note FROM lake.t ORDER BY ALL") for side in pair] == [[(1, "b"), (1, None)]] * 2
+    counted(pair, {"small = 1": 2, "note = 'b'": 1, "note IS NULL": 1})
+
+
+WIDE = {"i8": "INTEGER", "u32": "UBIGINT", "f32": "DOUBLE", "amount": "DECIMAL(20,2)"}
+WIDE_NESTED = {
+    "shape": "STRUCT(x BIGINT, deep STRUCT(y DOUBLE[], z VARCHAR), more STRUCT(day DATE)[])",
+    "counts": "MAP(VARCHAR, STRUCT(n BIGINT, share FLOAT))",
+}
+FOUND = {
+    "note IS NULL": 4, "note = 'a'": 1, "note >= 'z'": 1, "i8 = 100000": 1, "i8 = 50": 1, "u32 > 4294967296": 1,
+    "f32 = 1e300": 1, "amount = 12.5": 1,
+}  # fmt: skip
+FOUND_NESTED = {
+    "shape.x = 50": 1, f"shape.x > {2**40}": 2, "shape.deep.z = 'z2'": 1, "shape.deep.z IS NULL": 4,
+    "shape.more IS NULL": 4, "shape.more[1].day = DATE '2026-01-03'": 1, "counts['a'].share = 0.5": 1,
+    "counts['k50'].n = 50": 1,
+}  # fmt: skip
+
+
+def grown(n: int) -> dict[str, Any]:
+    """A row whose nested columns have values of the new fields and types."""
+    return row(n) | {
+        "shape": {"x": 2**40 + n, "deep": {"y": [0.5], "z": f"z{n}"}, "more": [{"day": row(n)["day"]}, None]},
+        "counts": [("a", {"n": n, "share": n / 4})],
+    }
 
 
 @pytest.mark.more
-def test_columns_that_were_added_or_widened(pair: StrategyPair) -> None:
-    """Earlier files lack the added column and have a narrower type of the other."""
+def test_columns_that_were_added_or_widened_at_any_depth(pair: StrategyPair) -> None:
+    """Earlier files lack the added column and fields, and have narrower types of the others."""
     for side in pair:
         side.replace(SW, [row(1), row(50)], strategy=replace_by_extension)
         side.execute("ALTER TABLE lake.t ADD COLUMN note VARCHAR")
-        for column, wide in {"i8": "INTEGER", "u32": "UBIGINT", "f32": "DOUBLE", "amount": "DECIMAL(20,2)"}.items():
-            side.execute(f"ALTER TABLE lake.t ALTER COLUMN {column} SET DATA TYPE {wide}")
+        for column, kind in (WIDE | WIDE_NESTED).items():
+            side.execute(f"ALTER TABLE lake.t ALTER COLUMN {column} SET DATA TYPE {kind}")
     for side in pair:
         side.replace(NW, [row(7) | {"note": "b"}], strategy=replace_by_extension)
-    both(pair, NW, [row(2) | {"i8": 100_000, "u32": 2**40, "f32": 1e300, "note": "a"}], [row(3)])
+    both(pair, NW, [grown(2) | {"i8": 100_000, "u32": 2**40, "f32": 1e300, "note": "a"}], [grown(3)])
     both(pair, "region=NE,date=2026-02-11", [row(4) | {"note": "z"}], [NOTHING])
     agree(pair)
-    conditions = {
-        "note IS NULL": 4, "note = 'a'": 1, "note >= 'z'": 1, "i8 = 100000": 1, "i8 = 50": 1, "u32 > 4294967296": 1,
-        "f32 = 1e300": 1, "amount = 12.5": 1,
-    }  # fmt: skip
-    counted(pair, conditions)
-
-
-@pytest.mark.soak
-def test_nested_columns_that_gained_fields_and_became_wider(pair: StrategyPair) -> None:
-    """Earlier files lack the fields, and have narrower types, at any depth."""
-    wide = {
-        "shape": "STRUCT(x BIGINT, deep STRUCT(y DOUBLE[], z VARCHAR), more STRUCT(day DATE)[])",
-        "counts": "MAP(VARCHAR, STRUCT(n BIGINT, share FLOAT))",
-    }
-    for side in pair:
-        side.replace(SW, [row(1), row(50)], strategy=replace_by_extension)
-        for column, kind in wide.items():
-            side.execute(f"ALTER TABLE lake.t ALTER COLUMN {column} SET DATA TYPE {kind}")
-        side.replace(NW, [row(7)], strategy=replace_by_extension)
-
-    def grown(n: int) -> dict[str, Any]:
-        return row(n) | {
-            "shape": {"x": 2**40 + n, "deep": {"y": [0.5], "z": f"z{n}"}, "more": [{"day": row(n)["day"]}, None]},
-            "counts": [("a", {"n": n, "share": n / 4})],
-        }
-
-    both(pair, NW, [grown(2), grown(3)], [row(4), NOTHING])
-    both(pair, "region=NE,date=2026-02-11", [row(5)])
-    agree(pair)
-    conditions = {
-        "shape.x = 50": 1, f"shape.x > {2**40}": 2, "shape.deep.z = 'z3'": 1, "shape.deep.z IS NULL": 5,
-        "shape.more IS NULL": 5, "shape.more[1].day = DATE '2026-01-04'": 1, "counts['a'].share = 0.5": 1,
-        "counts['k50'].n = 50": 1,
-    }  # fmt: skip
-    counted(pair, conditions)
+    counted(pair, FOUND | FOUND_NESTED)

@@ -23,7 +23,6 @@ from lake_assets.errors import (
     CatalogUnreachableError,
     LakeAssetsError,
     PartitionMovedError,
-    StorageError,
 )
 from lake_assets.history.restore import restore
 from lake_assets.lake.commit import direct, exporter
@@ -33,12 +32,11 @@ from lake_assets.lake.ledger import flush
 from lake_assets.lake.locks import FILES_IN_USE, FILES_REMOVED, commit_lock, file_lock
 from lake_assets.lake.retry import retried
 from lake_assets.lake.session import LakeSession
-from lake_assets.storage.store import Store
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.test_lost_answer import proxy
 from lake_assets_tests.faults.writer import ROWS, make_table, prepared, write, write_together
 from lake_assets_tests.ingest.batches import TEXTS
-from lake_assets_tests.lake.commit.test_deltas import exporting, stored, visible
+from lake_assets_tests.lake.commit.test_deltas import exporting, visible
 from lake_assets_tests.lake.worlds import BY_DRIVER, ON_POSTGRES
 from lake_assets_tests.tiers import more
 from lake_assets_tests.until import SECONDS
@@ -271,21 +269,6 @@ def test_maintenance_gets_its_turn_beside_commits_whose_times_overlap(local_worl
         running.result()
 
 
-@BY_DRIVER
-def test_a_file_that_maintenance_removes_first_is_not_committed(world: World) -> None:
-    make_table(world)
-    write(world, NW)
-    before = world.totals()
-    with world.stream.lake.open() as lake:
-        change = prepared(world, NW, 7.0)
-        removed = replace(world, _opened=None).tidy(LONG_AFTER)
-        with pytest.raises(StorageError, match="is gone"):
-            commit(lake, [change])
-
-    assert len(removed.orphans) == 1
-    assert world.totals() == before
-
-
 @ON_POSTGRES
 def test_a_commit_whose_locks_are_lost_with_the_connection_is_not_made(
     world: World, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
@@ -306,14 +289,6 @@ def test_a_commit_whose_locks_are_lost_with_the_connection_is_not_made(
     assert world.totals() == [1.0] * ROWS
 
 
-@contextmanager
-def brief(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let a commit wait only briefly for a lock."""
-    with monkeypatch.context() as patched:
-        patched.setattr("lake_assets.lake.catalog_driver.TIMEOUT", 0.1)
-        yield
-
-
 @ON_POSTGRES
 def test_a_commit_that_never_gets_the_lock_raises_a_passing_error_and_the_next_one_is_made(
     world: World, monkeypatch: pytest.MonkeyPatch
@@ -321,75 +296,15 @@ def test_a_commit_that_never_gets_the_lock_raises_a_passing_error_and_the_next_o
     make_table(world)
     with world.stream.lake.open() as lake:
         change = prepared(world, NW, 1.0)
-        with (
-            commit_lock(lake.config),
-            brief(monkeypatch),
-            pytest.raises(CatalogLockedError, match=r"commit lock was not free within 0.1 seconds: .* run it again"),
-        ):
-            commit(lake, [change])
+        with commit_lock(lake.config), monkeypatch.context() as patched:
+            patched.setattr("lake_assets.lake.catalog_driver.TIMEOUT", 0.1)
+            with pytest.raises(
+                CatalogLockedError, match=r"commit lock was not free within 0.1 seconds: .* run it again"
+            ):
+                commit(lake, [change])
         commit(lake, [change])
 
     assert world.totals() == [1.0] * ROWS
-
-
-@BY_DRIVER
-def test_a_writer_does_not_wait_for_the_storage_of_another(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_table(world)
-    slow, find = threading.Event(), Store.find
-    slow_thread: list[int] = []
-
-    def late(self: Store, key: str) -> Any:
-        if threading.get_ident() in slow_thread:
-            assert slow.wait(SECONDS)
-        return find(self, key)
-
-    monkeypatch.setattr(Store, "find", late)
-    other = replace(world, _opened=None)
-
-    def write_slowly() -> Any:
-        slow_thread.append(threading.get_ident())
-        return write(other, NW)
-
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(write_slowly)
-        with pytest.raises(TimeoutError):
-            waiting.result(MOMENT)
-
-        faster = write(world, SW).snapshot_id
-
-        assert not waiting.done()
-        slow.set()
-        assert waiting.result().snapshot_id == (faster or 0) + 1
-    assert len(world.totals()) == 2 * ROWS
-
-
-@pytest.mark.more
-@ON_POSTGRES
-def test_an_export_that_is_overtaken_is_written_again_under_the_lock(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    exporting(world, tmp_path / "deltas")
-    make_table(world)
-    other = replace(world, _opened=None)
-    write(world, NW)
-    queues: list[bool] = []
-    original = exporter.Exports.prepare
-
-    def overtaken(self: exporter.Exports) -> Any:
-        changes = original(self)
-        if self._changes[0].partition == world.partition(NW):
-            queues.append(self._session.queues)
-            if queues[-1]:
-                write(other, SW)
-        return changes
-
-    with monkeypatch.context() as patched:
-        patched.setattr(exporter.Exports, "prepare", overtaken)
-        write(world, NW)
-
-    assert queues == [True, False]
-    assert stored(world) == {uri for _, uri in visible(world)}
-    assert_sound(world, rows_of(world), landed=False)
 
 
 @BY_DRIVER

@@ -1,6 +1,5 @@
 """No query skips rows because a file's bounds are unknown, whichever client adds files after it."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,15 @@ from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import Strategy
 from lake_assets.lake.schema.types import sql_type
-from lake_assets_tests.lake.commit.strategy_pair import NOTHING, SCHEMA, StrategyLake, StrategyPair, empty_pair, row
+from lake_assets_tests.lake.commit.strategy_pair import (
+    NOTHING,
+    SCHEMA,
+    Catalogs,
+    StrategyLake,
+    empty_lake,
+    empty_pair,
+    row,
+)
 from lake_assets_tests.tiers import more, soak
 
 NW = "region=NW,date=2026-02-11"
@@ -31,8 +38,8 @@ UNKNOWN = [NOTHING, NOTHING, row(40)]
 
 
 @pytest.fixture
-def pair(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> StrategyPair:
-    return empty_pair(catalog, tmp_path)
+def side(catalog: Catalogs, tmp_path: Path) -> StrategyLake:
+    return empty_lake(catalog, tmp_path / "lake", replace_directly)
 
 
 def insert_by_a_client(side: StrategyLake, partition: str, number: int) -> None:
@@ -87,9 +94,8 @@ def missed(side: StrategyLake, *numbers: int) -> list[tuple[str, int]]:
     ],
 )
 def test_values_below_those_of_a_later_commit_are_found(
-    pair: StrategyPair, strategy: Strategy, next_strategy: Strategy | None, *, is_first: bool
+    side: StrategyLake, strategy: Strategy, next_strategy: Strategy | None, *, is_first: bool
 ) -> None:
-    side = pair[0]
     if not is_first:
         side.replace(NW, [row(30)], strategy=replace_by_extension)
     side.replace(SW, UNKNOWN, strategy=strategy, row_group_size=2)
@@ -103,10 +109,9 @@ def test_values_below_those_of_a_later_commit_are_found(
 @pytest.mark.more
 @pytest.mark.parametrize("catalog", [POSTGRES], indirect=True)
 def test_bounds_of_a_client_that_commits_during_the_correction_are_kept(
-    pair: StrategyPair, monkeypatch: pytest.MonkeyPatch
+    side: StrategyLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catalogs of the other types admit one writer at a time."""
-    side = pair[0]
     side.replace(NW, [row(30)], strategy=replace_by_extension)
     tries = iter([70])
 
@@ -126,9 +131,8 @@ def test_bounds_of_a_client_that_commits_during_the_correction_are_kept(
 @CATALOGS
 @pytest.mark.parametrize("strategy", [replace_directly, *more([replace_by_extension])])
 def test_bounds_that_another_client_left_unknown_are_taken_from_the_files(
-    pair: StrategyPair, strategy: Strategy
+    side: StrategyLake, strategy: Strategy
 ) -> None:
-    side = pair[0]
     side.replace(NW, [row(30)], strategy=replace_by_extension)
     with side.ducklake.open() as session:
         session.rows(f"UPDATE {session.metadata}.ducklake_table_column_stats SET min_value = NULL, max_value = NULL")
@@ -139,8 +143,9 @@ def test_bounds_that_another_client_left_unknown_are_taken_from_the_files(
 
 @CATALOGS
 def test_bounds_of_a_file_without_statistics_are_read_from_its_data(
-    pair: StrategyPair, monkeypatch: pytest.MonkeyPatch
+    catalog: Catalogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pair = empty_pair(catalog, tmp_path)
     write = pq.write_table
     for side in pair:
         side.replace(SW, [NOTHING, NOTHING])

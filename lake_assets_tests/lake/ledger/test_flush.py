@@ -9,7 +9,7 @@ from lake_assets.lake.catalog.inlined import inlined_rows
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct import replace_directly
-from lake_assets.lake.ledger import flush, tables
+from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST
 from lake_assets.lake.session import TableName
@@ -86,7 +86,9 @@ def test_an_encrypted_lakes_ledger_is_flushed_too(local_encrypted: World, monkey
 
 @pytest.mark.more
 @EACH_CATALOG
-def test_the_files_of_several_flushes_are_merged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_several_flushes_are_merged_and_rewritten_in_order(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     monkeypatch.setattr(flush, "FILES", 3)
     before, at = [], []
@@ -105,62 +107,36 @@ def test_the_files_of_several_flushes_are_merged(world: World, monkeypatch: pyte
     with world.stream.lake.open(read_only=True) as lake:
         few = last_runs(lake, world.stream.table, [world.partition(NW), world.partition(SW)])
         assert few == last_runs(lake, world.stream.table)
-    assert world.commit(NW, 9).status == "committed"
-
-
-@pytest.mark.more
-def test_files_without_deleted_rows_keep_the_order(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flush, "MANY", 1)
-    for number in range(2):
-        for text in (SW, NW):
-            local_world.commit(text, number, name=f"{number}.parquet")
-        local_world.tidy()
-    local_world.execute("DELETE FROM lake.ingest_runs WHERE source_files = 1 AND load_partition LIKE '%SW%'")
-    local_world.execute("DELETE FROM lake.ingest_files WHERE uri LIKE '%SW%/0.parquet'")
-    before = local_world.ledger()
-    local_world.tidy()
-
-    files = sorted_files(local_world)
-    rows = {
-        table: local_world.query("FROM read_parquet(?, union_by_name = true)", of_table)
-        for table, of_table in files.items()
+    world.execute(
+        "DELETE FROM lake.ingest_runs WHERE source_files = 1 AND load_partition LIKE '%SW%'",
+        "DELETE FROM lake.ingest_files WHERE uri LIKE '%SW%/0.parquet'",
+    )
+    before = world.ledger()
+    world.tidy()
+    counts = {
+        table: world.query("SELECT count(*) FROM read_parquet(?, union_by_name = true)", files)
+        for table, files in sorted_files(world).items()
     }
-    assert {table: len(of_table) for table, of_table in rows.items()} == {"ingest_runs": 3, "ingest_files": 4}
-    assert local_world.ledger() == before
+    assert counts == {"ingest_runs": [(5,)], "ingest_files": [(9,)]}
+    assert world.ledger() == before
+    assert world.commit(NW, 9).status == "committed"
 
 
 @pytest.mark.more
 def test_files_have_small_row_groups_and_large_ones_are_not_merged(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert {
-        "parquet_row_group_size": flush.ROW_GROUP,
-        "target_file_size": f"{flush.LARGE} bytes",
-    } == flush._OPTIONS
-    # All sizes are a tenth, for the inserts take long.
-    monkeypatch.setattr(tables, "INLINED_ROWS", 3_000)
-    monkeypatch.setattr(flush, "MANY", 1_000)
+    monkeypatch.setattr(flush, "MANY", 1)
     monkeypatch.setattr(flush, "FILES", 2)
-    monkeypatch.setattr(flush, "LARGE", 200_000)
-    monkeypatch.setattr(flush, "_OPTIONS", {"parquet_row_group_size": 2_048, "target_file_size": "200kB"})
-    with local_world.stream.lake.open(create=True) as lake:  # no copy of a lake with the usual limits
-        tables.create_ledger(lake)
-    local_world.commit(NW, 1)
-    for _ in range(4):
-        with local_world.stream.lake.open() as lake:
-            lake.rows(
-                "INSERT INTO lake.ingest_runs SELECT * EXCLUDE (n) REPLACE (uuid()::VARCHAR AS source_fingerprint) "
-                "FROM (SELECT * FROM lake.ingest_runs LIMIT 1), range(3_000) AS n(n)"
-            )
+    monkeypatch.setattr(flush, "LARGE", 1)
+    for total in (1, 2):
+        local_world.commit(NW, total)
         local_world.tidy()
 
-    files = local_world.query("FROM ducklake_list_files('lake', 'ingest_runs')")
-    groups = [
-        local_world.query("SELECT DISTINCT row_group_id, row_group_num_rows FROM parquet_metadata(?) ORDER BY 1", file)
-        for file, *_ in files
-    ]
-    assert max(rows for of_file in groups for _, rows in of_file) == 2_048
-    assert len(files) > 1
+    assert [len(files) for files in sorted_files(local_world).values()] == [2, 2]
+    sizes = "SELECT value FROM ducklake_options('lake') WHERE option_name = ? AND scope = 'TABLE'"
+    assert local_world.query(sizes, "parquet_row_group_size") == [(str(flush.ROW_GROUP),)] * 2
+    assert local_world.query(sizes, "target_file_size") == [("64000000",)] * 2
 
 
 DAYS = 40.0  # from now, when maintenance runs

@@ -92,19 +92,19 @@ def test_what_other_clients_do_is_no_change_of_the_source(local_world: World, fr
 
 
 def test_a_partition_that_an_earlier_version_wrote_is_found_in_the_ledger(
-    world: World, from_ledger: Reads, monkeypatch: pytest.MonkeyPatch
+    local_world: World, from_ledger: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.land(NW, sales(1))
+    local_world.land(NW, sales(1))
     with monkeypatch.context() as patch:
         patch.setattr(Writer, "_fingerprints", lambda *_: {})
-        world.ingest(NW)
-    assert named_commit(world, NW) is None
+        local_world.ingest(NW)
+    assert named_commit(local_world, NW) is None
 
-    assert world.ingest(NW).row.status == "skipped"
-    assert from_ledger() == [world.partition(NW).path]
-    assert world.commit(NW, 2).status == "committed"
-    assert world.ingest(NW).row.status == "skipped"
-    assert from_ledger() == [world.partition(NW).path]  # not after the refresh, which named the files
+    assert local_world.ingest(NW).row.status == "skipped"
+    assert from_ledger() == [local_world.partition(NW).path]
+    assert local_world.commit(NW, 2).status == "committed"
+    assert local_world.ingest(NW).row.status == "skipped"
+    assert from_ledger() == [local_world.partition(NW).path]  # not after the refresh, which named the files
 
 
 def test_a_cleared_partition_is_found_in_the_ledger(local_world: World, from_ledger: Reads) -> None:
