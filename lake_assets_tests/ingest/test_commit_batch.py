@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from dev.plain_client import plain_client
 from lake_assets.config.fields import CommitBatch
 from lake_assets.errors import CatalogUnreachableError, SourceError, StorageError
+from lake_assets.events import Event, listening
 from lake_assets.history.history_entries import history
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.partition_run import PartitionRun
@@ -227,3 +228,19 @@ def test_a_batch_is_at_most_the_partitions_of_a_job() -> None:
     assert batch.validate_python(GROUP_PARTITIONS) == GROUP_PARTITIONS
     with pytest.raises(ValidationError, match=f"less than or equal to {GROUP_PARTITIONS}"):
         batch.validate_python(GROUP_PARTITIONS + 1)
+
+
+def test_each_partition_of_a_batch_has_one_event_of_its_commit(filled: World) -> None:
+    seen: list[Event] = []
+    with listening(seen.append):
+        outcomes = ingest_texts(filled)
+
+    commits = [event for event in seen if event.event == "step" and event.step == "commit"]
+    paths = {filled.partition(text).path for text in TEXTS}
+    assert len(commits) == len(TEXTS)
+    assert {event.partition for event in commits} == paths
+    assert {(event.status, event.snapshot) for event in commits} == {("committed", *set(snapshots(outcomes).values()))}
+    reported = [event.partition for event in seen if event.event == "partition" and event.status == "committed"]
+    assert set(reported) == paths
+    last = max(seen.index(event) for event in commits)
+    assert all(seen.index(event) > last for event in seen if event.event == "partition")

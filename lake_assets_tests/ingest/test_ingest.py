@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import SchemaError, SourceChangedError, SourceError
-from lake_assets.ingest.api import ingest_all
+from lake_assets.errors import EmptySourceError, SchemaError, SourceChangedError, SourceError
+from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.partition_run import TRIES
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
@@ -201,3 +201,15 @@ def test_a_table_whose_partition_column_has_another_type_is_refused(local_world:
 
     with pytest.raises(SchemaError, match=r"'date' of table main\.sales is VARCHAR"):
         local_world.ingest(NW)
+
+
+@pytest.mark.parametrize("mode", ["replace", "append", "index"])
+def test_a_run_whose_plan_is_refused_whole_creates_no_lake(local_world: World, mode: str) -> None:
+    local_world.options["mode"] = mode
+    local_world.land(SW, sales(1))
+
+    with pytest.raises(EmptySourceError, match="on_empty"):
+        ingest(local_world.stream, local_world.partition(NW), local_world.sessions)
+
+    with local_world.stream.lake.open_if_exists() as lake:
+        assert lake is None

@@ -1,6 +1,7 @@
 """`release`: a partition of all streams of a group becomes visible in one snapshot, or of none."""
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +12,15 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.api.stream import open_stream
-from lake_assets.errors import HeldBackError, LakeAssetsError
+from lake_assets.errors import CatalogError, CatalogUnreachableError, HeldBackError, LakeAssetsError
 from lake_assets.events import Event, listening
 from lake_assets.history.restore import restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.commit import direct
+from lake_assets.lake.commit.change import Change, Committed
+from lake_assets.lake.session import LakeSession
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.tiers import more
 from lake_assets_tests.until import until
@@ -292,3 +295,25 @@ def test_a_plan_says_what_waits_and_what_is_held_back(group: Group) -> None:
     assert "is released together with returns, where it failed" in held.decision.fails
     outcomes = group.ingest(NW, SW)
     assert [outcome.status for outcome in outcomes] == ["left_out", "failed"]
+
+
+@pytest.mark.more
+def test_a_catalog_that_is_lost_while_keys_are_committed_one_by_one_ends_the_run(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group.land_all(NW, 1)
+    group.land_all(SW, 2)
+    tried = []
+
+    def lost(_: LakeSession, changes: Sequence[Change]) -> list[Committed]:
+        tried.append(len(changes))
+        if len(changes) > len(NAMES):
+            raise CatalogError("the catalog refuses:", "ask it.")
+        raise CatalogUnreachableError("the server is away:", "try again.")
+
+    monkeypatch.setattr("lake_assets.ingest.replace.replace_run.commit", lost)
+    outcomes = group.ingest(NW, SW)
+
+    assert tried == [6, 3]
+    assert {str(outcome.error) for outcome in outcomes} == {"the server is away: try again."}
+    assert group.totals() == {name: [] for name in NAMES}
