@@ -1,7 +1,7 @@
 """Writers at once, each a process: all succeed or say clearly why not, and the lake ends as if each had come alone."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -53,6 +53,7 @@ class Race:
         acts: of the writers.
         commits: the commits of all writers, and the snapshots of these.
         repeats: whether an act that is repeated commits again.
+        lake: options of the lake.
     """
 
     options: dict[str, Any]
@@ -60,6 +61,7 @@ class Race:
     acts: Acts
     commits: tuple[int, int]
     repeats: bool = False
+    lake: dict[str, Any] = field(default_factory=dict)
 
 
 PAIRS = [PARTITIONS[0:2], PARTITIONS[1::-1], PARTITIONS[1:3], PARTITIONS[2::-2]]  # of partitions, that overlap
@@ -73,6 +75,10 @@ RACES = {
     "batch": Race({"commit_batch": 2}, PARTITIONS[:3], [ingests(*pair) for pair in PAIRS * 2], (16, 8), repeats=True),
     "index": Race({"mode": "index"}, [NW, *PARTITIONS], [("index", {})] * 8, (9, 1)),
 }
+BY_INSERT = {
+    "replace by insert": Race({}, [NW], [ingests(NW)] * 4, (4, 4), lake=ENCRYPTED),
+    "append by insert": Race({"mode": "append"}, [NW], [ingests(NW, force=False)] * 4, (1, 1), lake=ENCRYPTED),
+}
 # Catalog and storage, whether the writers take the lock, the race, and how often each acts. DuckDB's file is opened by
 # one process at a time, which the lock sees to. Without a lock the catalog itself refuses, and the retry commits.
 SQLITE, DUCKDB, POSTGRES = ((catalog, "local") for catalog in ("sqlite", "duckdb", "postgres"))
@@ -85,6 +91,9 @@ CASES = [
     *more([(DUCKDB, True, "replace others", 1)]),
     *soak((pair, True, race, 2) for pair in (SQLITE, DUCKDB, ("postgres", "s3")) for race in RACES),
     *soak((pair, False, race, 4) for pair in (SQLITE, POSTGRES) for race in RACES),
+    (SQLITE, True, "replace by insert", 1),
+    *more([(POSTGRES, False, "append by insert", 1)]),
+    *soak((pair, lock, race, 1) for pair, lock in ((SQLITE, False), (POSTGRES, True)) for race in BY_INSERT),
 ]
 
 
@@ -93,8 +102,8 @@ CASES = [
 def test_writers_at_once_all_succeed_and_none_is_lost_or_doubled(
     world: World, actors: Actors, race: str, lock: bool, times: int
 ) -> None:
-    chosen = RACES[race]
-    world.options, world.lake_options = dict(chosen.options), {"commit_retries": 200}
+    chosen = (RACES | BY_INSERT)[race]
+    world.options, world.lake_options = dict(chosen.options), chosen.lake | {"commit_retries": 200}
     landed = Landed(world)
     landed.land(SW, "first.parquet", sales(0.25))
     act, options = ("index", {}) if race == "index" else ingests(SW)
@@ -107,30 +116,6 @@ def test_writers_at_once_all_succeed_and_none_is_lost_or_doubled(
     committed = [row for row in world.ledger() if row.status == "committed"]
     found = len(committed) - 1, len({row.snapshot_id for row in committed}) - 1
     assert found == tuple(count * (times if chosen.repeats else 1) for count in chosen.commits)
-
-
-@pytest.mark.parametrize(
-    ("world", "lock", "race"),
-    [
-        (SQLITE, True, "replace"),
-        *more([(POSTGRES, False, "append")]),
-        *soak(
-            (pair, lock, race) for pair, lock in ((SQLITE, False), (POSTGRES, True)) for race in ("replace", "append")
-        ),
-    ],
-    indirect=["world"],
-)
-def test_writers_by_insert_do_not_double_a_new_partition(world: World, actors: Actors, race: str, lock: bool) -> None:
-    chosen = RACES[race]
-    world.options, world.lake_options = dict(chosen.options), ENCRYPTED | {"commit_retries": 200}
-    make_table(world)
-    landed = Landed(world)
-    land(landed, NW)
-
-    assert run(world, actors, chosen.acts[:4], lock=lock) == []
-
-    assert_sound(world, landed.rows(), landed=True)
-    assert len([row for row in world.ledger() if row.status == "committed"]) == min(chosen.commits[0], 4)
 
 
 @pytest.mark.parametrize("race", ["replace others", *more(["append to others"])])
@@ -303,16 +288,6 @@ def test_of_a_refresh_and_a_restore_with_a_hold_the_restore_wins(local_world: Wo
         write(local_world, NW)
 
     assert local_world.totals(NW) == restored
-
-
-def test_a_partition_can_be_replaced_while_another_is_read(local_world: World) -> None:
-    make_table(local_world)
-    write(local_world, NW)
-    write(local_world, SW)
-    with local_world.stream.lake.open() as reader, reader.transaction():
-        before = reader.rows("SELECT sum(total) FROM lake.sales")
-        write(replace(local_world, _opened=None), NW)
-        assert reader.rows("SELECT sum(total) FROM lake.sales") == before
 
 
 @pytest.mark.parametrize("world", [POSTGRES, *more([(SQLITE,)])], indirect=True)

@@ -10,7 +10,6 @@ import pytest
 
 from dev.servers.proxy import Request, S3Proxy
 from lake_assets_tests.faults.outage import HURRIED, Outage, is_listed, is_read, is_written, noise, outage, small_disk
-from lake_assets_tests.ingest.index.indexing import land_numbers
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -112,26 +111,12 @@ def test_a_step_that_lost_its_storage_is_tried_again_and_no_row_is_there_twice(
     assert [row.status for row in world.ledger()] == ["committed", "committed", "failed", "failed", "committed"]
 
 
-@pytest.mark.more
-def test_objects_that_are_registered_in_place_are_so_by_the_retry(
-    world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage]
-) -> None:
-    land_numbers(world, bucket_on(s3_proxy.s3) | HURRIED, NW, SW, range(1, 10))
-    away = outage(is_read, 600)
-
-    run = run_both(world, at_retry=away.end)
-
-    assert run.result.success
-    (error,) = run.retried
-    assert f"at {world.source['endpoint']} cannot be reached" in error
-    assert world.totals() == list(range(10))
-
-
 def test_a_disk_that_is_full_is_not_tried_again(world: World, tmp_path: Path) -> None:
     with small_disk(tmp_path / "data"):
         for text in (NW, SW):
             world.land(text, noise())
         run = run_both(world)
+        assert world.data_files() == set()
 
     assert (run.result.success, run.retried) == (False, ())
     assert "data has no space left: " in failure_of(run)

@@ -26,8 +26,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dev.servers.postgres import PostgresServer
-from dev.servers.s3 import S3Server
 from lake_assets.errors import EmptySourceError, LakeAssetsError, PartitionError, SourceError
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest_all
@@ -317,9 +315,6 @@ class AppendMachine(LakeMachine):
     mode = "append"
 
 
-MACHINES = pytest.mark.parametrize("machine", [LakeMachine, AppendMachine])
-
-
 def on_sqlite(folder: Path) -> World:
     return World.in_folder(folder, no_session)
 
@@ -331,17 +326,16 @@ def test_a_sequence_ends_as_its_model_says(machine: type[LakeMachine], actors: A
 
 
 @pytest.mark.soak
-@MACHINES
-def test_many_sequences_end_as_their_model_says(machine: type[LakeMachine], actors: Actors) -> None:
-    run(machine, on_sqlite, actors, max_examples=EXAMPLES, stateful_step_count=30)
-
-
-@pytest.mark.soak
-@MACHINES
-def test_sequences_on_servers_end_as_their_model_says(
-    machine: type[LakeMachine], actors: Actors, postgres: PostgresServer, s3: S3Server
+@pytest.mark.parametrize("place", ["files", "servers"])
+@pytest.mark.parametrize("machine", [LakeMachine, AppendMachine])
+def test_many_sequences_end_as_their_model_says(
+    request: pytest.FixtureRequest, machine: type[LakeMachine], place: str, actors: Actors
 ) -> None:
     def on_servers(_: Path) -> World:
+        postgres, s3 = map(request.getfixturevalue, ("postgres", "s3"))
         return World(database_on(postgres), bucket_on(s3), bucket_on(s3), no_session)
 
-    run(machine, on_servers, actors, max_examples=max(EXAMPLES // 3, 1), stateful_step_count=20)
+    if place == "files":
+        run(machine, on_sqlite, actors, max_examples=EXAMPLES, stateful_step_count=30)
+    else:
+        run(machine, on_servers, actors, max_examples=max(EXAMPLES // 3, 1), stateful_step_count=20)

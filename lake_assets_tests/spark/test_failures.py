@@ -1,12 +1,10 @@
 """The error for a failed transform, task or process of Spark: one sentence with its position."""
 
-import os
 import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -14,7 +12,6 @@ from pyspark.sql import DataFrame, functions
 
 from lake_assets.errors import (
     LakeAssetsError,
-    SchemaError,
     SparkUnavailableError,
     TaskLostError,
     TransformError,
@@ -39,11 +36,7 @@ def _exit(value: int) -> int:
     sys.exit(value)
 
 
-def _end(value: int) -> int:
-    os._exit(value)  # as the kernel does where memory is short
-
-
-raises, exits, ends = in_rows(_raise), in_rows(_exit), in_rows(_end)
+raises, exits = in_rows(_raise), in_rows(_exit)
 
 
 def leaves(_: DataFrame) -> DataFrame:
@@ -55,9 +48,9 @@ def acts(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def failure(world: World, transform: dict[str, str], rows: pa.Table | None = None) -> LakeAssetsError:
+def failure(world: World, transform: dict[str, str]) -> LakeAssetsError:
     world.options = {"transform": transform}
-    world.land(NW, sales(1, 2) if rows is None else rows)
+    world.land(NW, sales(1, 2))
     with pytest.raises(LakeAssetsError) as raised:
         world.ingest(NW)
     return raised.value
@@ -130,33 +123,25 @@ def test_an_error_in_a_function_is_one_sentence_with_its_line(local_world: World
     assert not is_interrupt(error)
 
 
-@pytest.mark.more
-def test_the_error_for_a_killed_worker_names_memory(local_world: World) -> None:
-    error = failure(local_world, {"function": f"{HERE}ends"})
-
-    assert isinstance(error, TaskLostError)
-    assert "a Python worker of Spark was killed" in str(error)
-    assert "let fewer tasks run side by side (spark.master: local[1])" in str(error)
-    assert "collectToPython" not in str(error)
-
-
 PORT = "EOFException occurred while reading the port number from"
+KILLED = "a Python worker of Spark was killed, or ended, .+: let fewer tasks run side by side "
 
 
 @pytest.mark.parametrize(
     ("said", "text"),
     [
-        pytest.param(f"{PORT} pyspark.daemon's stdout", "a Python worker of Spark", id="daemon"),
-        pytest.param(f"{PORT} lake_assets.spark.daemon's stdout", "a Python worker of Spark", id="our daemon"),
-        ("ExecutorLostFailure (executor 3 exited caused by one of the running tasks)", "an executor of Spark was lost"),
-        ("java.lang.OutOfMemoryError: GC overhead limit exceeded", "Spark's JVM had too little memory"),
+        pytest.param("Python worker exited unexpectedly (crashed)", KILLED, id="worker"),
+        pytest.param(f"{PORT} pyspark.daemon's stdout", KILLED, id="daemon"),
+        pytest.param(f"{PORT} lake_assets.spark.daemon's stdout", KILLED, id="our daemon"),
+        pytest.param("ExecutorLostFailure (executor 3 exited)", "an executor of Spark was lost", id="executor"),
+        pytest.param("java.lang.OutOfMemoryError: limit", "JVM had too little memory: raise spark.driver", id="JVM"),
     ],
 )
 def test_the_error_names_the_process_that_ended(said: str, text: str) -> None:
     error = job_error(PySparkException(f"Job aborted due to stage failure: {said}"))
 
     assert isinstance(error, TaskLostError)
-    assert text in str(error)
+    assert re.search(text, str(error))
 
 
 def test_a_jvm_that_ended_is_no_fault_of_the_transform() -> None:
@@ -169,20 +154,3 @@ def test_a_jvm_that_ended_is_no_fault_of_the_transform() -> None:
 def test_a_call_of_the_jvm_that_it_refuses_is_the_functions_fault() -> None:
     error = Py4JError("An error occurred while calling o69.nope. Trace:\npy4j.Py4JException: Method nope([]) does not")
     assert isinstance(failed_function("a:b", error), TransformError)
-
-
-def test_the_error_for_a_jvm_without_memory_names_the_setting(local_world: World) -> None:
-    error = failure(local_world, {"sql": "SELECT size(sequence(0, 2000000000)) AS id FROM source"})
-
-    assert isinstance(error, TaskLostError)
-    assert "Spark's JVM had too little memory: raise spark.driver.memory" in str(error)
-
-
-def test_a_row_of_another_partition_is_one_error(local_world: World, capfd: pytest.CaptureFixture[str]) -> None:
-    rows = sales(1, 2).append_column("region", pa.array(["NW", "SW"]))
-
-    error = failure(local_world, {"sql": "SELECT id, total FROM source"}, rows)
-
-    assert isinstance(error, SchemaError)
-    assert "has a row with region='SW', and belongs to region=NW/date=2026-02-11" in str(error)
-    assert no_log(capfd)

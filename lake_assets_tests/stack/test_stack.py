@@ -14,7 +14,7 @@ import pytest
 
 from dev.stack.command import stack, stack_folder
 from dev.stack.probes import server_of
-from dev.stack.site import Ports, Site, StackError
+from dev.stack.site import Ports, Site
 from dev.stack.supervised import Process, Supervisor, left_processes
 from lake_assets_tests.stack.sites import catalog
 from lake_assets_tests.until import until
@@ -93,13 +93,13 @@ def test_what_a_killed_supervisor_left_behind_is_ended_by_the_next_start(folder:
 
 
 @pytest.mark.more
-def test_a_port_that_another_program_has_is_named_with_its_component(folder: Path) -> None:
+def test_a_port_that_another_program_has_is_named_with_its_component(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        Site.at(folder, Ports.free().model_copy(update={"spark_connect": port}))
-        done = stack("up", "postgres", "--detach", folder=folder)
+        Site.at(tmp_path, Ports.free().model_copy(update={"spark_connect": port}))
+        done = stack("up", "postgres", "--detach", folder=tmp_path)
 
     assert done.returncode == 1
     assert f"other programs listen on ports of the stack: {port} (spark-connect). End them" in done.stderr
@@ -113,20 +113,7 @@ def test_a_port_that_another_program_has_is_named_with_its_component(folder: Pat
         (("status",), "no stack was started in "),
     ],
 )
-def test_what_does_not_exist_is_an_error(folder: Path, arguments: tuple[str, ...], error: str) -> None:
-    done = stack(*arguments, folder=folder)
+def test_what_does_not_exist_is_an_error(tmp_path: Path, arguments: tuple[str, ...], error: str) -> None:
+    done = stack(*arguments, folder=tmp_path)
 
     assert (done.returncode, error in done.stderr) == (1, True), done.stderr
-
-
-def test_secrets_are_in_one_file_that_only_its_owner_reads(folder: Path) -> None:
-    site = Site.at(folder)
-
-    assert (folder / "stack.json").stat().st_mode & 0o077 == 0
-    assert Site.at(folder).settings == site.settings
-    assert len({site.settings.lake_password, site.settings.s3_secret, site.settings.spark_token}) == 3
-
-
-def test_a_folder_too_deep_for_sockets_is_refused() -> None:
-    with pytest.raises(StackError, match="longer than 85 characters"):
-        Site.at(Path("/tmp") / ("x" * 90))
