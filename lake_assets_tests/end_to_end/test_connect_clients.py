@@ -233,24 +233,6 @@ def test_a_server_that_is_started_again_in_a_job_runs_the_job_again(local_world:
     assert len(world.data_files()) == 2
 
 
-@pytest.mark.soak
-def test_clients_at_once_have_sessions_of_their_own(local_world: World, tmp_path: Path, spark_connect: str) -> None:
-    """Each has a view `source` with the rows of its own partition."""
-    local_world.options = {"transform": {"sql": "SELECT id, total, count(*) OVER () AS rows FROM source"}}
-    days = [f"region=NW,date=2026-02-{day:02}" for day in (1, 2)]
-    for number, text in enumerate(days, 1):
-        local_world.land(text, sales(*range(number)))
-    config = local_world.config_file(tmp_path, spark={"remote": spark_connect})
-
-    runs = [started(config, tmp_path, text) for text in days]
-    outputs = [run.communicate(timeout=240) for run in runs]
-
-    assert [run.returncode for run in runs] == [0, 0], outputs
-    assert local_world.query("SELECT day(date), any_value(rows), count(*) FROM lake.sales GROUP BY 1 ORDER BY 1") == [
-        (number, number, number) for number in (1, 2)
-    ]
-
-
 def ended(world: World, folder: Path, url: str, *partitions: str) -> tuple[int, str]:
     """The exit code of a command that ingests, and its errors on one line."""
     run = started(world.config_file(folder, spark={"remote": url}), folder, *partitions)

@@ -11,7 +11,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 
 from lake_assets.errors import (
-    LakeAssetsError,
     SparkUnavailableError,
     TaskLostError,
     TransformError,
@@ -48,20 +47,6 @@ def acts(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def failure(world: World, transform: dict[str, str]) -> LakeAssetsError:
-    world.options = {"transform": transform}
-    world.land(NW, sales(1, 2))
-    with pytest.raises(LakeAssetsError) as raised:
-        world.ingest(NW)
-    return raised.value
-
-
-def no_log(capfd: pytest.CaptureFixture[str]) -> bool:
-    """Whether neither Spark nor pyspark has logged the error."""
-    err = capfd.readouterr().err
-    return not any(sign in err for sign in ("ERROR", "Traceback", "\tat org."))
-
-
 COLUMN = (
     "the transform's SQL is refused by Spark at line 2, column 3: A column, variable, or function "
     "parameter with name `totl` cannot be resolved. Did you mean one of the following? "
@@ -71,56 +56,42 @@ DIVISION = (
     "the transform's SQL failed at line 2, column 3: Division by zero. Use `try_divide` to tolerate "
     "divisor being 0 and return NULL instead: correct transform.sql, or the rows in the view `source`."
 )
-CAST = """at line 1, column 8: The value 'n0' of the type "STRING" cannot be cast to "INT" because it is"""
+FAILED, CORRECT = rf"failed at {re.escape(__file__)}, line \d+:", "correct the function"
 
 
 @pytest.mark.parametrize(
-    ("sql", "text"),
+    ("way", "transform", "text"),
     [
-        ("SELECT id,\n  totl FROM source", COLUMN),
-        ("SELEC 1", "at line 1, column 1: Syntax error at or near 'SELEC': correct transform.sql"),
-        ("SELECT id,\n  total / 0 AS total FROM source", DIVISION),
+        ("sql", "SELECT id,\n  totl FROM source", re.escape(COLUMN)),
+        ("sql", "SELEC 1", "at line 1, column 1: Syntax error at or near 'SELEC': correct transform.sql"),
+        ("sql", "SELECT id,\n  total / 0 AS total FROM source", re.escape(DIVISION)),
         *more(
             [
-                ("SELECT * FROM sourc", "at line 1, column 15: The table or view `sourc` cannot be found."),
-                ("SELECT CAST('n' || id AS INT) AS id, total FROM source", CAST),
+                ("function", f"{HERE}raises", rf"{FAILED} ValueError: no 0: {CORRECT}"),
+                ("function", f"{HERE}exits", rf"{FAILED} SystemExit: 0: {CORRECT}"),
+                ("function", f"{HERE}leaves", rf"raised SystemExit: 0 at {re.escape(__file__)}, line \d+: {CORRECT}"),
+                ("function", f"{HERE}acts", r"raised ArithmeticException: Division by zero\..* at line 1, column 1:"),
             ]
         ),
     ],
-    ids=["column", "syntax", "division", "table", "cast"],
+    ids=["column", "syntax", "division", "raises", "exits", "leaves", "acts"],
 )
-def test_an_error_in_sql_is_one_sentence_with_its_position(
-    local_world: World, capfd: pytest.CaptureFixture[str], sql: str, text: str
+def test_an_error_in_a_transform_is_one_sentence_with_its_position(
+    local_world: World, capfd: pytest.CaptureFixture[str], way: str, transform: str, text: str
 ) -> None:
-    error = failure(local_world, {"sql": sql})
+    local_world.options = {"transform": {way: transform}}
+    local_world.land(NW, sales(1, 2))
 
-    assert isinstance(error, TransformError)
-    assert text in str(error)
-    assert "SQLSTATE" not in str(error)
-    assert "\n" not in str(error)
-    assert no_log(capfd)
+    with pytest.raises(TransformError, match=text) as raised:
+        local_world.ingest(NW)
 
-
-@pytest.mark.more
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("raises", rf"failed at {__file__}, line \d+: ValueError: no 0: correct the function"),
-        ("acts", r"raised ArithmeticException: Division by zero\..* at line 1, column 1:"),
-        *more(
-            [
-                ("exits", rf"failed at {__file__}, line \d+: SystemExit: 0: correct the function"),
-                ("leaves", rf"raised SystemExit: 0 at {__file__}, line \d+: correct the function"),
-            ]
-        ),
-    ],
-)
-def test_an_error_in_a_function_is_one_sentence_with_its_line(local_world: World, name: str, text: str) -> None:
-    error = failure(local_world, {"function": f"{HERE}{name}"})
-
-    assert isinstance(error, TransformError)
-    assert re.match(f"the transform {HERE}{name} {text}", str(error))
-    assert not is_interrupt(error)
+    assert not is_interrupt(raised.value)
+    assert way == "sql" or f"the transform {transform} " in str(raised.value)
+    assert "SQLSTATE" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+    # Neither Spark nor pyspark has logged it.
+    err = capfd.readouterr().err
+    assert not any(sign in err for sign in ("ERROR", "Traceback", "\tat org."))
 
 
 PORT = "EOFException occurred while reading the port number from"
