@@ -34,6 +34,7 @@ from lake_assets.storage import walk
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets_tests.cli.conftest import Run, run
+from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.tiers import soak
 from lake_assets_tests.until import until
 from lake_assets_tests.world import NW, World, sales
@@ -219,24 +220,17 @@ def by_proxy(proxy: PostgresProxy, counted: Counted) -> Iterator[None]:
 Count = Callable[[Counted], AbstractContextManager[None]]
 
 
-CHECKS = {"last_run", "row_counts", "landing_zone", "no_null_partition", "schema", "ledger", "data_files"}
-# Commands about the partition; `ingest` finds nothing new.
-COMMANDS = {
-    "plan": ("plan", "--partition", NW),
-    "plan of a new version": ("plan", "--force", "--partition", NW),
-    "check": ("check", "--partition", NW),
-    "history": ("history", "--partition", NW),
-    "ledger": ("ledger", "--partition", NW),
-    "ingest": ("ingest", "--partition", NW),
-}
-
-
-def measure_run(world: World, monkeypatch: pytest.MonkeyPatch, places: "Places") -> Counted:
+def measure(world: World, monkeypatch: pytest.MonkeyPatch, places: "Places") -> Counted:
     """One run of one partition with all its checks, which pass."""
     job, stream = refresh(world.config, monkeypatch)
     counted = Counted()
-    with logged(stream, counted), places.counting(counted):
-        result = job.execute_in_process(partition_key=KEY)
+    with logged(stream, counted):
+        if places.s3 is not None:
+            places.s3.forget()
+        with places.count(counted):
+            result = job.execute_in_process(partition_key=KEY)
+        for request in places.s3.requests() if places.s3 is not None else ():
+            counted.requests[request.method, "object" if request.key else "list"] += 1
     evaluations = result.get_asset_check_evaluations()
     more = {"appended_objects"} if stream.config.mode == "append" else set()
     assert {evaluation.check_name for evaluation in evaluations if evaluation.passed} == CHECKS | more
@@ -244,14 +238,7 @@ def measure_run(world: World, monkeypatch: pytest.MonkeyPatch, places: "Places")
     return counted
 
 
-def measure_command(world: World, run: Run, places: "Places", name: str) -> Counted:
-    """One command, which succeeds."""
-    counted = Counted()
-    with logged(world.stream, counted), places.counting(counted):
-        result = run(*COMMANDS[name])
-    assert result.exit_code == 0, result.output
-    assert bool(counted.requests["listed", "objects"]) == (name not in ("history", "ledger"))
-    return counted
+CHECKS = {"last_run", "row_counts", "landing_zone", "no_null_partition", "schema", "ledger", "data_files"}
 
 
 def differences(small: Counted, large: Counted) -> list[str]:
@@ -271,16 +258,6 @@ class Places:
     catalog: Callable[[], dict[str, Any]]
     count: Count
     s3: S3Proxy | None  # before the S3 server; None for local folders
-
-    @contextmanager
-    def counting(self, counted: Counted) -> Iterator[None]:
-        """Count what is asked of catalog and storage."""
-        if self.s3 is not None:
-            self.s3.forget()
-        with listing(counted), self.count(counted):
-            yield
-        for request in self.s3.requests() if self.s3 is not None else ():
-            counted.requests[request.method, "object" if request.key else "list"] += 1
 
     def new_lake(self, world: World, folder: Path) -> None:
         """Let the world have a new catalog, a new storage and a new landing zone."""
@@ -313,33 +290,83 @@ def places(request: pytest.FixtureRequest, catalog: str, storage: str, tmp_path:
         *soak((mode, "sqlite", "local", LARGE) for mode in ("replace", "append")),
     ],
 )
-def test_runs_and_commands_about_one_partition_ask_for_the_same_in_a_small_table_and_in_a_large_one(
+def test_a_run_of_one_partition_asks_for_the_same_in_a_small_table_and_in_a_large_one(
     local_world: World,
-    run: Run,
     places: Places,
-    *,
     mode: str,
     larger: tuple[int, int],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # In both tables rows of the ledger and the manifest are in a file and inlined.
-    monkeypatch.setattr(flush, "MANY", 1)
-    monkeypatch.setattr(flush, "FILES", 2)
-    monkeypatch.setattr(Options, "stream", lambda *_: local_world.stream)
-    counts: dict[tuple[int, int], dict[str, Counted]] = {}
+    if mode == "append":  # which reads the manifest: in both tables its rows are in a file and inlined
+        monkeypatch.setattr(flush, "MANY", 1)
+        monkeypatch.setattr(flush, "FILES", 2)
+    counts: dict[tuple[int, int], list[Counted]] = {}
     for size in (SMALL, larger):
         places.new_lake(local_world, tmp_path / str(size[0]))
         local_world.options = {"partitions": PARTITIONS, "mode": mode}
         fill(local_world, *size)
         land_later(local_world, sales(1, 2, 3), "batch_1.parquet" if mode == "replace" else "batch_2.parquet")
-        runs = {f"run {number}": measure_run(local_world, monkeypatch, places) for number in range(2)}
+        runs = [measure(local_world, monkeypatch, places) for _ in range(2)]
         assert [run.status for run in local_world.ledger(NW)[:2]] == ["skipped", "committed"]
-        counts[size] = runs | {name: measure_command(local_world, run, places, name) for name in COMMANDS}
+        counts[size] = runs
+
+    for small, large in zip(counts[SMALL], counts[larger], strict=True):
+        found = differences(small, large)
+        assert not found, "\n".join(found)
+        assert small.statements.total()
+        assert small.rows.total()
+        assert bool(small.requests) == (places.s3 is not None)
+        assert not any("attach" in text.lower() or "ducklake" in text.lower() for text in small.duckdb), small.duckdb
+
+
+# Commands about the partition; `ingest` finds nothing new.
+COMMANDS = {
+    "plan": ("plan", "--partition", NW),
+    "plan of a new version": ("plan", "--force", "--partition", NW),
+    "check": ("check", "--partition", NW),
+    "history": ("history", "--partition", NW),
+    "ledger": ("ledger", "--partition", NW),
+    "ingest": ("ingest", "--partition", NW),
+}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    ("catalog", "storage", "larger"),
+    [
+        ("sqlite", "local", LARGER),
+        *soak([("postgres", "s3", LARGER)]),
+        *soak([("postgres", "s3", LARGE), ("sqlite", "local", LARGE)]),
+    ],
+)
+def test_a_command_about_one_partition_asks_for_the_same_in_a_small_table_and_in_a_large_one(
+    local_world: World,
+    run: Run,
+    places: Places,
+    larger: tuple[int, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)  # most rows of both ledgers are in a file
+    monkeypatch.setattr(Options, "stream", lambda *_: local_world.stream)
+    local_world.sessions = no_session
+    counts: dict[tuple[int, int], dict[str, Counted]] = {}
+    for size in (SMALL, larger):
+        places.new_lake(local_world, tmp_path / str(size[0]))
+        local_world.options = {"partitions": PARTITIONS}
+        with jobs_here():
+            fill(local_world, *size)
+        counts[size] = {}
+        for name, command in COMMANDS.items():
+            counts[size][name] = counted = Counted()
+            with logged(local_world.stream, counted), listing(counted), places.count(counted):
+                result = run(*command)
+            assert result.exit_code == 0, result.output
+            assert counted.requests["listed", "objects"] == (name not in ("history", "ledger"))
 
     for name, small in counts[SMALL].items():
         found = differences(small, counts[larger][name])
         assert not found, f"{name}: " + "\n".join(found)
         assert small.statements.total()
         assert small.rows.total()
-        assert not any("attach" in text.lower() or "ducklake" in text.lower() for text in small.duckdb), small.duckdb

@@ -9,7 +9,7 @@ import pytest
 from dev.servers.postgres import stoppable_in
 from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.outage import small_disk
-from lake_assets_tests.faults.scenarios import assert_either, begin, finish, next_round
+from lake_assets_tests.faults.scenarios import begin, check, next_round
 from lake_assets_tests.faults.without_spark import no_session
 from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import NW, World, sales
@@ -83,8 +83,7 @@ def test_a_full_disk_is_one_error_and_the_act_succeeds_when_there_is_space_again
             assert f"{folder} " in ended.refused.replace("/ ", " ")
             for words in ("no space left", "free space", "run it again"):
                 assert words in ended.refused
-        assert_either(world, begun.before, begun.after, cleaning=begun.cleaning)
-        finish(scenario, begun)
+        check(scenario, begun, ended)
 
 
 @pytest.mark.servers
@@ -110,5 +109,4 @@ def test_a_full_disk_of_a_postgres_server_is_one_error(tmp_path: Path, actors: A
         assert "No space left on device" in ended.refused
         assert "free space on the disk of its data, and run it again" in ended.refused
         filler.unlink()
-        assert_either(world, begun.before, begun.after, cleaning=begun.cleaning)
-        finish(scenario, begun)
+        check(scenario, begun, ended)

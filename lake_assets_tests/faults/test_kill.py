@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from lake_assets_tests.faults.actors import Actors, Ended
+from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.lake_invariants import assert_sound
-from lake_assets_tests.faults.scenarios import KINDS, Round, Scenario, assert_either, begin, finish, next_round
+from lake_assets_tests.faults.scenarios import KINDS, Scenario, assert_held, begin, check, finish, next_round
 from lake_assets_tests.tiers import more, soak
-from lake_assets_tests.world import NW, World
+from lake_assets_tests.world import World
 
 pytestmark = pytest.mark.kill
 
@@ -48,30 +48,13 @@ def begun_with(world: World, actors: Actors, kind: str, strategy: str) -> tuple[
     return begin(world, actors, kind), None if strategy == "insert" else strategy
 
 
-def assert_held(world: World, begun: Round, is_done: bool) -> None:
-    """The hold of a restore comes with its rows."""
-    if begun.act == "restore":
-        assert (world.ledger(NW)[0].hold == "held") == (is_done and begun.options["hold"])
-
-
-def check(scenario: Scenario, begun: Round, ended: Ended) -> None:
-    """The lake after a kill, and after the next run."""
-    assert ended.crashed is None, ended.crashed
-    assert ended.refused is None, ended.refused
-    if ended.was_killed:
-        is_done = assert_either(scenario.world, begun.before, begun.after, cleaning=begun.cleaning)
-        assert_held(scenario.world, begun, is_done)
-    else:
-        assert_sound(scenario.world, begun.after, landed=begun.landed)
-    finish(scenario, begun)
-
-
 def measured(scenario: Scenario, kind: str, strategy: str | None = None) -> tuple[list[str], float]:
     """The steps of a round that nobody kills, and its seconds."""
     begun = next_round(scenario, kind)
     start = time.perf_counter()
     ended = scenario.actors.run(scenario.world, begun.act, strategy=strategy, **begun.options)
     seconds = time.perf_counter() - start
+    assert ended.did is not None, ended
     check(scenario, begun, ended)
     return list(ended.steps), seconds
 
@@ -128,6 +111,7 @@ def test_a_death_before_each_row_or_file_that_is_written_leaves_a_sound_lake(
         nth = written[: number + 1].count(word)
         ended = actors.run(local_world, begun.act, die_at=word, nth=nth, strategy=chosen, **begun.options)
         deaths += ended.was_killed
+        assert ended.refused is None, ended.refused
         check(scenario, begun, ended)
     assert deaths == len(written) > 0
     assert "COMMIT" in written or kind == "clean-up"
@@ -156,5 +140,6 @@ def test_kills_at_random_moments_leave_a_sound_lake(world: World, actors: Actors
         else:
             ended = actors.run(world, begun.act, die_at=moments.randint(1, len(steps)), **begun.options)
         killed += ended.was_killed
+        assert ended.refused is None, ended.refused
         check(scenario, begun, ended)
     assert killed >= kills / 2

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from dev.servers.proxy import Rule, S3Proxy
+from dev.servers.proxy import Request, Rule, S3Proxy
 from lake_assets.config.storages import S3Storage
 from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import LakeUnreachableError, StorageError, StorageUnreachableError
@@ -16,7 +17,17 @@ from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.faults.lake_invariants import assert_sound
-from lake_assets_tests.faults.outage import HURRIED, Outage, is_looked_at, outage
+from lake_assets_tests.faults.outage import (
+    HURRIED,
+    Outage,
+    is_listed,
+    is_looked_at,
+    is_read,
+    is_written,
+    noise,
+    outage,
+    small_disk,
+)
 from lake_assets_tests.ingest.index.indexing import land_numbers
 from lake_assets_tests.lake.commit.test_deltas import committed, exporting, stored, visible
 from lake_assets_tests.world import NW, SW, World, sales
@@ -32,11 +43,11 @@ def errors_of(world: World, *texts: str) -> list[Exception | None]:
     return [outcomes[partition] for partition in partitions]
 
 
-def assert_may_pass(error: Exception | None) -> None:
-    """Dagster retries a run with this error."""
+def may_pass(error: Exception | None) -> bool:
+    """Whether Dagster retries a run with this error."""
     from lake_assets.orchestration.stream_run import TRANSIENT  # noqa: PLC0415 - imports Dagster
 
-    assert isinstance(error, TRANSIENT)
+    return isinstance(error, TRANSIENT)
 
 
 @pytest.mark.usefixtures("spark")
@@ -53,7 +64,7 @@ def test_a_storage_of_exported_changes_that_stays_away_is_one_error_and_the_next
     first, second = errors_of(local_world, NW, SW)
 
     assert first is second, "the storage was tried for each partition"
-    assert_may_pass(first)
+    assert may_pass(first)
     deltas = local_world.config.streams["sales"].deltas
     assert deltas is not None
     for words in ("cannot be reached or fails", f"{deltas.to.root}/"):
@@ -66,6 +77,54 @@ def test_a_storage_of_exported_changes_that_stays_away_is_one_error_and_the_next
     assert {local_world.ingest(text).row.status for text in (NW, SW)} == {"committed"}
     assert_sound(local_world)
     assert stored(local_world) == {uri for _, uri in visible(local_world)}
+
+
+@pytest.mark.more
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("storage", "when", "of_object"),
+    [("storage", is_written, "main/sales/region="), ("source", is_read, "region="), ("source", is_listed, "")],
+)
+def test_a_storage_that_stays_away_is_one_error_that_may_pass_and_no_row_is_there_twice(
+    local_world: World,
+    s3_proxy: S3Proxy,
+    outage: Callable[..., Outage],
+    storage: str,
+    when: Callable[[Request], bool],
+    of_object: str,
+) -> None:
+    place = bucket_on(s3_proxy.s3) | HURRIED
+    setattr(local_world, storage, place)
+    local_world.commit(NW, 1)
+    local_world.land(NW, sales(2, 3))
+    local_world.land(SW, sales(4))
+    away = outage(when, 600)
+
+    first, second = errors_of(local_world, NW, SW)
+
+    assert first is second
+    assert may_pass(first)
+    root = f"s3://{place['bucket']}/{place['prefix']}"
+    assert f"{root} at {place['endpoint']} cannot be reached" in str(first)
+    assert f"{root}/{of_object}" in str(first) or not of_object
+    assert "check endpoint and network, and run it again" in str(first)
+    assert local_world.totals() == [1]
+    away.end()
+    assert errors_of(local_world, NW, SW) == [None, None]
+    assert local_world.totals() == [2, 3, 4]
+
+
+def test_a_disk_that_is_full_is_an_error_that_does_not_pass_by_itself(local_world: World, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "data"):
+        for text in (NW, SW):
+            local_world.land(text, noise())
+        first, second = errors_of(local_world, NW, SW)
+        assert local_world.data_files() == set()
+
+    assert isinstance(first, StorageError)
+    assert not may_pass(first)
+    assert "data has no space left: " in str(first)
+    assert "free space there" in str(second)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -116,7 +175,7 @@ def test_a_storage_that_does_not_answer_duckdb_is_an_error_that_may_pass(local_w
             translated(local_world.config.lakes["test"]),
         ):
             engine.execute("FROM read_parquet('http://127.0.0.1:9/x.parquet')")
-    assert_may_pass(raised.value)
+    assert may_pass(raised.value)
 
 
 def test_a_name_that_the_lakes_folder_cannot_take_is_named_and_leaves_the_other_partitions_alone(
@@ -161,7 +220,7 @@ def test_a_store_that_is_away_is_not_asked_for_each_of_its_files(
 def test_files_that_a_store_fails_to_give_are_named_and_may_be_given_later(unread: World) -> None:
     (error,) = errors_of(unread, NW)
 
-    assert_may_pass(error)
+    assert may_pass(error)
     assert "8 of 8 new objects of region=NW/date=2026-02-11 were not registered:" in str(error)
     assert f"the object {unread.landing.uri('region=NW/date=2026-02-11/1.parquet')} was not read" in str(error)
     assert "remove it" not in str(error)
