@@ -108,8 +108,8 @@ def test_a_storage_that_stays_away_is_one_error_that_may_pass_and_no_row_is_ther
     assert f"{root} at {place['endpoint']} cannot be reached" in str(first)
     assert f"{root}/{of_object}" in str(first) or not of_object
     assert "check endpoint and network, and run it again" in str(first)
-    assert local_world.totals() == [1]
     away.end()
+    assert local_world.totals() == [1]
     assert errors_of(local_world, NW, SW) == [None, None]
     assert local_world.totals() == [2, 3, 4]
 
