@@ -37,17 +37,6 @@ def test_a_partition_is_ingested_replaced_and_read_by_a_plain_client(azure_world
 
 
 @pytest.mark.more
-def test_a_part_of_an_object_is_read(azure_world: World) -> None:
-    azure_world.land(NW, sales(*range(1000)))
-    (listed,) = azure_world.stream.source.list()
-
-    with azure_world.landing.open(listed.key) as file:
-        assert file.size() == listed.size
-        file.seek(listed.size - 4)
-        assert file.read() == b"PAR1"
-
-
-@pytest.mark.more
 def test_many_objects_are_deleted_though_some_are_gone(azure: AzureServer) -> None:
     location = {"container": azure.new_container(), "connection_string": azure.connection_string}
     store = Store(AzureStorage.model_validate(location))

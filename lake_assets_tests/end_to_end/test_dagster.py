@@ -19,13 +19,10 @@ import yaml
 from dev.plain_client import plain_client
 from dev.servers.dagster import DagsterServer, dagster_dev
 from dev.servers.s3 import S3Server
-from lake_assets.api.stream import open_stream
 from lake_assets.config.load import load_config
 from lake_assets.config.storages import S3Storage
-from lake_assets.ingest.api import ingest
 from lake_assets.templates.demo.flights import land, read_flights
 from lake_assets.templates.demo.folder import prepare
-from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.until import until
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -39,18 +36,15 @@ EVERY_MINUTE = {"cron": "* * * * *", "lookback": 10_000, "status": "stopped"}
 OFTEN = {"type": "objects", "interval": 5}
 
 
-def stream(name: str, regions: tuple[str, ...] = ("NW",), end: str = DAYS[-1], **more: Any) -> dict[str, Any]:
+def stream(name: str, **more: Any) -> dict[str, Any]:
     """A stream with a table of its own."""
-    partitions = {"region": {"values": list(regions)}, "date": {"type": "date", "start": DAYS[0], "end": end}}
+    partitions = {"region": {"values": ["NW"]}, "date": {"type": "date", "start": DAYS[0], "end": DAYS[-1]}}
     return {"source": f"landing/{name}", "partitions": partitions, "destination": {"table": name}} | more
 
 
 STREAMS = {  # besides those of the demo; each for one test
     "arriving": stream("arriving", sensor=OFTEN),  # on S3
     "broken": stream("broken"),
-    "sparse": stream("sparse", ("NW", "SW"), "2026-03-31"),
-    "calm": stream("calm", schedule=EVERY_MINUTE),
-    "appended": stream("appended", mode="append"),
     "crowded": stream("crowded", sensor=OFTEN, schedule=EVERY_MINUTE),
 }
 
@@ -80,12 +74,6 @@ class Site:
 
     def land(self, day: str, *totals: float, name: str = "a.parquet") -> None:
         pq.write_table(pa.table({"total": pa.array(totals, pa.float64())}), self.landed(day, name))
-
-    def ingest(self, day: str) -> None:
-        """As the command line does it."""
-        opened = open_stream(self.config, self.stream)
-        with jobs_here():
-            ingest(opened, opened.config.partition(f"region=NW,date={day}"), no_session)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """The lake as a plain DuckDB client sees it."""
@@ -205,75 +193,6 @@ def test_one_bad_partition_of_a_backfill_fails_alone(failed: Failed) -> None:
     ]
 
 
-@pytest.mark.soak
-@pytest.mark.browser
-def test_all_partitions_are_materialized_by_clicking_though_most_have_never_landed(shop: Site, page: "Page") -> None:
-    from playwright.sync_api import expect  # noqa: PLC0415 - may not be installed
-
-    site = shop.of("sparse")
-    for day in DAYS:
-        site.land(day, 1)
-    before = len(site.dagster.backfills())
-    page.goto(f"{site.dagster.url}/assets/{site.stream}")
-    page.get_by_role("button", name="Materialize…").click()
-    choices = page.get_by_role("dialog").get_by_role("button", name="All", exact=True)
-    expect(choices).to_have_count(2)
-    for number in range(2):
-        choices.nth(number).click()
-    page.get_by_role("button", name="Launch backfill").click()
-    until(lambda: len(site.dagster.backfills()) > before, "the backfill")
-    assert site.dagster.wait(site.dagster.backfills()[0], 600) == "COMPLETED_SUCCESS"
-    page.goto(f"{site.dagster.url}/assets/{site.stream}?view=partitions")
-    for status in ("Failed (0)", "Materialized (2)", "Materializing (0)", "Missing (96)"):
-        expect(page.get_by_text(status)).to_be_visible()
-    page.goto(f"{site.dagster.url}/assets/{site.stream}?view=checks")
-    expect(page.get_by_text("Succeeded").first).to_be_visible()
-    for wrong in ("Skipped", "Not evaluated", "Failed"):
-        expect(page.get_by_text(wrong)).to_have_count(0)
-
-    assert site.totals() == [(day, 1) for day in DAYS]
-    assert site.query("SELECT count(*) FROM lake.ingest_runs WHERE stream = 'sparse'") == [(2,)]
-
-
-@pytest.mark.soak
-@pytest.mark.browser
-def test_a_commit_of_the_command_line_and_a_tick_without_news_leave_the_pages_complete(
-    shop: Site, page: "Page"
-) -> None:
-    from playwright.sync_api import expect  # noqa: PLC0415 - may not be installed
-
-    site = shop.of("calm")
-    site.land(DAYS[0], 1)
-
-    def are_evaluated() -> bool:
-        """Whether the page of the checks, loaded again, shows a result of each."""
-        page.goto(f"{site.dagster.url}/assets/{site.stream}?view=checks")
-        expect(page.get_by_text("Succeeded").first).to_be_visible()
-        return page.get_by_text("Not evaluated").count() == 0
-
-    def expect_all() -> None:
-        page.goto(f"{site.dagster.url}/assets/{site.stream}")
-        expect(page.get_by_text("Filter columns").or_(page.get_by_placeholder("Filter columns"))).to_be_visible()
-        page.goto(f"{site.dagster.url}/assets/{site.stream}?view=partitions&partition={DAYS[0]}%7CNW")
-        for entry in ("rows_before", "source_size", "snapshot"):
-            expect(page.get_by_text(entry, exact=True).first).to_be_visible()
-        until(are_evaluated, "the results of the checks")  # the sync stores them one by one
-        for wrong in ("Skipped", "Failed"):
-            expect(page.get_by_text(wrong)).to_have_count(0)
-
-    site.ingest(DAYS[0])
-    (committed,) = site.wait_for_materializations(1)
-    expect_all()
-    site.dagster.start_schedule("refresh_calm_schedule")
-    tick = site.dagster.wait_for_run(300, dagster__schedule_name="refresh_calm_schedule")
-    assert tick.status == "SUCCESS", site.dagster.failures(tick)
-    expect_all()
-    page.goto(f"{site.dagster.url}/assets/{site.stream}?view=events&partition={DAYS[0]}%7CNW")
-    expect(page.get_by_text("skipped: its objects are those of the last commit").first).to_be_visible()
-
-    assert site.dagster.materialized(site.stream) == [committed]
-
-
 @pytest.mark.more
 @pytest.mark.browser
 def test_the_page_of_a_partition_that_never_succeeded_has_its_error_object_and_fix(
@@ -291,26 +210,6 @@ def test_the_page_of_a_partition_that_never_succeeded_has_its_error_object_and_f
     page.goto(f"{failed.site.dagster.url}/assets/broken?view=checks&checkDetail=last_run")
     shown = page.get_by_text(f"region=NW/date={DAYS[1]}: {failed.bad.name} cannot be read as Parquet")
     expect(shown.first).to_be_visible()
-
-
-@pytest.mark.soak
-def test_a_range_that_the_ui_launches_adds_the_new_objects_of_each_partition(shop: Site) -> None:
-    site = shop.of("appended")
-    site.land(DAYS[0], 1)
-    site.ingest(DAYS[0])
-    site.land(DAYS[0], 2, name="b.parquet")
-    site.land(DAYS[1], 3)
-
-    launched = site.dagster.backfill(site.stream, [f"{day}|NW" for day in DAYS])
-
-    assert site.dagster.wait(launched, 600) == "COMPLETED_SUCCESS", site.failures(launched)
-    assert site.totals() == [(DAYS[0], 1), (DAYS[0], 2), (DAYS[1], 3)]
-    shown = {  # the sensor `demo_sync` may have reported the first ingest
-        item["partition"]: {entry["label"]: entry.get("intValue") for entry in item["metadataEntries"]}
-        for item in reversed(site.dagster.materialized(site.stream))
-    }
-    figures = {key: (of_one["rows"], of_one["rows_before"], of_one["source_objects"]) for key, of_one in shown.items()}
-    assert figures == {f"{DAYS[0]}|NW": (2, 1, 1), f"{DAYS[1]}|NW": (1, 0, 1)}
 
 
 @pytest.mark.soak

@@ -3,17 +3,19 @@
 pyspark has one kind of session in a process, so the client of the server is the command line.
 """
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
 
+from lake_assets_tests.faults.without_spark import jobs_here
+from lake_assets_tests.ingest.lettering import BIG, NARROW, wide
 from lake_assets_tests.spark.processes import run_python
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, World
 
 ROWS = pa.table(
@@ -47,23 +49,53 @@ def ingest(world: World, folder: Path, url: str, **environment: str) -> subproce
     return run_python(*arguments, folder=folder, environment=environment)
 
 
+class Way(NamedTuple):
+    """What lands and is ingested on the way to the last ingest, which is that of both sessions.
+
+    Attributes:
+        options: of the stream.
+        then: objects of the last ingest.
+        rows: of the table after it.
+        first: the object of an ingest before.
+        lake: options of the lake.
+    """
+
+    options: dict[str, Any]
+    then: list[pa.Table | bytes]
+    rows: int
+    first: pa.Table | None = None
+    lake: dict[str, Any] | None = None
+
+
+ALL = [ROWS, ROWS, ROWS, ROWS.slice(0, 0)]
+IDS, MORE = ROWS.select(["id"]), ROWS.select(["id", "text"]).append_column("more", pa.array([1, 2, 3]))
+WAYS = {
+    "pass-through": Way({}, ALL, 9),
+    "transform": Way({"transform": {"sql": UPPER}}, ALL, 6),
+    "copy": Way({"copy": "always"}, ALL, 9),
+    "columns are added": Way({"schema_policy": "evolve"}, [MORE], 6, IDS),
+    "rows are staged": Way({}, [ROWS], 3, lake={"attach_options": {"encrypted": True}}),
+    "objects are appended": Way({"mode": "append"}, [ROWS.slice(1)], 3, ROWS.slice(0, 1)),
+    "a damaged object": Way({"on_bad_object": "quarantine"}, [b"PAR1 no more than that PAR1"], 3, ROWS),
+    "dead letters": Way({"on_bad_row": "dead_letter"}, [wide(1, BIG)], 2, NARROW),
+}
+
+
 @pytest.mark.journey
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param({}, id="pass-through"),
-        pytest.param({"copy": "always"}, id="copy", marks=pytest.mark.soak),
-        pytest.param({"transform": {"sql": UPPER}}, id="transform", marks=pytest.mark.more),
-    ],
-)
+@pytest.mark.parametrize("name", ["pass-through", *more(["transform"]), *soak(list(WAYS)[2:])])
 def test_the_rows_are_those_of_a_classic_session(
-    local_world: World, tmp_path: Path, spark_connect: str, options: dict[str, Any]
+    local_world: World, tmp_path: Path, spark_connect: str, name: str
 ) -> None:
-    local_world.options = options
+    way = WAYS[name]
+    local_world.options, local_world.lake_options = way.options, way.lake or {}
     other = twin(local_world, tmp_path)
-    for number in range(3):
-        local_world.land(NW, ROWS, f"batch_{number}.parquet", compression="zstd")
-    local_world.land(NW, ROWS.slice(0, 0), "empty.parquet")
+    if way.first is not None:
+        local_world.land(NW, way.first, "first.parquet")
+        with jobs_here():
+            for world in (local_world, other):
+                world.ingest(NW)
+    for number, rows in enumerate(way.then):
+        local_world.land(NW, rows, f"batch_{number}.parquet", compression="zstd")
 
     local_world.ingest(NW)
     done = ingest(other, tmp_path, spark_connect)
@@ -74,24 +106,11 @@ def test_the_rows_are_those_of_a_classic_session(
         for world in (local_world, other)
     )
     assert repr(result) == repr(expected)
-    assert len(result[0]) == 6 if "transform" in options else 9
-    (row,), (classic,) = other.ledger(), local_world.ledger()
-    fields = ("status", "row_count", "files_written", "files_copied", "source_files")
+    assert len(result[0]) == way.rows
+    row, classic = other.ledger()[0], local_world.ledger()[0]
+    fields = ["status", "row_count", "files_written", "files_copied", "source_files"]
+    fields += ["files_quarantined", "rows_dead_lettered"]
     assert [getattr(row, name) for name in fields] == [getattr(classic, name) for name in fields]
-
-
-@pytest.mark.soak
-def test_the_session_of_dagster_is_a_client(tmp_path: Path, spark_connect: str) -> None:
-    script = f"""\
-from lake_assets.config.spark import Spark
-from lake_assets.orchestration.resources import pyspark_resource, sessions
-spark = Spark.model_validate({json.dumps({"remote": spark_connect})})
-session = sessions(pyspark_resource(spark), spark)()
-print(type(session).__module__, session.range(3).count(), session.conf.get("spark.sql.session.timeZone"))
-session.stop()
-"""
-    done = run_python("-c", script, folder=tmp_path)
-    assert done.stdout.split() == ["pyspark.sql.connect.session", "3", "UTC"], done.stderr
 
 
 @pytest.mark.more

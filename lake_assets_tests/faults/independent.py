@@ -1,12 +1,11 @@
-"""Readers of a world that use no code of this package: its catalog's tables, its files, and the lake by plain DuckDB.
+"""Readers of a world that use no code of this package: of its catalog's tables, and of its files.
 
 They read what a config's document says. Lakes on Azure, Google Cloud and MotherDuck are not known here.
 """
 
-import importlib.util
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,59 +133,3 @@ class Files:
         """All rows."""
         with self.system.open_input_file(self.place + uri[len(self.root) :]) as file:
             return pq.ParquetFile(file).read()
-
-
-@contextmanager
-def reader(world: World) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Plain DuckDB, to which the lake is attached as `lake` by a statement of this module's own."""
-    with duckdb.connect(config={"threads": 1, "allow_unsigned_extensions": True}) as client:
-        for name in ("ducklake", "sqlite_scanner", "postgres_scanner", "httpfs"):
-            client.execute(f"LOAD '{_extension(name)}'")
-        if world.storage["type"] != "local":
-            client.execute(_s3_secret(world.storage))
-        options = [f"META_SCHEMA {_quoted(_schema(world))}"] if _schema(world) != "public" else []
-        if world.lake_options.get("attach_options", {}).get("encrypted"):
-            options.append("ENCRYPTED true")
-        listed = ", ".join(["READ_ONLY true", *options])
-        client.execute(f"ATTACH {_quoted(f'ducklake:{_database(world.catalog)}')} AS lake ({listed})")
-        client.execute("SET TimeZone = 'UTC'")
-        yield client
-
-
-def _extension(name: str) -> str:
-    package = importlib.util.find_spec(f"duckdb_extension_{name}")
-    assert package is not None
-    assert package.submodule_search_locations is not None
-    [file] = [
-        path for folder in package.submodule_search_locations for path in Path(folder).rglob(f"{name}.duckdb_extension")
-    ]
-    return str(file)
-
-
-def _database(catalog: Row) -> str:
-    if catalog["type"] == "postgres":
-        named = {"dbname": "database", "host": "host", "port": "port", "user": "user", "password": "password"}
-        escaped = {
-            key: str(catalog[name]).replace("\\", r"\\").replace("'", r"\'")
-            for key, name in named.items()
-            if name in catalog
-        }
-        return "postgres:" + " ".join(f"{key}='{value}'" for key, value in escaped.items())
-    return f"sqlite:{catalog['path']}" if catalog["type"] == "sqlite" else str(catalog["path"])
-
-
-def _s3_secret(storage: Row) -> str:
-    endpoint = urlsplit(storage["endpoint"])
-    options = {
-        "KEY_ID": storage["key_id"],
-        "SECRET": storage["secret"],
-        "REGION": storage.get("region", "us-east-1"),
-        "ENDPOINT": endpoint.netloc,
-        "URL_STYLE": "path",
-    }
-    listed = ", ".join(f"{name} {_quoted(value)}" for name, value in options.items())
-    return f"CREATE SECRET (TYPE s3, USE_SSL {endpoint.scheme == 'https'}, {listed})"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from lake_assets_tests.faults import catalog_invariants
-from lake_assets_tests.faults.independent import Files, Row, catalog_tables, reader
+from lake_assets_tests.faults.independent import Files, Row, catalog_tables
 from lake_assets_tests.faults.visible_files import exported, lettered
 from lake_assets_tests.world import World
 
@@ -51,7 +51,8 @@ def complaints(world: World, rows: Iterable[Row] | None = None, *, landed: bool,
         yield from ([f"there is no lake, and {len(expected)} rows are expected"] if expected else [])
         return
     try:
-        with reader(world) as client:
+        with world.reader() as client:
+            client.execute("SET TimeZone = 'UTC'")
             client.execute("BEGIN")  # one snapshot, whose tables DuckLake loads once
             yield from _read(client, world, catalog, expected, landed=landed)
     except duckdb.Error as error:

@@ -80,10 +80,6 @@ def is_read(request: Request) -> bool:
     return request.method == "GET" and request.key.endswith(".parquet")
 
 
-def is_committed(request: Request) -> bool:
-    return request.method == "HEAD" and request.key.endswith(".parquet")
-
-
 def is_looked_at(request: Request) -> bool:
     return request.method in {"GET", "HEAD"} and request.key.endswith(".parquet")
 

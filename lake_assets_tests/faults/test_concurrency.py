@@ -1,7 +1,7 @@
 """Writers at once, each a process: all succeed or say clearly why not, and the lake ends as if each had come alone."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -53,6 +53,8 @@ class Race:
         acts: of the writers.
         commits: the commits of all writers, and the snapshots of these.
         repeats: whether an act that is repeated commits again.
+        lake: options of the lake.
+        is_first: whether the table does not exist yet either.
     """
 
     options: dict[str, Any]
@@ -60,6 +62,8 @@ class Race:
     acts: Acts
     commits: tuple[int, int]
     repeats: bool = False
+    lake: dict[str, Any] = field(default_factory=dict)
+    is_first: bool = False
 
 
 PAIRS = [PARTITIONS[0:2], PARTITIONS[1::-1], PARTITIONS[1:3], PARTITIONS[2::-2]]  # of partitions, that overlap
@@ -73,6 +77,15 @@ RACES = {
     "batch": Race({"commit_batch": 2}, PARTITIONS[:3], [ingests(*pair) for pair in PAIRS * 2], (16, 8), repeats=True),
     "index": Race({"mode": "index"}, [NW, *PARTITIONS], [("index", {})] * 8, (9, 1)),
 }
+FOUR = PARTITIONS[:4] * 2
+OTHERS = {
+    "replace by insert": Race({}, [NW], [ingests(NW)] * 4, (4, 4), lake=ENCRYPTED),
+    "append by insert": Race({"mode": "append"}, [NW], [ingests(NW, force=False)] * 4, (1, 1), lake=ENCRYPTED),
+    "replace in a new table": Race({}, FOUR[:4], [ingests(text) for text in FOUR], (8, 8), is_first=True),
+    "append to a new table": Race(
+        {"mode": "append"}, FOUR[:4], [ingests(text, force=False) for text in FOUR], (4, 4), is_first=True
+    ),
+}
 # Catalog and storage, whether the writers take the lock, the race, and how often each acts. DuckDB's file is opened by
 # one process at a time, which the lock sees to. Without a lock the catalog itself refuses, and the retry commits.
 SQLITE, DUCKDB, POSTGRES = ((catalog, "local") for catalog in ("sqlite", "duckdb", "postgres"))
@@ -85,6 +98,11 @@ CASES = [
     *more([(DUCKDB, True, "replace others", 1)]),
     *soak((pair, True, race, 2) for pair in (SQLITE, DUCKDB, ("postgres", "s3")) for race in RACES),
     *soak((pair, False, race, 4) for pair in (SQLITE, POSTGRES) for race in RACES),
+    (SQLITE, True, "replace by insert", 1),
+    *more([(POSTGRES, False, "append by insert", 1)]),
+    (SQLITE, True, "replace in a new table", 1),
+    *more([(SQLITE, True, "append to a new table", 1)]),
+    *soak((pair, lock, race, 1) for pair, lock in ((SQLITE, False), (POSTGRES, True)) for race in list(OTHERS)[:2]),
 ]
 
 
@@ -93,57 +111,22 @@ CASES = [
 def test_writers_at_once_all_succeed_and_none_is_lost_or_doubled(
     world: World, actors: Actors, race: str, lock: bool, times: int
 ) -> None:
-    chosen = RACES[race]
-    world.options, world.lake_options = dict(chosen.options), {"commit_retries": 200}
+    chosen = (RACES | OTHERS)[race]
+    world.options, world.lake_options = dict(chosen.options), chosen.lake | {"commit_retries": 200}
     landed = Landed(world)
-    landed.land(SW, "first.parquet", sales(0.25))
-    act, options = ("index", {}) if race == "index" else ingests(SW)
-    assert actors.run(world, act, **options).did
+    if not chosen.is_first:
+        landed.land(SW, "first.parquet", sales(0.25))
+        act, options = ("index", {}) if race == "index" else ingests(SW)
+        assert actors.run(world, act, **options).did
     land(landed, *chosen.landed, objects=4 if race == "index" else 2)
 
     assert run(world, actors, chosen.acts, times=times, lock=lock) == []
 
     assert_sound(world, landed.rows(), landed=True)
     committed = [row for row in world.ledger() if row.status == "committed"]
-    found = len(committed) - 1, len({row.snapshot_id for row in committed}) - 1
+    before = 0 if chosen.is_first else 1
+    found = len(committed) - before, len({row.snapshot_id for row in committed}) - before
     assert found == tuple(count * (times if chosen.repeats else 1) for count in chosen.commits)
-
-
-@pytest.mark.parametrize(
-    ("world", "lock", "race"),
-    [
-        (SQLITE, True, "replace"),
-        *more([(POSTGRES, False, "append")]),
-        *soak(
-            (pair, lock, race) for pair, lock in ((SQLITE, False), (POSTGRES, True)) for race in ("replace", "append")
-        ),
-    ],
-    indirect=["world"],
-)
-def test_writers_by_insert_do_not_double_a_new_partition(world: World, actors: Actors, race: str, lock: bool) -> None:
-    chosen = RACES[race]
-    world.options, world.lake_options = dict(chosen.options), ENCRYPTED | {"commit_retries": 200}
-    make_table(world)
-    landed = Landed(world)
-    land(landed, NW)
-
-    assert run(world, actors, chosen.acts[:4], lock=lock) == []
-
-    assert_sound(world, landed.rows(), landed=True)
-    assert len([row for row in world.ledger() if row.status == "committed"]) == min(chosen.commits[0], 4)
-
-
-@pytest.mark.parametrize("race", ["replace others", *more(["append to others"])])
-def test_writers_of_new_partitions_of_a_new_table_succeed(local_world: World, actors: Actors, race: str) -> None:
-    """Two of them for each of four partitions."""
-    chosen = RACES[race]
-    local_world.options = dict(chosen.options)
-    landed = Landed(local_world)
-    land(landed, *PARTITIONS[:4])
-
-    assert run(local_world, actors, chosen.acts[:4] * 2) == []
-
-    assert_sound(local_world, landed.rows())
 
 
 @pytest.mark.parametrize(("world", "lock"), [(POSTGRES, False), *more([(SQLITE, True)])], indirect=["world"])
@@ -303,16 +286,6 @@ def test_of_a_refresh_and_a_restore_with_a_hold_the_restore_wins(local_world: Wo
         write(local_world, NW)
 
     assert local_world.totals(NW) == restored
-
-
-def test_a_partition_can_be_replaced_while_another_is_read(local_world: World) -> None:
-    make_table(local_world)
-    write(local_world, NW)
-    write(local_world, SW)
-    with local_world.stream.lake.open() as reader, reader.transaction():
-        before = reader.rows("SELECT sum(total) FROM lake.sales")
-        write(replace(local_world, _opened=None), NW)
-        assert reader.rows("SELECT sum(total) FROM lake.sales") == before
 
 
 @pytest.mark.parametrize("world", [POSTGRES, *more([(SQLITE,)])], indirect=True)

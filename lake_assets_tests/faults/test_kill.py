@@ -5,26 +5,21 @@
 
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from lake_assets.lake.locks import commit_lock
-from lake_assets_tests.faults.actors import Actors, Ended
+from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.lake_invariants import assert_sound
-from lake_assets_tests.faults.scenarios import KINDS, Round, Scenario, assert_either, begin, finish, next_round
-from lake_assets_tests.tiers import more
-from lake_assets_tests.until import until
-from lake_assets_tests.world import NW, World, sales
+from lake_assets_tests.faults.scenarios import KINDS, Scenario, assert_held, begin, check, finish, next_round
+from lake_assets_tests.tiers import more, soak
+from lake_assets_tests.world import World
 
 pytestmark = pytest.mark.kill
 
 SEED = os.environ.get("LAKE_ASSETS_SEED", "0")
 KILLS = int(os.environ.get("LAKE_ASSETS_KILLS", "8"))  # of each kind on each lake, so that all are more than 200
+LAKES = [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")]
 ENCRYPTED = {"attach_options": {"encrypted": True}}
 REPLACING = ("replace", "append", "quarantine", "append with quarantine", "evolve", "dead letters")
 # The acts whose commits a strategy can make; `insert` is that of an encrypted lake.
@@ -53,30 +48,13 @@ def begun_with(world: World, actors: Actors, kind: str, strategy: str) -> tuple[
     return begin(world, actors, kind), None if strategy == "insert" else strategy
 
 
-def assert_held(world: World, begun: Round, is_done: bool) -> None:
-    """The hold of a restore comes with its rows."""
-    if begun.act == "restore":
-        assert (world.ledger(NW)[0].hold == "held") == (is_done and begun.options["hold"])
-
-
-def check(scenario: Scenario, begun: Round, ended: Ended) -> None:
-    """The lake after a kill, and after the next run."""
-    assert ended.crashed is None, ended.crashed
-    assert ended.refused is None, ended.refused
-    if ended.was_killed:
-        is_done = assert_either(scenario.world, begun.before, begun.after, cleaning=begun.cleaning)
-        assert_held(scenario.world, begun, is_done)
-    else:
-        assert_sound(scenario.world, begun.after, landed=begun.landed)
-    finish(scenario, begun)
-
-
 def measured(scenario: Scenario, kind: str, strategy: str | None = None) -> tuple[list[str], float]:
     """The steps of a round that nobody kills, and its seconds."""
     begun = next_round(scenario, kind)
     start = time.perf_counter()
     ended = scenario.actors.run(scenario.world, begun.act, strategy=strategy, **begun.options)
     seconds = time.perf_counter() - start
+    assert ended.did is not None, ended
     check(scenario, begun, ended)
     return list(ended.steps), seconds
 
@@ -133,12 +111,23 @@ def test_a_death_before_each_row_or_file_that_is_written_leaves_a_sound_lake(
         nth = written[: number + 1].count(word)
         ended = actors.run(local_world, begun.act, die_at=word, nth=nth, strategy=chosen, **begun.options)
         deaths += ended.was_killed
+        assert ended.refused is None, ended.refused
         check(scenario, begun, ended)
     assert deaths == len(written) > 0
     assert "COMMIT" in written or kind == "clean-up"
 
 
-def kill_at_random(world: World, actors: Actors, kind: str, kills: int) -> None:
+@pytest.mark.journey
+@pytest.mark.parametrize(
+    ("world", "kind", "kills"),
+    [
+        (("sqlite", "local"), "clean-up", 2),
+        *more([(("postgres", "local"), "batch", 2), (("duckdb", "local"), "delta export", 2)]),
+        *soak((pair, kind, KILLS) for pair in LAKES for kind in KINDS),
+    ],
+    indirect=["world"],
+)
+def test_kills_at_random_moments_leave_a_sound_lake(world: World, actors: Actors, kind: str, kills: int) -> None:
     moments = random.Random(f"{SEED} {kind} {world.catalog['type']}")
     scenario = begin(world, actors, kind)
     steps, seconds = measured(scenario, kind)
@@ -151,49 +140,6 @@ def kill_at_random(world: World, actors: Actors, kind: str, kills: int) -> None:
         else:
             ended = actors.run(world, begun.act, die_at=moments.randint(1, len(steps)), **begun.options)
         killed += ended.was_killed
+        assert ended.refused is None, ended.refused
         check(scenario, begun, ended)
     assert killed >= kills / 2
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_kill_at_a_random_moment_leaves_a_sound_lake(world: World, actors: Actors, kind: str) -> None:
-    kill_at_random(world, actors, kind, KILLS)
-
-
-@pytest.mark.journey
-@pytest.mark.parametrize(
-    ("world", "kind"),
-    [
-        (("sqlite", "local"), "clean-up"),
-        *more([(("postgres", "local"), "batch"), (("duckdb", "local"), "delta export")]),
-    ],
-    indirect=["world"],
-)
-def test_a_few_kills_at_random_moments_leave_a_sound_lake(world: World, actors: Actors, kind: str) -> None:
-    kill_at_random(world, actors, kind, 2)
-
-
-@pytest.mark.soak
-def test_death_of_a_whole_ingest_leaves_the_old_partition_and_the_next_run_succeeds(
-    local_world: World, tmp_path: Path
-) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.ingest(NW)
-    local_world.land(NW, sales(*range(2_000_000)))
-    script = Path(sys.executable).with_name("lake-assets")
-    config = local_world.config_file(tmp_path)
-    command = [str(script), "--config", str(config), "ingest", "sales", "--partition", NW]
-
-    orphans = local_world.data_files()
-    with commit_lock(local_world.config.lakes["test"]):  # the kill comes before the commit, however late it comes
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        until(lambda: local_world.data_files() != orphans or child.poll() is not None, "the run writes a file")
-        child.kill()
-        child.wait()
-
-    assert child.returncode == -signal.SIGKILL
-    assert local_world.totals() == [1, 2]
-    local_world.ingest(NW)
-    assert local_world.query("SELECT count(*) FROM lake.sales") == [(2_000_000,)]

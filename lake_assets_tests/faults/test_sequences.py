@@ -26,8 +26,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dev.servers.postgres import PostgresServer
-from dev.servers.s3 import S3Server
 from lake_assets.errors import EmptySourceError, LakeAssetsError, PartitionError, SourceError
 from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest_all
@@ -47,6 +45,7 @@ pytestmark = pytest.mark.kill
 EXAMPLES = int(os.environ.get("LAKE_ASSETS_EXAMPLES", "60"))
 PARTITIONS = st.sampled_from([NW, SW])
 NAMES = st.sampled_from(["a.parquet", "b.parquet", "c.parquet"])
+STEPS = st.none() | st.integers(1, 130)  # at which it is killed
 DAY = dt.timedelta(days=1)
 DEAD_LETTERS = Path(__file__).parents[2] / "docs/how-to/dead-letters.md"
 
@@ -141,9 +140,12 @@ class LakeMachine(RuleBasedStateMachine):
         self.world.unland(text, name)
         del self.landed[text, name]
 
-    @rule(text=PARTITIONS, force=st.sampled_from([False, False, True]))
-    def ingest(self, text: str, force: bool) -> None:
+    @rule(text=PARTITIONS, force=st.sampled_from([False, False, True]), step=STEPS)
+    def ingest(self, text: str, force: bool, step: int | None = None) -> None:
         wanted = self._ingested(text, force=force)
+        if step is not None:
+            self._kill("ingest", step, wanted, partitions=[text], force=force)
+            return
         with jobs_here():
             self._do(lambda: self.world.ingest(text, force=force), wanted, (EmptySourceError, SourceError))
 
@@ -165,9 +167,17 @@ class LakeMachine(RuleBasedStateMachine):
         self._set(wanted)
 
     @precondition(lambda self: self.past)
-    @rule(days=st.sampled_from([0, 3]))
-    def maintain(self, days: int) -> None:
+    @rule(days=st.sampled_from([0, 3]), step=STEPS)
+    def maintain(self, days: int, step: int | None = None) -> None:
         """Partitions are compacted, and with three days snapshots expire."""
+        if step is not None:
+            self._kill("maintain", step, self.model, days=days)
+            if not days:
+                return
+            with self.world.stream.lake.open(read_only=True) as lake:
+                rows = lake.rows("SELECT snapshot_id FROM ducklake_snapshots(?)", [lake.alias])
+            self._forget({snapshot for snapshot, _ in self.past} - {int(row[0]) for row in rows})
+            # Then the next one, which deletes the scheduled files that may be gone.
         self.acted = True
         with jobs_here():
             done = maintain(self.world.config, "test", no_session, now=dt.datetime.now(dt.UTC) + days * DAY)
@@ -175,10 +185,13 @@ class LakeMachine(RuleBasedStateMachine):
         self._forget(set(done.expired))
 
     @precondition(lambda self: self.past)
-    @rule(data=st.data(), text=PARTITIONS, hold=st.booleans())
-    def restore(self, data: st.DataObject, text: str, hold: bool) -> None:
+    @rule(data=st.data(), text=PARTITIONS, hold=st.booleans(), step=STEPS)
+    def restore(self, data: st.DataObject, text: str, hold: bool, step: int | None) -> None:
         snapshot, then = data.draw(st.sampled_from(self.past))
         wanted = self._restored(text, then, hold=hold)
+        if step is not None:
+            self._kill("restore", step, wanted, partition=text, snapshot=snapshot, hold=hold)
+            return
         partition = self.world.partition(text)
         self._do(lambda: restore(self.world.stream, partition, snapshot, hold=hold), wanted, (PartitionError,))
 
@@ -191,28 +204,6 @@ class LakeMachine(RuleBasedStateMachine):
         if self.past:
             partition = self.world.partition(text)
             self._do(lambda: release(self.world.stream, partition), wanted, (PartitionError,))
-
-    @rule(text=PARTITIONS, force=st.booleans(), step=st.integers(1, 140))
-    def ingest_killed(self, text: str, force: bool, step: int) -> None:
-        wanted = self._ingested(text, force=force)
-        self._kill("ingest", step, wanted, partitions=[text], force=force)
-
-    @precondition(lambda self: self.past)
-    @rule(days=st.sampled_from([0, 3]), step=st.integers(1, 120))
-    def maintain_killed(self, days: int, step: int) -> None:
-        self._kill("maintain", step, self.model, days=days)
-        if days:
-            with self.world.stream.lake.open(read_only=True) as lake:
-                left = {int(row[0]) for row in lake.rows("SELECT snapshot_id FROM ducklake_snapshots(?)", [lake.alias])}
-            self._forget({snapshot for snapshot, _ in self.past} - left)
-            self.maintain(3)  # deletes the scheduled files that may be gone
-
-    @precondition(lambda self: self.past)
-    @rule(data=st.data(), text=PARTITIONS, hold=st.booleans(), step=st.integers(1, 120))
-    def restore_killed(self, data: st.DataObject, text: str, hold: bool, step: int) -> None:
-        snapshot, then = data.draw(st.sampled_from(self.past))
-        wanted = self._restored(text, then, hold=hold)
-        self._kill("restore", step, wanted, partition=text, snapshot=snapshot, hold=hold)
 
     def _objects(self, text: str) -> dict[str, Landed]:
         return {name: value for (of, name), value in self.landed.items() if of == text}
@@ -317,9 +308,6 @@ class AppendMachine(LakeMachine):
     mode = "append"
 
 
-MACHINES = pytest.mark.parametrize("machine", [LakeMachine, AppendMachine])
-
-
 def on_sqlite(folder: Path) -> World:
     return World.in_folder(folder, no_session)
 
@@ -331,17 +319,16 @@ def test_a_sequence_ends_as_its_model_says(machine: type[LakeMachine], actors: A
 
 
 @pytest.mark.soak
-@MACHINES
-def test_many_sequences_end_as_their_model_says(machine: type[LakeMachine], actors: Actors) -> None:
-    run(machine, on_sqlite, actors, max_examples=EXAMPLES, stateful_step_count=30)
-
-
-@pytest.mark.soak
-@MACHINES
-def test_sequences_on_servers_end_as_their_model_says(
-    machine: type[LakeMachine], actors: Actors, postgres: PostgresServer, s3: S3Server
+@pytest.mark.parametrize("place", ["files", "servers"])
+@pytest.mark.parametrize("machine", [LakeMachine, AppendMachine])
+def test_many_sequences_end_as_their_model_says(
+    request: pytest.FixtureRequest, machine: type[LakeMachine], place: str, actors: Actors
 ) -> None:
     def on_servers(_: Path) -> World:
+        postgres, s3 = map(request.getfixturevalue, ("postgres", "s3"))
         return World(database_on(postgres), bucket_on(s3), bucket_on(s3), no_session)
 
-    run(machine, on_servers, actors, max_examples=max(EXAMPLES // 3, 1), stateful_step_count=20)
+    if place == "files":
+        run(machine, on_sqlite, actors, max_examples=EXAMPLES, stateful_step_count=30)
+    else:
+        run(machine, on_servers, actors, max_examples=max(EXAMPLES // 3, 1), stateful_step_count=20)

@@ -53,33 +53,3 @@ def test_partitions_of_a_run_whose_jvm_was_killed_say_so_and_the_session_is_repl
     assert (len(errors), starts, failed, statuses) == (2, 1, ["failed"] * 2, ["committed"] * 2)
     assert "Traceback" not in run.stderr
     assert "ConnectionRefusedError" not in run.stderr
-
-
-KILLER = """
-import os, signal
-def kills(frame):
-    os.kill(frame.sparkSession.sparkContext._gateway.proc.pid, signal.SIGKILL)
-    return frame
-"""
-
-
-@pytest.mark.more
-@pytest.mark.kill
-def test_a_command_whose_transform_loses_the_jvm_tells_one_error_and_how_many_failed(
-    local_world: World, tmp_path: Path
-) -> None:
-    for text in (NW, SW):
-        local_world.land(text, sales(1))
-    (tmp_path / "killer.py").write_text(KILLER)
-    local_world.options["transform"] = {"function": "killer:kills"}
-    local_world.config_file(tmp_path)
-
-    command = ("-c", "from lake_assets.cli import main; main()", "ingest", f"--partition={NW}", f"--partition={SW}")
-    run = run_python(*command, folder=tmp_path)
-
-    messages = run.stderr.splitlines()
-    assert run.returncode == 1
-    assert messages[-1].startswith("sales: 0 of 2 partitions committed, 2 failed, in ")
-    assert len(messages) == 2, run.stderr
-    assert messages[0].startswith("Error: Spark's JVM ended, or was lost, while it was at work: ")
-    assert "with the same error as" in run.stdout

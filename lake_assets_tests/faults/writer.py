@@ -6,7 +6,7 @@ The rows carry a number of this commit alone, so that a reader can tell a whole 
 import dataclasses
 import datetime as dt
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 from unittest import mock
@@ -96,54 +96,43 @@ def make_table(world: World) -> None:
         prepare_table(lake, world.stream.table)
 
 
-def write(
+def write(world: World, text: str, *, appends: str | None = None, **options: Any) -> LedgerRow:
+    """One commit of three new rows; the options are those of `committed`.
+
+    They replace the partition, or are those of the object that `appends` names.
+    """
+    (row,) = committed(world, [prepared(world, text, new_number(), appends=appends)], **options)
+    return row
+
+
+def write_together(world: World, *texts: str, **options: Any) -> list[LedgerRow]:
+    """One commit that replaces several partitions by the same three rows; the options are those of `committed`."""
+    number, run_id = new_number(), uuid.uuid4().hex
+    return committed(world, [prepared(world, text, number, run_id) for text in texts], **options)
+
+
+def new_number() -> float:
+    return float(uuid.uuid4().int % 2**50)
+
+
+def committed(
     world: World,
-    text: str,
+    changes: Sequence[Change],
     *,
     strategy: str | None = None,
     overtaken_by: Callable[[], object] | None = None,
     lock: bool = True,
     retries: int = 200,
-    appends: str | None = None,
-) -> LedgerRow:
-    """One commit of three new rows; `overtaken_by` happens once, after the last snapshot has been read.
-
-    They replace the partition, or are those of the object that `appends` names.
-    """
-    change = prepared(world, text, float(uuid.uuid4().int % 2**50), appends=appends)
-    with opened(world, overtaken_by=overtaken_by, lock=lock, retries=retries) as session:
-        chosen = (STRATEGIES[strategy], replace_by_extension) if strategy else strategies.STRATEGIES
-        with mock.patch.object(strategies, "STRATEGIES", chosen):
-            (committed,) = commit(session, [change])
-    return committed.row
-
-
-def write_together(
-    world: World,
-    *texts: str,
-    overtaken_by: Callable[[], object] | None = None,
-    lock: bool = True,
-    retries: int = 200,
 ) -> list[LedgerRow]:
-    """One commit that replaces several partitions by the same three rows; the others are as of `write`."""
-    number, run_id = float(uuid.uuid4().int % 2**50), uuid.uuid4().hex
-    changes = [prepared(world, text, number, run_id) for text in texts]
-    with opened(world, overtaken_by=overtaken_by, lock=lock, retries=retries) as session:
-        return [committed.row for committed in commit(session, changes)]
-
-
-@contextmanager
-def opened(
-    world: World, *, overtaken_by: Callable[[], object] | None, lock: bool, retries: int
-) -> Iterator[LakeSession]:
-    """The lake, for one commit that may be overtaken."""
-    with world.stream.lake.open() as lake:
+    """Commit changes together; `overtaken_by` happens once, after the last snapshot has been read."""
+    chosen = (STRATEGIES[strategy], replace_by_extension) if strategy else strategies.STRATEGIES
+    with world.stream.lake.open() as lake, mock.patch.object(strategies, "STRATEGIES", chosen):
         config = lake.config.model_copy(update={"commit_retries": retries})
         manager = overtaken(lake.connection, overtaken_by) if overtaken_by else nullcontext(lake.connection)
         with manager as connection:
             session = (LakeSession if lock else Unlocked)(config, connection)
             with closing(session.driver):
-                yield session
+                return [done.row for done in commit(session, changes)]
 
 
 def prepared(

