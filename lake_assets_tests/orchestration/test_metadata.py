@@ -87,21 +87,16 @@ def test_the_seconds_of_all_steps_are_one_text(seconds: dict[str, float], text: 
     assert durations(seconds) == text
 
 
-def test_the_schema_marks_the_partition_columns() -> None:
-    schema = table_schema([("total", "DOUBLE"), ("Region", "VARCHAR")], ["region"])
+def test_the_schema_marks_the_partition_columns_and_has_descriptions() -> None:
+    columns = [("total", "DOUBLE"), ("Region", "VARCHAR"), ("date", "DATE")]
+
+    schema = table_schema(columns, ["region", "date"], {"total": "Gross", "date": "Local"})
 
     assert schema.columns == [
-        dg.TableColumn("total", "DOUBLE"),
+        dg.TableColumn("total", "DOUBLE", description="Gross"),
         dg.TableColumn("Region", "VARCHAR", description="Partition column"),
+        dg.TableColumn("date", "DATE", description="Partition column: Local"),
     ]
-
-
-def test_the_schema_has_descriptions_of_columns() -> None:
-    schema = table_schema(
-        [("Total", "DOUBLE"), ("region", "VARCHAR")], ["region"], {"total": "Gross", "region": "East"}
-    )
-
-    assert [column.description for column in schema.columns] == ["Gross", "Partition column: East"]
 
 
 def described(field: pa.Field, **metadata: str) -> pa.Field:

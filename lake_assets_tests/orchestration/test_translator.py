@@ -163,21 +163,27 @@ def test_a_translator_may_add_dependencies_and_conditions(local_world: World) ->
     assert node.automation_condition == dg.AutomationCondition.eager()
 
 
-def test_two_assets_of_one_key_are_refused(local_world: World) -> None:
-    class Same(LakeAssetsTranslator):
-        def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
-            return super().get_asset_spec(data).replace_attributes(key="same")
+class Same(LakeAssetsTranslator):
+    def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
+        return super().get_asset_spec(data).replace_attributes(key="same")
 
+
+class Partitioned(LakeAssetsTranslator):
+    def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
+        days = dg.DailyPartitionsDefinition("2026-01-01")
+        return super().get_asset_spec(data).replace_attributes(partitions_def=days)
+
+
+@pytest.mark.parametrize(
+    ("translator", "message"),
+    [
+        (Same, r"streams\.sales and the ledger of lakes\.test would both be called same"),
+        (Partitioned, "the translator Partitioned sets a partitions_def for sales: leave it out"),
+    ],
+)
+def test_two_assets_of_one_key_and_other_partitions_are_refused(
+    local_world: World, translator: type[LakeAssetsTranslator], message: str
+) -> None:
     local_world.sections = ALL_ASSETS
-    with pytest.raises(ConfigError, match=r"streams\.sales and the ledger of lakes\.test would both be called same"):
-        build_definitions(local_world.config, translator=Same())
-
-
-def test_partitions_are_the_streams_own(local_world: World) -> None:
-    class Partitioned(LakeAssetsTranslator):
-        def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
-            days = dg.DailyPartitionsDefinition("2026-01-01")
-            return super().get_asset_spec(data).replace_attributes(partitions_def=days)
-
-    with pytest.raises(ConfigError, match="the translator Partitioned sets a partitions_def for sales: leave it out"):
-        build_definitions(local_world.config, translator=Partitioned())
+    with pytest.raises(ConfigError, match=message):
+        build_definitions(local_world.config, translator=translator())

@@ -96,6 +96,22 @@ def test_a_look_that_finds_nothing_starts_no_spark_and_is_an_observation_with_th
 
 
 @pytest.mark.more
+def test_a_range_adds_to_each_partition_and_shows_all_of_its_rows(materialize: Materialize, local_world: World) -> None:
+    local_world.options |= {"mode": "append"}
+    for text in (NW, SW):
+        local_world.land(text, sales(1, 2), "a.parquet")
+    materialize("2026-02-11|NW", "2026-02-11|SW")
+    local_world.land(NW, sales(3), "b.parquet")
+
+    shown = metadata_of(materialize("2026-02-11|NW", "2026-02-11|SW"))
+
+    # The second one is of the first run, which this Dagster lacks.
+    figures = [[values[name] for name in ("status", "rows", "rows_before")] for _, values in sorted(shown.items())]
+    assert figures == [["committed", 3, 2], ["committed", 2, 0]]
+    assert local_world.totals() == [1, 1, 2, 2, 3]
+
+
+@pytest.mark.more
 def test_a_commit_that_dagster_lacks_is_materialized_by_the_run_that_finds_it_unchanged(
     materialize: Materialize, local_world: World
 ) -> None:
@@ -180,6 +196,8 @@ def test_a_partition_that_never_landed_is_left_out_also_if_it_is_asked_for_alone
     assert storage.get_status_by_partition(dg.AssetKey("sales"), ["2026-02-11|NW"], keys) == {"2026-02-11|NW": None}
     states = {partition.partition: partition.state for partition in read_state(local_world.stream).partitions}
     assert states[local_world.partition(NW)] == "absent"
+    with local_world.stream.lake.open_if_exists() as lake:
+        assert lake is None
     assert select(local_world.stream, Wanted(failed=True)).partitions == ()
 
     asked = {"ops": {"sales": {"config": {"landed_only": False}}}}
@@ -201,23 +219,6 @@ def test_the_launchpad_selects_of_the_partitions_of_a_run(materialize: Materiali
     assert selected(partitions=["date=2026"], waiting=True) == ["2026-02-12|SW", "2026-02-13|NW", "2026-02-13|SW"]
     assert selected(waiting=True) == selected(failed=True) == []
     assert len(local_world.ledger()) == 6
-
-
-@pytest.mark.parametrize("options", [{"commit_batch": 10}, *more([{"mode": "index"}])])
-def test_partitions_of_a_range_that_commit_together_are_materializations_of_one_snapshot(
-    materialize: Materialize, local_world: World, options: dict[str, Any]
-) -> None:
-    local_world.options |= options
-    for text in (NW, SW):
-        local_world.land(text, sales(1))
-
-    shown = metadata_of(materialize("2026-02-11|NW", "2026-02-11|SW"))
-
-    assert {key: values["status"] for key, values in shown.items()} == {
-        "2026-02-11|NW": "committed",
-        "2026-02-11|SW": "committed",
-    }
-    assert len({values["snapshot"] for values in shown.values()}) == 1
 
 
 @pytest.mark.more

@@ -24,12 +24,16 @@ def run(world: World, selection: dg.AssetSelection, *downstream: dg.AssetsDefini
     world.options = {"partitions": PARTITIONS} | world.options
     own = build_definitions(world.config, pyspark_resource(world.config.spark))
     definitions = dg.Definitions.merge(own, dg.Definitions(assets=list(downstream)))
+    return job(definitions, selection).execute_in_process(raise_on_error=False, **options)
+
+
+def job(definitions: dg.Definitions, selection: dg.AssetSelection) -> dg.JobDefinition:
+    """The implicit job over the assets and checks of a selection."""
     repository = definitions.get_repository_def()
-    job = repository.get_implicit_global_asset_job_def().get_subset(
+    return repository.get_implicit_global_asset_job_def().get_subset(
         asset_selection=set(selection.resolve(repository.asset_graph)),
         asset_check_selection=selection.resolve_checks(repository.asset_graph),
     )
-    return job.execute_in_process(raise_on_error=False, **options)
 
 
 def evaluations_of(result: Any) -> dict[str, dg.AssetCheckEvaluation]:
