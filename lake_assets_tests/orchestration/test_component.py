@@ -54,15 +54,16 @@ def loaded(project: Path) -> dg.Definitions:
     return dg.load_from_defs_folder(path_within_project=project)
 
 
-def test_a_partition_is_materialized_without_python(project: Path, local_world: World) -> None:
+def test_a_partition_is_materialized_without_python(
+    project: Path, local_world: World, instance: dg.DagsterInstance
+) -> None:
     local_world.land(NW, sales(1, 2))
 
     definitions = loaded(project)
     job = definitions.resolve_implicit_global_asset_job_def()
-    with dg.DagsterInstance.ephemeral() as instance:
-        done = job.execute_in_process(
-            instance=instance, partition_key="2026-02-11|NW", asset_selection=[dg.AssetKey("sales")]
-        )
+    done = job.execute_in_process(
+        instance=instance, partition_key="2026-02-11|NW", asset_selection=[dg.AssetKey("sales")]
+    )
 
     assert done.success
     lake = {"type": "sqlite", "path": str(project / "defs" / "sales" / "lake" / "catalog.sqlite")}

@@ -71,13 +71,14 @@ def test_static_values_are_keys_in_the_paths_encoding_each_once() -> None:
     assert [partition_of([REGION], key).values[0] for key in words.get_partition_keys()] == [*AWKWARD, None]
 
 
-def test_values_that_the_config_does_not_list_are_dynamic() -> None:
+def test_values_that_the_config_does_not_list_are_dynamic(
+    instance: dg.DagsterInstance,
+) -> None:
     opened = stream({"region": {}, "date": DAYS})
     definition = partitions_def(opened)
-    with dg.DagsterInstance.ephemeral() as instance:
-        instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["N%2FA x"])
+    instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["N%2FA x"])
 
-        keys = definition.get_partition_keys(dynamic_partitions_store=instance)
+    keys = definition.get_partition_keys(dynamic_partitions_store=instance)
 
     assert [partition_of(opened.config.columns, key).values[0] for key in keys] == ["N/A x"] * 3
 

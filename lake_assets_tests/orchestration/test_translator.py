@@ -82,23 +82,24 @@ def test_a_prefix_that_dagster_does_not_take_is_refused(local_world: World, pref
         with_prefix(local_world, prefix)
 
 
-def test_a_run_its_checks_and_an_observation_are_of_the_key_with_the_prefix(local_world: World) -> None:
+def test_a_run_its_checks_and_an_observation_are_of_the_key_with_the_prefix(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
     local_world.land(NW, sales(1, 2))
     definitions = build_definitions(with_prefix(local_world))
     job = definitions.resolve_implicit_global_asset_job_def()
 
-    with dg.DagsterInstance.ephemeral() as instance:
-        assert definitions.resolve_job_def("observe_sales").execute_in_process(instance=instance).success
-        observed = instance.fetch_observations(LANDING, limit=5).records
-        done = job.execute_in_process(
-            instance=instance,
-            partition_key="2026-02-11|NW",
-            asset_selection=[KEY, dg.AssetKey(["retail", "raw", "sales_report"])],
-            raise_on_error=False,
-        )
-        (event,) = instance.fetch_materializations(KEY, limit=5).records
-        report = instance.get_latest_materialization_event(dg.AssetKey(["retail", "raw", "sales_report"]))
-        old = [key for key in instance.all_asset_keys() if key.path[0] != "retail"]
+    assert definitions.resolve_job_def("observe_sales").execute_in_process(instance=instance).success
+    observed = instance.fetch_observations(LANDING, limit=5).records
+    done = job.execute_in_process(
+        instance=instance,
+        partition_key="2026-02-11|NW",
+        asset_selection=[KEY, dg.AssetKey(["retail", "raw", "sales_report"])],
+        raise_on_error=False,
+    )
+    (event,) = instance.fetch_materializations(KEY, limit=5).records
+    report = instance.get_latest_materialization_event(dg.AssetKey(["retail", "raw", "sales_report"]))
+    old = [key for key in instance.all_asset_keys() if key.path[0] != "retail"]
 
     assert {record.partition_key for record in observed} == {None, "2026-02-11|NW"}
     assert done.success

@@ -69,19 +69,22 @@ def test_a_materialization_shows_what_was_done(materialize: Materialize, local_w
 @pytest.mark.more
 @pytest.mark.parametrize("options", [{}, {"mode": "append"}, {"mode": "index"}])
 def test_a_look_that_finds_nothing_starts_no_spark_and_is_an_observation_with_the_figures_of_the_last_commit(
-    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+    materialize: Materialize,
+    local_world: World,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
 ) -> None:
     local_world.options |= options
     local_world.land(NW, sales(1))
     key = dg.AssetKey("sales")
-    with dg.DagsterInstance.ephemeral() as instance:
-        (committed,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
-        with monkeypatch.context() as patch:
-            patch.setattr("lake_assets.orchestration.resources.start_session", lambda _: pytest.fail("Spark starts"))
-            again = materialize("2026-02-11|NW", instance=instance)
-        (newest,) = instance.fetch_materializations(key, limit=10).records
-        (event,) = instance.fetch_observations(key, limit=10).records
-        forced = metadata_of(materialize("2026-02-11|NW", instance=instance, run_config=FORCE)).values()
+    (committed,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
+    with monkeypatch.context() as patch:
+        patch.setattr("lake_assets.orchestration.resources.start_session", lambda _: pytest.fail("Spark starts"))
+        again = materialize("2026-02-11|NW", instance=instance)
+    (newest,) = instance.fetch_materializations(key, limit=10).records
+    (event,) = instance.fetch_observations(key, limit=10).records
+    forced = metadata_of(materialize("2026-02-11|NW", instance=instance, run_config=FORCE)).values()
 
     assert again.success
     assert newest.run_id != again.run_id
@@ -113,13 +116,12 @@ def test_a_range_adds_to_each_partition_and_shows_all_of_its_rows(materialize: M
 
 @pytest.mark.more
 def test_a_commit_that_dagster_lacks_is_materialized_by_the_run_that_finds_it_unchanged(
-    materialize: Materialize, local_world: World
+    materialize: Materialize, local_world: World, instance: dg.DagsterInstance
 ) -> None:
     local_world.land(NW, sales(1, 2))
     row = local_world.ingest(NW).row
-    with dg.DagsterInstance.ephemeral() as instance:
-        (shown,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
-        assert metadata_of(materialize("2026-02-11|NW", instance=instance)) == {}
+    (shown,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
+    assert metadata_of(materialize("2026-02-11|NW", instance=instance)) == {}
 
     assert (shown["status"], shown["rows"]) == ("committed", 2)
     assert shown["snapshot"] == row.snapshot_id
@@ -128,16 +130,15 @@ def test_a_commit_that_dagster_lacks_is_materialized_by_the_run_that_finds_it_un
 
 @pytest.mark.more
 def test_an_unchanged_partition_of_a_backfill_is_materialized_once(
-    materialize: Materialize, local_world: World
+    materialize: Materialize, local_world: World, instance: dg.DagsterInstance
 ) -> None:
     """Also if the run is retried. The assets downstream follow a materialization of the backfill."""
     local_world.land(NW, sales(1, 2))
-    with dg.DagsterInstance.ephemeral() as instance:
-        materialize("2026-02-11|NW", instance=instance)
-        first = materialize("2026-02-11|NW", instance=instance, tags={BACKFILL: "b"})
-        retried = {BACKFILL: "b", "dagster/parent_run_id": first.run_id, "dagster/root_run_id": first.run_id}
-        materialize("2026-02-11|NW", instance=instance, tags=retried)
-        events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
+    materialize("2026-02-11|NW", instance=instance)
+    first = materialize("2026-02-11|NW", instance=instance, tags={BACKFILL: "b"})
+    retried = {BACKFILL: "b", "dagster/parent_run_id": first.run_id, "dagster/root_run_id": first.run_id}
+    materialize("2026-02-11|NW", instance=instance, tags=retried)
+    events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
 
     (shown,) = metadata_of(first).values()
     assert (shown["rows"], shown["snapshot"]) == (2, local_world.ledger(NW)[-1].snapshot_id)
@@ -145,7 +146,7 @@ def test_an_unchanged_partition_of_a_backfill_is_materialized_once(
 
 
 def test_a_commit_of_a_run_under_way_is_left_to_that_run(
-    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+    materialize: Materialize, local_world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if that run ends meanwhile."""
 
@@ -156,11 +157,10 @@ def test_a_commit_of_a_run_under_way_is_left_to_that_run(
 
     monkeypatch.setattr("lake_assets.orchestration.stream_run.known_to_dagster", known)
     local_world.land(NW, sales(1))
-    with dg.DagsterInstance.ephemeral() as instance:
-        other = dg.DagsterRun(job_name="other", status=dg.DagsterRunStatus.STARTED)
-        instance.add_run(other)
-        local_world.ingest(NW, run_id=other.run_id)
-        result = materialize("2026-02-11|NW", instance=instance)
+    other = dg.DagsterRun(job_name="other", status=dg.DagsterRunStatus.STARTED)
+    instance.add_run(other)
+    local_world.ingest(NW, run_id=other.run_id)
+    result = materialize("2026-02-11|NW", instance=instance)
 
     assert result.success
     assert metadata_of(result) == {}
@@ -319,7 +319,11 @@ def test_an_error_that_partitions_share_is_reported_once(
 
 @pytest.mark.parametrize("by_duckdb", [False, *more([True])])
 def test_a_cancelled_run_stops_and_shows_what_it_did(
-    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, by_duckdb: bool
+    materialize: Materialize,
+    local_world: World,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    by_duckdb: bool,
 ) -> None:
     local_world.options["commit_batch"] = 1
     local_world.land(NW, sales(1))
@@ -329,12 +333,11 @@ def test_a_cancelled_run_stops_and_shows_what_it_did(
         error = RuntimeError("Query interrupted")
         error.__cause__ = KeyboardInterrupt()
     failing_once(error, monkeypatch, after=1)
-    with dg.DagsterInstance.ephemeral() as instance:
-        with pytest.raises(dg.DagsterExecutionInterruptedError):
-            materialize("2026-02-11|NW", "2026-02-11|SW", instance=instance)
+    with pytest.raises(dg.DagsterExecutionInterruptedError):
+        materialize("2026-02-11|NW", "2026-02-11|SW", instance=instance)
 
-        events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
-        message = instance.fetch_observations(dg.AssetKey("sales"), limit=10).records
+    events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
+    message = instance.fetch_observations(dg.AssetKey("sales"), limit=10).records
 
     assert [event.partition_key for event in events] == ["2026-02-11|NW"]
     assert message == []  # that a partition failed
