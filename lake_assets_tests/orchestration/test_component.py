@@ -7,31 +7,8 @@ import dagster as dg
 import pytest
 
 from lake_assets import LakeStream
+from lake_assets_tests.orchestration.test_dg import DEFS, PROJECT
 from lake_assets_tests.world import NW, World, sales
-
-DEFS = """\
-type: lake_assets.LakeStream
-attributes:
-  name: {name}
-  lake:
-    catalog: {{type: sqlite, path: lake/catalog.sqlite}}
-    storage: lake/data
-  stream:
-    source: "{{{{ env.LANDING }}}}"
-    partitions:
-      region: {{values: [NW, SW]}}
-      date: {{type: date, start: 2026-02-11, end: 2026-02-12}}
-    destination: {{table: {name}}}
-"""
-
-PROJECT = """\
-[project]
-name = "shop"
-[tool.dg]
-directory_type = "project"
-[tool.dg.project]
-root_module = "{shop}"
-"""
 
 
 @pytest.fixture
@@ -43,8 +20,9 @@ def project(tmp_path: Path, local_world: World, monkeypatch: pytest.MonkeyPatch)
     for name in ("sales", "copies"):
         folder = root / shop / "defs" / name
         folder.mkdir(parents=True)
-        (folder / "defs.yaml").write_text(DEFS.format(name=name))
-    (root / "pyproject.toml").write_text(PROJECT.format(shop=shop))
+        landing = DEFS.replace("source: landing", 'source: "{{ env.LANDING }}"')
+        (folder / "defs.yaml").write_text(landing.replace(": sales", f": {name}"))
+    (root / "pyproject.toml").write_text(PROJECT.replace('root_module = "shop"', f'root_module = "{shop}"'))
     (root / shop / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(root))
     return root / shop
