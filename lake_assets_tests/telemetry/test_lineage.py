@@ -127,24 +127,6 @@ def test_a_command_tells_what_was_committed_and_what_failed(
     assert error["programmingLanguage"] == "PYTHON"
 
 
-def test_each_partition_of_a_batch_has_its_own_figures_and_the_batchs_snapshot(
-    local_world: World, tmp_path: Path, receiver: Inbox
-) -> None:
-    local_world.options |= {"commit_batch": 2}
-    uris = {"region=NW": local_world.land(NW, sales(1, 2)), "region=SW": local_world.land(SW, sales(3, 4, 5))}
-
-    command(local_world, tmp_path, "--partition", NW, "--partition", SW)
-
-    found = {told(event)[1]: event for event in events(receiver) if event["eventType"] == "COMPLETE"}
-    assert found.keys() == uris.keys()
-    (snapshot,) = {row.snapshot_id for row in local_world.ledger()}
-    for partition, rows in (("region=NW", 2), ("region=SW", 3)):
-        (read,), (written,) = found[partition]["inputs"], found[partition]["outputs"]
-        assert read["inputFacets"]["subset"]["inputCondition"]["locations"] == [uris[partition]]
-        assert written["outputFacets"]["outputStatistics"]["rowCount"] == rows
-        assert written["facets"]["version"]["datasetVersion"] == str(snapshot)
-
-
 @pytest.mark.soak
 def test_a_launched_run_tells_once_what_a_run_in_process_tells(
     local_world: World, tmp_path: Path, receiver: Inbox
