@@ -129,22 +129,17 @@ def test_the_output_of_spark_submit_says_how_a_driver_ended(
 
 
 @pytest.mark.soak
-def test_a_driver_that_has_reported_its_end_is_not_waited_for(submit: Submit, received: Received) -> None:
-    driver = submit(SUBMITTED)
-    assert not driver.has_ended()
-    report(received, is_cancelled=False)
-    assert driver.has_ended()
-    driver.ended()
-    assert not is_marked()
-
-
-@pytest.mark.soak
-def test_a_driver_that_was_ended_from_outside_has_the_state_that_the_cluster_tells(
-    submit: Submit, received: Received
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_driver_that_has_reported_its_end_is_not_waited_for_but_for_its_state_if_it_was_ended_from_outside(
+    submit: Submit, received: Received, is_cancelled: bool
 ) -> None:
     driver = submit(SUBMITTED)
-    report(received, is_cancelled=True)
-    assert not driver.has_ended()  # spark-submit looks every ten seconds
+    assert not driver.has_ended()
+    report(received, is_cancelled=is_cancelled)
+    assert driver.has_ended() != is_cancelled  # spark-submit looks every ten seconds
+    if not is_cancelled:
+        driver.ended()
+        assert not is_marked()
 
 
 @pytest.mark.soak
@@ -168,33 +163,34 @@ def test_a_driver_that_says_nothing_is_lost_after_some_seconds_and_told_to_end(
     assert is_marked()
 
 
-def test_a_driver_that_has_not_begun_is_killed(submit: Submit, tmp_path: Path) -> None:
-    driver = submit(SUBMITTED)
-    driver.cancel(lambda: None)
-    assert (tmp_path / "killed").read_text().endswith(" kill spark://host:7077 driver-1\n")
-    assert driver.has_ended()
-
-
-@pytest.mark.soak
-def test_a_driver_that_has_begun_ends_by_itself(submit: Submit, tmp_path: Path, received: Received) -> None:
-    driver = submit(SUBMITTED)
-    received.open()
-    driver.cancel(lambda: report(received, is_cancelled=is_marked()))
-    assert is_marked()
-    assert not (tmp_path / "killed").exists()
-    assert driver.has_ended()
-
-
-@pytest.mark.soak
-def test_a_driver_that_does_not_end_is_killed(
-    submit: Submit, tmp_path: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("has_begun", "ends"),
+    [
+        pytest.param(False, False, id="not begun"),
+        pytest.param(True, True, id="ends by itself", marks=pytest.mark.soak),
+        pytest.param(True, False, id="does not end", marks=pytest.mark.soak),
+    ],
+)
+def test_a_driver_that_is_cancelled_is_marked_and_killed_if_it_does_not_end(
+    submit: Submit,
+    tmp_path: Path,
+    received: Received,
+    monkeypatch: pytest.MonkeyPatch,
+    has_begun: bool,
+    ends: bool,
 ) -> None:
-    monkeypatch.setattr("lake_assets.launch.cluster.GRACE_SECONDS", 0.05)
-    monkeypatch.setattr("lake_assets.launch.cluster.SETTLE_SECONDS", 0)
-    driver = submit(SUBMITTED)
-    received.open()
-    driver.cancel(lambda: None)
-    assert (tmp_path / "killed").exists()
+    if not ends:
+        monkeypatch.setattr("lake_assets.launch.cluster.GRACE_SECONDS", 0.05)
+        monkeypatch.setattr("lake_assets.launch.cluster.SETTLE_SECONDS", 0)
+    driver, killed = submit(SUBMITTED), tmp_path / "killed"
+    if has_begun:
+        received.open()
+
+    driver.cancel(lambda: report(received, is_cancelled=is_marked()) if ends else None)
+
+    assert is_marked()
+    assert killed.exists() != ends
+    assert ends or killed.read_text().endswith(" kill spark://host:7077 driver-1\n")
     assert driver.has_ended()
 
 

@@ -82,6 +82,8 @@ def test_the_end_of_a_job_is_the_error_of_partitions_without_an_outcome(
     error = report.error
     assert type(error) is kind
     assert f"EMR Serverless job run {job.id} of application {application} is {state}: no capacity" in str(error)
+    hint = "start the run again." if state == "CANCELLED" else "the application's logs, says why."
+    assert str(error).endswith(hint)
 
 
 @pytest.mark.usefixtures("moto")

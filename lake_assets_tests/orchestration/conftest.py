@@ -77,7 +77,10 @@ def storage(request: pytest.FixtureRequest) -> Iterator[dg.DagsterInstance]:
 
 @pytest.fixture
 def materialize(local_world: World, monkeypatch: pytest.MonkeyPatch) -> Materialize:
-    """Materializes partitions of the world's stream as Dagster's in-process executor does."""
+    """Materializes partitions of the world's stream as Dagster's in-process executor does.
+
+    The instance is an empty one if none is given.
+    """
     run_by(local_world.sessions, monkeypatch)
     local_world.options |= REGIONS
 
@@ -87,8 +90,9 @@ def materialize(local_world: World, monkeypatch: pytest.MonkeyPatch) -> Material
         else:
             first, last = keys
             options["tags"] = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
-        resources = {"pyspark": pyspark_resource(local_world.config.spark)}
-        return dg.materialize([stream_asset(specs_of(local_world.stream))], resources=resources, **options)
+        options["resources"] = {"pyspark": pyspark_resource(local_world.config.spark)}
+        with in_memory() as empty:
+            return dg.materialize([stream_asset(specs_of(local_world.stream))], **{"instance": empty} | options)
 
     return run
 

@@ -20,23 +20,19 @@ import duckdb
 from lake_assets.config.load import load_config
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets_tests.orchestration.checks.check_runs import SALES, job
 from lake_assets_tests.until import until
 from lake_assets_tests.world import World, sales
 
-SALES = dg.AssetSelection.assets("sales")
 TIMES = re.compile(r"seconds|^duration$|^run$|run_id|_at$|result_of_run|dagster/(?:code|data)_version")
 
 
 def run(file: str | os.PathLike[str], *keys: str, **options: Any) -> dg.ExecuteInProcessResult:
     """One run of the asset and its checks, by the config of a file or of a bucket."""
     config = load_config(file)
-    repository = build_definitions(config, pyspark_resource(config.spark)).get_repository_def()
-    job = repository.get_implicit_global_asset_job_def().get_subset(
-        asset_selection=set(SALES.resolve(repository.asset_graph)),
-        asset_check_selection=SALES.resolve_checks(repository.asset_graph),
-    )
+    of_asset = job(build_definitions(config, pyspark_resource(config.spark)), SALES)
     tags = {"dagster/asset_partition_range_start": keys[0], "dagster/asset_partition_range_end": keys[-1]}
-    return job.execute_in_process(tags=tags, raise_on_error=False, **options)
+    return of_asset.execute_in_process(tags=tags, raise_on_error=False, **options)
 
 
 def timeless(value: Any) -> Any:

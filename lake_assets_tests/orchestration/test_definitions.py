@@ -1,4 +1,4 @@
-"""What Dagster loads and what a user types: the code location, its settings, `dagster asset materialize`."""
+"""What Dagster loads: the code location and its settings."""
 
 import os
 import shutil
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pyarrow.dataset as ds
 import pytest
 
 from dev.size import Trace
@@ -17,7 +16,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.definitions import defs
 from lake_assets.errors import ConfigError
 from lake_assets.orchestration.build import build_definitions
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import World
 
 ROOT = Path(__file__).parents[2]
 ASSETS = {"sales", "sales_landing"}
@@ -64,6 +63,25 @@ def test_there_is_an_asset_for_each_stream_and_its_landing_zone_and_others_for_w
     for key, name in (("report_asset", "sales_report"), ("ledger_asset", "test_ledger")):
         local_world.sections = {"orchestration": {key: True}}
         assert assets_of(build_definitions(local_world.config)) == ASSETS | {name}
+
+
+@pytest.mark.parametrize("status", ["running", "stopped"])
+@pytest.mark.parametrize(
+    ("option", "value", "name"),
+    [
+        ("sensor", {"type": "objects"}, "sales_sensor"),
+        ("report", {"to": "/reports"}, "sales_report_automation"),
+        ("schedule", {"cron": "0 * * * *"}, "refresh_sales_schedule"),
+    ],
+)
+def test_whether_it_runs_at_once_is_said_in_the_config(
+    local_world: World, option: str, value: dict[str, str], name: str, status: str
+) -> None:
+    local_world.options[option] = value | {"status": status}
+    definitions = build_definitions(local_world.config)
+
+    resolve = definitions.resolve_schedule_def if option == "schedule" else definitions.resolve_sensor_def
+    assert resolve(name).default_status.value == status.upper()
 
 
 def test_streams_over_one_landing_zone_share_its_asset(local_world: World) -> None:
@@ -149,28 +167,3 @@ def test_the_workspace_loads(local_world: World, tmp_path: Path, dagster: Any) -
     done = dagster("definitions", "validate", "-w", "workspace.yaml")
 
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.soak
-@pytest.mark.dagster
-def test_a_user_materializes_a_partition_from_the_command_line(
-    local_world: World, tmp_path: Path, dagster: Any
-) -> None:
-    dates = {"type": "date", "start": "2026-02-01"}
-    local_world.options["partitions"] = {"region": {"values": ["NW", "SW"]}, "date": dates}
-    write_config(local_world, tmp_path)
-    for number in range(3):
-        local_world.land(NW, sales(*range(number, 1000)), f"batch_{number}.parquet")
-    local_world.land(SW, sales(7))
-
-    done = dagster(
-        "asset", "materialize", "--select", "sales", "--partition", "2026-02-11|NW", "-m", "lake_assets.definitions"
-    )
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "RUN_SUCCESS" in done.stdout + done.stderr
-    lake = local_world.query("SELECT id, total, region, date::VARCHAR FROM lake.sales ORDER BY ALL")
-    landed = ds.dataset(f"{local_world.source['path']}/{NW.replace(',', '/')}").to_table().to_pylist()
-    assert len(lake) == 1000 + 999 + 998
-    assert lake == sorted((row["id"], row["total"], "NW", "2026-02-11") for row in landed)
-    assert local_world.query("SELECT status, row_count FROM lake.ingest_runs") == [("committed", len(lake))]

@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from dev.servers.emr import ROLE, Emr, emr, moto
 from lake_assets.cli import main
 from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
-from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.orchestration.launched_runs import (
     DAYS,
     as_in_process,
@@ -20,7 +19,6 @@ from lake_assets_tests.orchestration.launched_runs import (
     check_cancelled,
     interrupt,
     land_many,
-    retries,
     run,
 )
 from lake_assets_tests.world import NW, SW, World, sales
@@ -85,24 +83,6 @@ def test_a_cancelled_run_cancels_its_job_and_records_what_had_begun(emr: Emr, lo
     check_cancelled(result, local_world)
     (job,) = emr.jobs
     assert job.state == "CANCELLED"
-
-
-@pytest.mark.more
-def test_a_job_that_fails_before_its_driver_has_begun_fails_the_run_once(emr: Emr, local_world: World) -> None:
-    local_world.options |= {"partitions": PARTITIONS}
-    local_world.land(NW, sales(1))
-    uri = config_in_bucket(emr, local_world)
-    emr.upload("code/driver.py", b"raise SystemExit(7)")
-
-    result = run(uri, "2026-02-11|NW", "2026-02-11|NW")
-
-    assert not result.success
-    assert not retries(result)
-    (job,) = emr.jobs
-    assert failure_of(result) == (
-        f"the driver of the run did not start (EMR Serverless job run {job.id} of application {emr.application} is "
-        f"FAILED: {job.state_details}): the driver's output, in the application's logs, says why."
-    )
 
 
 @pytest.mark.soak

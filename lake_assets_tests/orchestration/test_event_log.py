@@ -2,14 +2,11 @@
 
 import json
 import logging
-import os
 from pathlib import Path
 from typing import Any, cast
 
 import dagster as dg
 import pytest
-from pyspark import TaskContext
-from pyspark.sql import DataFrame, functions
 
 from lake_assets.events import report
 from lake_assets.orchestration.event_log import EventLog
@@ -92,27 +89,3 @@ def test_retries_of_a_run_are_one_warning_with_a_line_for_each_reason(caplog: py
         "Retried (task): a task of Spark failed\nRetried 2 times (conflict): region=NW/date=2026-02-11",
         "done",
     ]
-
-
-def _end_first_try(value: int) -> int:
-    context = TaskContext.get()
-    assert context is not None
-    if context.attemptNumber() == 0:
-        os._exit(1)  # as the kernel does where memory is short
-    return value
-
-
-def ends_once(frame: DataFrame) -> DataFrame:
-    return frame.withColumn("id", functions.udf(_end_first_try, "bigint")("id"))
-
-
-@pytest.mark.soak
-def test_the_log_warns_of_a_task_that_was_retried(materialize: Materialize, local_world: World) -> None:
-    local_world.options |= {"transform": {"function": f"{__name__}:ends_once"}}
-    local_world.land(NW, sales(1, 2))
-    with dg.instance_for_test() as instance:
-        run = materialize("2026-02-11|NW", instance=instance)
-        (warning,) = [record.message for record in instance.all_logs(run.run_id) if record.level == logging.WARNING]
-
-    assert warning.startswith("Retried (task): a task of Spark failed, or its executor was lost; its next try, on ")
-    assert local_world.totals() == [1, 2]

@@ -113,47 +113,33 @@ def test_a_cancelled_run_deletes_its_pod_and_records_what_had_begun(
     assert not cluster.pods
 
 
-@pytest.mark.soak
-def test_a_pod_that_cannot_start_fails_the_run_once_and_is_removed(
-    cluster: Cluster, local_world: World, tmp_path: Path
+@pytest.mark.parametrize(
+    ("fault", "value", "text"),
+    [
+        (
+            *("refusal", (403, "pods is forbidden")),
+            "Kubernetes, namespace lake, refuses to create the pod (403 Forbidden: pods is forbidden): correct `runs`",
+        ),
+        pytest.param(
+            *("waiting", {"reason": "ImagePullBackOff", "message": "no lake:1"}),
+            "the driver of the run did not start (pod NAME in namespace lake: ImagePullBackOff: no lake:1)",
+            marks=pytest.mark.soak,
+        ),
+    ],
+    ids=["refused", "cannot start"],
+)
+def test_a_pod_that_is_refused_or_cannot_start_fails_the_run_once(
+    cluster: Cluster, local_world: World, tmp_path: Path, fault: str, value: Any, text: str
 ) -> None:
     local_world.options |= {"partitions": PARTITIONS}
     local_world.land(NW, sales(1))
-    cluster.waiting = {"reason": "ImagePullBackOff", "message": "no lake:1"}
+    setattr(cluster, fault, value)
 
     result = run(config_of(cluster, local_world, tmp_path), "2026-02-11|NW", "2026-02-11|NW")
 
     assert not retries(result)
-    name = cluster.created[0]["metadata"]["name"]
-    text = f"the driver of the run did not start (pod {name} in namespace lake: ImagePullBackOff: no lake:1)"
-    assert failure_of(result).startswith(text)
-
-
-@pytest.mark.soak
-def test_a_pod_that_may_not_be_deleted_hides_no_error(
-    cluster: Cluster, local_world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    local_world.options |= {"partitions": PARTITIONS}
-    local_world.land(NW, sales(1))
-    cluster.waiting, cluster.deletes = {"reason": "ErrImagePull", "message": "no lake:1"}, False
-
-    result = run(config_of(cluster, local_world, tmp_path), "2026-02-11|NW", "2026-02-11|NW")
-
-    assert "ErrImagePull: no lake:1" in failure_of(result)
-    warning = "The driver's pod stays: Kubernetes, namespace lake, refuses to delete the pod"
-    assert warning in capfd.readouterr().err
-
-
-def test_a_refused_pod_fails_the_run_once(cluster: Cluster, local_world: World, tmp_path: Path) -> None:
-    local_world.options |= {"partitions": PARTITIONS}
-    local_world.land(NW, sales(1))
-    cluster.refusal = 403, "pods is forbidden"
-
-    result = run(config_of(cluster, local_world, tmp_path), "2026-02-11|NW", "2026-02-11|NW")
-
-    assert not retries(result)
-    text = "Kubernetes, namespace lake, refuses to create the pod (403 Forbidden: pods is forbidden): correct `runs`"
-    assert failure_of(result).startswith(text)
+    (name,) = [body["metadata"]["name"] for body in cluster.created] or [""]
+    assert failure_of(result).startswith(text.replace("NAME", name))
 
 
 @pytest.mark.soak

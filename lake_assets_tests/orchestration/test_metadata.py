@@ -87,21 +87,16 @@ def test_the_seconds_of_all_steps_are_one_text(seconds: dict[str, float], text: 
     assert durations(seconds) == text
 
 
-def test_the_schema_marks_the_partition_columns() -> None:
-    schema = table_schema([("total", "DOUBLE"), ("Region", "VARCHAR")], ["region"])
+def test_the_schema_marks_the_partition_columns_and_has_descriptions() -> None:
+    columns = [("total", "DOUBLE"), ("Region", "VARCHAR"), ("date", "DATE")]
+
+    schema = table_schema(columns, ["region", "date"], {"total": "Gross", "date": "Local"})
 
     assert schema.columns == [
-        dg.TableColumn("total", "DOUBLE"),
+        dg.TableColumn("total", "DOUBLE", description="Gross"),
         dg.TableColumn("Region", "VARCHAR", description="Partition column"),
+        dg.TableColumn("date", "DATE", description="Partition column: Local"),
     ]
-
-
-def test_the_schema_has_descriptions_of_columns() -> None:
-    schema = table_schema(
-        [("Total", "DOUBLE"), ("region", "VARCHAR")], ["region"], {"total": "Gross", "region": "East"}
-    )
-
-    assert [column.description for column in schema.columns] == ["Gross", "Partition column: East"]
 
 
 def described(field: pa.Field, **metadata: str) -> pa.Field:
@@ -172,6 +167,7 @@ def test_a_view_shows_one_partition_only_and_at_most_ten_rows(
     local_world: World, region: str | None, rows: int
 ) -> None:
     with local_world.stream.lake.open(create=True) as lake:
+        assert view_partition(lake, local_world.stream.table, Partition((REGION,), (region,))) is None
         fill(lake)
 
         view = view_partition(lake, local_world.stream.table, Partition((REGION,), (region,)))
@@ -189,8 +185,3 @@ def test_a_view_shows_one_partition_only_and_at_most_ten_rows(
     assert {(raw, tags, found) for _, raw, tags, found in view.preview} <= {("\\xFF|", "[a, NULL]", region)}
     times = {dt.datetime.fromisoformat(time or "") for time, *_ in view.preview}
     assert times <= {dt.datetime(2026, 2, 11, 10, tzinfo=dt.UTC)}
-
-
-def test_there_is_no_view_of_a_table_that_is_not_there(local_world: World) -> None:
-    with local_world.stream.lake.open(create=True) as lake:
-        assert view_partition(lake, local_world.stream.table, Partition((REGION,), ("NW",))) is None

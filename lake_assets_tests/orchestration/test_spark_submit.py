@@ -117,24 +117,6 @@ def test_a_driver_that_cannot_start_fails_the_run_once(local_world: World, tmp_p
 
 
 @pytest.mark.soak
-def test_the_command_has_the_option(local_world: World, tmp_path: Path) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.land(SW, b"no Parquet")
-    file = local_world.config_file(tmp_path, spark=SPARK)
-    command = ["--config", str(file), "ingest", "sales", "--launcher", "spark_submit"]
-
-    result = CliRunner().invoke(main, [*command, "--partition", NW, "--partition", SW])
-
-    assert result.exit_code == 1, result.output
-    printed = {line.split()[0]: line for line in result.output.splitlines() if line}
-    assert "region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in printed["committed"]
-    assert "region=SW/date=2026-02-11" in printed["failed"]
-    assert "cannot be read as Parquet" in printed["Error:"]
-    assert local_world.totals() == [1, 2]
-    assert {row.requested_by for row in local_world.ledger()} == {user()}
-
-
-@pytest.mark.soak
 def test_a_plan_is_applied_by_the_driver_and_refused_where_the_landing_zone_moved(
     local_world: World, tmp_path: Path
 ) -> None:
@@ -151,6 +133,7 @@ def test_a_plan_is_applied_by_the_driver_and_refused_where_the_landing_zone_move
     assert f"committed  {NW.replace(',', '/')}  1 row" in result.stdout
     assert f"the landing zone of partition {SW.replace(',', '/')} has changed since the plan" in result.stderr
     assert [(row.load_partition, row.status) for row in local_world.ledger()] == [(NW.replace(",", "/"), "committed")]
+    assert {row.requested_by for row in local_world.ledger()} == {user()}
 
 
 @pytest.mark.soak

@@ -129,16 +129,6 @@ def test_a_partition_that_lost_its_objects_is_not_passed_over(local_world: World
     assert local_world.ledger(NW)[0].status == "failed"
 
 
-def test_nothing_landed_is_a_run_that_does_nothing(local_world: World, instance: dg.DagsterInstance) -> None:
-    scheduled = Scheduled(local_world, instance)
-    local_world.landing  # noqa: B018 - makes the folder
-    result = scheduled.run(scheduled.request("2026-02-11T13:00+00:00"))
-    assert result.success
-    assert partitions(result) == set()
-    with local_world.stream.lake.open_if_exists() as lake:
-        assert lake is None
-
-
 def test_the_cron_and_the_day_are_those_of_the_streams_time_zone(
     local_world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -164,10 +154,3 @@ def test_a_tick_outside_start_and_end_is_skipped_with_the_reason(
 ) -> None:
     skipped = Scheduled(local_world, instance).tick("2026-01-11T13:00+00:00")
     assert "date is before its start or after its end" in skipped.skip_message
-
-
-@pytest.mark.parametrize(("status", "expected"), [("running", "RUNNING"), ("stopped", "STOPPED")])
-def test_whether_it_runs_at_once_is_said_in_the_config(
-    local_world: World, instance: dg.DagsterInstance, status: str, expected: str
-) -> None:
-    assert Scheduled(local_world, instance, status=status).schedule.default_status.value == expected

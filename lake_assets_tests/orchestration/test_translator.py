@@ -82,23 +82,24 @@ def test_a_prefix_that_dagster_does_not_take_is_refused(local_world: World, pref
         with_prefix(local_world, prefix)
 
 
-def test_a_run_its_checks_and_an_observation_are_of_the_key_with_the_prefix(local_world: World) -> None:
+def test_a_run_its_checks_and_an_observation_are_of_the_key_with_the_prefix(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
     local_world.land(NW, sales(1, 2))
     definitions = build_definitions(with_prefix(local_world))
     job = definitions.resolve_implicit_global_asset_job_def()
 
-    with dg.DagsterInstance.ephemeral() as instance:
-        assert definitions.resolve_job_def("observe_sales").execute_in_process(instance=instance).success
-        observed = instance.fetch_observations(LANDING, limit=5).records
-        done = job.execute_in_process(
-            instance=instance,
-            partition_key="2026-02-11|NW",
-            asset_selection=[KEY, dg.AssetKey(["retail", "raw", "sales_report"])],
-            raise_on_error=False,
-        )
-        (event,) = instance.fetch_materializations(KEY, limit=5).records
-        report = instance.get_latest_materialization_event(dg.AssetKey(["retail", "raw", "sales_report"]))
-        old = [key for key in instance.all_asset_keys() if key.path[0] != "retail"]
+    assert definitions.resolve_job_def("observe_sales").execute_in_process(instance=instance).success
+    observed = instance.fetch_observations(LANDING, limit=5).records
+    done = job.execute_in_process(
+        instance=instance,
+        partition_key="2026-02-11|NW",
+        asset_selection=[KEY, dg.AssetKey(["retail", "raw", "sales_report"])],
+        raise_on_error=False,
+    )
+    (event,) = instance.fetch_materializations(KEY, limit=5).records
+    report = instance.get_latest_materialization_event(dg.AssetKey(["retail", "raw", "sales_report"]))
+    old = [key for key in instance.all_asset_keys() if key.path[0] != "retail"]
 
     assert {record.partition_key for record in observed} == {None, "2026-02-11|NW"}
     assert done.success
@@ -163,21 +164,27 @@ def test_a_translator_may_add_dependencies_and_conditions(local_world: World) ->
     assert node.automation_condition == dg.AutomationCondition.eager()
 
 
-def test_two_assets_of_one_key_are_refused(local_world: World) -> None:
-    class Same(LakeAssetsTranslator):
-        def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
-            return super().get_asset_spec(data).replace_attributes(key="same")
+class Same(LakeAssetsTranslator):
+    def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
+        return super().get_asset_spec(data).replace_attributes(key="same")
 
+
+class Partitioned(LakeAssetsTranslator):
+    def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
+        days = dg.DailyPartitionsDefinition("2026-01-01")
+        return super().get_asset_spec(data).replace_attributes(partitions_def=days)
+
+
+@pytest.mark.parametrize(
+    ("translator", "message"),
+    [
+        (Same, r"streams\.sales and the ledger of lakes\.test would both be called same"),
+        (Partitioned, "the translator Partitioned sets a partitions_def for sales: leave it out"),
+    ],
+)
+def test_two_assets_of_one_key_and_other_partitions_are_refused(
+    local_world: World, translator: type[LakeAssetsTranslator], message: str
+) -> None:
     local_world.sections = ALL_ASSETS
-    with pytest.raises(ConfigError, match=r"streams\.sales and the ledger of lakes\.test would both be called same"):
-        build_definitions(local_world.config, translator=Same())
-
-
-def test_partitions_are_the_streams_own(local_world: World) -> None:
-    class Partitioned(LakeAssetsTranslator):
-        def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
-            days = dg.DailyPartitionsDefinition("2026-01-01")
-            return super().get_asset_spec(data).replace_attributes(partitions_def=days)
-
-    with pytest.raises(ConfigError, match="the translator Partitioned sets a partitions_def for sales: leave it out"):
-        build_definitions(local_world.config, translator=Partitioned())
+    with pytest.raises(ConfigError, match=message):
+        build_definitions(local_world.config, translator=translator())

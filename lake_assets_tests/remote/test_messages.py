@@ -10,9 +10,7 @@ import pytest
 
 from lake_assets import errors
 from lake_assets.errors import (
-    DriverLostError,
     LakeAssetsError,
-    LauncherError,
     SchemaDriftError,
     StorageUnreachableError,
 )
@@ -125,21 +123,6 @@ def test_a_bug_arrives_with_its_name_its_text_and_its_traceback() -> None:
     assert error_text(arrived) == error_text(raised.value) == "ZeroDivisionError: division by zero"
     assert isinstance(arrived.__cause__, DriverTracebackError)
     assert "in broken" in str(arrived.__cause__)
-
-
-def test_a_driver_that_did_not_start_is_another_error_than_one_that_was_lost() -> None:
-    noted: list[Outcome] = []
-    received = Received(undone(NW, SW), noted.append)
-    received.finish(Ended("exit code 1"))
-    assert {type(outcome.error) for outcome in noted} == {LauncherError}
-
-    noted.clear()
-    received = Received(undone(NW, SW), noted.append)
-    received.open()
-    received.receive(message_of(RESULT))
-    received.finish(Ended("exit code 137"))
-    assert [(outcome.partition, type(outcome.error)) for outcome in noted] == [(NW, type(None)), (SW, DriverLostError)]
-    assert "exit code 137" in str(noted[1].error)
 
 
 def test_what_ended_the_run_in_the_driver_is_raised() -> None:

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from lake_assets.errors import LauncherError
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.launch.spark_submit import spark_submit, submission
 from lake_assets.remote.request import Request, facts_of
+from lake_assets_tests.remote import requests
 
 SECRETS = ("lake-password", "landing-key", "landing-secret", "lake-secret")
 CONFIG: dict[str, Any] = {
@@ -36,6 +38,7 @@ CONFIG: dict[str, Any] = {
     "runs": "spark_submit",
 }
 RUNS = SparkSubmit(launcher="spark_submit")
+SENT = replace(requests.request("r1"), config="s3://b/lake.yaml", launcher_config="/etc/lake.yaml")
 
 
 @pytest.fixture
@@ -119,20 +122,8 @@ def with_stream(stream: dict[str, Any] | None = None, **lake: Any) -> LakeConfig
     )
 
 
-def request_of(stream: str, facts: dict[str, str]) -> Request:
-    return Request(
-        config="s3://b/lake.yaml",
-        launcher_config="/etc/lake.yaml",
-        launcher="of the test",
-        stream=stream,
-        facts=facts,
-        partitions=[],
-        options=IngestOptions(),
-    )
-
-
 def check(other: LakeConfig) -> None:
-    request_of("sales", facts_of(with_stream(), "sales")).check_same(other)
+    replace(SENT, facts=facts_of(with_stream(), "sales")).check_same(other)
 
 
 def test_credentials_and_addresses_may_differ() -> None:
@@ -173,7 +164,7 @@ def test_a_stream_that_the_driver_lacks_is_named() -> None:
     with pytest.raises(
         LauncherError, match=r"/etc/lake\.yaml has the stream returns, and the driver's s3://b/lake\.yaml"
     ):
-        request_of("returns", {}).check_same(with_stream())
+        replace(SENT, stream="returns").check_same(with_stream())
 
 
 def test_facts_have_no_secret() -> None:

@@ -146,6 +146,7 @@ def window(at: str, lookback: int, kind: str = "date", time_zone: str = "UTC", *
 
 
 ENDED: dict[str, Any] = {"end": "2026-02-08"}
+BERLIN: dict[str, Any] = {"time_zone": "Europe/Berlin"}
 
 
 @pytest.mark.parametrize(
@@ -160,8 +161,15 @@ ENDED: dict[str, Any] = {"end": "2026-02-08"}
         ("2026-02-11T13:59Z", 1, {"kind": "week"}, ("2026-W06", "2026-W07")),
         ("2026-02-11T13:59Z", 1, {"kind": "hour"}, ("2026-02-11-12", "2026-02-11-13")),
         # Today is that of the stream's time zone.
-        ("2026-02-11T23:30Z", 0, {"time_zone": "Europe/Berlin"}, ("2026-02-12", "2026-02-12")),
+        ("2026-02-11T23:30Z", 0, BERLIN, ("2026-02-12", "2026-02-12")),
         ("2026-02-11T03:00Z", 0, {"time_zone": "America/New_York"}, ("2026-02-10", "2026-02-10")),
+        # A day of 23 or 25 hours is one day.
+        ("2026-03-29T00:30+01:00", 1, BERLIN, ("2026-03-28", "2026-03-29")),
+        ("2026-03-29T23:30+02:00", 1, BERLIN, ("2026-03-28", "2026-03-29")),
+        ("2026-03-30T00:00+02:00", 1, BERLIN, ("2026-03-29", "2026-03-30")),
+        ("2026-10-25T00:30+02:00", 1, BERLIN, ("2026-10-24", "2026-10-25")),
+        ("2026-10-25T23:30+01:00", 1, BERLIN, ("2026-10-24", "2026-10-25")),
+        ("2026-10-26T00:00+01:00", 1, BERLIN, ("2026-10-25", "2026-10-26")),
         # The window stays within start and end.
         ("2026-01-02T12:00Z", 5, {}, ("2026-01-01", "2026-01-02")),
         ("2026-02-11T12:00Z", 5, ENDED, ("2026-02-06", "2026-02-08")),
@@ -176,19 +184,3 @@ def test_a_schedule_refreshes_the_newest_partitions(
     at: str, lookback: int, field: dict[str, Any], expected: tuple[str, str] | None
 ) -> None:
     assert window(at, lookback, **field) == expected
-
-
-@pytest.mark.parametrize(
-    ("day", "before", "offset"),
-    [
-        ("2026-03-29", "2026-03-28", "+01:00"),  # Berlin's clock goes forward on this day
-        ("2026-03-30", "2026-03-29", "+02:00"),
-        ("2026-10-25", "2026-10-24", "+02:00"),  # and back on this one
-        ("2026-10-26", "2026-10-25", "+01:00"),
-    ],
-)
-def test_a_day_of_23_or_25_hours_is_one_day(day: str, before: str, offset: str) -> None:
-    for time in ("00:00", "00:30", "01:30", "02:30", "03:30", "23:30"):
-        zone = "+02:00" if day == "2026-03-29" and time >= "03" else offset
-        zone = "+01:00" if day == "2026-10-25" and time >= "03" else zone
-        assert window(f"{day}T{time}{zone}", 1, time_zone="Europe/Berlin") == (before, day)

@@ -45,16 +45,6 @@ def test_nothing_lags_after_a_commit_and_the_next_object_does(local_world: World
     assert lag(local_world, 4).seconds == pytest.approx(3 * 3600, abs=600)
 
 
-def test_an_object_with_a_time_before_the_commit_has_no_date(local_world: World) -> None:
-    land(local_world, NW, "a.parquet", 5)
-    local_world.ingest(NW)
-    land(local_world, NW, "late.parquet", 9)
-
-    found = lag(local_world)
-
-    assert (len(found.pending), found.since, found.undated) == (1, None, 1)
-
-
 def test_only_the_named_partitions_that_the_config_has_lag(local_world: World) -> None:
     for text in (NW, SW, "region=NW,date=2025-12-31"):
         land(local_world, text, "a.parquet", 5)

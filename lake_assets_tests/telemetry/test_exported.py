@@ -1,5 +1,7 @@
 """Metrics and spans of events, read back from OpenTelemetry's exporters."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,17 +17,16 @@ from dev.servers.inbox import Inbox, inbox
 from dev.servers.otlp import DELTA, received
 from lake_assets.cli import main
 from lake_assets.events import about, listening, report, step
-from lake_assets.exports import telemetry, wants_telemetry
+from lake_assets.exports import telemetry, wants_lineage, wants_telemetry
 from lake_assets.ingest.outcome import reported_run
 from lake_assets.report.metrics import INSTRUMENTS, Value
 from lake_assets.telemetry.exported import Exported
-from lake_assets_tests.telemetry.unused import is_imported
 from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["inbox"]
 
-ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+ENDPOINT, LINEAGE_URL = "OTEL_EXPORTER_OTLP_ENDPOINT", "OPENLINEAGE_URL"
 
 
 @pytest.fixture
@@ -189,22 +190,29 @@ def test_a_receiver_that_is_away_fails_no_command(
 
 
 @pytest.mark.parametrize(
-    ("environment", "wanted"),
+    ("environment", "has_telemetry", "has_lineage"),
     [
-        ({}, False),
-        ({ENDPOINT: ""}, False),
-        ({ENDPOINT: "http://a"}, True),
-        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://a"}, True),
-        ({ENDPOINT: "http://a", "OTEL_SDK_DISABLED": "true"}, False),
+        ({}, False, False),
+        ({ENDPOINT: "", LINEAGE_URL: ""}, False, False),
+        ({ENDPOINT: "http://a", "OPENLINEAGE_NAMESPACE": "retail"}, True, False),
+        ({LINEAGE_URL: "http://a", "OTEL_SDK_DISABLED": "true"}, False, True),
+        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://a", "OPENLINEAGE_CONFIG": "a.yml"}, True, True),
+        ({ENDPOINT: "http://a", "OTEL_SDK_DISABLED": "true", "OPENLINEAGE__TRANSPORT__TYPE": "console"}, False, True),
+        ({LINEAGE_URL: "http://a", "OPENLINEAGE_DISABLED": " True "}, False, False),
     ],
 )
-def test_the_environment_decides(environment: dict[str, str], *, wanted: bool) -> None:
-    assert wants_telemetry(environment) is wanted
+def test_the_environment_decides(environment: dict[str, str], *, has_telemetry: bool, has_lineage: bool) -> None:
+    assert (wants_telemetry(environment), wants_lineage(environment)) == (has_telemetry, has_lineage)
 
 
 def test_without_a_receiver_nothing_is_imported() -> None:
-    script = "from lake_assets.exports import telemetry\nwith telemetry(): pass"
-    assert not is_imported("opentelemetry", script, "OTEL_")
+    """In a fresh interpreter, whose environment does not ask for it."""
+    script = (
+        "from lake_assets.exports import lineage, telemetry\nwith telemetry(), lineage(None): pass\n"
+        "import sys; sys.exit(any(name.startswith(('opentelemetry', 'openlineage')) for name in sys.modules))"
+    )
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(("OTEL_", "OPENLINEAGE"))}
+    assert subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode == 0
 
 
 def test_without_the_extra_a_warning_names_it(

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from dev.servers.inbox import Inbox, inbox
 from lake_assets.cli import main
 from lake_assets.errors import ConfigError, MissingExtraError, SourceError
-from lake_assets.exports import lineage, wants_lineage
+from lake_assets.exports import lineage
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome, pending, report_outcome
 from lake_assets.telemetry import lineage as lineage_module
@@ -25,7 +25,6 @@ from lake_assets.telemetry import lineage_events
 from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.launched_runs import run
 from lake_assets_tests.orchestration.test_spark_submit import SPARK
-from lake_assets_tests.telemetry.unused import is_imported
 from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["inbox"]
@@ -128,24 +127,6 @@ def test_a_command_tells_what_was_committed_and_what_failed(
     assert error["programmingLanguage"] == "PYTHON"
 
 
-def test_each_partition_of_a_batch_has_its_own_figures_and_the_batchs_snapshot(
-    local_world: World, tmp_path: Path, receiver: Inbox
-) -> None:
-    local_world.options |= {"commit_batch": 2}
-    uris = {"region=NW": local_world.land(NW, sales(1, 2)), "region=SW": local_world.land(SW, sales(3, 4, 5))}
-
-    command(local_world, tmp_path, "--partition", NW, "--partition", SW)
-
-    found = {told(event)[1]: event for event in events(receiver) if event["eventType"] == "COMPLETE"}
-    assert found.keys() == uris.keys()
-    (snapshot,) = {row.snapshot_id for row in local_world.ledger()}
-    for partition, rows in (("region=NW", 2), ("region=SW", 3)):
-        (read,), (written,) = found[partition]["inputs"], found[partition]["outputs"]
-        assert read["inputFacets"]["subset"]["inputCondition"]["locations"] == [uris[partition]]
-        assert written["outputFacets"]["outputStatistics"]["rowCount"] == rows
-        assert written["facets"]["version"]["datasetVersion"] == str(snapshot)
-
-
 @pytest.mark.soak
 def test_a_launched_run_tells_once_what_a_run_in_process_tells(
     local_world: World, tmp_path: Path, receiver: Inbox
@@ -177,49 +158,38 @@ def test_a_launched_run_tells_once_what_a_run_in_process_tells(
     assert len(seen["spark_submit"][0]) == 4
 
 
-def traced(world: World, *texts: str) -> None:
-    """Ingest partitions and tell of them."""
-    with lineage(world.stream):
-        for text in texts:
-            world.ingest(text)
-
-
 @pytest.mark.more
 def test_what_a_transform_does_to_columns_is_not_claimed(local_world: World, receiver: Inbox) -> None:
-    local_world.options["transform"] = {"sql": "SELECT id, total * 2 AS total FROM source"}
     local_world.land(NW, sales(1))
+    outcome = local_world.ingest(NW)
+    local_world.options["transform"] = {"sql": "SELECT id, total * 2 AS total FROM source"}
 
-    traced(local_world, NW)
+    with lineage(local_world.stream):
+        report_outcome(outcome)
 
     facets = complete_of(receiver)["outputs"][0]["facets"]
     assert [c["name"] for c in facets["schema"]["fields"]] == ["id", "total", "region", "date"]
     assert "columnLineage" not in facets
 
 
-def test_an_addition_names_no_objects_that_it_has_not_read(local_world: World, receiver: Inbox) -> None:
-    local_world.options["mode"] = "append"
+@pytest.mark.parametrize(("mode", "files", "rows"), [("append", 1, 2), ("replace", 2, 3)], ids=["not read", "too many"])
+def test_objects_that_were_not_read_or_are_too_many_are_not_named(
+    local_world: World, receiver: Inbox, monkeypatch: pytest.MonkeyPatch, mode: str, files: int, rows: int
+) -> None:
+    local_world.options["mode"] = mode
+    if mode == "replace":
+        monkeypatch.setattr(lineage_events, "LOCATIONS", 1)
     local_world.land(NW, sales(1), "a.parquet")
     local_world.ingest(NW)
     local_world.land(NW, sales(2, 3), "b.parquet")
 
-    traced(local_world, NW)
+    with lineage(local_world.stream):
+        local_world.ingest(NW)
 
     complete = complete_of(receiver)
-    assert complete["inputs"][0]["inputFacets"]["inputStatistics"]["fileCount"] == 1
-    assert "subset" not in complete["inputs"][0]["inputFacets"]
-    assert complete["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 2
-
-
-def test_too_many_objects_are_not_named_at_all(
-    local_world: World, receiver: Inbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lineage_events, "LOCATIONS", 1)
-    for name in ("a.parquet", "b.parquet"):
-        local_world.land(NW, sales(1), name)
-
-    traced(local_world, NW)
-
-    assert set(complete_of(receiver)["inputs"][0]["inputFacets"]) == {"inputStatistics"}
+    assert set(complete["inputs"][0]["inputFacets"]) == {"inputStatistics"}
+    assert complete["inputs"][0]["inputFacets"]["inputStatistics"]["fileCount"] == files
+    assert complete["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == rows
 
 
 def test_the_same_commit_has_the_same_id_and_another_one_another(local_world: World, receiver: Inbox) -> None:
@@ -342,22 +312,6 @@ def test_a_config_without_a_receiver_or_that_the_client_refuses_is_an_error(
         pass
 
 
-@pytest.mark.parametrize(
-    ("environment", "asked"),
-    [
-        ({}, False),
-        ({URL: ""}, False),
-        ({URL: "http://a"}, True),
-        ({"OPENLINEAGE_CONFIG": "a.yml"}, True),
-        ({"OPENLINEAGE__TRANSPORT__TYPE": "console"}, True),
-        ({"OPENLINEAGE_NAMESPACE": "retail"}, False),
-        ({URL: "http://a", "OPENLINEAGE_DISABLED": " True "}, False),
-    ],
-)
-def test_the_environment_decides(environment: dict[str, str], *, asked: bool) -> None:
-    assert wants_lineage(environment) is asked
-
-
 def test_without_the_extra_only_a_run_that_asks_for_it_fails(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -375,8 +329,3 @@ def test_without_the_extra_only_a_run_that_asks_for_it_fails(
     done = command(local_world, tmp_path, "--partition", NW)
     assert done.exit_code == 1
     assert "'.[openlineage]'" in done.output
-
-
-def test_without_a_receiver_nothing_is_imported() -> None:
-    script = "from lake_assets.exports import lineage\nwith lineage(None): pass"
-    assert not is_imported("openlineage", script, "OPENLINEAGE")

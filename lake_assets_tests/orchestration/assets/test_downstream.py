@@ -14,7 +14,9 @@ import pytest
 
 from lake_assets import LakeIOManager, LakeResource, build_definitions, open_stream, partitions_def
 from lake_assets.errors import ConfigError
+from lake_assets.ingest.api import ingest_all
 from lake_assets_tests.orchestration.in_process import REGIONS
+from lake_assets_tests.template_lakes import create_by_copy
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World, sales
 
@@ -26,12 +28,12 @@ Run = Callable[..., list[float]]
 def world(local_world: World) -> World:
     """Two regions on two days, each with a total of its own."""
     local_world.options = REGIONS
-    totals = iter(range(1, 5))
-    for day in (11, 12):
-        for region in ("NW", "SW"):
-            text = f"region={region},date=2026-02-{day}"
-            local_world.land(text, sales(next(totals)))
-            local_world.ingest(text)
+    texts = [f"region={region},date=2026-02-{day}" for day in (11, 12) for region in ("NW", "SW")]
+    for total, text in enumerate(texts, 1):
+        local_world.land(text, sales(total))
+    create_by_copy(local_world.config.lakes["test"])
+    partitions = [local_world.partition(text) for text in texts]
+    assert not [o.error for o in ingest_all(local_world.stream, partitions, local_world.sessions) if o.error]
     return local_world
 
 
@@ -41,17 +43,16 @@ def lake(world: World, tmp_path: Path) -> LakeResource:
 
 
 @pytest.fixture
-def run(world: World) -> Run:
+def run(world: World, instance: dg.DagsterInstance) -> Run:
     """Materializes an asset beside the definitions of the world's config, and returns the totals that it read."""
 
     def materialize(asset: dg.AssetsDefinition, key: str | None = None, **resources: Any) -> list[float]:
         own = dg.Definitions(assets=[asset], resources=resources)
         definitions = dg.Definitions.merge(build_definitions(world.config), own)
-        with dg.DagsterInstance.ephemeral() as instance:
-            done = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
-                instance=instance, partition_key=key, asset_selection=[asset.key]
-            )
-            (event,) = instance.fetch_materializations(asset.key, limit=1).records
+        done = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=instance, partition_key=key, asset_selection=[asset.key]
+        )
+        (event,) = instance.fetch_materializations(asset.key, limit=1).records
         assert done.success
         assert event.asset_materialization is not None
         totals = event.asset_materialization.metadata["totals"].value
@@ -240,7 +241,7 @@ def test_an_asset_without_partitions_in_dagster_is_an_error_with_the_spec_to_add
     ids=["eager", "older dates too"],
 )
 def test_dagsters_eager_condition_takes_older_dates_only_without_its_window(
-    local_world: World, condition: Any, requested: set[str]
+    local_world: World, instance: dg.DagsterInstance, condition: Any, requested: set[str]
 ) -> None:
     local_world.options = REGIONS
     partitions = partitions_def(local_world.stream)
@@ -250,11 +251,10 @@ def test_dagsters_eager_condition_takes_older_dates_only_without_its_window(
 
     definitions = dg.Definitions.merge(build_definitions(local_world.config), dg.Definitions(assets=[revenue]))
     now = dt.datetime(2026, 2, 13, 12, tzinfo=dt.UTC)
-    with dg.DagsterInstance.ephemeral() as instance:
-        first = dg.evaluate_automation_conditions(definitions, instance, evaluation_time=now)
-        for key in ("2026-02-11|NW", "2026-02-13|NW"):
-            instance.report_runless_asset_event(dg.AssetMaterialization("sales", partition=key))
-        second = dg.evaluate_automation_conditions(definitions, instance, cursor=first.cursor, evaluation_time=now)
+    first = dg.evaluate_automation_conditions(definitions, instance, evaluation_time=now)
+    for key in ("2026-02-11|NW", "2026-02-13|NW"):
+        instance.report_runless_asset_event(dg.AssetMaterialization("sales", partition=key))
+    second = dg.evaluate_automation_conditions(definitions, instance, cursor=first.cursor, evaluation_time=now)
 
     assert first.total_requested == 0
     assert second.get_requested_partitions(revenue.key) == requested

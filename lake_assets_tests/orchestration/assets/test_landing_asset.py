@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.ingest.api import ingest_all
@@ -167,7 +165,11 @@ def test_a_run_repeats_the_scan_that_ended_during_it(
 
 
 @pytest.mark.more
-def test_automation_refreshes_partitions_of_any_age(local_world: World, instance: dg.DagsterInstance) -> None:
+@pytest.mark.parametrize("mode", ["replace", "append"])
+def test_automation_refreshes_partitions_of_any_age(
+    local_world: World, instance: dg.DagsterInstance, mode: str
+) -> None:
+    local_world.options = {"mode": mode}
     automated = Automated(local_world, instance)
     local_world.land(NW, sales(1))
     local_world.land(OLD, sales(2))
@@ -184,6 +186,15 @@ def test_automation_refreshes_partitions_of_any_age(local_world: World, instance
     local_world.land(OLD, sales(3), "late.parquet")
     assert set(automated.observe()) == {"2026-02-01|NW"}
     assert automated.requested() == {"2026-02-01|NW"}
+    automated.materialize("2026-02-01|NW")
+    assert local_world.totals() == [1, 2, 3]
+    assert automated.observe() == {}  # with append, the landed objects are those of the newest addition
+    local_world.unland(OLD, "late.parquet")
+    automated.observe()
+    for key in automated.requested():
+        automated.materialize(key)
+    assert automated.observe() == {}
+    assert local_world.totals() == ([1, 2] if mode == "replace" else [1, 2, 3])
 
 
 def test_objects_that_land_at_the_end_of_a_run_are_requested(local_world: World, instance: dg.DagsterInstance) -> None:
@@ -249,27 +260,3 @@ def test_a_lookback_lists_only_the_newest_partitions(
     # The other folders were not listed.
     assert "objects_in_no_partition" not in automated.whole.metadata
     assert newest_landing_scan(automated.instance, dg.AssetKey("sales_landing"), dg.AssetKey("sales_report")) == {}
-
-
-@pytest.mark.more
-def test_a_partition_whose_rows_have_left_its_folders_objects_waits(
-    local_world: World, instance: dg.DagsterInstance
-) -> None:
-    date = {"type": "date", "start": "2026-02-10", "end": "2026-02-12", "in": "rows"}
-    local_world.options = {"partitions": {"date": date}}
-
-    def land(*days: int) -> None:
-        dates = pa.array([dt.date(2026, 2, day) for day in days])
-        with local_world.landing.create("f.parquet") as file:
-            pq.write_table(sales(*days).append_column("date", dates), file)
-
-    land(11, 12)
-    for day in (11, 12):
-        local_world.ingest(f"date=2026-02-{day}")
-    land(12, 12)
-    observe_it = dg.define_asset_job("observe_it", selection=["sales_landing"])
-    definitions = dg.Definitions.merge(build_definitions(local_world.config), dg.Definitions(jobs=[observe_it]))
-    result = definitions.resolve_job_def("observe_it").execute_in_process(instance=instance)
-
-    values = [event.asset_observation_data.asset_observation for event in result.get_asset_observation_events()]
-    assert {value.partition for value in values} == {None, "2026-02-11", "2026-02-12"}

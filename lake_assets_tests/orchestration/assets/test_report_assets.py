@@ -164,15 +164,6 @@ def test_a_stream_without_a_page_has_no_automation_of_its_report(world: World) -
     assert definitions.resolve_asset_graph().get(REPORT).automation_condition is None
 
 
-@pytest.mark.parametrize(("status", "expected"), [("running", "RUNNING"), ("stopped", "STOPPED")])
-def test_the_automation_begins_as_the_config_says(world: World, status: str, expected: str) -> None:
-    world.options["report"] = {"to": world.options["report"], "status": status}
-
-    sensor = build_definitions(world.config).resolve_sensor_def("sales_report_automation")
-
-    assert sensor.default_status.value == expected
-
-
 @pytest.mark.more
 def test_browsers_show_the_page_in_a_bucket(world: World, s3: S3Server) -> None:
     storage = bucket_on(s3)

@@ -69,19 +69,22 @@ def test_a_materialization_shows_what_was_done(materialize: Materialize, local_w
 @pytest.mark.more
 @pytest.mark.parametrize("options", [{}, {"mode": "append"}, {"mode": "index"}])
 def test_a_look_that_finds_nothing_starts_no_spark_and_is_an_observation_with_the_figures_of_the_last_commit(
-    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+    materialize: Materialize,
+    local_world: World,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
 ) -> None:
     local_world.options |= options
     local_world.land(NW, sales(1))
     key = dg.AssetKey("sales")
-    with dg.DagsterInstance.ephemeral() as instance:
-        (committed,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
-        with monkeypatch.context() as patch:
-            patch.setattr("lake_assets.orchestration.resources.start_session", lambda _: pytest.fail("Spark starts"))
-            again = materialize("2026-02-11|NW", instance=instance)
-        (newest,) = instance.fetch_materializations(key, limit=10).records
-        (event,) = instance.fetch_observations(key, limit=10).records
-        forced = metadata_of(materialize("2026-02-11|NW", instance=instance, run_config=FORCE)).values()
+    (committed,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
+    with monkeypatch.context() as patch:
+        patch.setattr("lake_assets.orchestration.resources.start_session", lambda _: pytest.fail("Spark starts"))
+        again = materialize("2026-02-11|NW", instance=instance)
+    (newest,) = instance.fetch_materializations(key, limit=10).records
+    (event,) = instance.fetch_observations(key, limit=10).records
+    forced = metadata_of(materialize("2026-02-11|NW", instance=instance, run_config=FORCE)).values()
 
     assert again.success
     assert newest.run_id != again.run_id
@@ -96,14 +99,29 @@ def test_a_look_that_finds_nothing_starts_no_spark_and_is_an_observation_with_th
 
 
 @pytest.mark.more
+def test_a_range_adds_to_each_partition_and_shows_all_of_its_rows(materialize: Materialize, local_world: World) -> None:
+    local_world.options |= {"mode": "append"}
+    for text in (NW, SW):
+        local_world.land(text, sales(1, 2), "a.parquet")
+    materialize("2026-02-11|NW", "2026-02-11|SW")
+    local_world.land(NW, sales(3), "b.parquet")
+
+    shown = metadata_of(materialize("2026-02-11|NW", "2026-02-11|SW"))
+
+    # The second one is of the first run, which this Dagster lacks.
+    figures = [[values[name] for name in ("status", "rows", "rows_before")] for _, values in sorted(shown.items())]
+    assert figures == [["committed", 3, 2], ["committed", 2, 0]]
+    assert local_world.totals() == [1, 1, 2, 2, 3]
+
+
+@pytest.mark.more
 def test_a_commit_that_dagster_lacks_is_materialized_by_the_run_that_finds_it_unchanged(
-    materialize: Materialize, local_world: World
+    materialize: Materialize, local_world: World, instance: dg.DagsterInstance
 ) -> None:
     local_world.land(NW, sales(1, 2))
     row = local_world.ingest(NW).row
-    with dg.DagsterInstance.ephemeral() as instance:
-        (shown,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
-        assert metadata_of(materialize("2026-02-11|NW", instance=instance)) == {}
+    (shown,) = metadata_of(materialize("2026-02-11|NW", instance=instance)).values()
+    assert metadata_of(materialize("2026-02-11|NW", instance=instance)) == {}
 
     assert (shown["status"], shown["rows"]) == ("committed", 2)
     assert shown["snapshot"] == row.snapshot_id
@@ -112,16 +130,15 @@ def test_a_commit_that_dagster_lacks_is_materialized_by_the_run_that_finds_it_un
 
 @pytest.mark.more
 def test_an_unchanged_partition_of_a_backfill_is_materialized_once(
-    materialize: Materialize, local_world: World
+    materialize: Materialize, local_world: World, instance: dg.DagsterInstance
 ) -> None:
     """Also if the run is retried. The assets downstream follow a materialization of the backfill."""
     local_world.land(NW, sales(1, 2))
-    with dg.DagsterInstance.ephemeral() as instance:
-        materialize("2026-02-11|NW", instance=instance)
-        first = materialize("2026-02-11|NW", instance=instance, tags={BACKFILL: "b"})
-        retried = {BACKFILL: "b", "dagster/parent_run_id": first.run_id, "dagster/root_run_id": first.run_id}
-        materialize("2026-02-11|NW", instance=instance, tags=retried)
-        events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
+    materialize("2026-02-11|NW", instance=instance)
+    first = materialize("2026-02-11|NW", instance=instance, tags={BACKFILL: "b"})
+    retried = {BACKFILL: "b", "dagster/parent_run_id": first.run_id, "dagster/root_run_id": first.run_id}
+    materialize("2026-02-11|NW", instance=instance, tags=retried)
+    events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
 
     (shown,) = metadata_of(first).values()
     assert (shown["rows"], shown["snapshot"]) == (2, local_world.ledger(NW)[-1].snapshot_id)
@@ -129,7 +146,7 @@ def test_an_unchanged_partition_of_a_backfill_is_materialized_once(
 
 
 def test_a_commit_of_a_run_under_way_is_left_to_that_run(
-    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+    materialize: Materialize, local_world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if that run ends meanwhile."""
 
@@ -140,11 +157,10 @@ def test_a_commit_of_a_run_under_way_is_left_to_that_run(
 
     monkeypatch.setattr("lake_assets.orchestration.stream_run.known_to_dagster", known)
     local_world.land(NW, sales(1))
-    with dg.DagsterInstance.ephemeral() as instance:
-        other = dg.DagsterRun(job_name="other", status=dg.DagsterRunStatus.STARTED)
-        instance.add_run(other)
-        local_world.ingest(NW, run_id=other.run_id)
-        result = materialize("2026-02-11|NW", instance=instance)
+    other = dg.DagsterRun(job_name="other", status=dg.DagsterRunStatus.STARTED)
+    instance.add_run(other)
+    local_world.ingest(NW, run_id=other.run_id)
+    result = materialize("2026-02-11|NW", instance=instance)
 
     assert result.success
     assert metadata_of(result) == {}
@@ -180,6 +196,8 @@ def test_a_partition_that_never_landed_is_left_out_also_if_it_is_asked_for_alone
     assert storage.get_status_by_partition(dg.AssetKey("sales"), ["2026-02-11|NW"], keys) == {"2026-02-11|NW": None}
     states = {partition.partition: partition.state for partition in read_state(local_world.stream).partitions}
     assert states[local_world.partition(NW)] == "absent"
+    with local_world.stream.lake.open_if_exists() as lake:
+        assert lake is None
     assert select(local_world.stream, Wanted(failed=True)).partitions == ()
 
     asked = {"ops": {"sales": {"config": {"landed_only": False}}}}
@@ -201,23 +219,6 @@ def test_the_launchpad_selects_of_the_partitions_of_a_run(materialize: Materiali
     assert selected(partitions=["date=2026"], waiting=True) == ["2026-02-12|SW", "2026-02-13|NW", "2026-02-13|SW"]
     assert selected(waiting=True) == selected(failed=True) == []
     assert len(local_world.ledger()) == 6
-
-
-@pytest.mark.parametrize("options", [{"commit_batch": 10}, *more([{"mode": "index"}])])
-def test_partitions_of_a_range_that_commit_together_are_materializations_of_one_snapshot(
-    materialize: Materialize, local_world: World, options: dict[str, Any]
-) -> None:
-    local_world.options |= options
-    for text in (NW, SW):
-        local_world.land(text, sales(1))
-
-    shown = metadata_of(materialize("2026-02-11|NW", "2026-02-11|SW"))
-
-    assert {key: values["status"] for key, values in shown.items()} == {
-        "2026-02-11|NW": "committed",
-        "2026-02-11|SW": "committed",
-    }
-    assert len({values["snapshot"] for values in shown.values()}) == 1
 
 
 @pytest.mark.more
@@ -318,7 +319,11 @@ def test_an_error_that_partitions_share_is_reported_once(
 
 @pytest.mark.parametrize("by_duckdb", [False, *more([True])])
 def test_a_cancelled_run_stops_and_shows_what_it_did(
-    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, by_duckdb: bool
+    materialize: Materialize,
+    local_world: World,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    by_duckdb: bool,
 ) -> None:
     local_world.options["commit_batch"] = 1
     local_world.land(NW, sales(1))
@@ -328,12 +333,11 @@ def test_a_cancelled_run_stops_and_shows_what_it_did(
         error = RuntimeError("Query interrupted")
         error.__cause__ = KeyboardInterrupt()
     failing_once(error, monkeypatch, after=1)
-    with dg.DagsterInstance.ephemeral() as instance:
-        with pytest.raises(dg.DagsterExecutionInterruptedError):
-            materialize("2026-02-11|NW", "2026-02-11|SW", instance=instance)
+    with pytest.raises(dg.DagsterExecutionInterruptedError):
+        materialize("2026-02-11|NW", "2026-02-11|SW", instance=instance)
 
-        events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
-        message = instance.fetch_observations(dg.AssetKey("sales"), limit=10).records
+    events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
+    message = instance.fetch_observations(dg.AssetKey("sales"), limit=10).records
 
     assert [event.partition_key for event in events] == ["2026-02-11|NW"]
     assert message == []  # that a partition failed

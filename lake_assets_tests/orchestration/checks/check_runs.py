@@ -6,6 +6,7 @@ import dagster as dg
 
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets_tests.orchestration.instances import in_memory
 from lake_assets_tests.world import World
 
 PARTITIONS = {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"}}
@@ -20,16 +21,23 @@ BOTH = {
 
 
 def run(world: World, selection: dg.AssetSelection, *downstream: dg.AssetsDefinition, **options: Any) -> Any:
-    """One run of the implicit job over a selection, as the UI starts it."""
+    """One run of the implicit job over a selection, as the UI starts it; in an empty instance if none is given."""
     world.options = {"partitions": PARTITIONS} | world.options
     own = build_definitions(world.config, pyspark_resource(world.config.spark))
     definitions = dg.Definitions.merge(own, dg.Definitions(assets=list(downstream)))
+    of_selection = job(definitions, selection)
+    with in_memory() as empty:
+        all_options: dict[str, Any] = {"raise_on_error": False, "instance": empty} | options
+        return of_selection.execute_in_process(**all_options)
+
+
+def job(definitions: dg.Definitions, selection: dg.AssetSelection) -> dg.JobDefinition:
+    """The implicit job over the assets and checks of a selection."""
     repository = definitions.get_repository_def()
-    job = repository.get_implicit_global_asset_job_def().get_subset(
+    return repository.get_implicit_global_asset_job_def().get_subset(
         asset_selection=set(selection.resolve(repository.asset_graph)),
         asset_check_selection=selection.resolve_checks(repository.asset_graph),
     )
-    return job.execute_in_process(raise_on_error=False, **options)
 
 
 def evaluations_of(result: Any) -> dict[str, dg.AssetCheckEvaluation]:

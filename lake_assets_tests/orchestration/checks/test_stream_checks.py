@@ -14,9 +14,7 @@ from lake_assets.checks.check_run import CheckRun
 from lake_assets.checks.result import CheckResult
 from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.metadata import markdown
-from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets_tests.orchestration.checks.check_runs import (
@@ -40,6 +38,7 @@ def downstream() -> None: ...
 
 
 WITH_DOWNSTREAM = SALES | dg.AssetSelection.assets("downstream")
+ONE = {"partition_key": "2026-02-11|NW"}
 
 
 def test_a_refresh_is_followed_by_the_checks_of_its_partition(local_world: World) -> None:
@@ -56,58 +55,57 @@ def test_a_refresh_is_followed_by_the_checks_of_its_partition(local_world: World
     assert evaluations["row_counts"].metadata["partitions"].value == 1
 
 
-@pytest.mark.parametrize("is_blocking", [True, False])
+@pytest.mark.parametrize(
+    ("totals", "blocking", "partitions", "ran"),
+    [
+        pytest.param((1, -1), ["positive"], ONE, {"sales"}, id="blocking"),
+        pytest.param((1, -1), [], ONE, {"sales", "downstream"}, id="not blocking"),
+        pytest.param((1,), ["positive"], BOTH, {"sales", "downstream"}, id="passed over", marks=pytest.mark.more),
+    ],
+)
 def test_a_blocking_check_that_fails_keeps_what_is_downstream_from_running(
-    local_world: World, is_blocking: bool
+    local_world: World, totals: tuple[float, ...], blocking: list[str], partitions: dict[str, Any], ran: set[str]
 ) -> None:
-    local_world.options = {"checks": {"sql": POSITIVE, "blocking": ["positive"] if is_blocking else []}}
-    local_world.land(NW, sales(1, -1))
+    """Also of a range, of which a region has not landed."""
+    local_world.options = {"checks": {"sql": POSITIVE, "blocking": blocking}}
+    local_world.land(NW, sales(*totals))
 
-    result = run(local_world, WITH_DOWNSTREAM, downstream, partition_key="2026-02-11|NW")
+    result = run(local_world, WITH_DOWNSTREAM, downstream, **partitions)
 
     evaluation = evaluations_of(result)["positive"]
-    assert not evaluation.passed
+    assert evaluation.passed == (min(totals) > 0)
     assert "rows" in evaluation.metadata
-    ran = {event.asset_key.to_user_string() for event in result.get_asset_materialization_events()}
-    assert ran == ({"sales"} if is_blocking else {"sales", "downstream"})
+    assert {name for name, _ in materialized(result)} == ran
     # The rows were committed all the same: a check comes after the refresh.
-    assert local_world.totals() == [-1, 1]
+    assert local_world.totals() == sorted(totals)
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("total", [1, -1])
-def test_checks_follow_a_run_that_passed_a_region_over(local_world: World, total: float) -> None:
-    local_world.options = {"checks": {"sql": POSITIVE, "blocking": ["positive"]}}
-    local_world.land(NW, sales(total))
-
-    result = run(local_world, WITH_DOWNSTREAM, downstream, **BOTH)
-
-    evaluations = evaluations_of(result)
-    assert evaluations["row_counts"].passed
-    assert evaluations["positive"].passed == result.success == (total > 0)
-    blocked = {("sales", "2026-02-11|NW")}
-    assert materialized(result) == (blocked | {("downstream", None)} if total > 0 else blocked)
-
-
-def test_what_a_run_committed_is_checked_though_it_failed(local_world: World) -> None:
+def test_a_run_of_which_one_partition_failed_checks_the_other_and_has_the_error_of_this_one(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
     local_world.options = {"checks": {"sql": POSITIVE, "blocking": ["positive"]}}
     local_world.land(NW, sales(-1))
     local_world.land(SW, b"no Parquet")
 
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = run(local_world, WITH_DOWNSTREAM, downstream, instance=instance, **BOTH)
-        keys = [dg.AssetCheckKey(dg.AssetKey("sales"), name) for name in ("row_counts", "positive")]
-        newest = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-        statuses = [newest[key].status.value for key in keys]
+    result = run(local_world, WITH_DOWNSTREAM, downstream, instance=instance, **BOTH)
 
     assert not result.success
     assert materialized(result) == {("sales", "2026-02-11|NW")}
-    committed = (e for e in result.get_asset_check_evaluations() if e.partition == "2026-02-11|NW")
-    evaluations = {evaluation.check_name: evaluation for evaluation in committed}
-    assert evaluations["row_counts"].metadata["partitions"].value == 1
-    assert (evaluations["row_counts"].passed, evaluations["positive"].passed) == (True, False)
-    assert evaluations["positive"].blocking
-    assert statuses == ["SUCCEEDED", "FAILED"]
+    assert [latest_result(instance, name).passed for name in ("row_counts", "positive")] == [True, False]
+    evaluations = {(e.check_name, e.partition): e for e in result.get_asset_check_evaluations()}
+    assert evaluations["row_counts", "2026-02-11|NW"].metadata["partitions"].value == 1
+    assert evaluations["row_counts", "2026-02-11|NW"].passed
+    assert not evaluations["positive", "2026-02-11|NW"].passed
+    assert evaluations["positive", "2026-02-11|NW"].blocking
+    for name in ("last_run", "landing_zone"):
+        values = {partition: e.passed for (check, partition), e in evaluations.items() if check == name}
+        assert values == {"2026-02-11|NW": True, "2026-02-11|SW": False, None: False}
+    wrong = evaluations["last_run", "2026-02-11|SW"]
+    assert wrong.severity == dg.AssetCheckSeverity.ERROR
+    why = "cannot be read as Parquet: it has no Parquet footer: remove it or let its writer land it again."
+    assert wrong.description == f"region=SW/date=2026-02-11: batch_1.parquet {why}"
+    path = f"{local_world.source['path']}/region=SW/date=2026-02-11/batch_1.parquet"
+    assert f"the object {path} cannot" in str(wrong.metadata["named"].value).replace("\\", "")
 
 
 @pytest.mark.more
@@ -250,7 +248,7 @@ def test_what_was_left_out_is_in_the_metadata_and_blocks_what_is_downstream(
 
 
 @pytest.mark.more
-def test_a_run_of_one_region_keeps_the_lateness_of_the_others(local_world: World) -> None:
+def test_a_run_of_one_region_keeps_the_lateness_of_the_others(local_world: World, instance: dg.DagsterInstance) -> None:
     today = dt.datetime.now(dt.UTC).date()
     days = {"type": "date", "start": str(today - dt.timedelta(9))}
     local_world.options |= {
@@ -260,39 +258,32 @@ def test_a_run_of_one_region_keeps_the_lateness_of_the_others(local_world: World
     for region in ("NW", "SW"):
         local_world.land(f"region={region},date={today - dt.timedelta(5)}", sales(1))
     local_world.land(f"region=NW,date={today}", sales(1))
-    definitions = build_definitions(local_world.config, pyspark_resource(local_world.config.spark))
-    job = definitions.resolve_implicit_global_asset_job_def()
 
-    with dg.DagsterInstance.ephemeral() as instance:
+    def freshness(region: str, day: dt.date) -> dg.AssetCheckEvaluation:
+        return evaluations_of(run(local_world, SALES, instance=instance, partition_key=f"{day}|{region}"))["freshness"]
 
-        def freshness(region: str, day: dt.date) -> dg.AssetCheckEvaluation:
-            done = job.execute_in_process(
-                instance=instance, partition_key=f"{day}|{region}", asset_selection=[dg.AssetKey("sales")]
-            )
-            (result,) = [each for each in done.get_asset_check_evaluations() if each.check_name == "freshness"]
-            return result
-
-        assert not freshness("SW", today - dt.timedelta(5)).passed
-        kept = freshness("NW", today)
-        assert not kept.passed
-        assert "region=SW" in str(kept.metadata["named"].value)
-        local_world.land(f"region=SW,date={today}", sales(1))
-        assert freshness("SW", today).passed
+    assert not freshness("SW", today - dt.timedelta(5)).passed
+    kept = freshness("NW", today)
+    assert not kept.passed
+    assert "region=SW" in str(kept.metadata["named"].value)
+    local_world.land(f"region=SW,date={today}", sales(1))
+    assert freshness("SW", today).passed
 
 
 @pytest.mark.more
-def test_a_check_that_failed_stays_so_when_another_partition_passes(local_world: World) -> None:
+def test_a_check_that_failed_stays_so_when_another_partition_passes(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
     local_world.options = {"checks": {"sql": POSITIVE, "blocking": ["positive"]}}
     local_world.land(NW, sales(-1))
     local_world.land(SW, sales(1))
     key = dg.AssetCheckKey(dg.AssetKey("sales"), "positive")
 
-    with dg.DagsterInstance.ephemeral() as instance:
-        nw = run(local_world, SALES, instance=instance, partition_key="2026-02-11|NW")
-        sw = run(local_world, SALES, instance=instance, partition_key="2026-02-11|SW")
-        newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
-        of_each = latest(instance, "positive")
-        infos = instance.event_log_storage.get_asset_check_partition_info([key])
+    nw = run(local_world, SALES, instance=instance, partition_key="2026-02-11|NW")
+    sw = run(local_world, SALES, instance=instance, partition_key="2026-02-11|SW")
+    newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+    of_each = latest(instance, "positive")
+    infos = instance.event_log_storage.get_asset_check_partition_info([key])
 
     assert (nw.success, sw.success) == (False, True)
     # Dagster shows only results of the newest materialization.
@@ -309,23 +300,22 @@ def test_a_check_that_failed_stays_so_when_another_partition_passes(local_world:
 @pytest.mark.more
 @pytest.mark.parametrize(("repaired", "failing"), [("NW", "SW"), ("SW", "NW")])
 def test_failed_partitions_are_repaired_by_audits_alone_and_the_last_one_by_the_last(
-    local_world: World, repaired: str, failing: str
+    local_world: World, instance: dg.DagsterInstance, repaired: str, failing: str
 ) -> None:
     local_world.options = {"checks": {"sql": POSITIVE}}
     local_world.land(NW, sales(-1))
     local_world.land(SW, sales(-1))
     positive = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("sales"), "positive"))
 
-    def audited(instance: dg.DagsterInstance, change: str) -> tuple[dict[str | None, str], bool]:
+    def audited(change: str) -> tuple[dict[str | None, str], bool]:
         """The results of each partition, and whether the newest of all passed, after a change and an audit."""
         with local_world.stream.lake.open() as lake:
             lake.rows(f"UPDATE lake.sales SET total = 1 WHERE {change}")
         run(local_world, positive, instance=instance)
         return latest(instance, "positive"), latest_result(instance, "positive").passed
 
-    with dg.DagsterInstance.ephemeral() as instance:
-        run(local_world, SALES, instance=instance, **BOTH)
-        both, one, none = (audited(instance, change) for change in ("false", f"region = '{repaired}'", "true"))
+    run(local_world, SALES, instance=instance, **BOTH)
+    both, one, none = (audited(change) for change in ("false", f"region = '{repaired}'", "true"))
 
     nw, sw = "2026-02-11|NW", "2026-02-11|SW"
     assert both == ({nw: "FAILED", sw: "FAILED", None: "FAILED"}, False)
@@ -334,41 +324,20 @@ def test_failed_partitions_are_repaired_by_audits_alone_and_the_last_one_by_the_
     assert none == ({nw: "SUCCEEDED", sw: "SUCCEEDED", None: "SUCCEEDED"}, True)
 
 
-def test_the_last_run_of_a_partition_that_failed_has_its_error(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.land(SW, b"no Parquet")
-
-    result = run(local_world, SALES, **BOTH)
-
-    for name in ("last_run", "landing_zone"):
-        evaluations = [e for e in result.get_asset_check_evaluations() if e.check_name == name]
-        values = {e.partition: e.passed for e in evaluations}
-        assert values == {"2026-02-11|NW": True, "2026-02-11|SW": False, None: False}
-    (wrong,) = (
-        e for e in result.get_asset_check_evaluations() if (e.check_name, e.partition) == ("last_run", "2026-02-11|SW")
-    )
-    assert wrong.severity == dg.AssetCheckSeverity.ERROR
-    why = "cannot be read as Parquet: it has no Parquet footer: remove it or let its writer land it again."
-    assert wrong.description == f"region=SW/date=2026-02-11: batch_1.parquet {why}"
-    path = f"{local_world.source['path']}/region=SW/date=2026-02-11/batch_1.parquet"
-    assert f"the object {path} cannot" in str(wrong.metadata["named"].value).replace("\\", "")
-
-
 @pytest.mark.parametrize("skipped", [[], *more([["last_run"]])])
 def test_a_run_of_which_one_partition_failed_can_be_re_executed_from_there(
-    local_world: World, skipped: list[str]
+    local_world: World, instance: dg.DagsterInstance, skipped: list[str]
 ) -> None:
     local_world.options = {"checks": {"skip": skipped}}
     local_world.land(NW, sales(1))
     local_world.land(SW, b"no Parquet")
 
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = run(local_world, SALES, instance=instance, **BOTH)
-        record = instance.get_run_by_id(result.run_id)
-        assert record is not None
-        assert record.execution_plan_snapshot_id is not None
-        plan = instance.get_execution_plan_snapshot(record.execution_plan_snapshot_id)
-        assets, _ = instance.run_domain.get_keys_to_reexecute(result.run_id, plan)
+    result = run(local_world, SALES, instance=instance, **BOTH)
+    record = instance.get_run_by_id(result.run_id)
+    assert record is not None
+    assert record.execution_plan_snapshot_id is not None
+    plan = instance.get_execution_plan_snapshot(record.execution_plan_snapshot_id)
+    assets, _ = instance.run_domain.get_keys_to_reexecute(result.run_id, plan)
 
     # Dagster asks which assets the run materialized, and one of the two partitions was.
     assert assets == {dg.AssetKey("sales")}
@@ -377,15 +346,16 @@ def test_a_run_of_which_one_partition_failed_can_be_re_executed_from_there(
 
 
 @pytest.mark.more
-def test_partitions_that_a_failed_run_did_not_check_keep_their_results(local_world: World) -> None:
+def test_partitions_that_a_failed_run_did_not_check_keep_their_results(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
     local_world.options = {"checks": {"sql": POSITIVE}}
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(-1))
-    with dg.DagsterInstance.ephemeral() as instance:
-        first = run(local_world, SALES, instance=instance, **BOTH)
-        local_world.land(SW, b"no Parquet", "bad.parquet")
-        second = run(local_world, SALES, instance=instance, **BOTH)
-        of_each = latest(instance, "positive")
+    first = run(local_world, SALES, instance=instance, **BOTH)
+    local_world.land(SW, b"no Parquet", "bad.parquet")
+    second = run(local_world, SALES, instance=instance, **BOTH)
+    of_each = latest(instance, "positive")
 
     assert (first.success, second.success) == (True, False)
     assert of_each == {"2026-02-11|NW": "SUCCEEDED", "2026-02-11|SW": "FAILED", None: "FAILED"}
@@ -396,7 +366,9 @@ def test_partitions_that_a_failed_run_did_not_check_keep_their_results(local_wor
 
 
 @pytest.mark.more
-def test_a_failure_of_the_whole_table_stays_until_its_partition_is_refreshed(local_world: World) -> None:
+def test_a_failure_of_the_whole_table_stays_until_its_partition_is_refreshed(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
     for text in (NW, SW):
         local_world.land(text, sales(1))
         local_world.ingest(text)
@@ -405,12 +377,11 @@ def test_a_failure_of_the_whole_table_stays_until_its_partition_is_refreshed(loc
     data_files = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("sales"), "data_files"))
     force = {"ops": {"sales": {"config": {"force": True}}}}
 
-    with dg.DagsterInstance.ephemeral() as instance:
-        audited = run(local_world, data_files, instance=instance)
-        run(local_world, SALES, instance=instance, partition_key="2026-02-11|NW", run_config=force)
-        kept = latest_result(instance, "data_files")
-        run(local_world, SALES, instance=instance, partition_key="2026-02-11|SW", run_config=force)
-        repaired = latest_result(instance, "data_files")
+    audited = run(local_world, data_files, instance=instance)
+    run(local_world, SALES, instance=instance, partition_key="2026-02-11|NW", run_config=force)
+    kept = latest_result(instance, "data_files")
+    run(local_world, SALES, instance=instance, partition_key="2026-02-11|SW", run_config=force)
+    repaired = latest_result(instance, "data_files")
 
     assert not kept.passed
     assert missing in str(kept.metadata["named"].value)

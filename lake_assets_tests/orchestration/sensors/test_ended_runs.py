@@ -14,10 +14,11 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from dagster_shared.record import replace
 
 from lake_assets.ingest.index.index_run import IndexRun
+from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START
 from lake_assets.orchestration.sensors import ended_runs
 from lake_assets.orchestration.sensors.sync import sync_stream
 from lake_assets.orchestration.translator import specs_of
-from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
+from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS, SALES, job, latest
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
@@ -46,17 +47,13 @@ def tick(ticks: Ticks) -> str:
 
 
 def job_of(ticks: Ticks) -> dg.JobDefinition:
-    repository = ticks.definitions().get_repository_def()
-    selection = dg.AssetSelection.assets("sales")
-    return repository.get_implicit_global_asset_job_def().get_subset(
-        asset_selection=set(selection.resolve(repository.asset_graph)),
-        asset_check_selection=selection.resolve_checks(repository.asset_graph),
-    )
+    return job(ticks.definitions(), SALES)
 
 
 def materialize(ticks: Ticks, *keys: str, **options: Any) -> dg.ExecuteInProcessResult:
     config = {"ops": {"sales": {"config": options}}}
-    return job_of(ticks).execute_in_process(config, instance=ticks.instance, raise_on_error=False, **_keys(keys))
+    of_keys: dict[str, Any] = {"partition_key": keys[0]} if len(keys) == 1 else {"tags": _tags(keys)}
+    return job_of(ticks).execute_in_process(config, instance=ticks.instance, raise_on_error=False, **of_keys)
 
 
 def queued(ticks: Ticks, *keys: str) -> dg.DagsterRun:
@@ -70,22 +67,14 @@ def cancel(ticks: Ticks, run: dg.DagsterRun) -> None:
 
 
 def _tags(keys: tuple[str, ...]) -> dict[str, str]:
-    if len(keys) == 1:
-        return {"dagster/partition": keys[0]}
-    return {"dagster/asset_partition_range_start": keys[0], "dagster/asset_partition_range_end": keys[-1]}
-
-
-def _keys(keys: tuple[str, ...]) -> dict[str, Any]:
-    return {"partition_key": keys[0]} if len(keys) == 1 else {"tags": _tags(keys)}
+    return {"dagster/partition": keys[0]} if len(keys) == 1 else {RANGE_START: keys[0], RANGE_END: keys[-1]}
 
 
 def shown(ticks: Ticks, name: str) -> dict[str | None, str]:
     """The state of each partition by a check's newest result; under None, what Dagster's overview shows."""
-    key, storage = dg.AssetCheckKey(dg.AssetKey("sales"), name), ticks.instance.event_log_storage
-    infos = storage.get_asset_check_partition_info([key])
+    key, storage = dg.AssetCheckKey(SALES_KEY, name), ticks.instance.event_log_storage
     newest = storage.get_latest_asset_check_execution_by_key([key]).get(key)
-    statuses = {info.partition_key: info.latest_execution_status.value for info in infos if info.partition_key}
-    return statuses | {None: newest.status.value if newest else ""}
+    return latest(ticks.instance, name) | {None: newest.status.value if newest else ""}
 
 
 def resolved(ticks: Ticks, name: str) -> dict[str, str | None]:

@@ -94,12 +94,6 @@ def test_a_state_that_a_reset_has_left_is_deleted_after_three_months(instance: d
     assert [KeptState(instance, each).text for each in kept] == ["a", "d"]
 
 
-def test_two_sensors_have_places_of_their_own(instance: dg.DagsterInstance) -> None:
-    cursors = [KeptState(instance, None).store(text) for text in ("a", "b")]
-
-    assert [KeptState(instance, cursor).text for cursor in cursors] == ["a", "b"]
-
-
 def test_a_cursor_of_an_earlier_version_is_the_state(ticks: Ticks, local_world: World) -> None:
     local_world.land(NW, sales(1))
     ticks.tick()

@@ -1,9 +1,7 @@
 """The object sensor in Dagster: ticks, the runs that they ask for, and what the lake has afterwards."""
 
 import datetime as dt
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -15,7 +13,9 @@ from lake_assets.errors import LakeAssetsError, StorageError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partition_keys import dynamic_name
 from lake_assets.orchestration.sensors.stream_sensor import interval_of
-from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
+from lake_assets_tests.ingest.append.test_append import APPEND
+from lake_assets_tests.orchestration.ticks import Ticks
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World, sales
 
 TODAY = dt.datetime.now(dt.UTC).date()
@@ -33,22 +33,51 @@ def keys_of(requests: list[dg.RunRequest]) -> list[str]:
     return [str(request.partition_key) for request in requests]
 
 
-def test_what_has_landed_is_in_the_lake_after_the_runs_that_a_tick_asks_for(ticks: Ticks, local_world: World) -> None:
-    local_world.land(day("NW"), sales(1))
-    local_world.land(day("SW", 40), sales(2))
+@pytest.mark.parametrize("storage", ["local", *more(["s3"])])
+def test_what_has_landed_is_in_the_lake_after_the_runs_that_a_tick_asks_for(
+    request: pytest.FixtureRequest, local_world: World, ticks: Ticks, storage: str
+) -> None:
+    if storage == "s3":
+        local_world.source = request.getfixturevalue("s3_location")()
+    local_world.land(day("NW", 30), sales(1))
+    local_world.land(day("N/A x"), sales(2))
+    local_world.land(day("NW-2", 40), sales(4))  # SeaweedFS lists it behind NW, and S3 before
 
     requests = ticks.tick()
 
-    assert sorted(keys_of(requests)) == sorted([key("NW"), key("SW", 40)])
+    assert sorted(keys_of(requests)) == sorted([key("NW", 30), key("N%2FA x"), key("NW-2", 40)])
     assert all(result.success for result in ticks.run(requests))
-    assert local_world.totals() == [1, 2]
+    assert local_world.totals() == [1, 2, 4]
     assert ticks.tick() == []
 
-    local_world.land(day("SW", 40), sales(3), "late.parquet")
+    local_world.land(day("NW", 30), sales(5))  # rewritten
+    local_world.land(day("N/A x"), sales(3), "a.parquet")  # before the one that was seen
     late = ticks.tick()
-    assert keys_of(late) == [key("SW", 40)]
-    ticks.run(late)
-    assert local_world.totals() == [1, 2, 3]
+    assert sorted(keys_of(late)) == sorted([key("NW", 30), key("N%2FA x")])
+    assert all(result.success for result in ticks.run(late))
+    assert local_world.totals() == [2, 3, 4, 5]
+    assert ticks.tick() == []
+
+
+def test_a_tick_asks_for_a_partition_with_a_new_object_and_only_that_is_added(ticks: Ticks, local_world: World) -> None:
+    local_world.options |= APPEND
+    for region in ("NW", "SW"):
+        local_world.land(day(region), sales(1), "a.parquet")
+    ticks.run(ticks.tick())
+    local_world.land(day("NW"), sales(2), "b.parquet")
+
+    requests = ticks.tick()
+
+    assert keys_of(requests) == [key("NW")]
+    assert all(result.success for result in ticks.run(requests))
+    assert local_world.totals() == [1, 1, 2]
+    assert local_world.ledger()[0].source_files == 1
+    local_world.unland(day("NW"), "a.parquet")
+    removed = ticks.tick()
+    assert keys_of(removed) == [key("NW")]
+    assert all(result.success for result in ticks.run(removed))
+    assert ticks.tick() == []
+    assert local_world.totals() == [1, 1, 2]
 
 
 def test_a_repeated_tick_has_the_same_run_keys(ticks: Ticks, local_world: World) -> None:
@@ -167,25 +196,6 @@ def test_a_landing_zone_that_is_away_fails_the_tick_with_one_sentence(ticks: Tic
     assert raised.value.__cause__ is None
 
 
-@pytest.mark.more
-def test_an_s3_landing_zone_goes_all_the_way(local_world: World, s3_location: Callable[[], dict[str, Any]]) -> None:
-    local_world.source = s3_location()
-    local_world.options["sensor"] = {"type": "objects"}
-    local_world.land(day("NW", 30), sales(1))
-    local_world.land(day("N/A x"), sales(2))
-    local_world.land(day("NW-2", 40), sales(4))  # SeaweedFS lists it behind NW, and S3 before
-    with ticks_of(local_world) as ticks:
-        assert all(result.success for result in ticks.run(ticks.tick()))
-        assert local_world.totals() == [1, 2, 4]
-        assert ticks.tick() == []
-
-        local_world.land(day("NW", 30), sales(5))  # rewritten
-        local_world.land(day("N/A x"), sales(3), "a.parquet")  # before the one that was seen
-        assert all(result.success for result in ticks.run(ticks.tick()))
-        assert local_world.totals() == [2, 3, 4, 5]
-        assert ticks.tick() == []
-
-
 @pytest.mark.parametrize(
     ("sensor", "source", "seconds"),
     [
@@ -206,14 +216,12 @@ def test_a_sensor_ticks_more_often_where_its_requests_cost_little(
     assert interval_of(sensor, TypeAdapter(Source).validate_python(source)) == seconds
 
 
-@pytest.mark.parametrize(("status", "expected"), [("running", "RUNNING"), ("stopped", "STOPPED")])
-def test_the_sensor_is_as_the_config_says(local_world: World, status: str, expected: str) -> None:
-    local_world.options["sensor"] = {"type": "objects", "interval": 45, "status": status}
+def test_the_sensor_has_the_interval_of_the_config(local_world: World) -> None:
+    local_world.options["sensor"] = {"type": "objects", "interval": 45}
 
     sensor = build_definitions(local_world.config).resolve_sensor_def("sales_sensor")
 
     assert sensor.minimum_interval_seconds == 44  # of 45: the daemon's looks are seldom exactly that far apart
-    assert sensor.default_status.value == expected
     assert "landing" in (sensor.description or "")
 
 
