@@ -2,8 +2,10 @@
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from dev.servers.postgres import stoppable_in
@@ -109,4 +111,28 @@ def test_a_full_disk_of_a_postgres_server_is_one_error(tmp_path: Path, actors: A
         assert "No space left on device" in ended.refused
         assert "free space on the disk of its data, and run it again" in ended.refused
         filler.unlink()
+        check(scenario, begun, ended)
+
+
+@pytest.mark.servers
+@pytest.mark.soak
+def test_a_postgres_server_that_ends_because_its_disk_is_full_is_one_error(tmp_path: Path, actors: Actors) -> None:
+    """Without space for its log the server panics; with space it is started again."""
+    with small_disk(tmp_path / "server", "150m") as folder, stoppable_in(folder) as postgres:
+        world, server = local(tmp_path), postgres.server
+        world.catalog = database_on(server)
+        scenario = begin(world, actors, "replace")
+        begun = next_round(scenario, "replace")
+        filler = fill(folder)
+        with suppress(psycopg.Error), server.connect() as other:
+            for number in range(4):  # each takes a new file of the log
+                other.execute(f"SELECT pg_logical_emit_message(true, 'x', repeat('x', {2**24 + number}))".encode())
+
+        ended = actors.run(world, begun.act, **begun.options)
+
+        assert ended.refused is not None, ended
+        assert "CatalogUnreachableError" in ended.refused
+        filler.unlink()
+        postgres.stop()
+        postgres.start()
         check(scenario, begun, ended)
