@@ -90,10 +90,10 @@ def test_new_wider_and_missing_columns(world: World) -> None:
 
 
 def test_all_objects_of_a_partition_are_checked(evolving: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    evolving.land(SW, table(a=pa.array([1], pa.int8())), "1.parquet")
-    evolving.land(SW, table(a=pa.array([2], pa.int64()), p=[{"x": 1}], q=[[{"a": 1}]]), "2.parquet")
+    evolving.land(SW, table(a=pa.array([1], pa.int8()), empty=pa.nulls(1)), "1.parquet")
+    evolving.land(SW, table(a=pa.array([2]), empty=["x"], p=[{"x": 1}], q=[[{"a": 1}]]), "2.parquet")
     assert evolving.ingest(SW).changes == ()  # a new table has the columns of all sampled objects
-    assert columns(evolving).items() >= {"a": "BIGINT", "p": "STRUCT(x BIGINT)"}.items()
+    assert columns(evolving).items() >= {"a": "BIGINT", "empty": "VARCHAR", "p": "STRUCT(x BIGINT)"}.items()
     monkeypatch.setattr(landed, "SAMPLE", 1)
     evolving.land(NW, table(), "1.parquet")
     evolving.land(NW, table(d=pa.array([1], pa.int8()), p=[{"y": "new"}]), "2.parquet")
