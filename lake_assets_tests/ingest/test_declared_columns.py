@@ -28,12 +28,12 @@ def totals(kind: pa.DataType, *values: Any) -> pa.Table:
 # Types.
 
 
-def test_a_new_table_has_the_declared_types(world: World) -> None:
-    declare(world, {"total": {"type": "decimal(12,2)", "description": "Gross"}, "id": "A number"})
+def test_a_new_table_has_the_declared_types_beside_descriptions(local_world: World) -> None:
+    declare(local_world, {"total": {"type": "decimal(12,2)", "description": "Gross"}, "id": "A number"})
 
-    assert load(world, totals(pa.decimal128(5, 2), Decimal("2.50"))).status == "committed"
-    assert types(world) == {"id": "BIGINT", "total": "DECIMAL(12,2)"}
-    assert columns_of(world, "total") == [(Decimal("2.50"),)]
+    assert load(local_world, totals(pa.decimal128(5, 2), Decimal("2.50"))).status == "committed"
+    assert types(local_world) == {"id": "BIGINT", "total": "DECIMAL(12,2)"}
+    assert columns_of(local_world, "total") == [(Decimal("2.50"),)]
 
 
 @pytest.mark.parametrize(

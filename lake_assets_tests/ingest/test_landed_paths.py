@@ -1,6 +1,5 @@
 """Paths that land: every spelling of a value in a folder, the empty value, and values in the names of files."""
 
-import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -215,7 +214,7 @@ def write_states(world: World) -> None:
     assert (root / "state=").is_dir()
 
 
-def test_by_default_it_lies_in_no_partition_and_is_named(local_world: World) -> None:
+def test_an_empty_value_lies_in_no_partition_by_default_and_is_named(local_world: World) -> None:
     local_world.options = with_empty(None)
     write_states(local_world)
 
@@ -229,7 +228,7 @@ def test_by_default_it_lies_in_no_partition_and_is_named(local_world: World) -> 
         local_world.partition(EMPTY)
 
 
-def test_as_null_its_objects_are_those_of_the_partition_null(local_world: World) -> None:
+def test_objects_of_an_empty_value_that_is_null_are_those_of_the_partition_null(local_world: World) -> None:
     local_world.options = with_empty("null")
     write_states(local_world)
 
@@ -241,7 +240,7 @@ def test_as_null_its_objects_are_those_of_the_partition_null(local_world: World)
     assert found[null] == local_world.stream.manifest(null)
 
 
-def test_as_a_value_it_is_a_partition_of_its_own_from_end_to_end(local_world: World) -> None:
+def test_an_empty_value_is_a_partition_of_its_own_from_end_to_end(local_world: World) -> None:
     local_world.options = with_empty("value")
     write_states(local_world)
     wanted = [local_world.partition(text) for text in (CA, EMPTY, NULL)]
@@ -274,7 +273,7 @@ def test_a_file_that_is_registered_in_place_has_the_empty_value(indexed_world: W
 
 
 @pytest.mark.parametrize(("empty", "folders"), [("value", {CA, EMPTY, NULL}), ("null", {CA, NULL}), (None, {CA, NULL})])
-def test_land_writes_it_as_a_value_if_it_is_one(tmp_path: Path, empty: str | None, folders: set[str]) -> None:
+def test_land_writes_an_empty_value_if_it_is_one(tmp_path: Path, empty: str | None, folders: set[str]) -> None:
     stream = Stream.model_validate({"source": str(tmp_path), "destination": {"table": "t"}} | with_empty(empty))
 
     with LandingWriter("sales", stream) as writer:
@@ -285,7 +284,7 @@ def test_land_writes_it_as_a_value_if_it_is_one(tmp_path: Path, empty: str | Non
     assert {str(locator.find(f"{folder}/a.parquet")) for folder in folders} == folders
 
 
-def test_dagster_has_a_key_for_it(local_world: World) -> None:
+def test_dagster_has_a_key_for_an_empty_value(local_world: World) -> None:
     local_world.options = {"partitions": {"state": {"empty": "value", "values": ["CA", "", "__EMPTY__"]}}}
     stream = local_world.stream
     columns = stream.config.columns
@@ -307,7 +306,7 @@ def test_dagster_has_a_key_for_it(local_world: World) -> None:
         ({"partitions": {"s": {"empty": "maybe"}}}, "'null', 'value' or 'refuse'"),
     ],
 )
-def test_the_config_refuses_impossible_settings(options: dict[str, Any], says: str) -> None:
+def test_the_config_refuses_impossible_settings_of_empty_values(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Stream.model_validate({"source": "/landing", "destination": {"table": "t"}} | options)
 
@@ -319,7 +318,7 @@ NWX = "region=NWX,date=2026-02-11"
 
 
 @pytest.mark.parametrize("mode", ["replace", *more(["append", "index"])])
-def test_each_mode_reads_the_partitions_objects_only(world: World, mode: str) -> None:
+def test_each_mode_reads_the_objects_of_a_flat_folder_that_are_the_partitions(world: World, mode: str) -> None:
     world.options = FLAT | {"mode": mode}
     for text in (NW, SW, NWX):
         world.land(text, with_partition(world.partition(text).texts()["region"], rows=2), "a")
@@ -366,7 +365,7 @@ def test_a_column_of_the_rows_beside_the_date_of_the_names(local_world: World) -
     assert not scan_landing(local_world.stream).pending
 
 
-def test_a_partition_without_objects_is_absent_a_removed_one_is_named_and_a_bad_one_quarantined(
+def test_in_a_flat_folder_an_absent_partition_is_named_and_a_bad_object_quarantined(
     local_world: World,
 ) -> None:
     local_world.options = FLAT | {"on_bad_object": "quarantine"}
@@ -393,15 +392,10 @@ def test_an_object_of_the_table_in_no_partition_fails_the_check_and_one_of_anoth
     local_world.options = FLAT
     local_world.land(NW, sales(1), "a")
     local_world.ingest(NW)
-    folder = local_world.landing
-    with folder.create(f"stock_{dt.date(2026, 2, 11)}.parquet") as file:
-        file.write(b"x")
+    for name, passes in (("stock_2026-02-11.parquet", True), ("sales_today_NW_0.parquet", False)):
+        with local_world.landing.create(name) as file:
+            file.write(b"x")
+        result = check(local_world, "landing_zone")
+        assert result.passed is passes
 
-    assert check(local_world, "landing_zone").passed
-
-    with folder.create("sales_today_NW_0.parquet") as file:
-        file.write(b"x")
-
-    result = check(local_world, "landing_zone")
-    assert not result.passed
     assert "1 object in no partition" in result.description

@@ -100,12 +100,9 @@ def test_a_text_is_read_in_each_compression_and_encoding(
         ({"quoted_nulls": True}, b'a,b\n1,""\n2,x\n', [(1, None), (2, "x")]),
         *more(
             [
-                ({"delimiter": ";", "decimal": ","}, b"a;b\n1;2,5\n", [(1, 2.5)]),
                 ({"thousands": ","}, b'a,b\n"1,234","1,234.5"\n2,3\n', [(2, 3.0), (1234, 1234.5)]),
                 ({}, b'a,b\r\n1,"x\r\ny"\r\n2,z\r\n', [(1, "x\r\ny"), (2, "z")]),
                 ({}, b"a,b\n\n1,x\n\n", [(1, "x")]),
-                ({}, b'a,b\n1,5" pipe\n2,"ok"\n', [(1, '5" pipe'), (2, "ok")]),
-                ({}, b"a,b\n007,x\n008,y\n", [("007", "x"), ("008", "y")]),
                 ({"escape": "\\"}, b"a,b\n1,C:\\temp\n", [(1, "C:\\temp")]),
                 ({"escape": "\\"}, b'a,b\n2,"D:\\x, \\\\ \\"q\\""\n', [(2, 'D:\\x, \\ "q"')]),
                 ({"comment": "#"}, b'# by "them\n\n#\na,b\n1,x\n', [(1, "x")]),
@@ -222,16 +219,16 @@ def test_an_empty_text_has_no_rows(csv: World) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", *more(["json"])])
-def test_a_large_text_is_divided_among_tasks(world: World, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.options = {"format": form, "target_file_size": "1MiB"}
+def test_a_large_text_is_divided_among_tasks(local_world: World, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    local_world.options = {"format": form, "target_file_size": "1MiB"}
     for module in ("shares", "task"):
         monkeypatch.setattr(f"lake_assets.parquet.{module}.WHOLE", 2**18)
     note = "x" * 50 if form == "json" else '"a ""quoted""\nnote, ' + "x" * 40 + '"'
 
-    load(world, landed(form, *({"id": number, "note": note} for number in range(40_000))))
+    load(local_world, landed(form, *({"id": number, "note": note} for number in range(40_000))))
 
-    assert columns_of(world, "count(DISTINCT id), count(DISTINCT note), count(*)") == [(40_000, 1, 40_000)]
-    assert len(world.live_files()) > 1
+    assert columns_of(local_world, "count(DISTINCT id), count(DISTINCT note), count(*)") == [(40_000, 1, 40_000)]
+    assert len(local_world.live_files()) > 1
 
 
 @pytest.mark.parametrize("policy", ["strict", *more(["evolve"])])

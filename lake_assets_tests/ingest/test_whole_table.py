@@ -76,17 +76,17 @@ def test_a_new_object_is_added_in_each_mode_and_an_encrypted_lake(
 
 
 @pytest.mark.more
-def test_rows_that_another_client_changed_are_compacted_and_replaced_too(whole: World) -> None:
-    whole.commit(ALL, 1, 2)
-    whole.execute("DELETE FROM lake.sales WHERE total = 1")
-    whole.execute(*(f"INSERT INTO lake.sales VALUES ({n}, {n})" for n in (7, 8, 9)))
+def test_rows_that_another_client_changed_are_compacted_and_replaced_too(local: World) -> None:
+    local.commit(ALL, 1, 2)
+    local.execute("DELETE FROM lake.sales WHERE total = 1")
+    local.execute(*(f"INSERT INTO lake.sales VALUES ({n}, {n})" for n in (7, 8, 9)))
 
-    (done,) = compact(whole.stream, 3, whole.sessions)
+    (done,) = compact(local.stream, 3, local.sessions)
 
     assert (str(done.partition), done.files_before, done.files_after) == ("all", 4, 1)
     assert totals(whole) == [2, 7, 8, 9]
-    whole.execute("DELETE FROM lake.sales WHERE total = 7")
-    row = whole.commit(ALL, 5, name="b.parquet")
+    local.execute("DELETE FROM lake.sales WHERE total = 7")
+    row = local.commit(ALL, 5, name="b.parquet")
     assert (row.rows_before, row.row_count) == (3, 3)
     assert totals(whole) == [1, 2, 5]
 
