@@ -84,11 +84,11 @@ def test_rows_that_another_client_changed_are_compacted_and_replaced_too(local: 
     (done,) = compact(local.stream, 3, local.sessions)
 
     assert (str(done.partition), done.files_before, done.files_after) == ("all", 4, 1)
-    assert totals(whole) == [2, 7, 8, 9]
+    assert totals(local) == [2, 7, 8, 9]
     local.execute("DELETE FROM lake.sales WHERE total = 7")
     row = local.commit(ALL, 5, name="b.parquet")
     assert (row.rows_before, row.row_count) == (3, 3)
-    assert totals(whole) == [1, 2, 5]
+    assert totals(local) == [1, 2, 5]
 
 
 def test_history_changes_an_earlier_snapshot_and_the_report(local: World) -> None:
