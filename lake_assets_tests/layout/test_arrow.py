@@ -24,7 +24,7 @@ COLUMNS = [
     pa.array([2**63 - 1, -(2**63)], pa.int64()),
     pa.array([2**64 - 1], pa.uint64()),
     pa.array([True, None, False]),
-    pa.array([Decimal("1.50"), None], pa.decimal128(9, 2)),
+    pa.array([Decimal("1.50"), Decimal("0.0000001"), None], pa.decimal128(20, 7)),
     pa.array([DAY, None], pa.date32()),
     pa.array([DAY, None], pa.date64()),
     pa.array([INSTANT, None], pa.timestamp("us", "UTC")),
