@@ -97,6 +97,10 @@ def test_history_changes_an_earlier_snapshot_and_the_report(local: World) -> Non
     table = local.stream.partition()
 
     assert [entry.snapshot for entry in table.history()] == [second.snapshot_id, first.snapshot_id]
+    state = read_state(local.stream)
+    assert [(str(p.partition), p.state, p.rows) for p in state.partitions] == [("all", "committed", 3)]
+    (block,) = arrange(state).blocks
+    assert (block.y_labels, [cell.rows for cell in block.cells.values()]) == ([(0, "all")], [3])
     assert first.snapshot_id is not None
     with table.changes(first.snapshot_id + 1) as changed:
         assert changed.read_all()["total"].to_pylist() == [3]
@@ -104,10 +108,6 @@ def test_history_changes_an_earlier_snapshot_and_the_report(local: World) -> Non
     assert totals(local) == [1, 2]
     assert sorted(table.read()["total"].to_pylist()) == [1, 2]
     assert [entry.rows for entry in local.stream.history()] == [2, 3, 2]
-    state = read_state(local.stream)
-    assert [(str(p.partition), p.state, p.rows) for p in state.partitions] == [("all", "committed", 2)]
-    (block,) = arrange(state).blocks
-    assert (block.y_labels, [cell.rows for cell in block.cells.values()]) == ([(0, "all")], [2])
 
 
 def test_a_table_that_is_partitioned_is_refused_until_its_partitioning_is_reset(local: World) -> None:
