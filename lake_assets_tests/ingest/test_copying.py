@@ -1,6 +1,7 @@
 """Copied objects against encoded ones: the same landed objects give the same rows, statistics and change feed."""
 
 import datetime as dt
+import decimal
 import io
 import math
 import random
@@ -156,6 +157,8 @@ def test_another_order_of_columns(local_world: World) -> None:
 
 OTHER_TYPES = [
     (pa.float32(), pa.float64(), [0.1, 0.2, -0.0], "0.1"),
+    (pa.uint8(), pa.int32(), [1, 200, 255], "200"),
+    (pa.decimal128(5, 2), pa.decimal128(18, 2), [decimal.Decimal("1.25"), decimal.Decimal("-7.50")], "1.25"),
     (pa.timestamp("ms"), pa.timestamp("us"), [1, 1_700_000_000_000], "'1970-01-01 00:00:00.001'"),
     (pa.binary(2), pa.binary(), [b"ab", b"cd"], "'ab'::BLOB"),
 ]  # fmt: skip
