@@ -84,15 +84,20 @@ def test_a_row_of_another_day_fails_its_partition_and_the_error_has_the_time_zon
 
 
 @pytest.mark.more
-def test_a_transform_sees_both_columns(local_world: World) -> None:
-    sql = "SELECT id, hour(ts) AS hour, date, date_add(date, 1) AS next FROM source"
+def test_a_transform_sees_both_columns_and_compaction_keeps_the_one_that_it_made(local_world: World) -> None:
+    sql = "SELECT id, timestamp_ntz '2030-01-01' AS ts, hour(ts) AS hour, date, date_add(date, 1) AS next FROM source"
     local_world.options = options(transform={"sql": sql})
     land(local_world, *RECORDS)
-
     local_world.ingest(FEB_18)
+    insert = "INSERT INTO lake.sales (id, ts, date) VALUES ({}, TIMESTAMP '2030-01-01', DATE '2025-02-18')"
+    local_world.execute(*map(insert.format, range(7, 10)))
 
-    rows = columns_of(local_world, "id, hour, date::VARCHAR, next::VARCHAR")
+    (done,) = compact(local_world.stream, 3, local_world.sessions)
+
+    assert (done.why, done.files_before, done.files_after) == (None, 4, 1)
+    rows = columns_of(local_world, "id, hour, date::VARCHAR, next::VARCHAR", "id < 7")
     assert rows == [(1, 10, "2025-02-18", "2025-02-19"), (2, 23, "2025-02-18", "2025-02-19")]
+    assert local_world.query("SELECT count(*), max(date)::VARCHAR FROM lake.sales") == [(5, "2025-02-18")]
 
 
 @EITHER_LAKE
@@ -115,41 +120,18 @@ def test_rows_of_any_folder_are_selected_by_the_derived_value(
     ]
 
 
-def test_a_table_that_evolves_gains_columns_and_keeps_both(local_world: World) -> None:
-    local_world.options = options(schema_policy="evolve")
-    put(local_world, f"{FEB_18}/a.parquet", pa.table({"id": [1], "ts": [at(10)]}))
+def test_the_plan_names_both_folders_and_a_table_that_evolves_keeps_both_columns(local_world: World) -> None:
+    local_world.options = options(layout="{ts,,YY}/{ts,,MM}/{ts,,DD}", schema_policy="evolve")
+    put(local_world, "2025/02/18/a.parquet", pa.table({"id": [1], "ts": [at(10)]}))
+    planned = plan(local_world.stream, local_world.partition(FEB_18))
+    assert planned.source_glob.endswith("/landing/2025/02/18/*.parquet")
+    assert planned.destination.endswith(f"/main/sales/{FEB_18}/")
     local_world.ingest(FEB_18)
-    put(local_world, f"{FEB_18}/b.parquet", pa.table({"id": [2], "ts": [at(11)], "new": ["x"]}))
+    put(local_world, "2025/02/18/b.parquet", pa.table({"id": [2], "ts": [at(11)], "new": ["x"]}))
 
     assert local_world.ingest(FEB_18).row.row_count == 2
     rows = columns_of(local_world, "id, ts, new, date::VARCHAR")
     assert rows == [(1, at(10), None, "2025-02-18"), (2, at(11), "x", "2025-02-18")]
-
-
-@pytest.mark.more
-def test_compaction_keeps_the_column_of_a_transform(local_world: World) -> None:
-    sql = "SELECT id, timestamp_ntz '2030-01-01 00:00:00' AS ts FROM source"
-    local_world.options = options(transform={"sql": sql})
-    land(local_world, *RECORDS)
-    local_world.ingest(FEB_18)
-    insert = "INSERT INTO lake.sales VALUES ({}, TIMESTAMP '2030-01-01', DATE '2025-02-18')"
-    local_world.execute(*map(insert.format, range(3)))
-
-    (done,) = compact(local_world.stream, 3, local_world.sessions)
-
-    assert (done.why, done.files_before, done.files_after) == (None, 4, 1)
-    assert local_world.query("SELECT count(*), max(date)::VARCHAR FROM lake.sales") == [(5, "2025-02-18")]
-
-
-def test_plan_names_both_folders(local_world: World) -> None:
-    local_world.options = options(layout="{ts,,YY}/{ts,,MM}/{ts,,DD}")
-    land(local_world, *RECORDS)
-
-    planned = plan(local_world.stream, local_world.partition(FEB_18))
-
-    assert planned.source_glob.endswith("/landing/2025/02/18/*.parquet")
-    assert planned.destination.endswith(f"/main/sales/{FEB_18}/")
-    assert len(planned.manifest.objects) == 1
 
 
 def test_files_of_pyarrow_partitioned_by_a_derived_column(local_world: World) -> None:

@@ -23,6 +23,8 @@ CATALOGS = pytest.mark.parametrize(
     "world", [("sqlite", "local"), *more([(("duckdb", "local"),), (("postgres", "local"),)])], indirect=True
 )
 
+DAY = dt.date(2026, 2, 11)
+
 
 @pytest.fixture
 def evolving(local_world: World) -> World:
@@ -88,27 +90,31 @@ def test_new_wider_and_missing_columns(world: World) -> None:
 
 
 def test_all_objects_of_a_partition_are_checked(evolving: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    evolving.land(SW, table(a=pa.array([1], pa.int8())), "1.parquet")
-    evolving.land(SW, table(a=pa.array([2], pa.int64()), b=["x"]), "2.parquet")
+    evolving.land(SW, table(a=pa.array([1], pa.int8()), empty=pa.nulls(1)), "1.parquet")
+    evolving.land(SW, table(a=pa.array([2]), empty=["x"], p=[{"x": 1}], q=[[{"a": 1}]]), "2.parquet")
     assert evolving.ingest(SW).changes == ()  # a new table has the columns of all sampled objects
-    assert columns(evolving).items() >= {"a": "BIGINT", "b": "VARCHAR"}.items()
+    assert columns(evolving).items() >= {"a": "BIGINT", "empty": "VARCHAR", "p": "STRUCT(x BIGINT)"}.items()
     monkeypatch.setattr(landed, "SAMPLE", 1)
     evolving.land(NW, table(), "1.parquet")
-    evolving.land(NW, table(d=pa.array([1], pa.int8())), "2.parquet")
-    evolving.land(NW, table(e=["x"], d=pa.array([2], pa.int64())), "3.parquet")
-    evolving.land(NW, pa.table({"c": [dt.date(2026, 1, 1)], "nothing": pa.nulls(1)}), "4.parquet")
+    evolving.land(NW, table(d=pa.array([1], pa.int8()), p=[{"y": "new"}]), "2.parquet")
+    evolving.land(NW, table(e=["x"], d=pa.array([2], pa.int64()), q=[[{"b": 1.5}, {"b": None}]]), "3.parquet")
+    evolving.land(NW, pa.table({"p": [{"X": 2, "z": None}], "c": [DAY], "nothing": pa.nulls(1)}), "4.parquet")
 
     result = evolving.ingest(NW)
 
-    added = [str(change) for change in result.changes]
-    assert added == ["added column d BIGINT", "added column e VARCHAR", "added column c DATE"]
+    assert sorted(str(change) for change in result.changes) == [
+        "added column c DATE",
+        "added column d BIGINT",
+        "added column e VARCHAR",
+        "added field p.y VARCHAR",
+        "added field q.element.b DOUBLE",
+    ]
     assert len(messages(evolving)) == 1
-    rows = evolving.query("SELECT d, e, c, id FROM lake.sales WHERE region = 'NW' ORDER BY ALL")
-    assert rows == [
-        (1, None, None, 0),
-        (2, "x", None, 0),
-        (None, None, dt.date(2026, 1, 1), None),
-        (None, None, None, 0),
+    assert evolving.query("SELECT d, e, c, id, p, q FROM lake.sales WHERE region = 'NW' ORDER BY ALL") == [
+        (1, None, None, 0, {"x": None, "y": "new"}, None),
+        (2, "x", None, 0, None, [{"a": None, "b": 1.5}, {"a": None, "b": None}]),
+        (None, None, DAY, None, {"x": 2, "y": None}, None),
+        (None, None, None, 0, None, None),
     ]
 
 
@@ -176,116 +182,79 @@ def test_seconds_and_milliseconds_of_a_table_that_another_client_made(
         assert local_world.query("SELECT count(*) FROM lake.sales") == [(1,)]
 
 
-POINT = pa.struct([("x", pa.int32()), ("deep", pa.struct([("f", pa.float32())]))])
-OLD = pa.schema(
+POINT = pa.struct([("x", pa.int32()), ("f", pa.float32())])
+WIDE = pa.struct([("new", pa.list_(pa.struct([("day", pa.date32())]))), ("F", pa.float64()), ("X", pa.int64())])
+
+
+def nested(point: pa.DataType, numbers: pa.DataType, rows: list[tuple[Any, ...]]) -> pa.Table:
+    """A table of points at several depths, and of a map of numbers."""
+    kinds = {
+        "id": pa.int64(),
+        "p": point,
+        "l": pa.list_(point),
+        "m": pa.map_(pa.string(), pa.list_(point)),
+        "k": pa.map_(numbers, numbers),
+    }
+    return pa.Table.from_pylist([dict(zip(kinds, row, strict=True)) for row in rows], pa.schema(kinds))
+
+
+def small(x: int) -> dict[str, Any]:
+    return {"x": x, "f": 0.5}
+
+
+def wide(x: int) -> dict[str, Any]:
+    return {"X": 2**40 + x, "F": 1e300, "new": [{"day": DAY}, None]}
+
+
+def read(x: int) -> dict[str, Any]:
+    """A point as a reader of the evolved table sees it."""
+    return {"x": x, "f": 0.5, "new": None} if x < 2**40 else {"x": x, "f": 1e300, "new": [{"day": DAY}, None]}
+
+
+FIRST = nested(
+    POINT,
+    pa.int32(),
     [
-        ("id", pa.int64()),
-        ("p", POINT),
-        ("l", pa.list_(POINT)),
-        ("m", pa.map_(pa.string(), pa.list_(POINT))),
-        ("n", pa.list_(pa.int32())),
-        ("k", pa.map_(pa.int32(), pa.int32())),
-    ]
+        (1, small(1), [small(2), None], [("a", [small(3), None]), ("b", None)], [(1, 2), (2, None)]),
+        (2, {"x": None, "f": None}, [], [], []),
+        (3, None, None, None, None),
+    ],
 )
-LARGE = pa.struct(
+LATER = nested(
+    WIDE,
+    pa.int64(),
     [
-        ("new", pa.list_(pa.struct([("day", pa.date32())]))),
-        ("deep", pa.struct([("s", pa.string()), ("F", pa.float64())])),
-        ("X", pa.int64()),
-    ]
+        (4, wide(1), [None, wide(2)], [("z", [None, wide(3)])], [(2**44, 2**45)]),
+        (5, None, None, None, None),
+    ],
 )
-NEW = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("p", LARGE),
-        ("l", pa.large_list(LARGE)),
-        ("m", pa.map_(pa.string(), pa.list_(LARGE))),
-        ("n", pa.list_(pa.int64())),
-        ("k", pa.map_(pa.int64(), pa.int64())),
-    ]
-)
-CHANGES = [
-    "widened field {}.x from INTEGER to BIGINT",
-    "widened field {}.deep.f from FLOAT to DOUBLE",
-    "added field {}.deep.s VARCHAR",
-    'added field {}.new STRUCT("day" DATE)[]',
+ROWS_OF_FIRST: list[tuple[Any, ...]] = [
+    (1, read(1), [read(2), None], {"a": [read(3), None], "b": None}, {1: 2, 2: None}),
+    (2, {"x": None, "f": None, "new": None}, [], {}, {}),
+    (3, None, None, None, None),
 ]
-
-
-def point(x: int | None, f: float | None) -> dict[str, Any]:
-    return {"x": x, "deep": {"f": f}}
-
-
-def large(x: int, f: float, s: str, day: dt.date) -> dict[str, Any]:
-    return {"X": x, "deep": {"F": f, "s": s}, "new": [{"day": day}, None]}
-
-
-def read(row: Any) -> Any:
-    """A struct as a reader of the evolved table sees it."""
-    if row is None:
-        return None
-    deep = row["deep"] and {"f": row["deep"].get("f", row["deep"].get("F")), "s": row["deep"].get("s")}
-    return {"x": row.get("x", row.get("X")), "deep": deep, "new": row.get("new")}
-
-
-def seen(row: dict[str, Any]) -> tuple[Any, ...]:
-    """A row as a reader of the evolved table sees it."""
-    points = None if row["l"] is None else [read(item) for item in row["l"]]
-    of_maps = None if row["m"] is None else {k: None if v is None else [read(i) for i in v] for k, v in row["m"]}
-    return row["id"], read(row["p"]), points, of_maps, row["n"], None if row["k"] is None else dict(row["k"])
-
-
-SMALL_ROWS: list[dict[str, Any]] = [
-    {
-        "id": 1,
-        "p": point(1, 0.5),
-        "l": [point(2, None), None],
-        "m": [("a", [point(3, 1.5), None]), ("b", None)],
-        "n": [1, None, -(2**31)],
-        "k": [(1, 2), (2, None)],
-    },
-    {"id": 2, "p": {"x": None, "deep": None}, "l": [], "m": [], "n": [], "k": []},
-    {"id": 3, **dict.fromkeys(OLD.names[1:])},
+ROWS_OF_LATER: list[tuple[Any, ...]] = [
+    (4, read(2**40 + 1), [None, read(2**40 + 2)], {"z": [None, read(2**40 + 3)]}, {2**44: 2**45}),
+    (5, None, None, None, None),
 ]
-DAY = dt.date(2026, 2, 11)
-LARGE_ROWS: list[dict[str, Any]] = [
-    {
-        "id": 4,
-        "p": large(2**40, 1e300, "p", DAY),
-        "l": [None, large(2**41, 0.1, "l", DAY)],
-        "m": [("z", [None, large(2**42, -1e300, "m", DAY)])],
-        "n": [2**43],
-        "k": [(2**44, 2**45)],
-    },
-    {"id": 5, **dict.fromkeys(OLD.names[1:])},
-]
-COLUMNS = "id, p, l, m, n, k"
-SMALL = pa.Table.from_pylist(SMALL_ROWS, OLD)
 
 
 def rows(world: World, at: str = "") -> list[tuple[Any, ...]]:
-    return world.query(f"SELECT {COLUMNS} FROM lake.sales {at} ORDER BY id")
+    return world.query(f"SELECT id, p, l, m, k FROM lake.sales {at} ORDER BY id")
 
 
 def check_values(world: World) -> None:
     """Values of files from before and from after the change, and conditions on their parts."""
-    assert rows(world) == [seen(row) for row in (*SMALL_ROWS, *LARGE_ROWS)]
+    assert rows(world) == ROWS_OF_FIRST + ROWS_OF_LATER
     conditions = {
         "p.x = 1": [1],
-        f"p.x = {2**40}": [4],
-        "p.x > 0": [1, 4],
+        f"p.x = {2**40 + 1}": [4],
         "p.x IS NULL": [2, 3, 5],
-        "p.deep.f = 0.5": [1],
-        "p.deep.f > 1": [4],
-        "p.deep.s = 'p'": [4],
-        "p.deep.s IS NULL": [1, 2, 3, 5],
-        "p.deep.s >= 'a'": [4],
+        "p.f > 1": [4],
         "p.new IS NULL": [1, 2, 3, 5],
         "l[2].x > 2": [4],
-        "n[1] = 1": [1],
-        f"n[1] >= {2**40}": [4],
         "m['a'][1].x = 3": [1],
-        "m['z'][2].deep.s = 'm'": [4],
+        f"m['z'][2].x = {2**40 + 3}": [4],
         "k[1] = 2": [1],
     }
     asked = ", ".join(f"(SELECT list(id ORDER BY id) FROM lake.sales WHERE {condition})" for condition in conditions)
@@ -296,109 +265,62 @@ def check_values(world: World) -> None:
 @CATALOGS
 def test_nested_columns_follow_the_files(world: World) -> None:
     world.options = {"schema_policy": "evolve"}
-    world.land(NW, SMALL)
+    world.land(NW, FIRST)
     before = world.ingest(NW).row.snapshot_id
     earlier = rows(world)
-    world.land(SW, pa.Table.from_pylist(LARGE_ROWS, NEW))
+    world.land(SW, LATER)
 
     result = world.ingest(SW)
 
     assert [str(change) for change in result.changes] == [
-        *[change.format(name) for name in ("p", "l.element", "m.value.element") for change in CHANGES],
-        "widened field n.element from INTEGER to BIGINT",
-        "widened field k.key from INTEGER to BIGINT",
-        "widened field k.value from INTEGER to BIGINT",
-    ]
+        f"{change} {kind}"
+        for name in ("p", "l.element", "m.value.element")
+        for change, kind in (
+            (f"widened field {name}.x", "from INTEGER to BIGINT"),
+            (f"widened field {name}.f", "from FLOAT to DOUBLE"),
+            (f"added field {name}.new", 'STRUCT("day" DATE)[]'),
+        )
+    ] + [f"widened field k.{part} from INTEGER to BIGINT" for part in ("key", "value")]
     check_values(world)
     found = run_check(world.stream, "schema", scope_of_run(world.stream, result.row.run_id))
-    assert "n was INTEGER[] and is BIGINT[]" in found.description
+    assert "k was MAP(INTEGER, INTEGER) and is MAP(BIGINT, BIGINT)" in found.description
     assert rows(world, f"AT (VERSION => {before})") == earlier
-    assert [row[1] for row in earlier] == [point(1, 0.5), {"x": None, "deep": None}, None]
+    assert [row[1] for row in earlier] == [small(1), {"x": None, "f": None}, None]
 
-    world.land(NW, SMALL, "again.parquet")  # the earlier form, into the table as it is now
+    world.land(NW, FIRST, "again.parquet")  # the earlier form, into the table as it is now
     world.unland(NW)
     assert world.ingest(NW).changes == ()
     check_values(world)
 
 
-def test_missing_fields_are_null_and_new_ones_come_from_all_objects(
-    evolving: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(landed, "SAMPLE", 1)
-    evolving.land(NW, pa.table({"p": [{"x": 1}], "q": [[{"a": 1}]]}), "1.parquet")
-    evolving.land(NW, pa.table({"p": [{"y": "new"}], "q": [[{"b": 1.5}, {"b": None}]]}), "2.parquet")
-    evolving.land(NW, pa.table({"p": pa.array([{"X": 2, "z": None}])}), "3.parquet")
-
-    result = evolving.ingest(NW)
-
-    assert [str(change) for change in result.changes] == ["added field p.y VARCHAR", "added field q.element.b DOUBLE"]
-    assert evolving.query("SELECT p, q FROM lake.sales ORDER BY p.x") == [
-        ({"x": 1, "y": None}, [{"a": 1, "b": None}]),
-        ({"x": 2, "y": None}, None),
-        ({"x": None, "y": "new"}, [{"a": None, "b": 1.5}, {"a": None, "b": None}]),
-    ]
-
-
-@pytest.mark.more
-def test_a_transform_reads_the_fields_of_all_objects_and_may_return_more(evolving: World) -> None:
-    sql = "SELECT named_struct('x', p.x) AS p FROM source"
-    evolving.options |= {"transform": {"sql": sql}}
-    evolving.land(NW, pa.table({"p": [{"x": 1, "y": "a"}]}), "1.parquet")
-    evolving.ingest(NW)
-    evolving.options |= {"transform": {"sql": "SELECT named_struct('x', p.x, 'z', array(p.z)) AS p FROM source"}}
-    evolving.land(NW, pa.table({"p": [{"x": 2, "z": 2**40}]}), "2.parquet")
-
-    result = evolving.ingest(NW)
-
-    assert [str(change) for change in result.changes] == ["added field p.z BIGINT[]"]
-    found = evolving.query("SELECT p FROM lake.sales ORDER BY p.x")
-    assert found == [({"x": 1, "z": [None]},), ({"x": 2, "z": [2**40]},)]
-
-
-@pytest.mark.more
-def test_a_partition_that_was_evolved_is_compacted(evolving: World) -> None:
-    evolving.land(NW, SMALL)
-    evolving.ingest(NW)
-    evolving.land(SW, pa.Table.from_pylist(LARGE_ROWS, NEW))
-    evolving.ingest(SW)
-    evolving.execute("INSERT INTO lake.sales SELECT * FROM lake.sales WHERE region = 'SW' AND id = 5")
-
-    (done,) = compact(evolving.stream, 2, evolving.sessions)
-
-    assert (done.files_before, done.files_after, done.why) == (2, 1, None)
-    evolving.execute("DELETE FROM lake.sales WHERE id = 5")
-    evolving.land(SW, pa.Table.from_pylist(LARGE_ROWS, NEW), "again.parquet")
-    evolving.unland(SW)
-    evolving.ingest(SW, force=True)
-    check_values(evolving)
-
-
 @pytest.mark.more
 @pytest.mark.parametrize("strategy", ["direct", "insert"])
-def test_changes_and_deltas_follow_nested_columns(evolving: World, tmp_path: Path, strategy: str) -> None:
+def test_changes_deltas_and_compaction_follow_nested_columns(evolving: World, tmp_path: Path, strategy: str) -> None:
     evolving.options |= {"deltas": {"to": str(tmp_path / "deltas"), "plaintext": strategy == "insert"}}
     if strategy == "insert":
         evolving.lake_options = {"attach_options": {"encrypted": True}}
-    evolving.land(NW, SMALL)
+    evolving.land(NW, FIRST)
     first = evolving.ingest(NW).row.snapshot_id
-    evolving.land(NW, pa.Table.from_pylist(LARGE_ROWS, NEW))
+    evolving.land(NW, LATER)
     second = evolving.ingest(NW).row.snapshot_id
-    assert rows(evolving) == [seen(row) for row in LARGE_ROWS]
+    points = {row[0]: row[1] for row in ROWS_OF_FIRST + ROWS_OF_LATER}
 
     with evolving.stream.changes(0) as reader:
         changes = reader.read_all().to_pylist()
-    found = sorted((row["_snapshot"], row["_change"], row["id"]) for row in changes)
-    assert found == [
+    assert sorted((row["_snapshot"], row["_change"], row["id"]) for row in changes) == [
         *[(first, "insert", number) for number in (1, 2, 3)],
         *[(second, "delete", number) for number in (1, 2, 3)],
         *[(second, "insert", number) for number in (4, 5)],
     ]
-    assert {row["id"]: row["p"] for row in changes} == {row["id"]: read(row["p"]) for row in (*SMALL_ROWS, *LARGE_ROWS)}
+    assert {row["id"]: row["p"] for row in changes} == points
     uris = evolving.query("SELECT uri FROM lake.ingest_deltas WHERE snapshot_id = ?", second)
     exported = [row for (uri,) in uris for row in pq.read_table(uri).to_pylist()]
-    assert {row["id"]: row["p"] for row in exported if row["_change"] == "delete"} == {
-        row["id"]: read(row["p"]) for row in SMALL_ROWS
-    }
+    assert {row["id"]: row["p"] for row in exported if row["_change"] == "delete"} == {n: points[n] for n in (1, 2, 3)}
+
+    evolving.execute("INSERT INTO lake.sales SELECT * FROM lake.sales WHERE id = 5")
+    (done,) = compact(evolving.stream, 2, evolving.sessions)
+    assert (done.files_before, done.files_after, done.why) == (2, 1, None)
+    assert rows(evolving) == [*ROWS_OF_LATER, ROWS_OF_LATER[-1]]
 
 
 def test_a_new_list_whose_texts_are_a_dictionary_in_some_objects_is_one_of_texts(evolving: World) -> None:

@@ -7,22 +7,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.errors import SchemaError
 from lake_assets.landing.read_records import read_records
-from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.ingest.test_in_rows import EITHER_LAKE, put
-from lake_assets_tests.tiers import more
-from lake_assets_tests.world import NW, SW, World
+from lake_assets_tests.world import NW, World
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FAR = ["9999-12-31 23:59:59.999999", "0001-01-01 00:00:00", "1969-12-31 23:59:59.999999", "2026-02-11 12:30:00.000001"]
-MODES: dict[str, dict[str, Any]] = {
-    "pass-through": {},
-    "transform": {"transform": {"sql": "SELECT * EXCEPT (region, date) FROM source"}},
-    "evolve": {"schema_policy": "evolve"},
-}
+TRANSFORM = {"transform": {"sql": "SELECT * EXCEPT (region, date) FROM source"}}
 MICROS = pa.timestamp("us")
 
 
@@ -48,20 +41,20 @@ def far() -> pa.Table:
     return pa.table({"id": range(len(FAR)), "t": times, "l": pa.array([[t] for t in times.to_pylist()])})
 
 
-def times(world: World, files: int = 1) -> list[tuple[str, str]]:
-    asked = ", ".join(f"(SELECT count(*) FROM lake.sales WHERE t = TIMESTAMP '{text}')" for text in FAR)
-    assert world.query(f"SELECT {asked}") == [(files,) * len(FAR)]
-    return world.query("SELECT t::VARCHAR, l[1]::VARCHAR FROM lake.sales ORDER BY id")
-
-
 @EITHER_LAKE
-@pytest.mark.parametrize("mode", ["pass-through", *more(["transform", "evolve"])])
-def test_times_far_from_now_are_those_of_the_file(either_lake: World, by_spark: bytes, mode: str) -> None:
-    either_lake.options = MODES[mode]
+@pytest.mark.parametrize(
+    "options", [pytest.param({}, id="as-it-is"), pytest.param(TRANSFORM, id="transform", marks=pytest.mark.more)]
+)
+def test_times_far_from_now_are_those_of_the_file(either_lake: World, by_spark: bytes, options: dict[str, Any]) -> None:
+    """Mode index refuses INT96: `values/schema_changes.py` has it."""
+    either_lake.options = options
     either_lake.land(NW, by_spark)
     either_lake.land(NW, far(), "by_arrow.parquet", flavor="spark")
     either_lake.ingest(NW)
-    assert times(either_lake, 2) == [(text, text) for text in FAR for _ in range(2)]
+    asked = ", ".join(f"(SELECT count(*) FROM lake.sales WHERE t = TIMESTAMP '{text}')" for text in FAR)
+    assert either_lake.query(f"SELECT {asked}") == [(2,) * len(FAR)]
+    times = either_lake.query("SELECT t::VARCHAR, l[1]::VARCHAR FROM lake.sales ORDER BY id")
+    assert times == [(text, text) for text in FAR for _ in range(2)]
 
 
 def test_a_partition_column_of_int96_chooses_the_rows(local_world: World) -> None:
@@ -73,23 +66,6 @@ def test_a_partition_column_of_int96_chooses_the_rows(local_world: World) -> Non
 
     local_world.ingest("region=NW,date=0001-01-01")
     assert local_world.query("SELECT id, date::VARCHAR FROM lake.sales") == [(0, "0001-01-01")]
-
-
-@pytest.mark.more
-def test_mode_index_refuses_int96_and_makes_no_table(local_world: World, by_spark: bytes) -> None:
-    local_world.options = {"mode": "index"}
-    local_world.land(NW, by_spark)
-    for _ in range(2):
-        (done,) = index(local_world).values()
-        assert isinstance(done.error, SchemaError)
-        assert "column 'l' of the object" in str(done.error)
-        assert "spark.sql.parquet.outputTimestampType" in str(done.error)
-    assert local_world.query("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'sales'") == [(0,)]
-
-    local_world.land(SW, far().cast(pa.schema([("id", pa.int64()), ("t", MICROS), ("l", pa.list_(MICROS))])))
-    done = index(local_world)["region=NW/date=2026-02-11"]
-    assert isinstance(done.error, SchemaError)
-    assert times(local_world) == [(text, text) for text in FAR]
 
 
 def test_records_to_be_landed_keep_their_times(tmp_path: Path) -> None:

@@ -2,18 +2,15 @@
 
 from typing import Any
 
-import dagster as dg
 import pytest
 
 from lake_assets.errors import CatalogError, PartitionError
-from lake_assets.lake.catalog.past import live_rows
 from lake_assets.maintenance.compaction import compact
 from lake_assets.report.grid import arrange
 from lake_assets.report.state import read_state
 from lake_assets.selection.selection_grammar import parse
 from lake_assets.streams.calendar import Calendar
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
-from lake_assets_tests.orchestration.ticks import ticks_of
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 ALL = "all"
@@ -79,27 +76,31 @@ def test_a_new_object_is_added_in_each_mode_and_an_encrypted_lake(
 
 
 @pytest.mark.more
-def test_rows_that_another_client_changed_are_compacted_and_replaced_too(whole: World) -> None:
-    whole.commit(ALL, 1, 2)
-    whole.execute("DELETE FROM lake.sales WHERE total = 1")
-    whole.execute(*(f"INSERT INTO lake.sales VALUES ({n}, {n})" for n in (7, 8, 9)))
+def test_rows_that_another_client_changed_are_compacted_and_replaced_too(local: World) -> None:
+    local.commit(ALL, 1, 2)
+    local.execute("DELETE FROM lake.sales WHERE total = 1")
+    local.execute(*(f"INSERT INTO lake.sales VALUES ({n}, {n})" for n in (7, 8, 9)))
 
-    (done,) = compact(whole.stream, 3, whole.sessions)
+    (done,) = compact(local.stream, 3, local.sessions)
 
     assert (str(done.partition), done.files_before, done.files_after) == ("all", 4, 1)
-    assert totals(whole) == [2, 7, 8, 9]
-    whole.execute("DELETE FROM lake.sales WHERE total = 7")
-    row = whole.commit(ALL, 5, name="b.parquet")
+    assert totals(local) == [2, 7, 8, 9]
+    local.execute("DELETE FROM lake.sales WHERE total = 7")
+    row = local.commit(ALL, 5, name="b.parquet")
     assert (row.rows_before, row.row_count) == (3, 3)
-    assert totals(whole) == [1, 2, 5]
+    assert totals(local) == [1, 2, 5]
 
 
-def test_history_changes_and_an_earlier_snapshot(local: World) -> None:
+def test_history_changes_an_earlier_snapshot_and_the_report(local: World) -> None:
     first = local.commit(ALL, 1, 2)
     second = local.commit(ALL, 3, name="b.parquet")
     table = local.stream.partition()
 
     assert [entry.snapshot for entry in table.history()] == [second.snapshot_id, first.snapshot_id]
+    state = read_state(local.stream)
+    assert [(str(p.partition), p.state, p.rows) for p in state.partitions] == [("all", "committed", 3)]
+    (block,) = arrange(state).blocks
+    assert (block.y_labels, [cell.rows for cell in block.cells.values()]) == ([(0, "all")], [3])
     assert first.snapshot_id is not None
     with table.changes(first.snapshot_id + 1) as changed:
         assert changed.read_all()["total"].to_pylist() == [3]
@@ -135,18 +136,6 @@ def test_a_stream_with_partitions_adds_to_a_table_without_by_the_extension(local
     assert totals(local) == [1, 2]
 
 
-def test_report_and_checks_have_its_one_partition(local: World) -> None:
-    local.commit(ALL, 1, 2)
-
-    state = read_state(local.stream)
-
-    with local.stream.lake.open() as lake:
-        assert live_rows(lake, local.stream.table, ()) == {(): 2}  # by the catalog's figures, without a query
-    assert [(str(p.partition), p.state, p.rows) for p in state.partitions] == [("all", "committed", 2)]
-    (block,) = arrange(state).blocks
-    assert (block.y_labels, [cell.rows for cell in block.cells.values()]) == ([(0, "all")], [2])
-
-
 def test_a_selection_of_other_partitions_is_refused(local: World) -> None:
     config = local.config.streams["sales"]
     for text in ("region=NW", "date=last:3", "everything"):
@@ -156,16 +145,3 @@ def test_a_selection_of_other_partitions_is_refused(local: World) -> None:
             config.partition(text)
         assert config.partition_at(text) is None
     assert parse(config, ALL, Calendar(config)).matches(config.partition(ALL))
-
-
-@pytest.mark.more
-def test_a_sensor_asks_dagster_for_the_key_all(local: World) -> None:
-    local.options |= {"sensor": {"type": "objects"}}
-    local.land(ALL, sales(1, 2))
-    with ticks_of(local) as ticks:
-        requests = ticks.tick()
-        assert [request.partition_key for request in requests] == ["all"]
-        assert all(result.success for result in ticks.run(requests))
-        assert ticks.tick() == []
-        assert ticks.instance.get_materialized_partitions(dg.AssetKey("sales")) == {"all"}
-    assert totals(local) == [1, 2]

@@ -24,7 +24,7 @@ COLUMNS = [
     pa.array([2**63 - 1, -(2**63)], pa.int64()),
     pa.array([2**64 - 1], pa.uint64()),
     pa.array([True, None, False]),
-    pa.array([Decimal("1.50"), None], pa.decimal128(9, 2)),
+    pa.array([Decimal("1.50"), Decimal("0.0000001"), None], pa.decimal128(20, 7)),
     pa.array([DAY, None], pa.date32()),
     pa.array([DAY, None], pa.date64()),
     pa.array([INSTANT, None], pa.timestamp("us", "UTC")),
@@ -92,22 +92,38 @@ def test_a_batch_and_no_rows_render() -> None:
     assert Template.parse("{now(),,YY}").render(batch.slice(0, 0), now=INSTANT).to_pylist() == []
 
 
-@pytest.mark.parametrize(
-    "column",
-    [pa.array([1.5]), pa.array([b"x"]), pa.array([["x"]]), pa.array([{"x": 1}]), pa.array([dt.time(9)])],
-    ids=lambda column: str(column.type),
-)
-def test_a_type_that_no_path_can_name_is_refused_with_its_column(column: pa.Array) -> None:
+@pytest.mark.parametrize("value", [1.5, b"x", ["x"], {"x": 1}, dt.time(9)], ids=lambda value: type(value).__name__)
+def test_a_value_that_no_path_can_name_is_refused_with_its_column(value: object) -> None:
+    template = Template.parse("{k}")
     with pytest.raises(LayoutError, match=r"column k .* cast"):
-        Template.parse("{k}").render(pa.table({"k": column}))
+        template.render(pa.table({"k": [value]}))
+    with pytest.raises(LayoutError, match=r"column k .* cast the column"):
+        template.render_row({"k": value})
 
 
-def test_a_missing_column_and_a_time_beyond_the_calendar_are_refused() -> None:
+def test_a_missing_column_has_its_default_or_is_refused() -> None:
+    optional, required = Template.parse("{k,unknown}/{k,2025,YY}"), Template.parse("{k}")
+    assert optional.render_row({}) == "default_unknown/default_2025"
     with pytest.raises(LayoutError, match="no column 'k'"):
-        Template.parse("{k}").render(pa.table({"a": ["x"]}))
-    for column in (pa.array([10**7], pa.date32()), pa.array([10**13], pa.timestamp("s"))):
-        with pytest.raises(LayoutError, match="column k has a time before year 1 or after year 9999"):
-            Template.parse("{k}").render(pa.table({"k": column}))
+        required.render(pa.table({"a": ["x"]}))
+    with pytest.raises(LayoutError, match="no column 'k'"):
+        required.render_row({"a": "x"})
+    with pytest.raises(LayoutError, match=r"column k .* granularity"):
+        Template.parse("{k,,YY}").render_row({"k": 1770800000})
+
+
+def test_a_time_beyond_the_calendar_in_the_layouts_zone_is_refused() -> None:
+    last = dt.datetime(9999, 12, 31, 23, 30, tzinfo=dt.UTC)
+    columns = [pa.array([10**7], pa.date32()), pa.array([10**13], pa.timestamp("s")), pa.array([last])]
+    message = "column k has a time before year 1 or after year 9999"
+    for text, path in {"{k}": "9999-12-31 23%3A30%3A00", "{k,,HH}": "23"}.items():
+        assert Template.parse(text).render_row({"k": last}) == path
+        template = Template.parse(text, time_zone="Europe/Berlin")
+        with pytest.raises(LayoutError, match=message):
+            template.render_row({"k": last})
+        for column in columns:
+            with pytest.raises(LayoutError, match=message):
+                template.render(pa.table({"k": column}))
 
 
 def test_two_columns_of_many_values_render_each_combination() -> None:

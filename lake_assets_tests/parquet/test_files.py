@@ -93,16 +93,10 @@ def test_a_value_beyond_the_years_of_the_column_or_of_any_is_refused() -> None:
         read(parquet, "t")
 
 
-def test_other_timestamps_of_a_nested_column_are_left_alone() -> None:
-    """INT64 nanoseconds in the same struct as an INT96: only the latter is checked."""
-    parquet = opened(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), use_deprecated_int96_timestamps=False)
-
-    assert not parquet.int96
-    assert read(parquet, "t").column("t").cast(pa.int64()).to_pylist() == [1]
-
-
-def test_a_file_that_is_registered_as_it_is_has_no_int96() -> None:
-    opened(pa.table({"t": pa.array(TIMES, MICROS)}), use_deprecated_int96_timestamps=False).refuse_int96()
+def test_a_file_that_is_registered_as_it_is_has_no_int96_and_other_timestamps_are_left_alone() -> None:
+    other = opened(pa.table({"t": pa.array([1], NANOS)}), use_deprecated_int96_timestamps=False)
+    other.refuse_int96()
+    assert read(other, "t").column("t").cast(pa.int64()).to_pylist() == [1]
     with pytest.raises(SchemaError, match=r"column 'deep' of the object x is an INT96 .*outputTimestampType.*replace"):
         opened(pa.table({"id": range(5), "deep": NESTED["deep"]})).refuse_int96()
 

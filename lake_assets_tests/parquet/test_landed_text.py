@@ -107,6 +107,12 @@ def test_an_inch_sign_moves_no_record_and_the_last_one_needs_no_line_break() -> 
         assert read(b"n,text\n1,a\n2,bbbbbbbbbbbbbbbbbbbbbbbb", CsvFormat(), parts)[0] == [(1, "a"), (2, "b" * 24)]
 
 
+def test_an_escaped_quote_ends_no_value() -> None:
+    body = b"n,text\n" + b'1,"a\\"\nb"\n2,"\\\\"\n' * 30
+    for parts in (1, 2, 5, 9):
+        assert read(body, CsvFormat(escape="\\"), parts)[0] == [(1, 'a"\nb'), (2, "\\")] * 30
+
+
 def test_shares_that_would_not_meet_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     body = b"n,text\n" + b'1,"a\nb"\n' * 30
     monkeypatch.setattr(landed_text.LandedText, "_told", lambda text, parser, at: at + 1)  # noqa: ARG005

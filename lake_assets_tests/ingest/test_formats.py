@@ -1,6 +1,7 @@
-"""`format: orc` and `format: avro`: landed objects become a table as landed Parquet does, in their types."""
+"""What every format of landed objects has: its types, its rows, and the errors of what does not fit or is damaged."""
 
 import datetime as dt
+import gzip
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -18,29 +19,16 @@ from lake_assets_tests.world import NW, SW, World, plan
 
 UTC = dt.UTC
 MOMENT = dt.datetime(2026, 2, 11, 8, 0, 0, 123456, tzinfo=UTC)
+BINARY = pytest.mark.parametrize("form", ["orc", "avro"])
+
+
+def of(world: World, form: str, **options: Any) -> World:
+    world.options = {"format": form} | options
+    return world
 
 
 def field(name: str, kind: Any) -> dict[str, Any]:
     return {"name": name, "type": kind}
-
-
-@pytest.fixture(params=["orc", "avro"])
-def form(request: pytest.FixtureRequest, local_world: World) -> str:
-    """The format of the local world's stream."""
-    local_world.options = {"format": request.param}
-    return str(request.param)
-
-
-@pytest.fixture
-def of_avro(local_world: World) -> World:
-    local_world.options = {"format": "avro"}
-    return local_world
-
-
-@pytest.fixture
-def of_orc(local_world: World) -> World:
-    local_world.options = {"format": "orc"}
-    return local_world
 
 
 def body(form: str, *ids: int) -> bytes:
@@ -102,24 +90,6 @@ AVRO_TYPES: dict[str, tuple[Any, str, list[Any]]] = {
     ),
 }
 
-
-@pytest.mark.journey
-@pytest.mark.parametrize("codec", ["null", *more(["deflate", "snappy", "zstandard", "bzip2", "xz"])])
-def test_avro_has_its_types_and_values_in_each_codec(of_avro: World, codec: str) -> None:
-    fields = [field(name, ["null", kind]) for name, (kind, _, _) in AVRO_TYPES.items()]
-    rows = [
-        {"row": row, **{n: (values[row] if row < len(values) else None) for n, (_, _, values) in AVRO_TYPES.items()}}
-        for row in range(5)
-    ]
-
-    load(of_avro, as_avro(rows, [field("row", "int"), *fields], codec))
-
-    assert types(of_avro) == {"row": "INTEGER", **{name: sql for name, (_, sql, _) in AVRO_TYPES.items()}}
-    columns = ["row", *AVRO_TYPES]
-    stored = columns_of(of_avro, ", ".join(map(identifier, columns)))
-    assert [dict(zip(columns, row, strict=True)) for row in stored] == rows
-
-
 ORC_TYPES: dict[str, tuple[pa.DataType, str, list[Any]]] = {
     "tiny": (pa.int8(), "TINYINT", [-128, 127]),
     "flag": (pa.bool_(), "BOOLEAN", [True, None]),
@@ -141,37 +111,74 @@ ORC_TYPES: dict[str, tuple[pa.DataType, str, list[Any]]] = {
 }
 
 
-@pytest.mark.journey
-@pytest.mark.parametrize("codec", ["zlib", *more(["uncompressed", "snappy", "zstd", "lz4"])])
-def test_orc_has_its_types_and_values_in_each_codec(of_orc: World, codec: str) -> None:
-    arrays = [
-        pa.array([list(v.items()) for v in values] if pa.types.is_map(kind) else values, kind)
-        for kind, _, values in ORC_TYPES.values()
+def every_type(form: str, codec: str) -> tuple[bytes, dict[str, str], list[dict[str, Any]]]:
+    """An object with all types of a format, the types of its columns in the table, and the rows."""
+    kinds = AVRO_TYPES if form == "avro" else ORC_TYPES
+    rows = [
+        {"row": row, **{name: (values[row] if row < len(values) else None) for name, (*_, values) in kinds.items()}}
+        for row in range(4)
     ]
+    sql = {"row": "INTEGER", **{name: kind for name, (_, kind, _) in kinds.items()}}
+    if form == "avro":
+        fields = [field("row", "int"), *(field(name, ["null", kind]) for name, (kind, *_) in kinds.items())]
+        return as_avro(rows, fields, codec), sql, rows
+    schema = pa.schema({"row": pa.int32(), **{name: kind for name, (kind, *_) in kinds.items()}})
+    return as_orc(pa.Table.from_pylist(rows, schema), compression=codec), sql, rows
 
-    load(of_orc, as_orc(pa.table(arrays, names=list(ORC_TYPES)), compression=codec))
 
-    assert types(of_orc) == {name: sql for name, (_, sql, _) in ORC_TYPES.items()}
-    values = zip(*(values for _, _, values in ORC_TYPES.values()), strict=True)
-    assert columns_of(of_orc, ", ".join(ORC_TYPES)) == list(values)
+@pytest.mark.journey
+@pytest.mark.parametrize(
+    ("form", "codec"),
+    [
+        ("avro", "null"),
+        ("orc", "zlib"),
+        *more(("avro", codec) for codec in ("deflate", "snappy", "zstandard", "bzip2", "xz")),
+        *more(("orc", codec) for codec in ("uncompressed", "snappy", "zstd", "lz4")),
+    ],
+)
+def test_a_format_has_its_types_and_values_in_each_codec(local_world: World, form: str, codec: str) -> None:
+    landed_object, kinds, rows = every_type(form, codec)
+
+    load(of(local_world, form), landed_object)
+
+    assert types(local_world) == kinds
+    stored = columns_of(local_world, ", ".join(map(identifier, kinds)))
+    assert [dict(zip(kinds, row, strict=True)) for row in stored] == rows
+
+
+@pytest.mark.journey
+def test_auto_reads_each_object_by_its_name(local_world: World) -> None:
+    names = ["a.parquet", "b.csv", "c.jsonl.gz", "d.avro", "e.ORC"]
+    for number, (name, form) in enumerate(zip(names, ("parquet", "csv", "json", "avro", "orc"), strict=True)):
+        rows = landed(form, {"id": number, "name": name})
+        of(local_world, "auto").land(NW, gzip.compress(rows) if form == "json" else rows, name)
+
+    local_world.ingest(NW)
+    assert columns_of(local_world, "id, name") == list(enumerate(names))
+
+    local_world.land(NW, b"x", "d.dat")
+    with pytest.raises(SourceError, match=r"the name of .*d\.dat does not show its format"):
+        local_world.ingest(NW)
 
 
 @pytest.mark.more
-def test_a_finer_orc_timestamp_is_refused_unless_the_table_has_nanoseconds(of_orc: World) -> None:
-    of_orc.land(NW, as_orc(pa.table({"sold": pa.array([1_001], pa.timestamp("ns"))})), "a.orc")
+def test_a_finer_orc_timestamp_is_refused_unless_the_table_has_nanoseconds(local_world: World) -> None:
+    finer = as_orc(pa.table({"sold": pa.array([1_001], pa.timestamp("ns"))}))
     with pytest.raises(SchemaError, match=r"column 'sold' of the object .*a\.orc has a timestamp that microseconds"):
-        of_orc.ingest(NW)
+        load(of(local_world, "orc"), finer)
 
-    of_orc.execute(
+    local_world.execute(
         "DROP TABLE IF EXISTS lake.sales",
         "CREATE TABLE lake.sales (sold TIMESTAMP_NS, region VARCHAR, date DATE)",
         "ALTER TABLE lake.sales SET PARTITIONED BY (region, date)",
     )
-    of_orc.ingest(NW)
-    assert columns_of(of_orc, "epoch_ns(sold)") == [(1_001,)]
+    local_world.ingest(NW)
+    assert columns_of(local_world, "epoch_ns(sold)") == [(1_001,)]
 
 
+@BINARY
 def test_objects_are_replaced_and_appended(local_world: World, form: str) -> None:
+    of(local_world, form)
     assert [load(local_world, body(form, *ids), text).row_count for ids, text in (((1, 2), NW), ((3,), SW))] == [2, 1]
     assert local_world.ingest(NW).row.status == "skipped"
     load(local_world, body(form, 9))
@@ -182,9 +189,10 @@ def test_objects_are_replaced_and_appended(local_world: World, form: str) -> Non
     assert columns_of(local_world, "id") == [(3,), (4,), (9,)]
 
 
-def test_plan_tells_the_rows_of_orc_and_columns_that_are_refused(local_world: World, form: str) -> None:
-    local_world.land(NW, body(form, 1, 2), f"a.{form}")
-    rows = "the objects have to be read for it" if form == "avro" else 2
+@pytest.mark.parametrize("form", ["csv", "orc", "avro"])
+def test_columns_that_differ_are_refused_by_the_plan_too_or_evolve_the_table(local_world: World, form: str) -> None:
+    of(local_world, form).land(NW, body(form, 1, 2), f"a.{form}")
+    rows = 2 if form == "orc" else "the objects have to be read for it"
     assert plan(local_world.stream, local_world.partition(NW)).rows_after == rows
     local_world.ingest(NW)
     local_world.land(NW, landed(form, {"tax": 1.0, "id": 1}), f"a.{form}")
@@ -196,13 +204,15 @@ def test_plan_tells_the_rows_of_orc_and_columns_that_are_refused(local_world: Wo
     local_world.options |= {"schema_policy": "evolve"}
     local_world.ingest(NW)
     assert columns_of(local_world, "id, total, tax") == [(1, None, 1.0)]
+    assert types(local_world)["tax"] == "DOUBLE"
     local_world.options |= {"schema_policy": "ignore_extra"}
     load(local_world, landed(form, {"new": "x", "id": 2, "total": 1.0, "tax": 2.0}))
     assert columns_of(local_world, "id, total, tax") == [(2, 1.0, 2.0)]
 
 
+@BINARY
 def test_dead_letters_have_the_number_of_the_row(local_world: World, form: str) -> None:
-    local_world.options |= {"on_bad_row": "dead_letter"}
+    of(local_world, form, on_bad_row="dead_letter")
     narrow = pa.schema({"id": pa.int32(), "total": pa.float64()})
     load(local_world, landed(form, {"id": 0, "total": 0.0}, schema=narrow))
 
@@ -213,36 +223,63 @@ def test_dead_letters_have_the_number_of_the_row(local_world: World, form: str) 
     assert columns_of(local_world, "id") == [(0,), (1,), (3,)]
 
 
-def broken(good: bytes, how: str) -> bytes:
-    """A file that is damaged in some way."""
-    if how == "truncated":
-        return good[:-20]
-    if how == "another magic":
-        return b"PAR1" + good[4:-4] + b"PAR1"
-    return good[:-16] + b"x" * 16  # Avro's last marker; the end of ORC
+@BINARY
+def test_declared_and_added_columns_are_those_of_parquet(local_world: World, form: str) -> None:
+    columns: dict[str, dict[str, Any]] = {"number": {"type": "INTEGER", "from": "id"}, "total": {"omit": True}}
+    of(local_world, form, columns=columns, file_columns={"place": "row_number"})
+
+    with pytest.raises(SchemaError, match="'number'"):
+        load(local_world, body(form, 7, 8))  # INTEGER does not hold what BIGINT does
+    columns["number"]["type"] = "BIGINT"
+    local_world.ingest(NW)
+    assert columns_of(local_world, "number, place") == [(7, 1), (8, 2)]
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("how", ["truncated", "another magic", "another end"])
+@BINARY
+def test_rows_may_have_no_column_of_the_object(local_world: World, form: str) -> None:
+    omitted = {"id": {"omit": True}, "total": {"omit": True}}
+
+    load(of(local_world, form, columns=omitted, file_columns={"place": "row_number"}), body(form, 7, 8))
+
+    assert columns_of(local_world, "place") == [(1,), (2,)]
+
+
+GZIPPED = gzip.compress(body("csv", 1) * 100, mtime=0)
+DAMAGED: dict[str, tuple[bytes, str]] = {
+    "csv truncated": (GZIPPED[:-30], "CSV: Truncated compressed stream"),
+    **{
+        f"{form} {how}": (damaged, f"{title}: ")
+        for form, title in {"orc": "ORC", "avro": "Avro"}.items()
+        for good in [body(form, 2)]
+        for how, damaged in {
+            "truncated": good[:-20],
+            "another magic": b"PAR1" + good[4:-4] + b"PAR1",
+            "another end": good[:-16] + b"x" * 16,  # Avro's last marker; the end of ORC
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("case", [*list(DAMAGED)[:1], *more(list(DAMAGED)[1:])])
 def test_a_damaged_object_is_one_error_that_names_it_and_quarantine_leaves_it_out(
-    local_world: World, form: str, how: str
+    local_world: World, case: str
 ) -> None:
-    local_world.land(NW, body(form, 1), f"a.{form}")
+    (damaged, message), form = DAMAGED[case], case.partition(" ")[0]
+    of(local_world, form).land(NW, body(form, 1), f"a.{form}")
 
-    title = {"orc": "ORC", "avro": "Avro"}[form]
-    with pytest.raises(SourceError, match=rf"bad\.{form} cannot be read as {title}: "):
-        load(local_world, broken(body(form, 2), how), name="bad")
+    with pytest.raises(SourceError, match=rf"bad\.{form} cannot be read as {message}"):
+        load(local_world, damaged, name="bad")
     local_world.options |= {"on_bad_object": "quarantine"}
     assert local_world.ingest(NW).row.files_quarantined == 1
     assert columns_of(local_world, "id") == [(1,)]
 
 
-def test_a_damaged_record_is_an_error_and_not_fewer_rows(of_avro: World) -> None:
+def test_a_damaged_record_is_an_error_and_not_fewer_rows(local_world: World) -> None:
     rows = [{"id": 1, "note": "abcd"}, {"id": 2, "note": "efgh"}]
     good = as_avro(rows, [field("id", "long"), field("note", "string")])
 
     with pytest.raises(SourceError, match=r"a\.avro cannot be read as Avro: a record is damaged: 0 of 2 rows"):
-        load(of_avro, good.replace(b"\x08abcd", b"\x7eabcd"))  # a text that is longer than its block
+        load(of(local_world, "avro"), good.replace(b"\x08abcd", b"\x7eabcd"))  # a text that is longer than its block
 
 
 NODE = {"type": "record", "name": "node", "fields": [field("next", ["null", "node"])]}
@@ -256,19 +293,19 @@ NODE = {"type": "record", "name": "node", "fields": [field("next", ["null", "nod
         *more([({"type": "array", "items": ["int", "string"]}, "column 'x' .* is a union of")]),
     ],
 )
-def test_a_type_that_no_column_has_is_refused_by_its_name(of_avro: World, kind: Any, message: str) -> None:
+def test_a_type_that_no_column_has_is_refused_by_its_name(local_world: World, kind: Any, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
-        load(of_avro, as_avro([], [field("id", "long"), field("x", kind)]))
+        load(of(local_world, "avro"), as_avro([], [field("id", "long"), field("x", kind)]))
 
 
-def test_a_named_type_is_used_again(of_avro: World) -> None:
+def test_a_named_type_is_used_again(local_world: World) -> None:
     place = {"type": "record", "name": "place", "fields": [field("x", "int")]}
     rows = [{"here": {"x": 1}, "there": {"x": 2}, "all": [{"x": 3}]}]
     fields = [field("here", place), field("there", "place"), field("all", {"type": "array", "items": "a.b.place"})]
 
-    load(of_avro, as_avro(rows, fields))
+    load(of(local_world, "avro"), as_avro(rows, fields))
 
-    assert columns_of(of_avro, 'here, there, "all"') == [({"x": 1}, {"x": 2}, [{"x": 3}])]
+    assert columns_of(local_world, 'here, there, "all"') == [({"x": 1}, {"x": 2}, [{"x": 3}])]
 
 
 def test_without_the_extension_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,26 +316,3 @@ def test_without_the_extension_the_error_names_the_extra(monkeypatch: pytest.Mon
 
     with pytest.raises(MissingExtraError, match=r"\.\[avro\]"):
         landed_avro._engine()
-
-
-def test_declared_and_added_columns_are_those_of_parquet(local_world: World, form: str) -> None:
-    columns: dict[str, dict[str, Any]] = {"number": {"type": "INTEGER", "from": "id"}, "total": {"omit": True}}
-    local_world.options |= {"columns": columns, "file_columns": {"place": "row_number"}}
-
-    with pytest.raises(SchemaError, match="'number'"):
-        load(local_world, body(form, 7, 8))  # INTEGER does not hold what BIGINT does
-    columns["number"]["type"] = "BIGINT"
-    local_world.ingest(NW)
-
-    assert columns_of(local_world, "number, place") == [(7, 1), (8, 2)]
-
-
-def test_rows_may_have_no_column_of_the_object(local_world: World, form: str) -> None:
-    local_world.options |= {
-        "columns": {"id": {"omit": True}, "total": {"omit": True}},
-        "file_columns": {"place": "row_number"},
-    }
-
-    load(local_world, body(form, 7, 8))
-
-    assert columns_of(local_world, "place") == [(1,), (2,)]

@@ -1,18 +1,19 @@
-"""`file_columns`: each row has the landed object that it came from, its number there, and the run that wrote it."""
+"""Columns that the rows get: of `file_columns` their object, number and run, of `path_columns` values of the path."""
 
+import datetime as dt
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import SchemaError
+from lake_assets.errors import SchemaError, SourceError
 from lake_assets.history.restore import restore
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.maintenance.compaction import compact
 from lake_assets.storage.store import Store
-from lake_assets_tests.ingest.landed_as import columns_of
+from lake_assets_tests.ingest.landed_as import columns_of, types
 from lake_assets_tests.ingest.lettering import BIG, NARROW, letters, wide
-from lake_assets_tests.ingest.test_in_rows import both_in_rows, put
+from lake_assets_tests.ingest.test_in_rows import TWO_WORLDS, both_in_rows, put
 from lake_assets_tests.ingest.test_in_rows import rows as mixed
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
@@ -26,6 +27,15 @@ FROM = {
 }
 ALL = {"file_columns": FROM}
 PLACE = {"file_columns": {"source_file": "uri", "source_row": "row_number"}}
+HOURS = {
+    "layout": "region={region}/date={date}/hour={hour}/on={day}",
+    "path_columns": {"hour": "integer", "day": "date"},
+}
+DAY = dt.date(2026, 2, 12)
+
+
+def land(world: World, folder: str, rows: pa.Table, name: str = "a.parquet") -> None:
+    put(world, f"region=NW/date=2026-02-11/{folder}/{name}", rows)
 
 
 def origins(world: World, columns: str = "total, source_file, source_row") -> list[tuple[Any, ...]]:
@@ -178,14 +188,14 @@ def test_a_table_that_lacks_them_gets_them_and_earlier_rows_have_none(local_worl
 
 @pytest.mark.more
 def test_a_transform_sees_them_and_decides_what_the_table_has(local_world: World) -> None:
-    sql = "SELECT id, total, source_row * 10 AS place, run AS writer, region, date FROM source"
-    local_world.options = {"transform": {"sql": sql}} | ALL
-    local_world.land(NW, sales(1, 2))
+    sql = "SELECT id, total, source_row * 10 AS place, run AS writer, hour + 1 AS next, region, date FROM source"
+    local_world.options = {"transform": {"sql": sql}} | ALL | HOURS
+    land(local_world, "hour=7/on=2026-02-12", sales(1, 2))
 
     row = ingested(local_world)
 
-    assert columns_of(local_world, "place, writer") == [(10, row.run_id), (20, row.run_id)]
-    assert "source_file" not in [name for name, *_ in local_world.query("DESCRIBE lake.sales")]
+    assert columns_of(local_world, "place, writer, next") == [(10, row.run_id, 8), (20, row.run_id, 8)]
+    assert {"source_file", "hour"}.isdisjoint(types(local_world))
 
 
 def test_an_object_with_a_column_of_the_name_is_refused_also_if_it_could_be_copied(local_world: World) -> None:
@@ -217,3 +227,59 @@ def test_compaction_and_restore_keep_them(local_world: World) -> None:
     restore(local_world.stream, local_world.partition(NW), first.snapshot_id)
 
     assert origins(local_world, columns) == before
+
+
+# Columns of the layout that are not partition columns.
+
+
+@TWO_WORLDS
+def test_path_columns_have_the_values_of_their_path(world: World) -> None:
+    world.options = HOURS
+    land(world, "hour=07/on=2026-02-12", sales(1, 2))
+    land(world, "hour=8/on=__HIVE_DEFAULT_PARTITION__", sales(4), "b.parquet")
+    land(world, "hour=8/on=2026-02-12", sales(5).append_column("HOUR", pa.array([9])))  # the file's own column
+
+    row = world.ingest(NW).row
+
+    assert (row.status, row.row_count) == ("committed", 4)
+    assert columns_of(world, "total, hour, day") == [(1, 7, DAY), (2, 7, DAY), (4, 8, None), (5, 9, DAY)]
+    assert columns_of(world, "DISTINCT typeof(hour), typeof(day)") == [("BIGINT", "DATE")]
+    assert world.ingest(NW).row.status == "skipped"
+
+
+def test_without_path_columns_the_columns_are_left_out_and_a_table_that_evolves_gets_them(local_world: World) -> None:
+    local_world.options = {"layout": HOURS["layout"], "schema_policy": "evolve"}
+    land(local_world, "hour=7/on=2026-02-12", sales(1))
+    local_world.ingest(NW)
+    assert list(types(local_world)) == ["id", "total"]
+    local_world.options |= HOURS
+
+    row = local_world.ingest(NW).row
+
+    assert (row.status, row.rows_before) == ("committed", 1)  # for a fingerprint holds what is made of the objects
+    assert columns_of(local_world, "hour, day, total") == [(7, DAY, 1)]
+
+
+def test_a_folder_that_is_no_value_of_the_type_fails_its_partition_alone(local_world: World) -> None:
+    local_world.options = HOURS
+    land(local_world, "hour=noon/on=2026-02-12", sales(1))
+    put(local_world, "region=SW/date=2026-02-11/hour=1/on=2026-02-12/a.parquet", sales(2))
+
+    with pytest.raises(SourceError, match=r"hour=noon.*does not fit path_columns.*'noon' is not of type integer"):
+        local_world.ingest(NW)
+
+    assert local_world.ingest(SW).row.status == "committed"
+
+
+def test_path_columns_are_those_of_the_rows_that_a_partition_chooses(local_world: World) -> None:
+    local_world.options = {
+        "layout": "hour={hour}",
+        "path_columns": {"hour": "integer"},
+        "partitions": {"region": {"in": "rows"}, "date": {"type": "date", "start": "2026-01-01", "in": "rows"}},
+    }
+    rows = pa.table({"total": [1.0, 2], "region": ["NW", "SW"], "date": [dt.date(2026, 2, 11)] * 2})
+    put(local_world, "hour=7/a.parquet", rows)
+
+    local_world.ingest(SW)
+
+    assert columns_of(local_world, "hour, total") == [(7, 2)]
