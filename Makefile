@@ -76,7 +76,7 @@ test-cost: $(STAMP)  ## where the time of the last of these went: rooms, and the
 	$(BIN)/python -m dev.test_cost $(JUNIT)
 
 soak: $(STAMP)  ## random tables, kills at every moment, many writers and clients; hours. docs/soak.md says when
-	LAKE_ASSETS_TABLES=$(TABLES) LAKE_ASSETS_SEED=$(SEED) LAKE_ASSETS_EXAMPLES=$(EXAMPLES) $(SUITE) -m soak $(ARGS)
+	LAKE_ASSETS_TABLES=$(TABLES) LAKE_ASSETS_SEED=$(SEED) LAKE_ASSETS_EXAMPLES=$(EXAMPLES) $(SUITE) --hypothesis-profile=soak -m 'soak or hypothesis' $(ARGS)
 
 test-newest:  ## test-all but `installs` with the newest versions that pyproject.toml permits, instead of the locked ones
 	$(PYTHON) -m venv --clear $(NEWEST)

@@ -41,9 +41,10 @@ if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY
     tempfile.tempdir = None  # is found again
 # A worker of pytest-xdist has a width of its own, at which our tables would be folded.
 os.environ.pop("COLUMNS", None)
-# An example that takes long on a busy machine is no failure; 50 of each property keep the suite quick.
-settings.register_profile("untimed", parent=settings(), deadline=None)
-settings.load_profile("untimed")
+# Of each property the same 25 examples in each run, and a thousand others in `make soak`; one may take long.
+settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
+settings.register_profile("soak", max_examples=1000, deadline=None, print_blob=True)
+settings.load_profile("quick")
 
 __all__ = [
     "actors",

@@ -219,7 +219,7 @@ def edits(draw: st.DrawFn) -> tuple[tuple[Any, ...], str]:
 
 
 @pytest.mark.more
-@settings(max_examples=50, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(edits())
 def test_what_validate_takes_the_schema_takes(edit: tuple[tuple[Any, ...], str]) -> None:
     text = written([edit])

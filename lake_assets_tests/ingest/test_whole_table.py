@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import dagster as dg
 import pytest
 
 from lake_assets.errors import CatalogError, PartitionError
@@ -11,6 +12,7 @@ from lake_assets.report.state import read_state
 from lake_assets.selection.selection_grammar import parse
 from lake_assets.streams.calendar import Calendar
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
+from lake_assets_tests.orchestration.ticks import ticks_of
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 ALL = "all"
@@ -145,3 +147,16 @@ def test_a_selection_of_other_partitions_is_refused(local: World) -> None:
             config.partition(text)
         assert config.partition_at(text) is None
     assert parse(config, ALL, Calendar(config)).matches(config.partition(ALL))
+
+
+@pytest.mark.more
+def test_a_sensor_asks_dagster_for_the_key_all(local: World) -> None:
+    local.options |= {"sensor": {"type": "objects"}}
+    local.land(ALL, sales(1, 2))
+    with ticks_of(local) as ticks:
+        requests = ticks.tick()
+        assert [request.partition_key for request in requests] == ["all"]
+        assert all(result.success for result in ticks.run(requests))
+        assert ticks.tick() == []
+        assert ticks.instance.get_materialized_partitions(dg.AssetKey("sales")) == {"all"}
+    assert totals(local) == [1, 2]

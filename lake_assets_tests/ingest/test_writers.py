@@ -167,7 +167,7 @@ def written(form: str, table: pa.Table, folder: Path) -> bytes:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("form", FORMATS)
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=tables(), policy=st.sampled_from(["strict", "evolve", "ignore_extra"]), is_extra=st.booleans())
 def test_what_others_have_landed_is_in_the_lake(
     tmp_path_factory: pytest.TempPathFactory,

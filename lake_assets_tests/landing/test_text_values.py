@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.errors import SchemaError
@@ -81,7 +81,6 @@ def landed(form: Form, kind: str, text: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25)
 @given(data=st.data())
 def test_json_lines_are_landed_as_they_are(kind: str, data: st.DataObject) -> None:
     values, stored = KINDS[kind]
@@ -92,7 +91,6 @@ def test_json_lines_are_landed_as_they_are(kind: str, data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "string"])
-@settings(max_examples=25)
 @given(data=st.data())
 def test_csv_is_landed_as_it_is(kind: str, data: st.DataObject) -> None:
     values, stored = KINDS[kind]

@@ -3,7 +3,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lake_assets.api.stream import open_stream
@@ -126,7 +126,6 @@ def test_the_key_of_a_week_is_its_monday() -> None:
         assert partition_of(opened.config.columns, partition_key(partition)) == partition
 
 
-@settings(deadline=None, max_examples=25)
 @given(
     kind=st.sampled_from(["year", "month", "week", "date", "hour"]),
     start=st.dates(dt.date(2026, 2, 10), dt.date(2026, 4, 20)),

@@ -66,6 +66,19 @@ def test_rows_are_checked_or_chosen_by_the_derived_value_and_keep_the_column(row
         fitted(stream(), "date=2025-02-19", rows)
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("year", "2025"), ("month", "2025-02"), ("week", "2025-W08"), ("date", "2025-02-18"), ("hour", "2025-02-18-23")],
+)
+def test_each_type_of_a_time_is_made(kind: str, value: str) -> None:
+    rows = batch([INSTANT], pa.timestamp("us", "UTC"))
+
+    for where in ("path", "rows"):
+        assert fitted(stream(type=kind, **{"in": where}), f"date={value}", rows).num_rows == 1
+    with pytest.raises(SchemaError, match="belongs to date=2024"):
+        fitted(stream(type=kind), "date=" + value.replace("2025", "2024"), rows)
+
+
 def test_an_instant_is_converted_to_the_layouts_time_zone_and_a_local_time_is_in_it() -> None:
     berlin = stream("Europe/Berlin")
 

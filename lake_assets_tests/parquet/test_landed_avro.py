@@ -5,7 +5,7 @@ import io
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -54,7 +54,6 @@ def as_avro(landed: list[tuple[int, str | None]], codec: str, interval: int) -> 
 
 
 @pytest.mark.parametrize("window", [20, 4 * 2**20])
-@settings(max_examples=20, deadline=None)
 @given(
     landed=rows,
     parts=st.integers(1, 9),

@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.config.formats import CsvFormat, JsonFormat
@@ -53,7 +53,6 @@ def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landed_text, "_WINDOW", 16)
 
 
-@settings(max_examples=50, deadline=None)
 @given(rows, st.integers(1, 9), st.booleans())
 def test_csv_in_shares_has_the_rows_of_the_whole(landed: list[tuple[object, str]], parts: int, quoted: bool) -> None:
     file = io.StringIO()
@@ -71,7 +70,6 @@ def test_csv_in_shares_has_the_rows_of_the_whole(landed: list[tuple[object, str]
     assert [line for line, _ in bad] == [line for line, (n, _) in zip(lines, landed, strict=True) if n == "bad"]
 
 
-@settings(max_examples=25, deadline=None)
 @given(rows, st.integers(1, 9))
 def test_json_in_shares_has_the_rows_of_the_whole(landed: list[tuple[object, str]], parts: int) -> None:
     body = "".join(json.dumps({"n": n, "text": text}) + "\n" for n, text in landed)
@@ -126,7 +124,6 @@ def test_shares_that_would_not_meet_are_refused(monkeypatch: pytest.MonkeyPatch)
 any_text = st.text(st.sampled_from('1,"\n\\b'), max_size=80)
 
 
-@settings(max_examples=100, deadline=None)
 @given(any_text, st.integers(2, 6), st.booleans())
 def test_any_text_in_shares_has_the_rows_of_the_whole_or_is_refused(text: str, parts: int, escaped: bool) -> None:
     body, form = f"n,text\n{text}".encode(), CsvFormat(escape="\\" if escaped else None)

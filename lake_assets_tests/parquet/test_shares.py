@@ -69,7 +69,7 @@ def outcome(folder: Path, threads: int, *, policy: SchemaPolicy) -> object:
     return rows
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(("same", *KINDS)), max_size=20), st.sampled_from(["strict", "evolve"]))
 def test_rows_and_the_first_error_are_those_of_one_thread(
     tmp_path_factory: pytest.TempPathFactory, kinds: Sequence[str], policy: SchemaPolicy

@@ -116,7 +116,7 @@ ROWS = st.lists(st.sampled_from([1, 2, None, BIG]), max_size=4)  # the last one 
 
 
 @pytest.mark.parametrize("form", [*more(FORMATS[:1]), *soak(FORMATS[1:])])
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(objects=st.lists(st.one_of(ROWS, st.none()), min_size=1, max_size=4), rescues=st.booleans())
 def test_landed_rows_are_committed_ones_dead_letters_and_those_of_quarantined_objects(
     tmp_path_factory: pytest.TempPathFactory,
