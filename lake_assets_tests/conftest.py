@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,7 +74,13 @@ def _state_of_process() -> dict[str, object]:
     """Return what tests of one process share. Spark sets variables when the first session starts."""
     of_spark = ("PYTEST_", "SPARK_", "PYSPARK_", "JAVA_HOME")
     variables = {name: value for name, value in os.environ.items() if not name.startswith(of_spark)}
-    return {**variables, "the current folder": Path.cwd(), "the words of errors": errors._in_terms}
+    defs_state = sys.modules.get("dagster._core.storage.defs_state.base")
+    return {
+        **variables,
+        "the current folder": Path.cwd(),
+        "the words of errors": errors._in_terms,
+        "the state storage of Dagster's open instance": defs_state and defs_state._current_storage.get(),
+    }
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from dev.servers.web import WebServer
 from lake_assets.cli import main
 from lake_assets.definitions import defs
+from lake_assets_tests.orchestration.instances import tick_of
 
 Run = Callable[..., Result]
 
@@ -81,8 +82,7 @@ def test_the_schedule_requests_the_partition_that_is_loaded(run: Run, tmp_path: 
     (schedule,) = repository.schedule_defs
     at = dt.datetime(2026, 6, 1, 6, 30, tzinfo=dt.UTC)
     with dg.DagsterInstance.local_temp() as instance:
-        context = dg.build_schedule_context(instance, scheduled_execution_time=at, repository_def=repository)
-        ticked = schedule.evaluate_tick(context)
+        ticked = tick_of(schedule, instance, scheduled_execution_time=at, repository_def=repository)
     assert schedule.cron_schedule == "30 6 * * *"
     assert [request.partition_key for request in ticked.run_requests or ()] == ["2026-02-12"]
 

@@ -89,3 +89,12 @@ def _made() -> dg.DagsterInstance:
     folder = tempfile.mkdtemp(prefix="dagster-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return dg.DagsterInstance.local_temp(folder, overrides=storages() | {"telemetry": {"enabled": False}})
+
+
+def tick_of(schedule: dg.ScheduleDefinition, instance: dg.DagsterInstance | None = None, **options: Any) -> Any:
+    """Evaluate one tick of a schedule.
+
+    A context that is not left keeps its instance open, and a later collection of garbage gives the process another.
+    """
+    with dg.build_schedule_context(instance, **options) as context:
+        return schedule.evaluate_tick(context)

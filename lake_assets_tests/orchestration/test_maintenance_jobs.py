@@ -10,6 +10,7 @@ from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.storage.store import Store
 from lake_assets_tests.orchestration.in_process import REGIONS, failure_of, shown_error
+from lake_assets_tests.orchestration.instances import tick_of
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -32,8 +33,8 @@ def test_every_lake_has_the_job_and_a_schedule_if_the_config_says_so(
     assert schedule.job_name == job
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
     at = dt.datetime(2026, 2, 15, 4, tzinfo=dt.UTC)
-    tick = schedule.evaluate_tick(dg.build_schedule_context(instance, scheduled_execution_time=at))
-    (request,) = tick.run_requests or ()
+    tick = tick_of(schedule, instance, scheduled_execution_time=at)
+    (request,) = tick.run_requests
     assert request.partition_key is None
 
 

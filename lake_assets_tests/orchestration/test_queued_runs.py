@@ -11,6 +11,7 @@ from dagster._core.utils import make_new_run_id
 
 from dev.servers.moto import KEYS, Moto, moto
 from lake_assets.orchestration.partition_keys import dynamic_name
+from lake_assets_tests.orchestration.instances import tick_of
 from lake_assets_tests.orchestration.sensors.test_sqs import notification, path_of
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
 from lake_assets_tests.orchestration.test_stream_schedules import Scheduled
@@ -177,7 +178,7 @@ def test_a_schedule_requests_no_run_while_one_of_its_own_is_queued(
     schedule = Scheduled(local_world, instance).definitions.get_repository_def().get_schedule_def(f"{name}_schedule")
 
     def tick() -> Any:
-        return schedule.evaluate_tick(dg.build_schedule_context(instance))
+        return tick_of(schedule, instance)
 
     assert len(tick().run_requests) == 1
     run = add(instance, name, {"dagster/schedule_name": schedule.name})

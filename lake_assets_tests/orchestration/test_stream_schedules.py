@@ -12,6 +12,7 @@ from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START
 from lake_assets.orchestration.partition_keys import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets_tests.orchestration.instances import tick_of
 from lake_assets_tests.world import NW, World, sales
 
 PARTITIONS = {"region": {"values": ["NE", "NW", "SW"]}, "date": {"type": "date", "start": "2026-02-01"}}
@@ -35,10 +36,8 @@ class Scheduled:
     def tick(self, at: str) -> Any:
         """What a tick due at this moment gives."""
         time = dt.datetime.fromisoformat(at)
-        context = dg.build_schedule_context(
-            self.instance, scheduled_execution_time=time, repository_def=self.definitions.get_repository_def()
-        )
-        return self.schedule.evaluate_tick(context)
+        repository = self.definitions.get_repository_def()
+        return tick_of(self.schedule, self.instance, scheduled_execution_time=time, repository_def=repository)
 
     def request(self, at: str) -> dg.RunRequest:
         (request,) = self.tick(at).run_requests
@@ -70,8 +69,8 @@ def test_a_tick_asks_for_one_run_over_the_newest_partitions_of_every_region(
     request = scheduled.request(at)
     assert box(request) == ("2026-02-09|NE", "2026-02-11|SW")
     assert request.run_key is None  # what Dagster has seen before, it would not run again
-    without_instance = dg.build_schedule_context(scheduled_execution_time=dt.datetime.fromisoformat(at))
-    (same,) = scheduled.schedule.evaluate_tick(without_instance).run_requests or ()
+    without_instance = tick_of(scheduled.schedule, scheduled_execution_time=dt.datetime.fromisoformat(at))
+    (same,) = without_instance.run_requests
     assert box(same) == box(request)
 
 

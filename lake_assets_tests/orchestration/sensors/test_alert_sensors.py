@@ -119,8 +119,8 @@ class Looks:
         self.cursor: str | None = None
 
     def tick(self) -> str:
-        context = dg.build_sensor_context(self.instance, cursor=self.cursor)
-        data = sensor_of(self.config(), "alerts_stale_streams").evaluate_tick(context)
+        with dg.build_sensor_context(self.instance, cursor=self.cursor) as context:
+            data = sensor_of(self.config(), "alerts_stale_streams").evaluate_tick(context)
         self.cursor = data.cursor
         assert data.skip_message
         return data.skip_message
