@@ -59,11 +59,13 @@ WRONG = [
         [INLINED.format(10), "DELETE FROM lake.sales WHERE total = 2"],
         {"row_counts": [f"{OF_NW}: 2 rows instead of 3"]},
         id="deleted inlined",
+        marks=pytest.mark.more,
     ),
     pytest.param(
         [INLINED.format(10), "INSERT INTO lake.sales VALUES (9, 9, 'NW', '2026-02-11')"],
         {"row_counts": [f"{OF_NW}: 4 rows instead of 3"]},
         id="inserted inlined",
+        marks=pytest.mark.more,
     ),
     pytest.param(
         ["UPDATE lake.ingest_runs SET row_count = 5 WHERE run_id = 'second'"],
@@ -74,6 +76,7 @@ WRONG = [
         ["ALTER TABLE lake.sales ADD COLUMN note VARCHAR", "ALTER TABLE lake.sales RENAME id TO number"],
         {"schema": ["id BIGINT is gone", "note VARCHAR is new", "number BIGINT is new"]},
         id="columns",
+        marks=pytest.mark.more,
     ),
     pytest.param(
         ["UPDATE lake.sales SET total = -1, id = NULL WHERE total = 4"],
@@ -150,6 +153,7 @@ def test_objects_that_changed_are_left_to_the_check_of_the_landing_zone(
     assert check(filled, "row_counts").numbers == {"partitions": 0, "wrong": 0, "changed_since": 2}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("policy", ["keep", "clear"])
 def test_a_partition_without_objects_has_the_rows_of_its_policy(filled: World, policy: str) -> None:
     filled.options |= {"on_empty": policy}
@@ -161,6 +165,7 @@ def test_a_partition_without_objects_has_the_rows_of_its_policy(filled: World, p
     assert not check(filled, "row_counts").passed
 
 
+@pytest.mark.more
 def test_a_failed_run_fails_until_a_later_one_succeeds_or_its_objects_are_gone(filled: World) -> None:
     nw, sw = filled.partition(NW), filled.partition(SW)
     filled.land(SW, b"no Parquet", "bad.parquet")
@@ -248,6 +253,7 @@ def test_a_table_that_was_dropped_renamed_or_is_another_is_not_compared(filled: 
     assert check(filled, "ledger").numbers["commits"] == 2
 
 
+@pytest.mark.more
 def test_the_ledger_of_registered_files_is_compared_with_their_snapshots_and_not_with_those_of_before_a_repair(
     local_world: World,
 ) -> None:
@@ -272,6 +278,7 @@ def test_commits_whose_snapshots_have_expired_are_counted(filled: World) -> None
     assert check(filled, "schema").description == "There is no previous run to compare with."
 
 
+@pytest.mark.more
 def test_columns_that_changed_since_the_run_before_are_reported_after_a_run(filled: World) -> None:
     assert check(filled, "schema", scope_of_run(filled.stream, "second")).numbers == {"columns": 4, "changes": 0}
     filled.options |= {"schema_policy": "evolve"}

@@ -150,6 +150,7 @@ def test_an_ingest_is_a_document_with_its_failures(local_world: World, run: Run)
     ]
 
 
+@pytest.mark.more
 def test_a_selection_of_no_partition_is_a_document_without_partitions(local_world: World, run: Run) -> None:
     local_world.commit(NW, 1)
 
@@ -213,6 +214,7 @@ def test_checks_are_a_document_with_those_that_fail(
     assert result.stderr.splitlines() == ["failed     row_counts", "Error: the landing zone is away: wake it."]
 
 
+@pytest.mark.more
 def test_each_way_of_an_index_is_a_document(local_world: World, run: Run) -> None:
     local_world.options["mode"] = "index"
     gone = local_world.land(NW, sales(1))
@@ -244,6 +246,7 @@ def test_each_way_of_an_index_is_a_document(local_world: World, run: Run) -> Non
     assert nothing["partitions"] == []
 
 
+@pytest.mark.more
 def test_a_restore_is_a_document_with_its_failures(local_world: World, run: Run) -> None:
     first = str(local_world.commit(NW, 1).snapshot_id)
     local_world.commit(NW, 2)

@@ -33,6 +33,7 @@ def test_new_files_are_registered_and_unmatched_objects_are_named(local_world: W
     assert local_world.totals() == [1, 2, 3]
 
 
+@pytest.mark.more
 def test_a_plan_says_that_new_objects_are_registered_and_that_the_partition_then_fails(
     local_world: World, run: Run
 ) -> None:

@@ -12,7 +12,6 @@ from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets_tests.cli.conftest import Run
-from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, sales
 
 
@@ -54,6 +53,7 @@ def test_counts_by_stream_and_region_and_a_row_for_each_partition(run: Run) -> N
     assert found["region=SW/date=2026-02-11"][0] == "absent"
 
 
+@pytest.mark.more
 def test_page_and_picture_of_one_stream_are_written_or_the_file_is_named(run: Run, tmp_path: Path) -> None:
     page, png = tmp_path / "report.html", tmp_path / "report.png"
 
@@ -70,7 +70,8 @@ def test_page_and_picture_of_one_stream_are_written_or_the_file_is_named(run: Ru
     assert "x.html cannot be written: No such file or directory: choose another file." in unwritten.stderr
 
 
-@pytest.mark.parametrize("kind", ["dead letter", *more(["quarantined object"])])
+@pytest.mark.more
+@pytest.mark.parametrize("kind", ["dead letter", "quarantined object"])
 def test_what_is_left_out_is_named_by_ingest_and_report(
     local_world: World, run: Run, tmp_path: Path, kind: str
 ) -> None:

@@ -141,6 +141,7 @@ def test_buckets_are_private_and_keep_what_is_deleted_and_the_queue_takes_from_o
     assert json.loads(queue["RedrivePolicy"])["deadLetterTargetArn"] == dead["QueueArn"]
 
 
+@pytest.mark.more
 def test_outputs_and_variables_are_what_the_config_needs(stack: Stack) -> None:
     described = {name: template()["Outputs"][name]["Description"] for name in stack.outputs}
     variables = {t.split()[0]: stack.outputs[name] for name, t in described.items() if t.endswith("in lake.env")}

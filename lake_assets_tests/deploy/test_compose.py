@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from dev.servers.postgres import PostgresServer
@@ -60,6 +61,7 @@ def test_secrets_are_files_for_those_who_need_them() -> None:
         assert [name for name in names if "PASSWORD" in name and not name.endswith("_FILE")] == []
 
 
+@pytest.mark.more
 def test_commands_exist_and_images_have_the_version_of_the_image() -> None:
     commands = [service["command"] for service in OURS.values() if "command" in service]
     commands += [service["healthcheck"]["test"][2:] for service in OURS.values() if "healthcheck" in service]

@@ -92,14 +92,12 @@ SQLITE, DUCKDB, POSTGRES = ((catalog, "local") for catalog in ("sqlite", "duckdb
 CASES = [
     (POSTGRES, False, "replace", 1),
     (SQLITE, True, "append", 1),
-    (POSTGRES, False, "batch", 1),
-    *more((POSTGRES, False, race, 1) for race in RACES if race not in ("replace", "batch")),
+    *more((POSTGRES, False, race, 1) for race in RACES if race != "replace"),
     *more([(SQLITE, True, "batch", 1)]),
     *more([(DUCKDB, True, "replace others", 1)]),
     *soak((pair, True, race, 2) for pair in (SQLITE, DUCKDB, ("postgres", "s3")) for race in RACES),
     *soak((pair, False, race, 4) for pair in (SQLITE, POSTGRES) for race in RACES),
-    (SQLITE, True, "replace by insert", 1),
-    *more([(POSTGRES, False, "append by insert", 1)]),
+    *more([(SQLITE, True, "replace by insert", 1), (POSTGRES, False, "append by insert", 1)]),
     (SQLITE, True, "replace in a new table", 1),
     *more([(SQLITE, True, "append to a new table", 1)]),
     *soak((pair, lock, race, 1) for pair, lock in ((SQLITE, False), (POSTGRES, True)) for race in list(OTHERS)[:2]),
@@ -129,7 +127,8 @@ def test_writers_at_once_all_succeed_and_none_is_lost_or_doubled(
     assert found == tuple(count * (times if chosen.repeats else 1) for count in chosen.commits)
 
 
-@pytest.mark.parametrize(("world", "lock"), [(POSTGRES, False), *more([(SQLITE, True)])], indirect=["world"])
+@pytest.mark.more
+@pytest.mark.parametrize(("world", "lock"), [(POSTGRES, False), (SQLITE, True)], indirect=["world"])
 def test_writers_at_once_export_each_commit_once(world: World, actors: Actors, lock: bool) -> None:
     scenario = begin(world, actors, "delta export")
     world.lake_options["commit_retries"] = 200
@@ -229,6 +228,7 @@ def test_a_first_commit_that_is_overtaken_does_not_double_the_partition(
     assert len(world.totals(NW)) == ROWS
 
 
+@pytest.mark.more
 @ON_POSTGRES
 def test_a_replacement_and_an_addition_at_once_are_as_one_after_the_other(world: World) -> None:
     make_table(world)
@@ -243,8 +243,9 @@ def test_a_replacement_and_an_addition_at_once_are_as_one_after_the_other(world:
     assert len(world.totals(NW)) == 2 * ROWS
 
 
+@pytest.mark.more
 @ON_POSTGRES
-@pytest.mark.parametrize("what", ["refresh", *more(["restore"])])
+@pytest.mark.parametrize("what", ["refresh", "restore"])
 def test_a_restore_that_is_overtaken_is_retried_and_doubles_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:

@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "faults.md"
 KINDS = ("replace", "append", "index", "compaction", "clean-up", "restore", "delta export", "dead letters")
 PARTS = 4  # of the cases of an act, each a test of its own
 # `make soak` tries all, and each fault at each step.
-TIERS = {("S3", "replace"): [], ("PostgreSQL", "append"): [], ("S3", "restore"): [pytest.mark.more]}
+TIERS = {("PostgreSQL", "append"): [], **{("S3", kind): [pytest.mark.more] for kind in ("replace", "restore")}}
 BENCHES = [
     pytest.param((server, kind), marks=TIERS.get((server, kind), [pytest.mark.soak]), id=f"{server} {kind}")
     for server in ("S3", "PostgreSQL")

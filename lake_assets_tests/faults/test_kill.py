@@ -31,11 +31,14 @@ OF_STRATEGIES = {
 CASES = [(kind, strategy) for strategy, kinds in OF_STRATEGIES.items() for kind in kinds]
 # Those of `make test`: each act by the strategy that most lakes have, and each strategy; and of `make test-all`.
 FEW = {
-    *((kind, "direct") for kind in ("replace", "append", "index", "batch", "delta export", "restore")),
+    *((kind, "direct") for kind in ("replace", "append", "index", "restore")),
     ("append", "extension"),
-    ("compaction", "insert"),
 }
-MORE = {("dead letters", "direct"), ("replace", "insert")}
+MORE = {
+    *((kind, "direct") for kind in ("batch", "delta export", "dead letters")),
+    ("compaction", "insert"),
+    ("replace", "insert"),
+}
 # What a step begins with that writes a row or a file, so that a death before it leaves what earlier ones have written.
 ROWS = ("INSERT", "UPDATE", "DELETE", "CALL", "COPY", "CREATE", "ALTER", "DROP", "COMMIT", "the end")
 FILES = ("create", "stream", "put_new", "put_own", "delete", "copy_object")

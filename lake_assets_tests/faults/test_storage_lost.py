@@ -50,6 +50,7 @@ def may_pass(error: Exception | None) -> bool:
     return isinstance(error, TRANSIENT)
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("spark")
 def test_a_storage_of_exported_changes_that_stays_away_is_one_error_and_the_next_run_exports_once(
     local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage]

@@ -128,6 +128,7 @@ def snapshots(world: World) -> Rows:
         return found
 
 
+@pytest.mark.more
 @CHANGED
 def test_commands_that_read_say_what_the_snapshots_have_and_compaction_keeps_the_rows(changed: World) -> None:
     rows = snapshots(changed)
@@ -271,6 +272,7 @@ def next_object_is_read(world: World, rows: list[float]) -> None:
     assert check(world, "landing_zone").passed
 
 
+@pytest.mark.more
 def test_a_renamed_column_is_compared_with_itself(local_world: World) -> None:
     begin(local_world)
     first = max(snapshots(local_world))

@@ -216,6 +216,7 @@ def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(either_l
     assert either_lake.totals(NW) == [1, 2]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("had_rows", [False, True])
 def test_a_refresh_that_began_before_an_empty_partition_was_held_does_not_fill_it(
     local_world: World, had_rows: bool

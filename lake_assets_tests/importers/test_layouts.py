@@ -130,18 +130,15 @@ def test_a_folder_of_files_becomes_a_table_that_each_run_replaces_or_adds_to(tmp
 CSV, LINES = "id,total\n1,1.5\n2,2.5\n", '{"id": 1, "total": 1.5}\n{"id": 2, "total": 2.5}\n'
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("keys", "text", "form"),
     [
         (["region=NW/date=2026-02-11/a.csv", "region=SW/date=2026-02-11/a.csv"], CSV, {"type": "csv"}),
-        *more(
-            [
-                (["2026/02/a.tsv", "2026/03/a.tsv"], CSV.replace(",", "\t"), {"type": "csv", "delimiter": "\t"}),
-                (["sales_2026-02-11.csv", "sales_2026-02-12.csv"], CSV, {"type": "csv"}),
-                (["date=2026-02-11/a.jsonl", "date=2026-02-12/a.json"], LINES, {"type": "json"}),
-                (["a.csv", "b.csv"], CSV, {"type": "csv"}),
-            ]
-        ),
+        (["2026/02/a.tsv", "2026/03/a.tsv"], CSV.replace(",", "\t"), {"type": "csv", "delimiter": "\t"}),
+        (["sales_2026-02-11.csv", "sales_2026-02-12.csv"], CSV, {"type": "csv"}),
+        (["date=2026-02-11/a.jsonl", "date=2026-02-12/a.json"], LINES, {"type": "json"}),
+        (["a.csv", "b.csv"], CSV, {"type": "csv"}),
     ],
     ids=["csv", "tabs", "names_of_files", "json", "one_table"],
 )

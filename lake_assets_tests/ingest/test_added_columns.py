@@ -139,18 +139,15 @@ def test_rows_beside_dead_letters_and_quarantined_objects_keep_their_numbers(loc
     assert (letter["_row"], letter["source_row"]) == (1, 2)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("form", "body"),
     [
         ("csv", b'id,total\n0,1\n1,"2"\n\n2,bad\n3,4\n'),
         ("json", b'{"id": 0, "total": 1}\n{"id": 1, "total": 2}\n\n{"id": 2, "total": bad}\n{"id": 3, "total": 4}\n'),
-        *more(
-            [
-                (
-                    "json",
-                    b'[{"id": 0, "total": 1}, {"id": 1, "total": 2}, {"id": 2, "total": bad}, {"id": 3, "total": 4}]',
-                )
-            ]
+        (
+            "json",
+            b'[{"id": 0, "total": 1}, {"id": 1, "total": 2}, {"id": 2, "total": bad}, {"id": 3, "total": 4}]',
         ),
     ],
 )
@@ -247,6 +244,7 @@ def test_path_columns_have_the_values_of_their_path(world: World) -> None:
     assert world.ingest(NW).row.status == "skipped"
 
 
+@pytest.mark.more
 def test_without_path_columns_the_columns_are_left_out_and_a_table_that_evolves_gets_them(local_world: World) -> None:
     local_world.options = {"layout": HOURS["layout"], "schema_policy": "evolve"}
     land(local_world, "hour=7/on=2026-02-12", sales(1))

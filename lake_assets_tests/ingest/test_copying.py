@@ -192,7 +192,8 @@ def test_a_file_with_another_type_than_the_table_is_encoded(
             assert client.execute(f"SELECT count(*) FROM lake.sales WHERE {condition}").fetchall() == counted
 
 
-@pytest.mark.parametrize("by_footer", [True, *more([False])])
+@pytest.mark.more
+@pytest.mark.parametrize("by_footer", [True, False])
 def test_partition_columns_inside_a_file_whose_field_ids_are_those_of_another_table(
     local_world: World, by_footer: bool
 ) -> None:

@@ -159,6 +159,7 @@ def test_rows_are_written_in_bounded_parts_with_their_numbers_in_the_object_by_e
     assert max(pq.read_metadata(uri).num_row_groups for uri in visible(local)) == 2  # all were written before the end
 
 
+@pytest.mark.more
 def test_a_new_try_of_the_partition_supersedes_its_letters(local: World) -> None:
     made(local)
     load(local, wide(1, BIG), name="b")

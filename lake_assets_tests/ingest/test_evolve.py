@@ -323,6 +323,7 @@ def test_changes_deltas_and_compaction_follow_nested_columns(evolving: World, tm
     assert rows(evolving) == [*ROWS_OF_LATER, ROWS_OF_LATER[-1]]
 
 
+@pytest.mark.more
 def test_a_new_list_whose_texts_are_a_dictionary_in_some_objects_is_one_of_texts(evolving: World) -> None:
     texts = pa.table({"id": [1, 2], "tags": pa.array([["a", "b"], None], pa.list_(pa.string()))})
     dictionary = pa.array([["a", "b"], None], pa.list_(pa.dictionary(pa.int32(), pa.string())))

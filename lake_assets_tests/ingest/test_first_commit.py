@@ -94,6 +94,7 @@ def test_a_table_that_was_ever_filled_or_is_anothers_keeps_its_columns(local_wor
         assert not is_never_filled(lake, TABLE)
 
 
+@pytest.mark.more
 def test_a_table_that_another_run_makes_otherwise_meanwhile_takes_no_files_of_the_old_one(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -235,6 +235,7 @@ def test_declared_and_added_columns_are_those_of_parquet(local_world: World, for
     assert columns_of(local_world, "number, place") == [(7, 1), (8, 2)]
 
 
+@pytest.mark.more
 @BINARY
 def test_rows_may_have_no_column_of_the_object(local_world: World, form: str) -> None:
     omitted = {"id": {"omit": True}, "total": {"omit": True}}

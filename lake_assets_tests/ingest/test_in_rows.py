@@ -234,6 +234,7 @@ def test_a_partition_has_the_objects_that_may_hold_its_rows(world: World) -> Non
     assert len(objects("region=SW,date=2026-02-10")) == 1  # without statistics it may hold rows of every partition
 
 
+@pytest.mark.more
 def test_a_date_between_those_of_an_object_is_pending_once(local_world: World) -> None:
     local_world.options = both_in_rows()
     put(local_world, "a.parquet", rows(("NW", "2026-02-10", 1), ("NW", "2026-02-12", 2)))

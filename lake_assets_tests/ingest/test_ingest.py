@@ -115,7 +115,8 @@ def test_a_dropped_table_is_recreated_completely_by_several_runs(world: World) -
     assert world.ingest(SW).row.status == "skipped"
 
 
-@pytest.mark.parametrize("world", [("sqlite", "local"), *more([(("postgres", "local"),)])], indirect=True)
+@pytest.mark.more
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True)
 def test_a_text_that_no_catalog_can_hold_as_a_bound_is_ingested(world: World) -> None:
     for text in ("first", "ab\0zz", "last"):
         load(world, pa.table({"text": ["aa", text]}))
@@ -164,7 +165,7 @@ def test_a_partition_that_changes_at_every_read_is_refused_and_the_old_one_stays
 @pytest.mark.parametrize(
     "bad",
     [
-        pytest.param(b"", id="zero-bytes"),
+        pytest.param(b"", id="zero-bytes", marks=pytest.mark.more),
         pytest.param(b"PAR1" + b"\0" * 100 + b"PAR1", id="no-footer"),
         pytest.param(spoiled(), id="a-damaged-page"),
     ],

@@ -95,6 +95,7 @@ def test_each_partition_has_one_outcome(local_world: World, seen: list[Event]) -
     assert (end.status, end.level, end.committed, end.skipped, end.failed) == ("failed", logging.ERROR, 1, 1, 2)
 
 
+@pytest.mark.more
 def test_mode_index_reports_its_registration(local_world: World, seen: list[Event]) -> None:
     local_world.options = {"mode": "index"}
     local_world.land(NW, sales(1, 2))

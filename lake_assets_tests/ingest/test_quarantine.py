@@ -198,7 +198,8 @@ def test_a_landing_zone_that_cannot_be_reached_leaves_nothing_out(
         local.ingest(NW)
 
 
-@pytest.mark.parametrize("mode", ["replace", *more(["append"])])
+@pytest.mark.more
+@pytest.mark.parametrize("mode", ["replace", "append"])
 def test_checks_and_report_name_the_object_while_it_is_there(local: World, mode: str) -> None:
     local.options |= {"mode": mode}
     for text in (NW, SW):

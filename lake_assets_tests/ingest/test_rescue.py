@@ -28,7 +28,7 @@ def rows(world: World, columns: str = "id, total", where: str = "true") -> list[
     return [(*row[:-1], None if row[-1] is None else json.loads(row[-1])) for row in found]
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv", "json", *more(["avro", "orc"])])
+@pytest.mark.parametrize("form", ["parquet", *more(["csv", "json", "avro", "orc"])])
 def test_what_no_column_takes_is_kept_under_its_landed_name_beside_the_others(local_world: World, form: str) -> None:
     rescuing(local_world, form, columns={"total": {"type": "BIGINT", "from": "Gross"}})
     local_world.land(NW, landed(form, {"id": 1, "Gross": 2}), f"a.{form}")
@@ -140,6 +140,7 @@ def test_a_nested_value_that_would_be_changed_is_kept_whole(local_world: World) 
     ]
 
 
+@pytest.mark.more
 def test_a_table_of_before_gets_the_column(world: World) -> None:
     load(world, pa.table({"id": [1], "total": [2.0]}))
     world.options = {"rescue": "_rescued"}

@@ -346,6 +346,7 @@ def test_runs_of_a_partition(local_world: World, runs: str) -> None:
 ENCRYPTED_RUNS = "objects of each kind are quarantined, and tried again when they change and by force"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "runs",
     [

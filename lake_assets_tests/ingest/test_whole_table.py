@@ -58,8 +58,8 @@ def test_each_run_replaces_all_rows_and_the_earlier_ones_stay_in_time_travel(who
     ("options", "lake_options", "before_and_added"),
     [
         ({"mode": "append"}, {}, (2, 1)),
-        ({"mode": "index"}, {}, (2, 1)),
-        pytest.param({}, ENCRYPTED, (2, 3), id="encrypted"),
+        pytest.param({"mode": "index"}, {}, (2, 1), marks=pytest.mark.more),
+        pytest.param({}, ENCRYPTED, (2, 3), id="encrypted", marks=pytest.mark.more),
     ],
 )
 def test_a_new_object_is_added_in_each_mode_and_an_encrypted_lake(
@@ -112,6 +112,7 @@ def test_history_changes_an_earlier_snapshot_and_the_report(local: World) -> Non
     assert [entry.rows for entry in local.stream.history()] == [2, 3, 2]
 
 
+@pytest.mark.more
 def test_a_table_that_is_partitioned_is_refused_until_its_partitioning_is_reset(local: World) -> None:
     local.options = {}
     local.commit(NW, 1)

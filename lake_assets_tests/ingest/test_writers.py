@@ -41,30 +41,27 @@ ROWS = [(number, text) for number, text in enumerate(TEXTS)] + [(100, None)]
 BLANKS = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("form", "options", "dialect"),
     [
         ("csv", {}, {}),
         ("json", {}, {}),
-        *more(
-            [
-                ("csv", {"quoteAll": "true"}, {"quoted_nulls": True}),
-                ("csv", {"sep": "\t"}, {"delimiter": "\t"}),
-                ("csv", {"quote": "'"}, {"quote": "'"}),
-                ("csv", {"escape": '"'}, {"escape": None}),
-                (
-                    "csv",
-                    {"escapeQuotes": "false", "quoteAll": "true", "escape": '"'},
-                    {"escape": None, "quoted_nulls": True},
-                ),
-                ("csv", {"nullValue": "NULL"}, {"nulls": ["NULL"]}),
-                ("csv", {"nullValue": "NULL", "quoteAll": "true"}, {"nulls": ["NULL"], "quoted_nulls": True}),
-                ("csv", {"compression": "gzip"}, {}),
-                ("csv", {"encoding": "UTF-16LE"}, {"encoding": "utf-16-le"}),
-                ("json", {"compression": "bzip2"}, {}),
-                ("json", {"ignoreNullFields": "false"}, {}),
-            ]
+        ("csv", {"quoteAll": "true"}, {"quoted_nulls": True}),
+        ("csv", {"sep": "\t"}, {"delimiter": "\t"}),
+        ("csv", {"quote": "'"}, {"quote": "'"}),
+        ("csv", {"escape": '"'}, {"escape": None}),
+        (
+            "csv",
+            {"escapeQuotes": "false", "quoteAll": "true", "escape": '"'},
+            {"escape": None, "quoted_nulls": True},
         ),
+        ("csv", {"nullValue": "NULL"}, {"nulls": ["NULL"]}),
+        ("csv", {"nullValue": "NULL", "quoteAll": "true"}, {"nulls": ["NULL"], "quoted_nulls": True}),
+        ("csv", {"compression": "gzip"}, {}),
+        ("csv", {"encoding": "UTF-16LE"}, {"encoding": "utf-16-le"}),
+        ("json", {"compression": "bzip2"}, {}),
+        ("json", {"ignoreNullFields": "false"}, {}),
     ],
 )
 def test_texts_of_spark_have_its_rows(

@@ -181,6 +181,7 @@ def test_every_function_of_ducklake_is_hidden_or_only_reads(local_world: World) 
     assert set().union(*(named[name] for name in connecting._WRITERS)) <= set(connecting._PARAMETERS)
 
 
+@pytest.mark.more
 def test_a_query_has_tables_of_its_own_in_memory_and_sees_the_commits_before_it(table: World) -> None:
     with connect(table.config) as connection:
         connection.execute("CREATE TEMP TABLE wanted AS SELECT 'NW' AS region")

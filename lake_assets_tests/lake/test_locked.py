@@ -271,6 +271,7 @@ def test_writes_to_a_locked_postgres_are_retried(
     assert on_postgres.totals() == [1]
 
 
+@pytest.mark.more
 def test_a_read_after_the_lock_timeout_raises_a_passing_error(on_postgres: World, postgres: PostgresServer) -> None:
     database = on_postgres.catalog["database"]
     with postgres.connect() as other:

@@ -59,6 +59,7 @@ def test_registered_objects_are_kept_if_the_lake_does_not_own_its_source(local_w
     assert landed(local_world) == {uri}
 
 
+@pytest.mark.more
 @WORLDS
 def test_an_object_under_the_name_of_a_registered_one_is_kept(world: World) -> None:
     owning(world)
@@ -138,11 +139,9 @@ def without_a_row_of(table: str) -> Callable[[World], None]:
     [
         pytest.param(without_a_row_of("ingest_files"), 0, [UNKNOWN] * 2, id="without-manifest"),
         pytest.param(without_a_row_of("ingest_runs"), 0, [UNKNOWN] * 2, id="without-ledger"),
-        (of_another_client, 2, [UNKNOWN]),
-        (read_by_a_replacement, 0, [UNKNOWN] * 2),
-        (repaired, 2, []),
-        (missing, 2, []),
         (delete_rows, 2, []),
+        *more([(of_another_client, 2, [UNKNOWN]), (read_by_a_replacement, 0, [UNKNOWN] * 2)]),
+        *more([(repaired, 2, []), (missing, 2, [])]),
     ],
 )
 def test_an_ended_object_is_deleted_if_ledger_and_manifest_prove_that_it_is_the_one(

@@ -177,9 +177,10 @@ def test_commits_of_the_command_line_are_reported_once_each_with_their_keys(
     assert local_world.query("SELECT total FROM lake.sales ORDER BY ALL") == [(0,), (1,), (5,)]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("shape", "name", "refused"),
-    [pytest.param(SHOPS, SHOPS.keys[0], None, id="shops"), *more([(MONTHS, NW_11, NW_2)])],
+    [pytest.param(SHOPS, SHOPS.keys[0], None, id="shops"), (MONTHS, NW_11, NW_2)],
 )
 def test_a_restore_takes_a_partition_or_the_key_of_one_and_its_materialization_has_the_key(
     local_world: World, instance: dg.DagsterInstance, shape: Shape, name: str, refused: str | None
@@ -315,6 +316,7 @@ def test_a_month_in_the_queue_is_not_asked_for_again(by_month: World, ticks: Tic
     assert not ticks.tick()
 
 
+@pytest.mark.more
 def test_the_commands_and_the_report_show_three_columns(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def test_without_a_lake_the_run_fails_with_one_sentence(local_world: World) -> N
     assert shown_error(result) == failure_of(result)
 
 
+@pytest.mark.more
 def test_an_audit_checks_whole_tables_and_a_run_does_not(local_world: World) -> None:
     local_world.options = REGIONS
     for text in (NW, SW):

@@ -142,6 +142,7 @@ def test_a_comment_that_spark_writes_describes_its_column(tmp_path: Path) -> Non
     assert [column_descriptions(store, f"{name}.parquet") for name in "abc"] == [{"total": "Gross"}, {}, {}]
 
 
+@pytest.mark.more
 def test_a_description_of_an_unknown_column_is_a_warning_that_names_it(
     local_world: World, materialize: Materialize, capfd: pytest.CaptureFixture[str]
 ) -> None:

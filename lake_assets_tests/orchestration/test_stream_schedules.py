@@ -99,6 +99,7 @@ def test_a_scheduled_run_ingests_what_has_landed_and_passes_over_the_rest(
     }
 
 
+@pytest.mark.more
 def test_dates_that_only_the_rows_know_are_refreshed(local_world: World, instance: dg.DagsterInstance) -> None:
     rows = {"type": "date", "start": "2026-02-01", "in": "rows"}
     local_world.options["partitions"] = PARTITIONS | {"date": rows}

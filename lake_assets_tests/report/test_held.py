@@ -43,6 +43,7 @@ def state_of(world: World, text: str = NW) -> PartitionState:
     return state
 
 
+@pytest.mark.more
 def test_it_is_held_by_the_run_that_began_the_hold_until_it_is_released(world: World) -> None:
     ingested(world, 1, 2)
     ingested(world, 3)

@@ -172,6 +172,7 @@ def test_the_files_of_a_job_that_failed_as_a_whole_are_removed(
     assert left[0] > 0
 
 
+@pytest.mark.more
 def test_the_files_of_all_tasks_of_a_job_are_removed_and_no_others(local: LocalStorage, local_world: World) -> None:
     partition = PartitionJob(local_world.partition(NW), (), "main/t/")
     job = replace(job_on(local), partitions=(partition,))

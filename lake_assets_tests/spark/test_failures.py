@@ -63,10 +63,10 @@ FAILED, CORRECT = rf"failed at {re.escape(__file__)}, line \d+:", "correct the f
     ("way", "transform", "text"),
     [
         ("sql", "SELECT id,\n  totl FROM source", re.escape(COLUMN)),
-        ("sql", "SELEC 1", "at line 1, column 1: Syntax error at or near 'SELEC': correct transform.sql"),
-        ("sql", "SELECT id,\n  total / 0 AS total FROM source", re.escape(DIVISION)),
         *more(
             [
+                ("sql", "SELEC 1", "at line 1, column 1: Syntax error at or near 'SELEC': correct transform.sql"),
+                ("sql", "SELECT id,\n  total / 0 AS total FROM source", re.escape(DIVISION)),
                 ("function", f"{HERE}raises", rf"{FAILED} ValueError: no 0: {CORRECT}"),
                 ("function", f"{HERE}exits", rf"{FAILED} SystemExit: 0: {CORRECT}"),
                 ("function", f"{HERE}leaves", rf"raised SystemExit: 0 at {re.escape(__file__)}, line \d+: {CORRECT}"),

@@ -64,7 +64,7 @@ def storage_of(s3_proxy: S3Proxy) -> Callable[..., S3Storage]:
     return lambda **requests: S3Storage.model_validate(where | {"requests": requests})
 
 
-FIRST = [("list", "status"), ("write", "hang_up"), ("copy", "status"), ("delete unchanged", "hang_up")]
+FIRST = [("list", "status"), ("write", "hang_up")]
 OTHERS = [case for case in product(OPERATIONS, ["status", "hang_up"]) if case not in FIRST]
 
 
@@ -174,11 +174,10 @@ def at_once(storage: S3Storage, mib: int) -> None:
     ("upload", "threshold", "mib", "in_parts"),
     [
         (in_blocks, None, 7, False),
-        (in_blocks, None, 11, True),
         (in_blocks, "6MiB", 7, True),
-        *more([(in_blocks, "16MiB", 11, False), (in_blocks, "16MiB", 17, True), (in_blocks, "6MiB", 5, False)]),
         (at_once, None, 7, True),
-        (at_once, "8MiB", 7, False),
+        *more([(in_blocks, None, 11, True), (in_blocks, "16MiB", 11, False), (in_blocks, "16MiB", 17, True)]),
+        *more([(in_blocks, "6MiB", 5, False), (at_once, "8MiB", 7, False)]),
     ],
 )
 def test_tasks_and_landing_upload_files_above_the_threshold_in_parts(

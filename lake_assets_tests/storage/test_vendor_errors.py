@@ -32,6 +32,7 @@ from lake_assets.storage.storage_errors import storage_errors
 from lake_assets.storage.store import Store
 from lake_assets.storage.vendor_errors import DELETION, NUMBERS, SQS, VENDORS, Meaning, find, meaning_of_queue
 from lake_assets.vendor_texts import Text
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world_fixtures import bucket_on
 
 __all__ = ["moto"]
@@ -267,7 +268,9 @@ def test_every_text_is_provoked() -> None:
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize("status", [status for status in DELETION if status != 200])  # 200 has no text
+@pytest.mark.parametrize(
+    "status", [403, *more(status for status in DELETION if status not in {200, 403})]
+)  # 200 has no text
 def test_a_deletion_means_what_its_status_says(s3_proxy: S3Proxy, status: int) -> None:
     storage: Any = S3Storage.model_validate(bucket_on(s3_proxy.s3))
     with ArrowStore(storage).create("a") as file:

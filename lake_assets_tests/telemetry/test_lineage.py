@@ -172,6 +172,7 @@ def test_what_a_transform_does_to_columns_is_not_claimed(local_world: World, rec
     assert "columnLineage" not in facets
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("mode", "files", "rows"), [("append", 1, 2), ("replace", 2, 3)], ids=["not read", "too many"])
 def test_objects_that_were_not_read_or_are_too_many_are_not_named(
     local_world: World, receiver: Inbox, monkeypatch: pytest.MonkeyPatch, mode: str, files: int, rows: int

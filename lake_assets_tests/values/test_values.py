@@ -212,7 +212,8 @@ def test_the_lake_has_what_was_landed(worlds: Worlds, way: str, chosen: random.R
     assert_same(world, chosen, file)
 
 
-@pytest.mark.parametrize("way", ["pass-through", *more(["index"])])
+@pytest.mark.more
+@pytest.mark.parametrize("way", ["pass-through", "index"])
 def test_values_that_no_column_holds_are_refused_by_column(worlds: Worlds, way: str, chosen: random.Random) -> None:
     arrays = {f"c{number}": leaf(kind, [value] * ROWS) for number, (kind, value) in enumerate(REFUSED)}
     table = pa.table({"id": range(ROWS), **arrays})
@@ -223,6 +224,7 @@ def test_values_that_no_column_holds_are_refused_by_column(worlds: Worlds, way: 
     assert_same(world, chosen, file)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("way", ["pass-through", *soak(way for way in WAYS if way != "pass-through")])
 def test_the_lake_has_what_spark_wrote(worlds: Worlds, spark: "SparkSession", way: str, chosen: random.Random) -> None:
     table = in_sparks_years(random_table(chosen, way, OF_SPARK))

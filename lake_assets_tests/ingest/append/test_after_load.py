@@ -20,7 +20,6 @@ from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.ingest.landed_as import load
-from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 
@@ -91,7 +90,8 @@ def test_loaded_objects_are_moved_under_their_keys_and_none_is_overwritten(world
     assert "is another object than" in left.becomes
 
 
-@pytest.mark.parametrize("policy", ["delete", *more(["move"])])
+@pytest.mark.more
+@pytest.mark.parametrize("policy", ["delete", "move"])
 def test_an_object_that_changed_after_it_was_read_stays(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
@@ -192,8 +192,9 @@ def refused(*_: Any) -> bool:
     raise StorageError("no right:", "ask for it.")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("world", [("sqlite", "s3")], indirect=True, ids="-".join)
-@pytest.mark.parametrize("mode", ["append", *more(["replace"])])
+@pytest.mark.parametrize("mode", ["append", "replace"])
 def test_objects_in_s3_are_tagged_beside_their_other_tags(world: World, mode: str) -> None:
     world.options = {"mode": mode, "after_load": "tag"}
     world.land(NW, sales(1), "a.parquet")

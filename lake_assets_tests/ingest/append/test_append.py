@@ -75,6 +75,7 @@ def test_compaction_keeps_what_is_known(either_lake: World) -> None:
     assert either_lake.totals() == [0, 1, 2, 3]
 
 
+@pytest.mark.more
 @EITHER_LAKE
 def test_deltas_of_an_addition_have_the_added_rows_only(either_lake: World, tmp_path: Path) -> None:
     deltas = {"to": str(tmp_path / "deltas"), "plaintext": bool(either_lake.lake_options)}
@@ -115,6 +116,7 @@ def assert_sound(world: World) -> None:
     assert [result for result in results if not result.passed] == []
 
 
+@pytest.mark.more
 @EITHER_LAKE
 def test_after_replace_only_new_objects_are_read(either_lake: World) -> None:
     either_lake.land(NW, sales(1), "a.parquet")

@@ -60,6 +60,7 @@ def test_the_extension_adds_as_the_direct_strategy_does(
     assert world.totals() == [*known, 3, 4]
 
 
+@pytest.mark.more
 def test_an_encrypted_lake_gets_the_rows_of_new_objects(encrypted: World) -> None:
     encrypted.options = APPEND
     table = telling(50)
@@ -122,6 +123,7 @@ def test_a_run_that_was_overtaken_during_its_job_adds_nothing_twice(
     assert len([key for key in world.data_files() if "/sales/" in f"/{key}"]) == registered  # the others are removed
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("why", ["on_changed", "force"])
 def test_a_refresh_that_was_overtaken_right_before_its_commit_takes_no_rows_away(local_world: World, why: str) -> None:
     """The refresh has verified its objects; then another process adds one that has just landed."""

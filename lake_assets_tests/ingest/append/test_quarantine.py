@@ -10,7 +10,6 @@ from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.ingest.test_in_rows import both_in_rows, put, rows
 from lake_assets_tests.ingest.test_quarantine import BAD, BADS, WRONG_TYPE, reasons
-from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 QUARANTINE: dict[str, Any] = APPEND | {"on_bad_object": "quarantine"}
@@ -49,9 +48,8 @@ def test_a_bad_object_is_left_out_and_the_rest_is_added(world: World) -> None:
     assert world.totals() == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("on_empty", "kind"), [("fail", "empty"), ("keep", "empty"), *more([("fail", "another type")])]
-)
+@pytest.mark.more
+@pytest.mark.parametrize(("on_empty", "kind"), [("fail", "empty"), ("keep", "empty"), ("fail", "another type")])
 def test_a_new_partition_of_bad_objects_only_is_one_without_rows(local_world: World, on_empty: str, kind: str) -> None:
     local_world.options = QUARANTINE | {"on_empty": on_empty}
     local_world.land(SW, sales(1))
@@ -72,6 +70,7 @@ def test_a_new_partition_of_bad_objects_only_is_one_without_rows(local_world: Wo
     assert local_world.totals() == [1, 2]
 
 
+@pytest.mark.more
 def test_the_dry_run_says_what_is_quarantined(appended: World) -> None:
     appended.land(NW, WRONG_TYPE, BAD)
     appended.land(NW, sales(2), "c.parquet")
@@ -92,6 +91,7 @@ def test_the_dry_run_says_what_is_quarantined(appended: World) -> None:
     assert [obj.key.rpartition("/")[2] for obj in forced.reads.read] == ["a.parquet"]
 
 
+@pytest.mark.more
 def test_an_object_of_several_partitions_is_left_out_of_each_by_itself(local_world: World) -> None:
     local_world.options = QUARANTINE | both_in_rows()
     put(local_world, "a.parquet", rows(("NW", "2026-02-11", 1), ("SW", "2026-02-11", 2)))

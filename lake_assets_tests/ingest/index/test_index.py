@@ -183,6 +183,7 @@ def test_a_run_that_is_cancelled_at_its_second_transaction_keeps_the_first_and_l
     assert indexed_world.totals() == [0, 1, 2]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("world", [("sqlite", "s3")], indirect=True)
 def test_on_s3_too_a_damaged_file_fails_alone_and_names_may_be_odd(world: World) -> None:
     world.options = {"mode": "index"}
@@ -383,7 +384,8 @@ def test_a_file_whose_rows_were_deleted_is_not_repaired(registered: World) -> No
         repair_indexed(registered.stream)
 
 
-@pytest.mark.parametrize("is_another", [False, *more([True])])
+@pytest.mark.more
+@pytest.mark.parametrize("is_another", [False, True])
 def test_a_vanished_object_that_lands_again_is_refused_with_a_hint(registered: World, is_another: bool) -> None:
     path = file_of(registered, NW, "b.parquet")
     away = path.rename(registered.landing.uri("away"))

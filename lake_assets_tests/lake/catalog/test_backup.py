@@ -162,6 +162,7 @@ def test_files_that_were_written_before_the_backup_and_committed_after_it_are_na
     assert new in restored["unknown"]
 
 
+@pytest.mark.more
 @CATALOGS
 def test_a_backup_beside_commits_is_of_one_snapshot(world: World) -> None:
     world.commit(NW, 0)

@@ -63,6 +63,7 @@ def test_a_duckdb_file_gets_none(world: World, tmp_path: Path) -> None:
     assert "no index is created: DuckDB refuses later changes of a table with an index" in optimize(world, tmp_path)
 
 
+@pytest.mark.more
 @BY_DRIVER
 def test_every_client_writes_to_a_catalog_with_indexes(world: World) -> None:
     indexed(world)

@@ -32,6 +32,7 @@ def committed(world: World, text: str, *totals: float) -> int:
     return snapshot
 
 
+@pytest.mark.more
 def test_a_refresh_is_what_it_removed_and_added(world: World) -> None:
     first = committed(world, NW, 1, 2)
     committed(world, SW, 7)

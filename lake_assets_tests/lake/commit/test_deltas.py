@@ -144,6 +144,7 @@ def test_rows_that_another_client_deleted_are_not_exported_as_removed(local_expo
     ]
 
 
+@pytest.mark.more
 def test_a_table_that_was_made_again_exports_nothing_beside_the_changes_of_the_one_before(local_export: World) -> None:
     local_export.options = local_export.options | {"mode": "append"}
     last = committed(local_export, NW, 1, 2)

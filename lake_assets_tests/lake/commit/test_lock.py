@@ -328,6 +328,7 @@ def test_an_earlier_commit_whose_answer_was_lost_is_looked_for_under_the_lock(wo
     assert queues == [True, False]
 
 
+@pytest.mark.more
 def test_the_newest_list_of_exported_files_remains(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

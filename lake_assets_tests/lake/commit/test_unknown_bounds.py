@@ -141,6 +141,7 @@ def test_bounds_that_another_client_left_unknown_are_taken_from_the_files(
     assert missed(side, 30, 40, 70) == []
 
 
+@pytest.mark.more
 @CATALOGS
 def test_bounds_of_a_file_without_statistics_are_read_from_its_data(
     catalog: Catalogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -202,6 +202,7 @@ def refuse(*_: object) -> None:
     raise NotDirectError("the whole ledger was read")
 
 
+@pytest.mark.more
 def test_rows_of_registrations_in_place_stay_with_their_objects(local_world: World) -> None:
     local_world.options = {"mode": "index"}
     local_world.lake_options["maintenance"] = {"ledger_retention": 30}

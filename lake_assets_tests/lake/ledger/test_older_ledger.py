@@ -76,6 +76,7 @@ def test_it_is_read_as_it_is_and_the_next_run_adds_the_columns(world: World, mon
     assert world.ingest(SW).row.status == "skipped"
 
 
+@pytest.mark.more
 @EACH_CATALOG
 def test_processes_that_race_add_them_once(world: World) -> None:
     make_older_ledger(world)

@@ -101,7 +101,7 @@ def test_a_parameter_gets_the_runs_partition_as_its_annotation_says(world: World
 
 @pytest.mark.parametrize(
     ("definition", "key", "expected"),
-    [(DAYS, "2026-02-12", [3, 4]), (DAYS, "2026-02-13", []), (None, None, [1, 2, 3, 4])],
+    [(DAYS, "2026-02-12", [3, 4]), *more([(DAYS, "2026-02-13", []), (None, None, [1, 2, 3, 4])])],
     ids=["a day of all regions", "a day without rows", "the whole table"],
 )
 def test_a_parameter_follows_the_partition_mapping(

@@ -197,6 +197,7 @@ def test_automation_refreshes_partitions_of_any_age(
     assert local_world.totals() == ([1, 2] if mode == "replace" else [1, 2, 3])
 
 
+@pytest.mark.more
 def test_objects_that_land_at_the_end_of_a_run_are_requested(local_world: World, instance: dg.DagsterInstance) -> None:
     automated = Automated(local_world, instance)
     automated.requested()

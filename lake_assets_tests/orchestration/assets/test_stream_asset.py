@@ -232,6 +232,7 @@ def test_the_columns_of_a_transform_have_no_lineage(materialize: Materialize, lo
     assert "dagster/column_lineage" not in shown
 
 
+@pytest.mark.more
 def test_a_bad_partition_fails_alone_and_is_named_and_the_others_stand_as_they_did(
     materialize: Materialize, local_world: World, storage: dg.DagsterInstance, capfd: pytest.CaptureFixture[str]
 ) -> None:

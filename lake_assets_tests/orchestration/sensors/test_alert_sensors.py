@@ -200,6 +200,7 @@ def test_objects_without_a_date_are_stale_from_when_they_were_first_seen(
     assert [letter.json["kind"] for letter in inbox.letters] == ["stale"]
 
 
+@pytest.mark.more
 def test_a_damaged_cursor_starts_again(local_world: World, looks: Looks) -> None:
     land(local_world, 1)
     local_world.ingest(NW)

@@ -20,7 +20,6 @@ from lake_assets.orchestration.sensors.sync import sync_stream
 from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS, SALES, job, latest
 from lake_assets_tests.orchestration.ticks import Ticks
-from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
 POSITIVE = {"positive": "SELECT * FROM refreshed WHERE total <= 0", "some": "SELECT 1 WHERE false"}
@@ -102,7 +101,8 @@ def killed(ticks: Ticks, run: dg.DagsterRun) -> None:
     ticks.instance.report_run_failed(run, "the run's process died")
 
 
-@pytest.mark.parametrize("end", [cancel, *more([killed])])
+@pytest.mark.more
+@pytest.mark.parametrize("end", [cancel, killed])
 def test_a_run_that_ended_before_it_began_leaves_all_checks_as_they_were(
     ticks: Ticks, end: Callable[[Ticks, dg.DagsterRun], None]
 ) -> None:

@@ -200,6 +200,7 @@ def test_dates_in_the_future_keep_no_other_message_waiting(
     assert "is in the future" not in capfd.readouterr().err
 
 
+@pytest.mark.more
 def test_a_queue_that_does_not_exist_fails_the_tick_with_one_sentence(
     ticks: Ticks, queue: str, local_world: World
 ) -> None:

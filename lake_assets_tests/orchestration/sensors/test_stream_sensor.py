@@ -140,6 +140,7 @@ def test_a_tick_without_news_says_so_as_its_skip_reason_and_logs_nothing(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.more
 def test_the_first_tick_requests_only_what_is_not_in_the_lake(
     ticks: Ticks, local_world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:

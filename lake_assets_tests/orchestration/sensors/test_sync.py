@@ -160,6 +160,7 @@ def test_a_newer_commit_is_reported_whatever_the_clocks_say(
     assert shown(instance)[NW_KEY]["rows"] == 3
 
 
+@pytest.mark.more
 def test_what_dagster_has_done_itself_is_not_reported(
     materialize: Materialize, local_world: World, instance: dg.DagsterInstance
 ) -> None:
