@@ -269,7 +269,7 @@ def test_every_text_is_provoked() -> None:
 
 @pytest.mark.servers
 @pytest.mark.parametrize(
-    "status", [403, *more(status for status in DELETION if status not in {200, 403})]
+    "status", [412, *more(status for status in DELETION if status not in {200, 412})]
 )  # 200 has no text
 def test_a_deletion_means_what_its_status_says(s3_proxy: S3Proxy, status: int) -> None:
     storage: Any = S3Storage.model_validate(bucket_on(s3_proxy.s3))
