@@ -160,7 +160,7 @@ def test_two_spellings_of_a_partition_are_one_partition(local_world: World, mode
     ],
     ids=lambda value: value.get("template"),
 )
-def test_what_land_writes_is_read_whatever_its_folders_begin_with(
+def test_what_land_writes_is_read_in_each_layout(
     local_world: World, layout: dict[str, Any], options: dict[str, Any]
 ) -> None:
     compat = "compat" in layout

@@ -1,4 +1,4 @@
-"""The cost of a commit with `deltas`: the catalog's statements and rows, whatever else the table has."""
+"""The cost of a commit with `deltas`: the catalog's statements and rows, in a table of any size."""
 
 from collections import Counter
 from pathlib import Path

@@ -60,7 +60,7 @@ def test_a_refresh_is_followed_by_the_checks_of_its_partition(local_world: World
     [
         pytest.param((1, -1), ["positive"], ONE, {"sales"}, id="blocking"),
         pytest.param((1, -1), [], ONE, {"sales", "downstream"}, id="not blocking"),
-        pytest.param((1,), ["positive"], BOTH, {"sales", "downstream"}, id="passed over", marks=pytest.mark.more),
+        pytest.param((1,), ["positive"], BOTH, {"sales", "downstream"}, id="left out", marks=pytest.mark.more),
     ],
 )
 def test_a_blocking_check_that_fails_keeps_what_is_downstream_from_running(
