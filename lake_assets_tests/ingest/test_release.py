@@ -124,17 +124,18 @@ def test_a_reader_never_sees_some_of_the_streams_only(world: World) -> None:
     group = group_in(world)
     group.land_all(NW, 0)
     group.ingest(NW)
-    seen: list[dict[str, list[float]]] = []
+    lake = world.config.lakes["test"]
 
     # A process of its own, as clients have: within one, Python's SQLite and DuckDB's do not see each other's locks.
     with ProcessPoolExecutor(1, get_context("spawn")) as reader, ThreadPoolExecutor(1) as writer:
+        seen = [reader.submit(totals_in, lake).result()]  # which waits until it has started
         for total in range(1, 4):
             group.land_all(NW, total)
             ended = writer.submit(group.ingest, NW)
             is_last = False
             while not is_last:
                 is_last = ended.done()
-                seen.append(reader.submit(totals_in, world.config.lakes["test"]).result())
+                seen.append(reader.submit(totals_in, lake).result())
             assert [outcome.status for outcome in ended.result()] == ["committed"]
 
     states = [{name: [total + number / 10] for number, name in enumerate(NAMES)} for total in range(4)]
