@@ -1,17 +1,18 @@
 """`release`: a partition of all streams of a group becomes visible in one snapshot, or of none."""
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from dev.plain_client import reading_client
+from dev.plain_client import plain_client
 from lake_assets.api.stream import open_stream
 from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError, CatalogUnreachableError, HeldBackError, LakeAssetsError
@@ -25,6 +26,7 @@ from lake_assets.lake.commit.change import Change, Committed
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.tiers import more
+from lake_assets_tests.until import until
 from lake_assets_tests.world import NW, STREAM, SW, World, sales
 
 NAMES = ["sales", "returns", "stock"]
@@ -70,16 +72,25 @@ class Group:
 
     def totals(self) -> dict[str, list[float]]:
         """The totals of each table, as a plain DuckDB client sees them in one snapshot."""
-        return totals_in(self.world.config.lakes["test"])
+        with self.world.reader() as client:
+            return totals_of(client)
 
 
-def totals_in(lake: Lake) -> dict[str, list[float]]:
-    """The totals of each table of a lake."""
-    with reading_client(lake) as client:
-        tables = {name for (name,) in client.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-        unions = " UNION ALL ".join(f"SELECT '{n}', total FROM lake.{n}" for n in NAMES if n in tables)
-        rows = client.execute(unions).fetchall() if unions else []
+def totals_of(client: duckdb.DuckDBPyConnection) -> dict[str, list[float]]:
+    tables = {name for (name,) in client.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    unions = " UNION ALL ".join(f"SELECT '{n}', total FROM lake.{n}" for n in NAMES if n in tables)
+    rows = client.execute(unions).fetchall() if unions else []
     return {name: sorted(total for found, total in rows if found == name) for name in NAMES}
+
+
+def read_on(lake: Lake, begun: Path, ended: Path) -> list[dict[str, list[float]]]:
+    """Read the totals again and again, until `ended` exists; `begun` does after the first time."""
+    seen = []
+    with plain_client(lake) as client:
+        while not ended.exists():
+            seen.append(totals_of(client))
+            begun.touch()
+    return seen
 
 
 @pytest.fixture
@@ -120,23 +131,23 @@ def test_a_partition_of_all_streams_is_one_snapshot(world: World) -> None:
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), *more([(("postgres", "local"),)])], indirect=True)
-def test_a_reader_never_sees_some_of_the_streams_only(world: World) -> None:
+def test_a_reader_never_sees_some_of_the_streams_only(world: World, tmp_path: Path) -> None:
+    """The reader is a process, as clients are: in one, Python's SQLite and DuckDB's do not see each other's locks."""
     group = group_in(world)
     group.land_all(NW, 0)
     group.ingest(NW)
-    lake = world.config.lakes["test"]
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
 
-    # A process of its own, as clients have: within one, Python's SQLite and DuckDB's do not see each other's locks.
-    with ProcessPoolExecutor(1, get_context("spawn")) as reader, ThreadPoolExecutor(1) as writer:
-        seen = [reader.submit(totals_in, lake).result()]  # which waits until it has started
-        for total in range(1, 4):
-            group.land_all(NW, total)
-            ended = writer.submit(group.ingest, NW)
-            is_last = False
-            while not is_last:
-                is_last = ended.done()
-                seen.append(reader.submit(totals_in, lake).result())
-            assert [outcome.status for outcome in ended.result()] == ["committed"]
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        reader = pool.submit(read_on, world.config.lakes["test"], begun, ended)
+        try:
+            until(lambda: begun.exists() or reader.done(), "the reader reads")
+            for total in range(1, 4):
+                group.land_all(NW, total)
+                group.ingest(NW)
+        finally:
+            ended.touch()
+        seen = reader.result()
 
     states = [{name: [total + number / 10] for number, name in enumerate(NAMES)} for total in range(4)]
     assert [state for state in seen if state not in states] == []
